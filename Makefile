@@ -1,0 +1,123 @@
+# haloconv: `make` prints what it looked for and what it found, and builds with that.
+#
+#   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LV2 likewise): a miss is an error; =0: do without
+#   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
+#   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only
+
+VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
+comma := ,
+BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+CUDA_ARCHS ?= 75 80 86 89 90
+
+# ---- what is there ---------------------------------------------------------------------------------------------------
+# find NAME,package: sets HAVE_NAME and says so
+pkg_version = $(shell pkg-config --modversion $(1) 2>/dev/null)
+define find
+HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(call pkg_version,$(2)))
+ifeq ($$(WITH_$(1)),1)
+ifeq ($$(HAVE_$(1)),)
+$$(error WITH_$(1)=1, but pkg-config finds no $(2); `make setup` installs it)
+endif
+endif
+FOUND += $(1)=$$(or $$(HAVE_$(1)),no)
+endef
+$(eval $(call find,FFTW,fftw3f))
+$(eval $(call find,SNDFILE,sndfile))
+$(eval $(call find,SOXR,soxr))
+$(eval $(call find,JANSSON,jansson))
+$(eval $(call find,PORTAUDIO,portaudio-2.0))
+$(eval $(call find,JACK,jack))
+$(eval $(call find,LV2,lv2))
+HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')))
+ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
+$(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
+endif
+
+define REPORT
+haloconv $(VERSION)
+  compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
+  CUDA        $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no (CPU only))
+  libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
+  FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW),no (direct convolution only on the CPU))
+  resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
+  JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
+  PortAudio   $(or $(HAVE_PORTAUDIO),no)
+  JACK        $(or $(HAVE_JACK),no)
+  LV2         $(or $(HAVE_LV2),no)
+endef
+ifneq ($(MAKECMDGOALS),clean)
+ifeq ($(MAKELEVEL)$(QUIET),0)
+$(info $(REPORT))
+endif
+endif
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wvla $(if $(WERROR),-Werror)
+OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
+FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR JANSSON PORTAUDIO JACK LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
+LIB_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
+HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0)
+pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
+CFLAGS ?=
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
+              $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) $(CFLAGS)
+CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Idsp -Ikernels -I. -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
+              $(if $(WERROR),-Werror all-warnings) \
+              $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
+              -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
+LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
+            $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
+ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+# ---- what is built ---------------------------------------------------------------------------------------------------
+# simd.c is built once for each instruction set that it is chosen from at start.
+SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
+SIMD_FLAGS_base :=
+SIMD_FLAGS_v3 := -march=x86-64-v3
+SIMD_FLAGS_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) \
+            $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
+CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
+LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
+HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
+PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
+
+.PHONY: all setup demo test gpu-test soak install uninstall clean
+.DELETE_ON_ERROR:
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM)
+ifeq ($(PROGRAM),)
+	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
+endif
+
+# A change of flags or of what was found rebuilds everything.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(NVCC_FLAGS)' >$@
+FORCE:
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c $< -o $@
+$(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_$*) -DSIMD_LEVEL=$* -c $< -o $@
+$(BUILD)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(BUILD)/libhaloconv.a: $(LIB_OBJS)
+	rm -f $@ && ar rcs $@ $^
+$(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
+	$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
+$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
+	$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+
+clean:
+	rm -rf build
+-include $(wildcard $(BUILD)/*/*.d)

@@ -1,0 +1,79 @@
+/* backend - what the engine asks of a device, and nothing more. The engine knows no CUDA; a backend knows no queue, no
+ * deadline and no mailbox.
+ *
+ * A state is driven by one thread at a time (the audio thread for a backend that keeps the [rt] promise itself, the
+ * engine's worker for one that does not), except mask_make and mask_free, which run beside process and take turns.
+ * Errors: a negative enum hc_error and a line in (why, cap).
+ */
+#ifndef HALOCONV_BACKEND_H
+#define HALOCONV_BACKEND_H
+
+#include "haloconv.h"
+#include "plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cell { int in, out, response; }; /* one entry of the matrix */
+
+struct matrix {              /* a mask's routes made plain: delays and gains applied, routes on one pair summed     */
+    int n_responses;
+    float **taps;            /* [n_responses][n_taps[r]]                                                            */
+    int *n_taps;             /* 1 to plan.max_taps                                                                  */
+    int n_cells;
+    struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
+};
+
+struct slot {                /* one call's audio, in memory that the backend likes (pinned for a GPU)               */
+    float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
+    float *out;              /* [n_out][block]                                                                      */
+};
+
+struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
+    void *from, *to;         /* masks of this backend; NULL is silence                                              */
+    int pos, len;            /* frames of the fade done before this call, and in all; len = 0: no fade              */
+};
+
+/* Share of `to` at frame pos of a fade of len: smoothstep; both signals share their input, so gains add up to 1. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+static inline float fade_gain(int pos, int len)
+{
+    if (pos >= len) return 1.0f;
+    float t = (float)(pos + 1) / (float)(len + 1);
+    return t * t * (3.0f - 2.0f * t);
+}
+
+struct backend {
+    const char *name;                     /* "cpu", "cuda"                                                          */
+    bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
+    const struct plan_costs *costs;
+
+    /* The i-th device: its description. HC_EINVAL when there is none. */
+    int (*describe)(int device, char *text, size_t cap);
+    /* Make a state for config (block is the plan's). The plan outlives the state. */
+    int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
+    void (*close)(void *state);
+    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap);
+    void (*slot_free)(void *state, struct slot *slot);
+    int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
+    void (*mask_free)(void *state, void *mask);
+    /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
+     * later blocks need may still be under way. */
+    int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
+    /* Forget the history, as if just opened; masks stay. */
+    int (*reset)(void *state, char *why, size_t cap);
+};
+
+extern const struct backend backend_cpu;
+extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
+
+/* Write an error line as printf does; returns code. */
+int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

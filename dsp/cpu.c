@@ -1,0 +1,499 @@
+/* cpu - the CPU backend: runs in place on the caller's thread.
+ *
+ * Each input keeps the block before and the block that is filling up:
+ *
+ *   history   [ previous block, P ][ current block, P ]           first P taps: time domain, from here
+ *                                     ^ pos                       transform of all 2P when it is full -> spectra
+ *   spectra   ring of n_slots transforms of 2P, newest at `head`; P+1 bins, interleaved, rows `stride` floats apart
+ *
+ * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
+ * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the mask's
+ * `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is less work.
+ * A direct plan is the same with P >= max_taps: no far part and no transform.
+ */
+#include "backend.h"
+#include "fft.h"
+#include "simd.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCH = 16,            /* whole blocks that go through the partitions together */
+    L2_BYTES = 512 * 1024, /* of spectra that a pass over the partitions may touch before it moves to the next bins */
+};
+
+struct cpu {
+    const struct plan *plan;
+    const struct simd *simd;
+    struct fft *fft; /* NULL for direct */
+    int n_in, n_out;
+    int pos;       /* frames of the current block so far */
+    int64_t block; /* index of the current block */
+    int head;      /* slot of the current block's spectrum */
+    int n_slots;
+    size_t stride;       /* floats of a spectrum's row */
+    size_t history_size; /* floats of an input's history */
+    float *history;      /* [n_in][history_size] */
+    float *spectra;      /* [n_in][n_slots][stride] */
+    float *sums;         /* [BATCH][stride]: an output's spectra before they are transformed back */
+    float *frames;       /* [2P] */
+    float *faded;        /* [n_out][plan.block]: output of the mask that a fade leaves */
+};
+
+struct response {
+    int n_near;          /* taps in `near` */
+    int first, end;      /* partitions with something in them: [first, end) */
+    float *near;         /* [n_near]: the first P taps */
+    float *spectra;      /* [end - first][stride], scaled by 1 / 2P */
+};
+
+struct cpu_mask {
+    int n_responses, n_cells;
+    struct response *responses;
+    struct cell *cells;  /* sorted by out */
+    int *first_cell;     /* [n_out + 1]: cells of an output */
+    float *tail;         /* [n_out][P]: far part of block tail_block; audio thread only */
+    int64_t tail_block;
+};
+
+/* Measured on one core of an EPYC (Zen 4), FFTW 3.3.10; only their ratios matter. */
+static const struct plan_costs costs = {
+    .min_partition = 64,
+    .max_partition = 8192,
+    .mac_ns = 0.03,
+    .cmac_ns = 0.25,
+#ifdef HC_WITH_FFTW
+    .fft_ns = 0.09,
+#endif
+    .launch_ns = 50,
+    .file_block = 65536,
+};
+
+static void *aligned_zeros(size_t bytes)
+{
+    void *p = NULL;
+    bytes = (bytes + 63) / 64 * 64;
+    if (bytes == 0 || posix_memalign(&p, 64, bytes) != 0) return NULL;
+    return memset(p, 0, bytes);
+}
+
+static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+static int describe(int device, char *text, size_t cap)
+{
+    if (device != 0) return HC_EINVAL;
+    snprintf(text, cap, "%s%s%s", simd_choose()->name, fft_library() ? ", " : "", fft_library() ? fft_library() : "");
+    return HC_OK;
+}
+
+static void cpu_close(void *state)
+{
+    struct cpu *cpu = state;
+    if (!cpu) return;
+    fft_close(cpu->fft);
+    free(cpu->history);
+    free(cpu->spectra);
+    free(cpu->sums);
+    free(cpu->frames);
+    free(cpu->faded);
+    free(cpu);
+}
+
+static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+{
+    (void)device;
+    struct cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return fail(HC_ENOMEM, why, cap, "cpu: no memory");
+    size_t p = (size_t)plan->partition;
+    cpu->plan = plan;
+    cpu->simd = simd_choose();
+    cpu->n_in = config->n_in;
+    cpu->n_out = config->n_out;
+    cpu->history_size = round_up(2 * p + SIMD_PAD, SIMD_PAD);
+    /* Rows a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
+    cpu->stride = round_up(2 * (p + 1), SIMD_PAD) + SIMD_PAD;
+    cpu->n_slots = plan->n_partitions + BATCH;
+    cpu->history = aligned_zeros((size_t)cpu->n_in * cpu->history_size * sizeof(float));
+    cpu->faded = aligned_zeros((size_t)cpu->n_out * plan->block * sizeof(float));
+    if (!cpu->history || !cpu->faded) goto no_memory;
+    if (!plan->direct) {
+        cpu->fft = fft_open(2 * plan->partition, config->block != 0);
+        cpu->spectra = aligned_zeros((size_t)cpu->n_in * cpu->n_slots * cpu->stride * sizeof(float));
+        cpu->sums = aligned_zeros(BATCH * cpu->stride * sizeof(float));
+        cpu->frames = aligned_zeros(2 * p * sizeof(float));
+        if (!cpu->fft || !cpu->spectra || !cpu->sums || !cpu->frames) goto no_memory;
+    }
+    *state = cpu;
+    return HC_OK;
+no_memory:
+    cpu_close(cpu);
+    return fail(HC_ENOMEM, why, cap, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
+                plan->max_taps);
+}
+
+static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
+{
+    struct cpu *cpu = state;
+    size_t block = (size_t)cpu->plan->block;
+    slot->in = aligned_zeros((size_t)cpu->n_in * block * sizeof(float));
+    slot->out = aligned_zeros((size_t)cpu->n_out * block * sizeof(float));
+    if (slot->in && slot->out) return HC_OK;
+    free(slot->in);
+    free(slot->out);
+    slot->in = slot->out = NULL;
+    return fail(HC_ENOMEM, why, cap, "cpu: no memory for blocks of %d frames; lower block", cpu->plan->block);
+}
+
+static void slot_free(void *state, struct slot *slot)
+{
+    (void)state;
+    free(slot->in);
+    free(slot->out);
+}
+
+static int cpu_reset(void *state, char *why, size_t cap)
+{
+    (void)why;
+    (void)cap;
+    struct cpu *cpu = state;
+    memset(cpu->history, 0, (size_t)cpu->n_in * cpu->history_size * sizeof(float));
+    if (cpu->spectra) memset(cpu->spectra, 0, (size_t)cpu->n_in * cpu->n_slots * cpu->stride * sizeof(float));
+    cpu->pos = 0;
+    /* The block index goes on, past every tail that a mask may still hold. */
+    cpu->block++;
+    return HC_OK;
+}
+
+/* ---- masks --------------------------------------------------------------------------------------------------------- */
+
+static void cpu_mask_free(void *state, void *impl)
+{
+    (void)state;
+    struct cpu_mask *mask = impl;
+    if (!mask) return;
+    for (int r = 0; r < mask->n_responses; r++) {
+        free(mask->responses[r].near);
+        free(mask->responses[r].spectra);
+    }
+    free(mask->responses);
+    free(mask->cells);
+    free(mask->first_cell);
+    free(mask->tail);
+    free(mask);
+}
+
+static bool all_zero(const float *taps, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (taps[k] != 0) return false;
+    return true;
+}
+
+static int response_make(const struct cpu *cpu, struct response *r, const float *taps, int n_taps, float *frames)
+{
+    int p = cpu->plan->partition;
+    r->n_near = n_taps < p ? n_taps : p;
+    r->near = aligned_zeros((size_t)r->n_near * sizeof(float));
+    if (!r->near) return HC_ENOMEM;
+    memcpy(r->near, taps, (size_t)r->n_near * sizeof(float));
+    if (cpu->plan->direct) return HC_OK;
+
+    r->end = (n_taps + p - 1) / p;
+    while (r->end > 0 && all_zero(taps + (r->end - 1) * p, (r->end == (n_taps + p - 1) / p ? n_taps - (r->end - 1) * p : p)))
+        r->end--;
+    while (r->first < r->end && all_zero(taps + r->first * p, p)) r->first++;
+    if (r->first == r->end) return HC_OK;
+    r->spectra = aligned_zeros((size_t)(r->end - r->first) * cpu->stride * sizeof(float));
+    if (!r->spectra) return HC_ENOMEM;
+    float scale = 1.0f / (float)(2 * p);
+    for (int i = r->first; i < r->end; i++) {
+        int n = n_taps - i * p < p ? n_taps - i * p : p;
+        memset(frames, 0, (size_t)(2 * p) * sizeof(float));
+        for (int k = 0; k < n; k++) frames[k] = taps[i * p + k] * scale;
+        fft_forward(cpu->fft, frames, r->spectra + (size_t)(i - r->first) * cpu->stride);
+    }
+    return HC_OK;
+}
+
+static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, char *why, size_t cap)
+{
+    const struct cpu *cpu = state;
+    struct cpu_mask *mask = calloc(1, sizeof *mask);
+    float *frames = aligned_zeros(2 * (size_t)cpu->plan->partition * sizeof(float));
+    if (!mask || !frames) goto no_memory;
+    mask->tail_block = -1;
+    mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
+    mask->cells = calloc((size_t)matrix->n_cells + 1, sizeof *mask->cells);
+    mask->first_cell = calloc((size_t)cpu->n_out + 1, sizeof *mask->first_cell);
+    if (!mask->responses || !mask->cells || !mask->first_cell) goto no_memory;
+    if (!cpu->plan->direct) {
+        mask->tail = aligned_zeros((size_t)cpu->n_out * cpu->plan->partition * sizeof(float));
+        if (!mask->tail) goto no_memory;
+    }
+    memcpy(mask->cells, matrix->cells, (size_t)matrix->n_cells * sizeof *mask->cells);
+    mask->n_cells = matrix->n_cells;
+    for (int c = 0; c < mask->n_cells; c++) mask->first_cell[mask->cells[c].out + 1]++;
+    for (int out = 0; out < cpu->n_out; out++) mask->first_cell[out + 1] += mask->first_cell[out];
+    for (int r = 0; r < matrix->n_responses; r++) {
+        mask->n_responses = r + 1;
+        if (response_make(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r], frames)) goto no_memory;
+    }
+    free(frames);
+    *impl = mask;
+    return HC_OK;
+no_memory:
+    free(frames);
+    cpu_mask_free(state, mask);
+    return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
+}
+
+/* ---- partitions ---------------------------------------------------------------------------------------------------- */
+
+static float *spectrum(const struct cpu *cpu, int in, int slot)
+{
+    return cpu->spectra + ((size_t)in * cpu->n_slots + slot) * cpu->stride;
+}
+
+static int slot_behind(const struct cpu *cpu, int slot, int p)
+{
+    int s = (slot - p) % cpu->n_slots;
+    return s < 0 ? s + cpu->n_slots : s;
+}
+
+/* sums[t] += partitions [p0, p1) of one cell for n_t blocks, the first of them in slot `first`, over some bins. The ring
+ * of slots is walked in runs that do not wrap; blocks go SIMD_BLOCKS at a time where all of them are in one run. */
+static void add_cell(const struct cpu *cpu, float *sums, const struct response *r, int in, int first, int n_t, int p0,
+                     int p1, size_t bin, int n_bins)
+{
+    for (int t = 0; t < n_t;) {
+        int together = n_t - t >= SIMD_BLOCKS ? SIMD_BLOCKS : 1;
+        int newest = (first + t) % cpu->n_slots;
+        if (newest + together > cpu->n_slots) together = 1;
+        for (int p = p0; p < p1;) {
+            int slot = slot_behind(cpu, newest, p);
+            if (together > 1 && slot + together > cpu->n_slots) {
+                /* These blocks lie on both sides of the ring's end for this one partition. */
+                for (int j = 0; j < together; j++)
+                    cpu->simd->cmac(sums + (size_t)(t + j) * cpu->stride + 2 * bin,
+                                    spectrum(cpu, in, (slot + j) % cpu->n_slots) + 2 * bin,
+                                    r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, 1, 1, n_bins);
+                p++;
+                continue;
+            }
+            int run = slot + 1 < p1 - p ? slot + 1 : p1 - p;
+            cpu->simd->cmac(sums + (size_t)t * cpu->stride + 2 * bin, spectrum(cpu, in, slot) + 2 * bin,
+                            r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, run, together, n_bins);
+            p += run;
+        }
+        t += together;
+    }
+}
+
+/* sums[0..n_t) = an output's partitions [from, to) for n_t blocks from slot `first` on. */
+static void sum_partitions(struct cpu *cpu, const struct cpu_mask *mask, int out, int first, int n_t, int from, int to)
+{
+    int bins = (int)((cpu->stride - SIMD_PAD) / 2);
+    int rows = 2 * cpu->plan->n_partitions + n_t;
+    int chunk = L2_BYTES / (8 * rows) / 64 * 64;
+    if (chunk < 64) chunk = 64;
+    memset(cpu->sums, 0, (size_t)n_t * cpu->stride * sizeof(float));
+    for (int bin = 0; bin < bins; bin += chunk)
+        for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
+            const struct response *r = &mask->responses[mask->cells[c].response];
+            int p0 = r->first > from ? r->first : from, p1 = r->end < to ? r->end : to;
+            add_cell(cpu, cpu->sums, r, mask->cells[c].in, first, n_t, p0, p1, (size_t)bin,
+                     bins - bin < chunk ? bins - bin : chunk);
+        }
+}
+
+/* The second half of the transform back of sums[t]: P frames of linear convolution (overlap-save). */
+static const float *block_of_sums(struct cpu *cpu, int t)
+{
+    fft_inverse(cpu->fft, cpu->sums + (size_t)t * cpu->stride, cpu->frames);
+    return cpu->frames + cpu->plan->partition;
+}
+
+/* ---- process ------------------------------------------------------------------------------------------------------- */
+
+static float *history(const struct cpu *cpu, int in) { return cpu->history + (size_t)in * cpu->history_size; }
+
+/* n_t whole blocks of every input into the spectra: the first is transformed together with the history's block, the
+ * others straight from the slot, where a block and the one before it lie side by side. */
+static void transform_blocks(struct cpu *cpu, const struct slot *slot, int at, int n_t)
+{
+    int p = cpu->plan->partition;
+    for (int in = 0; in < cpu->n_in; in++) {
+        const float *x = slot->in + (size_t)in * cpu->plan->block + at;
+        float *h = history(cpu, in);
+        memcpy(h + p, x, (size_t)p * sizeof(float));
+        fft_forward(cpu->fft, h, spectrum(cpu, in, cpu->head));
+        for (int t = 1; t < n_t; t++) {
+            const float *two = x + (size_t)(t - 1) * p;
+            if ((uintptr_t)two % 64) { /* FFTW's plan expects alignment; an odd start of the whole blocks breaks it */
+                memcpy(cpu->frames, two, 2 * (size_t)p * sizeof(float));
+                two = cpu->frames;
+            }
+            fft_forward(cpu->fft, two, spectrum(cpu, in, (cpu->head + t) % cpu->n_slots));
+        }
+        memcpy(h, x + (size_t)(n_t - 1) * p, (size_t)p * sizeof(float));
+    }
+}
+
+static void convolve_blocks(struct cpu *cpu, const struct cpu_mask *mask, float *out, int n_t)
+{
+    int p = cpu->plan->partition;
+    for (int o = 0; o < cpu->n_out; o++) {
+        float *y = out + (size_t)o * cpu->plan->block;
+        if (mask->first_cell[o] == mask->first_cell[o + 1]) {
+            memset(y, 0, (size_t)n_t * p * sizeof(float));
+            continue;
+        }
+        sum_partitions(cpu, mask, o, cpu->head, n_t, 0, cpu->plan->n_partitions);
+        for (int t = 0; t < n_t; t++) memcpy(y + (size_t)t * p, block_of_sums(cpu, t), (size_t)p * sizeof(float));
+    }
+}
+
+/* The far part of the current block, for a mask that does not have it yet. */
+static void make_tail(struct cpu *cpu, struct cpu_mask *mask)
+{
+    if (cpu->plan->direct || mask->tail_block == cpu->block) return;
+    int p = cpu->plan->partition;
+    for (int o = 0; o < cpu->n_out; o++) {
+        sum_partitions(cpu, mask, o, cpu->head, 1, 1, cpu->plan->n_partitions);
+        memcpy(mask->tail + (size_t)o * p, block_of_sums(cpu, 0), (size_t)p * sizeof(float));
+    }
+    mask->tail_block = cpu->block;
+}
+
+/* Is the near part of n frames less work by FIR than by one transform of the block so far? */
+static bool near_by_fir(const struct cpu *cpu, const struct cpu_mask *mask, int n)
+{
+    if (cpu->plan->direct) return true;
+    double p = cpu->plan->partition, transform = costs.fft_ns * 2 * p * 16;
+    return costs.mac_ns * n * p * mask->n_cells < transform * (cpu->n_in + cpu->n_out) + costs.cmac_ns * p * mask->n_cells;
+}
+
+/* n frames inside the current block, at pos of it; they are in the history already. */
+static void convolve_part(struct cpu *cpu, struct cpu_mask *mask, float *out, int n)
+{
+    int p = cpu->plan->partition;
+    bool fir = near_by_fir(cpu, mask, n);
+    make_tail(cpu, mask);
+    if (!fir)
+        for (int in = 0; in < cpu->n_in; in++) {
+            float *h = history(cpu, in);
+            memset(h + p + cpu->pos + n, 0, (size_t)(p - cpu->pos - n) * sizeof(float));
+            fft_forward(cpu->fft, h, spectrum(cpu, in, cpu->head));
+        }
+    for (int o = 0; o < cpu->n_out; o++) {
+        float *y = out + (size_t)o * cpu->plan->block;
+        if (cpu->plan->direct)
+            memset(y, 0, (size_t)n * sizeof(float));
+        else
+            memcpy(y, mask->tail + (size_t)o * p + cpu->pos, (size_t)n * sizeof(float));
+        if (!fir) {
+            sum_partitions(cpu, mask, o, cpu->head, 1, 0, 1);
+            const float *near = block_of_sums(cpu, 0) + cpu->pos;
+            for (int i = 0; i < n; i++) y[i] += near[i];
+            continue;
+        }
+        for (int c = mask->first_cell[o]; c < mask->first_cell[o + 1]; c++) {
+            const struct response *r = &mask->responses[mask->cells[c].response];
+            cpu->simd->fir(y, history(cpu, mask->cells[c].in) + p + cpu->pos, r->near, n, r->n_near);
+        }
+    }
+}
+
+static void append_part(struct cpu *cpu, const struct slot *slot, int at, int n)
+{
+    for (int in = 0; in < cpu->n_in; in++)
+        memcpy(history(cpu, in) + cpu->plan->partition + cpu->pos, slot->in + (size_t)in * cpu->plan->block + at,
+               (size_t)n * sizeof(float));
+}
+
+static void next_block(struct cpu *cpu)
+{
+    size_t p = (size_t)cpu->plan->partition;
+    for (int in = 0; in < cpu->n_in; in++) {
+        float *h = history(cpu, in);
+        if (!cpu->plan->direct) fft_forward(cpu->fft, h, spectrum(cpu, in, cpu->head));
+        memcpy(h, h + p, p * sizeof(float));
+    }
+    cpu->pos = 0;
+    cpu->block++;
+    cpu->head = (cpu->head + 1) % cpu->n_slots;
+}
+
+static void silence(const struct cpu *cpu, float *out, int n)
+{
+    for (int o = 0; o < cpu->n_out; o++) memset(out + (size_t)o * cpu->plan->block, 0, (size_t)n * sizeof(float));
+}
+
+static void blend(const struct cpu *cpu, float *out, const float *from, int n, const struct fade *fade)
+{
+    for (int i = 0; i < n; i++) {
+        float gain = fade_gain(fade->pos + i, fade->len);
+        for (int o = 0; o < cpu->n_out; o++) {
+            size_t at = (size_t)o * cpu->plan->block + i;
+            out[at] = from[at] + gain * (out[at] - from[at]);
+        }
+    }
+}
+
+static int cpu_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    (void)why;
+    (void)cap;
+    struct cpu *cpu = state;
+    int p = cpu->plan->partition;
+    struct cpu_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
+    float *outs[2] = {slot->out, cpu->faded};
+    int n_masks = fade->len > 0 ? 2 : 1;
+
+    for (int at = 0; at < n;) {
+        int n_t = cpu->plan->direct || cpu->pos > 0 ? 0 : (n - at) / p;
+        if (n_t > BATCH) n_t = BATCH;
+        int part = n - at < p - cpu->pos ? n - at : p - cpu->pos;
+        if (n_t > 0)
+            transform_blocks(cpu, slot, at, n_t);
+        else
+            append_part(cpu, slot, at, part);
+        for (int m = 0; m < n_masks; m++) {
+            if (!masks[m])
+                silence(cpu, outs[m] + at, n_t > 0 ? n_t * p : part);
+            else if (n_t > 0)
+                convolve_blocks(cpu, masks[m], outs[m] + at, n_t);
+            else
+                convolve_part(cpu, masks[m], outs[m] + at, part);
+        }
+        if (n_t > 0) {
+            cpu->head = (cpu->head + n_t) % cpu->n_slots;
+            cpu->block += n_t;
+            at += n_t * p;
+        } else {
+            cpu->pos += part;
+            at += part;
+            if (cpu->pos == p) next_block(cpu);
+        }
+    }
+    if (n_masks == 2) blend(cpu, slot->out, cpu->faded, n, fade);
+    return HC_OK;
+}
+
+const struct backend backend_cpu = {
+    .name = "cpu",
+    .in_place = true,
+    .costs = &costs,
+    .describe = describe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .slot_make = slot_make,
+    .slot_free = slot_free,
+    .mask_make = cpu_mask_make,
+    .mask_free = cpu_mask_free,
+    .process = cpu_process,
+    .reset = cpu_reset,
+};

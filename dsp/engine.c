@@ -1,0 +1,518 @@
+/* engine - the mailbox of masks, the queue to a worker where a backend needs one, and the counters.
+ *
+ *   hc_process -> slot.in -> [ in place | queue -> worker ] -> render: take a new mask?, backend->process -> slot.out -> out
+ *
+ * The driver is the thread that calls render: the audio thread for a backend that runs in place, else the worker.
+ */
+#include "backend.h"
+#include "matrix.h"
+#include "simd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { N_SLOTS = 8 }; /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
+
+struct hc_mask {
+    hc_engine *engine;
+    void *impl;           /* the backend's */
+    atomic_int uses;      /* by the mailbox and the driver */
+    bool released;        /* hc_mask_free was called; under engine->setup */
+    struct hc_mask *next; /* engine->masks; under engine->setup */
+};
+
+struct queue {
+    pthread_t thread;
+    sem_t work;               /* posted once a block, and once to end */
+    sem_t done;               /* posted once a block where hc_process waits without end */
+    atomic_bool end;
+    atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % N_SLOTS */
+    int n_frames[N_SLOTS];
+    int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
+    int64_t lost;         /* frames lost since the last block posted; audio thread only */
+    struct slot silence;  /* for the gaps; worker only */
+};
+
+struct hc_engine {
+    hc_config config;
+    struct plan plan;
+    const struct backend *backend;
+    const struct simd *simd;
+    void *state;
+    struct slot slots[N_SLOTS]; /* in place: only the first */
+    struct queue *queue;        /* NULL: in place */
+
+    _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
+    hc_mask *from, *to;         /* driver only */
+    int fade_pos, fade_len;     /* driver only; fade_len = 0: no fade */
+    bool fresh;                 /* nothing heard since open or reset: the first mask needs no fade; driver only */
+
+    pthread_mutex_t setup;
+    hc_mask *masks;
+    char device[128];
+    char error[256]; /* written before `lost` is set */
+    atomic_bool lost;
+    atomic_uint_fast64_t blocks, frames, late, non_finite, swaps;
+};
+
+static hc_mask no_news; /* its address alone is used */
+
+void hc_config_init(hc_config *config)
+{
+    *config = (hc_config){.rate = 48000,
+                          .block = 64,
+                          .n_in = 2,
+                          .n_out = 2,
+                          .max_taps = 48000,
+                          .wait_us = -1,
+                          .fade_frames = 512,
+                          .n_frames = 0,
+                          .backend = "auto",
+                          .method = "auto"};
+}
+
+/* ---- the driver ---------------------------------------------------------------------------------------------------- */
+
+static void mask_drop(hc_mask *mask)
+{
+    if (mask) atomic_fetch_sub_explicit(&mask->uses, 1, memory_order_release);
+}
+
+static void take_news(hc_engine *e)
+{
+    if (e->fade_len > 0 || atomic_load_explicit(&e->mailbox, memory_order_relaxed) == &no_news) return;
+    hc_mask *mask = atomic_exchange_explicit(&e->mailbox, &no_news, memory_order_acquire);
+    if (mask == &no_news) return;
+    if (mask == e->to) {
+        mask_drop(mask); /* it plays already and is counted once for that */
+        return;
+    }
+    atomic_fetch_add_explicit(&e->swaps, 1, memory_order_relaxed);
+    if (e->fresh || e->config.fade_frames == 0) {
+        mask_drop(e->to);
+        e->to = mask;
+        return;
+    }
+    e->from = e->to;
+    e->to = mask;
+    e->fade_pos = 0;
+    e->fade_len = e->config.fade_frames;
+}
+
+static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
+{
+    take_news(e);
+    struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len};
+    int error = e->backend->process(e->state, slot, n, &fade, why, cap);
+    e->fresh = false;
+    if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) {
+        mask_drop(e->from);
+        e->from = NULL;
+        e->fade_len = 0;
+    }
+    return error;
+}
+
+static void *worker(void *arg)
+{
+    hc_engine *e = arg;
+    struct queue *q = e->queue;
+    char why[sizeof e->error] = "";
+    simd_denormals_off();
+    for (;;) {
+        while (sem_wait(&q->work) != 0 && errno == EINTR) continue;
+        if (atomic_load(&q->end)) return NULL;
+        uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
+        int error = atomic_load_explicit(&e->lost, memory_order_relaxed) ? HC_EDEVICE : HC_OK;
+        for (int64_t gap = q->gap[i % N_SLOTS]; gap > 0 && !error; gap -= e->plan.block)
+            error = render(e, &q->silence, gap < e->plan.block ? (int)gap : e->plan.block, why, sizeof why);
+        if (!error) error = render(e, &e->slots[i % N_SLOTS], q->n_frames[i % N_SLOTS], why, sizeof why);
+        if (error && !atomic_load_explicit(&e->lost, memory_order_relaxed)) {
+            memcpy(e->error, why, sizeof why);
+            atomic_store_explicit(&e->lost, true, memory_order_release);
+        }
+        atomic_store_explicit(&q->finished, i + 1, memory_order_release);
+        if (e->config.wait_us < 0) sem_post(&q->done);
+    }
+}
+
+/* ---- open and close ------------------------------------------------------------------------------------------------ */
+
+static void queue_close(hc_engine *e)
+{
+    struct queue *q = e->queue;
+    if (!q) return;
+    atomic_store(&q->end, true);
+    sem_post(&q->work);
+    pthread_join(q->thread, NULL);
+    sem_destroy(&q->work);
+    sem_destroy(&q->done);
+    e->backend->slot_free(e->state, &q->silence);
+    free(q);
+    e->queue = NULL;
+}
+
+static int queue_open(hc_engine *e, char *why, size_t cap)
+{
+    struct queue *q = calloc(1, sizeof *q);
+    if (!q) return fail(HC_ENOMEM, why, cap, "no memory for the queue");
+    int error = e->backend->slot_make(e->state, &q->silence, why, cap);
+    if (error) {
+        free(q);
+        return error;
+    }
+    memset(q->silence.in, 0, (size_t)e->config.n_in * e->plan.block * sizeof(float));
+    sem_init(&q->work, 0, 0);
+    sem_init(&q->done, 0, 0);
+    e->queue = q;
+    if (pthread_create(&q->thread, NULL, worker, e) != 0) {
+        sem_destroy(&q->work);
+        sem_destroy(&q->done);
+        e->backend->slot_free(e->state, &q->silence);
+        free(q);
+        e->queue = NULL;
+        return fail(HC_ENOMEM, why, cap, "the worker thread cannot be started: %s", strerror(errno));
+    }
+    return HC_OK;
+}
+
+static int check(const hc_config *c, char *why, size_t cap)
+{
+    if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
+    if (c->block < 0 || c->block > 1 << 20)
+        return fail(HC_EINVAL, why, cap, "block %d is out of range (0 to %d)", c->block, 1 << 20);
+    if (c->n_in < 1 || c->n_in > 1024)
+        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to 1024 are possible", c->n_in);
+    if (c->n_out < 1 || c->n_out > 1024)
+        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to 1024 are possible", c->n_out);
+    if (c->max_taps < 1 || c->max_taps > 1 << 28)
+        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, 1 << 28);
+    if (c->fade_frames < 0) return fail(HC_EINVAL, why, cap, "fade_frames %d is negative", c->fade_frames);
+    if (strcmp(c->method, "auto") && strcmp(c->method, "direct") && strcmp(c->method, "fft"))
+        return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
+    return HC_OK;
+}
+
+#ifdef HC_WITH_CUDA
+/* A GPU costs a few tenths of a second to start; live it pays when the CPU would be busy for a third of the time. */
+static bool gpu_is_worth_it(const hc_config *c)
+{
+    struct plan plan;
+    char text[128];
+    plan_choose(&plan, backend_cpu.costs, c->max_taps, c->block, c->n_in, c->n_out, c->method);
+    double cpu_ns = plan_cost_ns(&plan, backend_cpu.costs, c->n_in, c->n_out);
+    bool heavy = c->n_frames > 0 ? cpu_ns * (double)c->n_frames > 2e9 : cpu_ns * c->rate > 0.33e9;
+    return heavy && backend_cuda.describe(0, text, sizeof text) == HC_OK;
+}
+#endif
+
+static int choose_backend(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
+{
+    *device = 0;
+    *backend = &backend_cpu;
+    if (strcmp(c->backend, "cpu") == 0) return HC_OK;
+#ifdef HC_WITH_CUDA
+    if (strcmp(c->backend, "auto") == 0) {
+        if (gpu_is_worth_it(c)) *backend = &backend_cuda;
+        return HC_OK;
+    }
+    char *end;
+    if (strcmp(c->backend, "cuda") == 0 ||
+        (strncmp(c->backend, "cuda:", 5) == 0 && c->backend[5] >= '0' && c->backend[5] <= '9' &&
+         ((*device = (int)strtol(c->backend + 5, &end, 10)), *end == '\0'))) {
+        *backend = &backend_cuda;
+        return HC_OK;
+    }
+#else
+    if (strcmp(c->backend, "auto") == 0) return HC_OK;
+    if (strncmp(c->backend, "cuda", 4) == 0)
+        return fail(HC_EUNSUPPORTED, why, cap, "this build has no CUDA; use backend cpu");
+#endif
+    return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or cuda:N", c->backend);
+}
+
+static int open_on(hc_engine *e, int device, char *why, size_t cap)
+{
+    plan_choose(&e->plan, e->backend->costs, e->config.max_taps, e->config.block, e->config.n_in, e->config.n_out,
+                e->config.method);
+    int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
+    if (error) return error;
+    char text[96];
+    if (e->backend->describe(device, text, sizeof text) != HC_OK) text[0] = '\0';
+    if (e->backend->in_place)
+        snprintf(e->device, sizeof e->device, "%s", text);
+    else
+        snprintf(e->device, sizeof e->device, "%s:%d %s", e->backend->name, device, text);
+    for (int i = 0; i < (e->backend->in_place ? 1 : N_SLOTS); i++) {
+        error = e->backend->slot_make(e->state, &e->slots[i], why, cap);
+        if (error) return error;
+    }
+    return e->backend->in_place ? HC_OK : queue_open(e, why, cap);
+}
+
+/* Undo open_on, whole or in part. */
+static void close_on(hc_engine *e)
+{
+    queue_close(e);
+    for (int i = 0; i < N_SLOTS; i++)
+        if (e->slots[i].in) e->backend->slot_free(e->state, &e->slots[i]);
+    memset(e->slots, 0, sizeof e->slots);
+    if (e->state) e->backend->close(e->state);
+    e->state = NULL;
+}
+
+int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
+{
+    *engine = NULL;
+    int device, error = check(config, why, cap);
+    if (error) return error;
+    hc_engine *e = calloc(1, sizeof *e);
+    if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
+    e->config = *config;
+    error = choose_backend(config, &e->backend, &device, why, cap);
+    if (error) goto fail;
+    bool automatic = strcmp(config->backend, "auto") == 0;
+    e->config.backend = NULL; /* the caller's strings may go */
+    e->config.method = strcmp(config->method, "direct") == 0 ? "direct" : strcmp(config->method, "fft") == 0 ? "fft" : "auto";
+    atomic_init(&e->mailbox, &no_news);
+    e->fresh = true;
+    e->simd = simd_choose();
+    pthread_mutex_init(&e->setup, NULL);
+    error = open_on(e, device, why, cap);
+    if (error && automatic && e->backend != &backend_cpu) {
+        close_on(e);
+        e->backend = &backend_cpu;
+        error = open_on(e, 0, why, cap);
+    }
+    if (error) {
+        close_on(e);
+        pthread_mutex_destroy(&e->setup);
+        goto fail;
+    }
+    *engine = e;
+    return HC_OK;
+fail:
+    free(e);
+    return error;
+}
+
+void hc_close(hc_engine *e)
+{
+    if (!e) return;
+    queue_close(e);
+    while (e->masks) {
+        hc_mask *mask = e->masks;
+        e->masks = mask->next;
+        e->backend->mask_free(e->state, mask->impl);
+        free(mask);
+    }
+    close_on(e);
+    pthread_mutex_destroy(&e->setup);
+    free(e);
+}
+
+/* ---- masks --------------------------------------------------------------------------------------------------------- */
+
+/* Free the masks that were given up and are no longer played. Under e->setup. */
+static void sweep(hc_engine *e)
+{
+    for (hc_mask **link = &e->masks; *link;) {
+        hc_mask *mask = *link;
+        if (mask->released && atomic_load_explicit(&mask->uses, memory_order_acquire) == 0) {
+            *link = mask->next;
+            e->backend->mask_free(e->state, mask->impl);
+            free(mask);
+        } else {
+            link = &mask->next;
+        }
+    }
+}
+
+int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, char *why, size_t cap)
+{
+    *out = NULL;
+    struct matrix matrix;
+    int error = matrix_make(&matrix, &e->config, routes, n, why, cap);
+    if (error) return error;
+    hc_mask *mask = calloc(1, sizeof *mask);
+    pthread_mutex_lock(&e->setup);
+    sweep(e);
+    error = mask ? e->backend->mask_make(e->state, &matrix, &mask->impl, why, cap)
+                 : fail(HC_ENOMEM, why, cap, "no memory for a mask");
+    if (!error) {
+        mask->engine = e;
+        mask->next = e->masks;
+        e->masks = mask;
+        *out = mask;
+    }
+    pthread_mutex_unlock(&e->setup);
+    matrix_free(&matrix);
+    if (error) free(mask);
+    return error;
+}
+
+void hc_mask_free(hc_engine *e, hc_mask *mask)
+{
+    if (!mask) return;
+    pthread_mutex_lock(&e->setup);
+    mask->released = true;
+    sweep(e);
+    pthread_mutex_unlock(&e->setup);
+}
+
+int hc_mask_swap(hc_engine *e, hc_mask *mask)
+{
+    if (mask && mask->engine != e) return HC_EINVAL;
+    if (mask) atomic_fetch_add_explicit(&mask->uses, 1, memory_order_relaxed);
+    /* Last wins: a knob turned quickly would otherwise queue a second of fades. */
+    hc_mask *unheard = atomic_exchange_explicit(&e->mailbox, mask, memory_order_acq_rel);
+    if (unheard != &no_news) mask_drop(unheard);
+    return HC_OK;
+}
+
+/* ---- audio --------------------------------------------------------------------------------------------------------- */
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void cpu_relax(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
+static void load_slot(hc_engine *e, struct slot *slot, const float *const *in, int n)
+{
+    size_t bad = 0;
+    for (int ch = 0; ch < e->config.n_in; ch++) bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
+    if (bad) atomic_fetch_add_explicit(&e->non_finite, bad, memory_order_relaxed);
+}
+
+static void silence(const hc_engine *e, float *const *out, int n)
+{
+    for (int ch = 0; ch < e->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
+}
+
+/* Hand the block to the worker and wait for it as long as allowed. Returns its slot, or NULL: late. */
+static struct slot *through_worker(hc_engine *e, const float *const *in, int n)
+{
+    struct queue *q = e->queue;
+    uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed);
+    if (i - atomic_load_explicit(&q->finished, memory_order_acquire) >= N_SLOTS) {
+        q->lost += n;
+        return NULL;
+    }
+    struct slot *slot = &e->slots[i % N_SLOTS];
+    load_slot(e, slot, in, n);
+    q->n_frames[i % N_SLOTS] = n;
+    q->gap[i % N_SLOTS] = q->lost;
+    q->lost = 0;
+    atomic_store_explicit(&q->posted, i + 1, memory_order_release);
+    sem_post(&q->work);
+    if (e->config.wait_us < 0) {
+        while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
+        return slot;
+    }
+    int64_t until = now_us() + e->config.wait_us;
+    while (atomic_load_explicit(&q->finished, memory_order_acquire) <= i) {
+        if (now_us() >= until) return NULL;
+        cpu_relax();
+    }
+    return slot;
+}
+
+int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
+{
+    if (n < 0 || n > e->plan.block) return HC_EINVAL;
+    if (n == 0) return HC_OK;
+    unsigned fp_state = simd_denormals_off();
+    struct slot *slot = &e->slots[0];
+    if (e->queue) {
+        slot = through_worker(e, in, n);
+    } else {
+        load_slot(e, slot, in, n);
+        render(e, slot, n, NULL, 0);
+    }
+    bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
+    if (slot && !lost)
+        for (int ch = 0; ch < e->config.n_out; ch++)
+            memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
+    else
+        silence(e, out, n);
+    simd_denormals_restore(fp_state);
+    atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
+    if (!slot) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
+    return lost ? HC_EDEVICE : slot ? HC_OK : HC_LATE;
+}
+
+void hc_reset(hc_engine *e)
+{
+    struct queue *q = e->queue;
+    while (q && atomic_load_explicit(&q->finished, memory_order_acquire) < atomic_load(&q->posted))
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    if (e->fade_len > 0) {
+        mask_drop(e->from);
+        e->from = NULL;
+        e->fade_len = 0;
+    }
+    if (q) q->lost = 0;
+    e->fresh = true;
+    char why[sizeof e->error] = "";
+    if (e->backend->reset(e->state, why, sizeof why) != HC_OK && !atomic_load(&e->lost)) {
+        memcpy(e->error, why, sizeof why);
+        atomic_store_explicit(&e->lost, true, memory_order_release);
+    }
+}
+
+int hc_latency(const hc_engine *e)
+{
+    (void)e;
+    return 0;
+}
+
+void hc_get_info(hc_engine *e, hc_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->block = e->plan.block;
+    info->partition = e->plan.partition;
+    info->n_partitions = e->plan.direct ? 0 : e->plan.n_partitions;
+    info->backend = e->backend->name;
+    info->method = e->plan.direct ? "direct" : "fft";
+    memcpy(info->device, e->device, sizeof info->device);
+    info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);
+    info->frames = atomic_load_explicit(&e->frames, memory_order_relaxed);
+    info->late = atomic_load_explicit(&e->late, memory_order_relaxed);
+    info->non_finite = atomic_load_explicit(&e->non_finite, memory_order_relaxed);
+    info->swaps = atomic_load_explicit(&e->swaps, memory_order_relaxed);
+    if (atomic_load_explicit(&e->lost, memory_order_acquire)) memcpy(info->error, e->error, sizeof info->error);
+}
+
+int hc_list_devices(int i, char *text, size_t cap)
+{
+    char description[128];
+    if (i < 0) return HC_EINVAL;
+    if (i == 0) {
+        backend_cpu.describe(0, description, sizeof description);
+        snprintf(text, cap, "cpu\t%s", description);
+        return HC_OK;
+    }
+#ifdef HC_WITH_CUDA
+    if (backend_cuda.describe(i - 1, description, sizeof description) != HC_OK) return HC_EINVAL;
+    snprintf(text, cap, "cuda:%d\t%s", i - 1, description);
+    return HC_OK;
+#else
+    return HC_EINVAL;
+#endif
+}

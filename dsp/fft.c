@@ -1,0 +1,83 @@
+#include "fft.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#ifdef HC_WITH_FFTW
+#include <fftw3.h>
+
+struct fft {
+    fftwf_plan forward, inverse;
+};
+
+/* FFTW's planner, unlike its execution, is not safe beside itself. */
+static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
+
+const char *fft_library(void) { return "fftw3f"; }
+
+struct fft *fft_open(int n, bool measured)
+{
+    struct fft *fft = calloc(1, sizeof *fft);
+    float *real = fftwf_alloc_real((size_t)n), *spectrum = fftwf_alloc_real((size_t)n + 2);
+    if (!fft || !real || !spectrum) goto fail;
+    pthread_mutex_lock(&planner);
+    fftwf_import_system_wisdom();
+    fftwf_set_timelimit(0.3);
+    unsigned effort = measured ? FFTW_MEASURE : FFTW_ESTIMATE;
+    fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
+    fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
+    pthread_mutex_unlock(&planner);
+    if (!fft->forward || !fft->inverse) goto fail;
+    fftwf_free(real);
+    fftwf_free(spectrum);
+    return fft;
+fail:
+    fftwf_free(real);
+    fftwf_free(spectrum);
+    fft_close(fft);
+    return NULL;
+}
+
+void fft_close(struct fft *fft)
+{
+    if (!fft) return;
+    pthread_mutex_lock(&planner);
+    if (fft->forward) fftwf_destroy_plan(fft->forward);
+    if (fft->inverse) fftwf_destroy_plan(fft->inverse);
+    pthread_mutex_unlock(&planner);
+    free(fft);
+}
+
+void fft_forward(const struct fft *fft, const float *real, float *spectrum)
+{
+    fftwf_execute_dft_r2c(fft->forward, (float *)real, (fftwf_complex *)spectrum);
+}
+
+void fft_inverse(const struct fft *fft, float *spectrum, float *real)
+{
+    fftwf_execute_dft_c2r(fft->inverse, (fftwf_complex *)spectrum, real);
+}
+
+#else
+
+const char *fft_library(void) { return NULL; }
+struct fft *fft_open(int n, bool measured)
+{
+    (void)n;
+    (void)measured;
+    return NULL;
+}
+void fft_close(struct fft *fft) { (void)fft; }
+void fft_forward(const struct fft *fft, const float *real, float *spectrum)
+{
+    (void)fft;
+    (void)real;
+    (void)spectrum;
+}
+void fft_inverse(const struct fft *fft, float *spectrum, float *real)
+{
+    (void)fft;
+    (void)real;
+    (void)spectrum;
+}
+#endif

@@ -1,0 +1,144 @@
+/* haloconv - real-time convolution of audio with FIR filters and impulse responses, on the CPU or a CUDA GPU.
+ *
+ * Conventions
+ *   Audio is planar 32-bit float: one pointer a channel, one float a frame, full scale +-1. Channels and frames count
+ *   from 0. Output is the causal linear convolution y[i] = sum_k h[k] x[i-k], summed over the routes of an output
+ *   channel, with no added latency.
+ *   Every call carries a tag. [rt]: the audio thread may call it; no lock, no allocation, no system call but a wake-up,
+ *   bounded time. [setup]: may allocate, block and take seconds; any thread but the audio thread, and never two [setup]
+ *   calls on one engine at once unless the call says that it may.
+ *   An error is a negative enum hc_error; where a call takes (why, cap) it also writes there, in at most cap bytes, one
+ *   line that names what failed and the remedy. why may be NULL. The library never prints and never exits.
+ *
+ * A session
+ *   hc_config_init(&c); c.n_in = 2; ...;  hc_open(&c, &e, why, sizeof why);
+ *   hc_mask_make(e, routes, n, &m, why, sizeof why);  hc_mask_swap(e, m);
+ *   audio thread: hc_process(e, in, out, n_frames) ...
+ *   hc_mask_free(e, m);  hc_close(e);
+ */
+#ifndef HALOCONV_H
+#define HALOCONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HC_VERSION "0.1.0"
+
+typedef struct hc_engine hc_engine; /* a running convolver: history, memory, worker                    */
+typedef struct hc_mask hc_mask;     /* responses ready to play on one engine; never changed once made  */
+
+enum hc_error {
+    HC_OK = 0,
+    HC_LATE = 1,        /* hc_process: the device missed wait_us; out is silence, the block is in the history     */
+    HC_EINVAL = -1,     /* an argument is out of its range; the text says which                                   */
+    HC_ENOMEM = -2,     /* host or device memory ran out; lower max_taps or block                                 */
+    HC_EDEVICE = -3,    /* no such device, or it failed; use backend "cpu"                                        */
+    HC_EFILE = -4,      /* a file could not be read; the text carries the system's reason                         */
+    HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                         */
+};
+
+typedef struct hc_config {   /* hc_config_init sets the right-hand column                                     */
+    int rate;                /* Hz                                                                     48000  */
+    int block;               /* most frames per hc_process; any count up to it is served;
+                                0 = for files: the engine picks (read it from hc_get_info)                64  */
+    int n_in, n_out;         /* channels, 1 to 1024                                                     2, 2  */
+    int max_taps;            /* longest response in frames, delay included; fixes memory               48000  */
+    int wait_us;             /* longest wait for a device in hc_process; -1 = until it is done            -1  */
+    int fade_frames;         /* crossfade of a mask swap; 0 = none                                       512  */
+    int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */
+    const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"                                       "auto"  */
+    const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
+} hc_config;
+
+typedef struct hc_route {    /* one response from one input to one output; routes on the same pair add        */
+    int in, out;
+    const float *taps;       /* [n_taps]; read during hc_mask_make only                                       */
+    int n_taps;
+    float gain;              /* linear                                                                        */
+    int delay;               /* frames of silence in front of the taps                                        */
+} hc_route;
+
+typedef struct hc_info {     /* what an engine is and how it fares                                            */
+    int block;               /* most frames per hc_process                                                    */
+    int partition;           /* frames a partition; for "direct" the length of the history                    */
+    int n_partitions;        /* partitions that cover max_taps; 0 for "direct"                                */
+    const char *backend;     /* "cpu" or "cuda"; static                                                       */
+    const char *method;      /* "direct" or "fft"; static                                                     */
+    char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                             */
+    uint64_t blocks, frames; /* calls of hc_process and frames since hc_open                                  */
+    uint64_t late;           /* blocks given up                                                               */
+    uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                       */
+    uint64_t swaps;          /* mask swaps begun                                                              */
+    char error[256];         /* why the device was lost; empty while all is well                              */
+} hc_info;
+
+/* Defaults. [rt] */
+void hc_config_init(hc_config *config);
+
+/* Make an engine; it plays silence until a mask is swapped in. The config is copied. Fails with HC_EINVAL, HC_ENOMEM,
+ * HC_EDEVICE ("cuda" asked for and none is there). "auto" falls back to the CPU. [setup] */
+int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
+
+/* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */
+void hc_close(hc_engine *engine);
+
+/* Make a mask of n routes; the audio thread may run meanwhile, and threads may make masks of one engine at once (they
+ * take turns). Identical routes (same taps pointer, n_taps, gain, delay) share one spectrum. Fails with HC_EINVAL (channel
+ * out of range, longer than max_taps, a tap that is NaN or Inf: the text has its index) or HC_ENOMEM. [setup] */
+int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
+
+/* Give a mask up: the engine frees it when it no longer plays it (at the latest in hc_close). Not to be swapped in again.
+ * May be called beside hc_mask_make. NULL is allowed. [setup] */
+void hc_mask_free(hc_engine *engine, hc_mask *mask);
+
+/* Crossfade to a mask from the next hc_process on; NULL fades to silence. The input history is kept: the new response
+ * sounds at once with its full tail. Last wins: a swap asked for during a fade waits for its end, and a later one
+ * replaces it. Before the first hc_process (or the first after hc_reset) there is no fade. [rt], any thread */
+int hc_mask_swap(hc_engine *engine, hc_mask *mask);
+
+/* Convolve n_frames (0 to block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Always fills out. NaN
+ * and Inf in the input count as 0. Returns HC_OK, HC_LATE, or HC_EDEVICE (device lost: silence from now on; hc_get_info
+ * says why), HC_EINVAL (n_frames out of range; out is not touched). [rt], one thread at a time */
+int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
+
+/* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */
+void hc_reset(hc_engine *engine);
+
+/* Frames of added latency: 0. [rt] */
+int hc_latency(const hc_engine *engine);
+
+/* Fill in what the engine is and its counters. Beside hc_process the counters may be a block old. [setup] */
+void hc_get_info(hc_engine *engine, hc_info *info);
+
+/* Name the i-th device that hc_open could use, as "cuda:0\tNVIDIA H200, ..." (the string for hc_config.backend, a tab,
+ * a description). Returns HC_OK, or HC_EINVAL when there is no i-th. Initialises CUDA. [setup] */
+int hc_list_devices(int i, char *text, size_t cap);
+
+typedef struct hc_responses { /* a mask as read from a file                                                      */
+    int n_channels, n_frames; /* of the file, after resampling                                                   */
+    int rate, file_rate;      /* Hz of the samples here and of the file; 0 for a text of coefficients            */
+    float **channel;          /* [n_channels][n_frames]                                                          */
+    int n_in, n_out;          /* of the routes                                                                   */
+    int n_routes;
+    hc_route *routes;         /* [n_routes]; taps point into channel                                             */
+} hc_responses;
+
+enum { HC_KEEP_RATE = 1 };    /* flags of hc_responses_load: do not resample                                      */
+
+/* Read a mask: a sound file, or coefficients as text (.txt, .csv: one frame a line, a column a channel; blanks, commas or
+ * semicolons between; '#' starts a comment). rate: resample to it, the gain of the response kept; 0 = keep the file's.
+ * n_in: input channels to route for. M mask channels on C inputs: M = 1, the same on every channel; M = C, channel by
+ * channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo in the order L>L L>R R>L R>R; anything else is
+ * HC_EINVAL. n_in = 0: make no routes. Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no
+ * frames), HC_ENOMEM, HC_EUNSUPPORTED. The caller frees with hc_responses_free. [setup] */
+int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why, size_t cap);
+void hc_responses_free(hc_responses *responses); /* [setup] */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* simd - the inner loops of the CPU backend, built once for each instruction set and chosen at start. */
+#ifndef HALOCONV_SIMD_H
+#define HALOCONV_SIMD_H
+
+#include <stddef.h>
+
+/* Floats that every loop may read past the end of x and past a spectrum (a whole vector is loaded); also the alignment
+ * of spectra in floats. */
+#define SIMD_PAD 16
+
+struct simd {
+    const char *name; /* "avx512", "avx2", "baseline" */
+
+    /* dst = src with NaN and Inf replaced by 0; returns how many were. */
+    size_t (*copy_finite)(float *dst, const float *src, int n);
+
+    /* y[i] += sum_k h[k] x[i-k], i < n, k < n_taps. Reads x[-(n_taps-1)] to x[n-1 + SIMD_PAD]. Sums 128 taps at a time
+     * before adding them up, which keeps the rounding of long and of all-positive masks below -120 dB. */
+    void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
+
+    /* Complex multiply-accumulate of partitions, interleaved re im: for t < n_t, bins [0, n_bins):
+     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1 or SIMD_BLOCKS
+     * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
+    void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
+};
+
+#define SIMD_BLOCKS 4 /* time blocks that cmac serves at once: each h loaded is used four times */
+
+/* The best that this processor runs. */
+const struct simd *simd_choose(void);
+
+/* Flush denormals to zero on this thread; returns what simd_denormals_restore puts back. [rt] */
+unsigned simd_denormals_off(void);
+void simd_denormals_restore(unsigned state);
+
+#endif

@@ -5,6 +5,7 @@
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only
 
+MAKEFLAGS += --no-builtin-rules
 VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
 comma := ,
 BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
@@ -80,11 +81,11 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # simd.c is built once for each instruction set that it is chosen from at start.
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
-SIMD_FLAGS_base :=
-SIMD_FLAGS_v3 := -march=x86-64-v3
-SIMD_FLAGS_v4 := -march=x86-64-v4 -mprefer-vector-width=512
-DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) \
-            $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
+SIMD_FLAGS_base := -ffp-contract=fast
+SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
+SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
+SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
+DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
 LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
@@ -97,15 +98,16 @@ ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
 
+ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(NVCC_FLAGS)
 # A change of flags or of what was found rebuilds everything.
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(NVCC_FLAGS)' >$@
+	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c $< -o $@
-$(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
+$(SIMD_OBJS): $(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_$*) -DSIMD_LEVEL=$* -c $< -o $@
 $(BUILD)/%.o: %.cu $(BUILD)/flags
@@ -117,6 +119,32 @@ $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+# `setup` comes first and may install what detection looks for: the rest runs in a make of its own, which looks again.
+PYTHON ?= /usr/bin/python3
+TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c))
+RUN_TESTS = BUILD=$(BUILD) SAN=$(SAN) CC='$(CC)' PYTHON=$(PYTHON) tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
+AGAIN = $(MAKE) --no-print-directory HAVE_ALL=1
+
+setup:
+	@.ci/setup
+test gpu-test soak fuzz bench-files demo: setup
+	@$(AGAIN) run-$@
+run-test: all impulses $(TEST_PROGRAMS)
+	$(RUN_TESTS)
+run-gpu-test: all impulses $(TEST_PROGRAMS)
+	HC_TEST_BACKEND=cuda $(RUN_TESTS)
+SOAK_SECONDS ?= 600
+run-soak: $(BUILD)/tests/soak_test
+	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
+run-bench-files: all
+	BUILD=$(BUILD) $(PYTHON) tests/bench_files.py
+
+$(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
+	$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+.PRECIOUS: $(BUILD)/tests/%.o
 
 clean:
 	rm -rf build

@@ -7,9 +7,9 @@
  *   spectra   ring of n_slots transforms of 2P, newest at `head`; P+1 bins, interleaved, rows `stride` floats apart
  *
  * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
- * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the mask's
- * `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is less work.
- * A direct plan is the same with P >= max_taps: no far part and no transform.
+ * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the
+ * mask's `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is
+ * less work. A direct plan is the same with P >= max_taps: no far part and no transform.
  */
 #include "backend.h"
 #include "fft.h"
@@ -44,18 +44,18 @@ struct cpu {
 };
 
 struct response {
-    int n_near;          /* taps in `near` */
-    int first, end;      /* partitions with something in them: [first, end) */
-    float *near;         /* [n_near]: the first P taps */
-    float *spectra;      /* [end - first][stride], scaled by 1 / 2P */
+    int n_near;     /* taps in `near` */
+    int first, end; /* partitions with something in them: [first, end) */
+    float *near;    /* [n_near]: the first P taps */
+    float *spectra; /* [end - first][stride], scaled by 1 / 2P */
 };
 
 struct cpu_mask {
     int n_responses, n_cells;
     struct response *responses;
-    struct cell *cells;  /* sorted by out */
-    int *first_cell;     /* [n_out + 1]: cells of an output */
-    float *tail;         /* [n_out][P]: far part of block tail_block; audio thread only */
+    struct cell *cells; /* sorted by out */
+    int *first_cell;    /* [n_out + 1]: cells of an output */
+    float *tail;        /* [n_out][P]: far part of block tail_block; audio thread only */
     int64_t tail_block;
 };
 
@@ -80,7 +80,10 @@ static void *aligned_zeros(size_t bytes)
     return memset(p, 0, bytes);
 }
 
-static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
 
 static int describe(int device, char *text, size_t cap)
 {
@@ -167,7 +170,8 @@ static int cpu_reset(void *state, char *why, size_t cap)
     return HC_OK;
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------- */
+/* ---- masks ---------------------------------------------------------------------------------------------------------
+ */
 
 static void cpu_mask_free(void *state, void *impl)
 {
@@ -202,7 +206,8 @@ static int response_make(const struct cpu *cpu, struct response *r, const float 
     if (cpu->plan->direct) return HC_OK;
 
     r->end = (n_taps + p - 1) / p;
-    while (r->end > 0 && all_zero(taps + (r->end - 1) * p, (r->end == (n_taps + p - 1) / p ? n_taps - (r->end - 1) * p : p)))
+    while (r->end > 0 &&
+           all_zero(taps + (r->end - 1) * p, (r->end == (n_taps + p - 1) / p ? n_taps - (r->end - 1) * p : p)))
         r->end--;
     while (r->first < r->end && all_zero(taps + r->first * p, p)) r->first++;
     if (r->first == r->end) return HC_OK;
@@ -250,7 +255,8 @@ no_memory:
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
 }
 
-/* ---- partitions ---------------------------------------------------------------------------------------------------- */
+/* ---- partitions ----------------------------------------------------------------------------------------------------
+ */
 
 static float *spectrum(const struct cpu *cpu, int in, int slot)
 {
@@ -263,8 +269,9 @@ static int slot_behind(const struct cpu *cpu, int slot, int p)
     return s < 0 ? s + cpu->n_slots : s;
 }
 
-/* sums[t] += partitions [p0, p1) of one cell for n_t blocks, the first of them in slot `first`, over some bins. The ring
- * of slots is walked in runs that do not wrap; blocks go SIMD_BLOCKS at a time where all of them are in one run. */
+/* sums[t] += partitions [p0, p1) of one cell for n_t blocks, the first of them in slot `first`, over some bins. The
+ * ring of slots is walked in runs that do not wrap; blocks go SIMD_BLOCKS at a time where all of them are in one run.
+ */
 static void add_cell(const struct cpu *cpu, float *sums, const struct response *r, int in, int first, int n_t, int p0,
                      int p1, size_t bin, int n_bins)
 {
@@ -279,13 +286,15 @@ static void add_cell(const struct cpu *cpu, float *sums, const struct response *
                 for (int j = 0; j < together; j++)
                     cpu->simd->cmac(sums + (size_t)(t + j) * cpu->stride + 2 * bin,
                                     spectrum(cpu, in, (slot + j) % cpu->n_slots) + 2 * bin,
-                                    r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, 1, 1, n_bins);
+                                    r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, 1, 1,
+                                    n_bins);
                 p++;
                 continue;
             }
             int run = slot + 1 < p1 - p ? slot + 1 : p1 - p;
             cpu->simd->cmac(sums + (size_t)t * cpu->stride + 2 * bin, spectrum(cpu, in, slot) + 2 * bin,
-                            r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, run, together, n_bins);
+                            r->spectra + (size_t)(p - r->first) * cpu->stride + 2 * bin, cpu->stride, run, together,
+                            n_bins);
             p += run;
         }
         t += together;
@@ -316,9 +325,13 @@ static const float *block_of_sums(struct cpu *cpu, int t)
     return cpu->frames + cpu->plan->partition;
 }
 
-/* ---- process ------------------------------------------------------------------------------------------------------- */
+/* ---- process -------------------------------------------------------------------------------------------------------
+ */
 
-static float *history(const struct cpu *cpu, int in) { return cpu->history + (size_t)in * cpu->history_size; }
+static float *history(const struct cpu *cpu, int in)
+{
+    return cpu->history + (size_t)in * cpu->history_size;
+}
 
 /* n_t whole blocks of every input into the spectra: the first is transformed together with the history's block, the
  * others straight from the slot, where a block and the one before it lie side by side. */
@@ -373,7 +386,8 @@ static bool near_by_fir(const struct cpu *cpu, const struct cpu_mask *mask, int 
 {
     if (cpu->plan->direct) return true;
     double p = cpu->plan->partition, transform = costs.fft_ns * 2 * p * 16;
-    return costs.mac_ns * n * p * mask->n_cells < transform * (cpu->n_in + cpu->n_out) + costs.cmac_ns * p * mask->n_cells;
+    return costs.mac_ns * n * p * mask->n_cells <
+           transform * (cpu->n_in + cpu->n_out) + costs.cmac_ns * p * mask->n_cells;
 }
 
 /* n frames inside the current block, at pos of it; they are in the history already. */

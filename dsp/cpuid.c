@@ -29,10 +29,16 @@ unsigned simd_denormals_off(void)
     _mm_setcsr(state | 0x8040u); /* flush to zero, denormals are zero */
     return state;
 }
-void simd_denormals_restore(unsigned state) { _mm_setcsr(state); }
+void simd_denormals_restore(unsigned state)
+{
+    _mm_setcsr(state);
+}
 
 #else
-const struct simd *simd_choose(void) { return &simd_base; }
+const struct simd *simd_choose(void)
+{
+    return &simd_base;
+}
 
 #if defined __aarch64__
 unsigned simd_denormals_off(void)
@@ -42,9 +48,18 @@ unsigned simd_denormals_off(void)
     __asm__ volatile("msr fpcr, %0" ::"r"(state | 1ul << 24));
     return (unsigned)state;
 }
-void simd_denormals_restore(unsigned state) { __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state)); }
+void simd_denormals_restore(unsigned state)
+{
+    __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state));
+}
 #else
-unsigned simd_denormals_off(void) { return 0; }
-void simd_denormals_restore(unsigned state) { (void)state; }
+unsigned simd_denormals_off(void)
+{
+    return 0;
+}
+void simd_denormals_restore(unsigned state)
+{
+    (void)state;
+}
 #endif
 #endif

@@ -1,6 +1,7 @@
 /* engine - the mailbox of masks, the queue to a worker where a backend needs one, and the counters.
  *
- *   hc_process -> slot.in -> [ in place | queue -> worker ] -> render: take a new mask?, backend->process -> slot.out -> out
+ *   hc_process -> slot.in -> [ in place | queue -> worker ] -> render: take a new mask?, backend->process -> slot.out
+ * -> out
  *
  * The driver is the thread that calls render: the audio thread for a backend that runs in place, else the worker.
  */
@@ -29,8 +30,8 @@ struct hc_mask {
 
 struct queue {
     pthread_t thread;
-    sem_t work;               /* posted once a block, and once to end */
-    sem_t done;               /* posted once a block where hc_process waits without end */
+    sem_t work; /* posted once a block, and once to end */
+    sem_t done; /* posted once a block where hc_process waits without end */
     atomic_bool end;
     atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % N_SLOTS */
     int n_frames[N_SLOTS];
@@ -77,7 +78,8 @@ void hc_config_init(hc_config *config)
                           .method = "auto"};
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------------------------- */
+/* ---- the driver ----------------------------------------------------------------------------------------------------
+ */
 
 static void mask_drop(hc_mask *mask)
 {
@@ -142,7 +144,8 @@ static void *worker(void *arg)
     }
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close ------------------------------------------------------------------------------------------------
+ */
 
 static void queue_close(hc_engine *e)
 {
@@ -279,7 +282,9 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     if (error) goto fail;
     bool automatic = strcmp(config->backend, "auto") == 0;
     e->config.backend = NULL; /* the caller's strings may go */
-    e->config.method = strcmp(config->method, "direct") == 0 ? "direct" : strcmp(config->method, "fft") == 0 ? "fft" : "auto";
+    e->config.method = strcmp(config->method, "direct") == 0 ? "direct"
+                       : strcmp(config->method, "fft") == 0  ? "fft"
+                                                             : "auto";
     atomic_init(&e->mailbox, &no_news);
     e->fresh = true;
     e->simd = simd_choose();
@@ -317,7 +322,8 @@ void hc_close(hc_engine *e)
     free(e);
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------- */
+/* ---- masks ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Free the masks that were given up and are no longer played. Under e->setup. */
 static void sweep(hc_engine *e)
@@ -376,7 +382,8 @@ int hc_mask_swap(hc_engine *e, hc_mask *mask)
     return HC_OK;
 }
 
-/* ---- audio --------------------------------------------------------------------------------------------------------- */
+/* ---- audio ---------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t now_us(void)
 {
@@ -395,7 +402,8 @@ static void cpu_relax(void)
 static void load_slot(hc_engine *e, struct slot *slot, const float *const *in, int n)
 {
     size_t bad = 0;
-    for (int ch = 0; ch < e->config.n_in; ch++) bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
+    for (int ch = 0; ch < e->config.n_in; ch++)
+        bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
     if (bad) atomic_fetch_add_explicit(&e->non_finite, bad, memory_order_relaxed);
 }
 

@@ -13,7 +13,10 @@ struct fft {
 /* FFTW's planner, unlike its execution, is not safe beside itself. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
-const char *fft_library(void) { return "fftw3f"; }
+const char *fft_library(void)
+{
+    return "fftw3f";
+}
 
 struct fft *fft_open(int n, bool measured)
 {
@@ -60,14 +63,20 @@ void fft_inverse(const struct fft *fft, float *spectrum, float *real)
 
 #else
 
-const char *fft_library(void) { return NULL; }
+const char *fft_library(void)
+{
+    return NULL;
+}
 struct fft *fft_open(int n, bool measured)
 {
     (void)n;
     (void)measured;
     return NULL;
 }
-void fft_close(struct fft *fft) { (void)fft; }
+void fft_close(struct fft *fft)
+{
+    (void)fft;
+}
 void fft_forward(const struct fft *fft, const float *real, float *spectrum)
 {
     (void)fft;

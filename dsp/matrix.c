@@ -7,8 +7,8 @@
 static int check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
 {
     if (route->in < 0 || route->in >= config->n_in)
-        return fail(HC_EINVAL, why, cap, "route %d: input %d is out of range; the engine has %d inputs", index, route->in,
-                    config->n_in);
+        return fail(HC_EINVAL, why, cap, "route %d: input %d is out of range; the engine has %d inputs", index,
+                    route->in, config->n_in);
     if (route->out < 0 || route->out >= config->n_out)
         return fail(HC_EINVAL, why, cap, "route %d: output %d is out of range; the engine has %d outputs", index,
                     route->out, config->n_out);
@@ -16,8 +16,8 @@ static int check(const hc_config *config, const hc_route *route, int index, char
     if (route->delay < 0) return fail(HC_EINVAL, why, cap, "route %d: delay %d is negative", index, route->delay);
     if (!isfinite(route->gain)) return fail(HC_EINVAL, why, cap, "route %d: the gain is not finite", index);
     if ((long long)route->n_taps + route->delay > config->max_taps)
-        return fail(HC_EINVAL, why, cap, "route %d: %lld taps, delay included, but max_taps is %d; open with more", index,
-                    (long long)route->n_taps + route->delay, config->max_taps);
+        return fail(HC_EINVAL, why, cap, "route %d: %lld taps, delay included, but max_taps is %d; open with more",
+                    index, (long long)route->n_taps + route->delay, config->max_taps);
     for (int k = 0; k < route->n_taps; k++) {
         if (!isfinite(route->taps[k]))
             return fail(HC_EINVAL, why, cap, "route %d: tap %d is %s; a mask must be finite", index, k,
@@ -91,7 +91,7 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
     qsort(lone, (size_t)n_lone, sizeof *lone, by_response);
     for (int i = 0; i < n_lone; i++) {
         int r = i > 0 && by_response(&lone[i - 1], &lone[i]) == 0 ? m->n_responses - 1
-                                                                   : response_add(m, lone[i]->delay + lone[i]->n_taps);
+                                                                  : response_add(m, lone[i]->delay + lone[i]->n_taps);
         if (r >= 0 && (i == 0 || by_response(&lone[i - 1], &lone[i]) != 0)) response_mix(m->taps[r], lone[i]);
         if (r < 0) {
             free(lone);

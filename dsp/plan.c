@@ -10,7 +10,10 @@ static int round_up_power_of_two(int n)
     return p;
 }
 
-static int ceil_div(int a, int b) { return (int)(((long long)a + b - 1) / b); }
+static int ceil_div(int a, int b)
+{
+    return (int)(((long long)a + b - 1) / b);
+}
 
 static double direct_ns(const struct plan_costs *costs, int max_taps, int n_channels)
 {

@@ -1,5 +1,5 @@
-/* simd - built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the Makefile. Vectors are the
- * compiler's own, as wide as the level's registers. */
+/* simd - built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the Makefile. Vectors are
+ * the compiler's own, as wide as the level's registers. */
 #include "simd.h"
 
 #include <stdint.h>
@@ -19,9 +19,18 @@
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef float vec_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-static inline vec load(const float *p) { return *(const vec_any *)p; }
-static inline void store(float *p, vec v) { *(vec_any *)p = v; }
-static inline vec broadcast(float f) { return f - (vec){0}; }
+static inline vec load(const float *p)
+{
+    return *(const vec_any *)p;
+}
+static inline void store(float *p, vec v)
+{
+    *(vec_any *)p = v;
+}
+static inline vec broadcast(float f)
+{
+    return f - (vec){0};
+}
 
 #if LANES == 16
 #define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14)
@@ -54,12 +63,16 @@ static size_t copy_finite(float *dst, const float *src, int n)
     return replaced;
 }
 
-enum { SUM_TAPS = 128 }; /* taps summed before they join the total */
+enum {
+    SUM_TAPS = 128, /* taps summed before they join the total */
+    AHEAD = 32,     /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
+                       follows */
+};
 
 /* N_VEC * LANES outputs; each tap is one broadcast and N_VEC multiply-adds with an unaligned load of x. CHAINS
  * independent sums hide the latency of the multiply-add when N_VEC is small. */
-static inline __attribute__((always_inline)) void fir_tile(vec *total, const float *x, const float *h, int n_taps, int n_vec,
-                                                           int chains)
+static inline __attribute__((always_inline)) void fir_tile(vec *total, const float *x, const float *h, int n_taps,
+                                                           int n_vec, int chains)
 {
     for (int j = 0; j < n_vec; j++) total[j] = (vec){0};
     for (int k0 = 0; k0 < n_taps; k0 += SUM_TAPS) {
@@ -102,12 +115,18 @@ static void fir(float *y, const float *x, const float *h, int n, int n_taps)
 }
 
 /* x * h = x*re(h) + i*(x*im(h)): two plain sums a bin, and the rotation by i once at the end. */
-static inline __attribute__((always_inline)) void cmac_tile(float *y, const float *x, const float *h, size_t stride, int n_p,
-                                                            int n_t, int n_vec)
+static inline __attribute__((always_inline)) void cmac_tile(float *y, const float *x, const float *h, size_t stride,
+                                                            int n_p, int n_t, int n_vec)
 {
     vec re[8], im[8]; /* [n_t][n_vec] */
     for (int j = 0; j < n_t * n_vec; j++) re[j] = im[j] = (vec){0};
     for (int p = 0; p < n_p; p++) {
+        if (n_t > 1)
+            for (int j = 0; j < n_vec * LANES;
+                 j += 16) { /* a cache line; the rows x + t*stride were fetched for earlier p */
+                __builtin_prefetch(h + AHEAD + j);
+                __builtin_prefetch(x + AHEAD + j);
+            }
         for (int j = 0; j < n_vec; j++) {
             vec tap = load(h + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
             for (int t = 0; t < n_t; t++) {

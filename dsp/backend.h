@@ -56,7 +56,7 @@ struct backend {
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
     void (*close)(void *state);
-    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap);
+    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap); /* zeroed                              */
     void (*slot_free)(void *state, struct slot *slot);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
     void (*mask_free)(void *state, void *mask);

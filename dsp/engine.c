@@ -33,11 +33,11 @@ struct queue {
     sem_t work; /* posted once a block, and once to end */
     sem_t done; /* posted once a block where hc_process waits without end */
     atomic_bool end;
-    atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % N_SLOTS */
+    atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % n_slots */
     int n_frames[N_SLOTS];
     int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
     int64_t lost;         /* frames lost since the last block posted; audio thread only */
-    struct slot silence;  /* for the gaps; worker only */
+    struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
 };
 
 struct hc_engine {
@@ -46,7 +46,8 @@ struct hc_engine {
     const struct backend *backend;
     const struct simd *simd;
     void *state;
-    struct slot slots[N_SLOTS]; /* in place: only the first */
+    struct slot slots[N_SLOTS];
+    int n_slots;                /* 1 where hc_process always waits for its block */
     struct queue *queue;        /* NULL: in place */
 
     _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
@@ -131,10 +132,11 @@ static void *worker(void *arg)
         while (sem_wait(&q->work) != 0 && errno == EINTR) continue;
         if (atomic_load(&q->end)) return NULL;
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
+        int slot = (int)(i % (uint64_t)e->n_slots);
         int error = atomic_load_explicit(&e->lost, memory_order_relaxed) ? HC_EDEVICE : HC_OK;
-        for (int64_t gap = q->gap[i % N_SLOTS]; gap > 0 && !error; gap -= e->plan.block)
+        for (int64_t gap = q->gap[slot]; gap > 0 && !error; gap -= e->plan.block)
             error = render(e, &q->silence, gap < e->plan.block ? (int)gap : e->plan.block, why, sizeof why);
-        if (!error) error = render(e, &e->slots[i % N_SLOTS], q->n_frames[i % N_SLOTS], why, sizeof why);
+        if (!error) error = render(e, &e->slots[slot], q->n_frames[slot], why, sizeof why);
         if (error && !atomic_load_explicit(&e->lost, memory_order_relaxed)) {
             memcpy(e->error, why, sizeof why);
             atomic_store_explicit(&e->lost, true, memory_order_release);
@@ -156,7 +158,7 @@ static void queue_close(hc_engine *e)
     pthread_join(q->thread, NULL);
     sem_destroy(&q->work);
     sem_destroy(&q->done);
-    e->backend->slot_free(e->state, &q->silence);
+    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
     free(q);
     e->queue = NULL;
 }
@@ -165,19 +167,20 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
 {
     struct queue *q = calloc(1, sizeof *q);
     if (!q) return fail(HC_ENOMEM, why, cap, "no memory for the queue");
-    int error = e->backend->slot_make(e->state, &q->silence, why, cap);
-    if (error) {
-        free(q);
-        return error;
+    if (e->config.wait_us >= 0) {
+        int error = e->backend->slot_make(e->state, &q->silence, why, cap);
+        if (error) {
+            free(q);
+            return error;
+        }
     }
-    memset(q->silence.in, 0, (size_t)e->config.n_in * e->plan.block * sizeof(float));
     sem_init(&q->work, 0, 0);
     sem_init(&q->done, 0, 0);
     e->queue = q;
     if (pthread_create(&q->thread, NULL, worker, e) != 0) {
         sem_destroy(&q->work);
         sem_destroy(&q->done);
-        e->backend->slot_free(e->state, &q->silence);
+        if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
         free(q);
         e->queue = NULL;
         return fail(HC_ENOMEM, why, cap, "the worker thread cannot be started: %s", strerror(errno));
@@ -252,7 +255,8 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
         snprintf(e->device, sizeof e->device, "%s", text);
     else
         snprintf(e->device, sizeof e->device, "%s:%d %s", e->backend->name, device, text);
-    for (int i = 0; i < (e->backend->in_place ? 1 : N_SLOTS); i++) {
+    e->n_slots = e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
+    for (int i = 0; i < e->n_slots; i++) {
         error = e->backend->slot_make(e->state, &e->slots[i], why, cap);
         if (error) return error;
     }
@@ -263,7 +267,7 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
 static void close_on(hc_engine *e)
 {
     queue_close(e);
-    for (int i = 0; i < N_SLOTS; i++)
+    for (int i = 0; i < e->n_slots; i++)
         if (e->slots[i].in) e->backend->slot_free(e->state, &e->slots[i]);
     memset(e->slots, 0, sizeof e->slots);
     if (e->state) e->backend->close(e->state);
@@ -417,14 +421,15 @@ static struct slot *through_worker(hc_engine *e, const float *const *in, int n)
 {
     struct queue *q = e->queue;
     uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed);
-    if (i - atomic_load_explicit(&q->finished, memory_order_acquire) >= N_SLOTS) {
+    if (i - atomic_load_explicit(&q->finished, memory_order_acquire) >= (uint64_t)e->n_slots) {
         q->lost += n;
         return NULL;
     }
-    struct slot *slot = &e->slots[i % N_SLOTS];
+    int s = (int)(i % (uint64_t)e->n_slots);
+    struct slot *slot = &e->slots[s];
     load_slot(e, slot, in, n);
-    q->n_frames[i % N_SLOTS] = n;
-    q->gap[i % N_SLOTS] = q->lost;
+    q->n_frames[s] = n;
+    q->gap[s] = q->lost;
     q->lost = 0;
     atomic_store_explicit(&q->posted, i + 1, memory_order_release);
     sem_post(&q->work);

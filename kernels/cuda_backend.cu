@@ -1,0 +1,634 @@
+/* cuda_backend - the engine's contract with a device (dsp/backend.h) on a CUDA GPU.
+ *
+ * Everything is allocated, and every kernel loaded, in open and mask_make. A call uploads its frames and nothing more: the
+ * halo, the last frames of each input, stays on the device and is carried from call to call in a ring.
+ *
+ *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
+ *   a call         [ head  |     whole blocks     | rest ]
+ *
+ *   head, rest   a part of a block: its first P taps in the time domain (fir_tiled) + the tail of the block, which is what
+ *                partitions 1 ... add to it: known when the block before is complete
+ *   whole        transforms, all blocks of the call in one launch (partition)
+ *
+ * After the output is on its way the spectra and tails that the next call needs are made; nobody waits for them. A single
+ * block of P <= 256 counts as a rest: then the only thing between input and output is the FIR.
+ *
+ * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made meanwhile.
+ */
+#include "backend.h"
+
+#include "fft_block.cuh"
+#include "fir_tiled.h"
+#include "partition.h"
+
+#include <cuda_runtime.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEAR_MOST = 256 }; /* a call of one whole block of up to so many frames goes through the FIR */
+
+struct state {
+    int device, n_sm;
+    const struct plan *plan;
+    int n_in, n_out;
+    cudaStream_t audio, setup;
+    cudaEvent_t done;        /* the output of a call is in its slot                                            */
+    void *memory;            /* device memory; all below points into it                                        */
+    float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
+    unsigned ring_length;
+    float *wet[2];           /* [n_out][block]: what `to` and `from` of a fade play                            */
+    void *fir_scratch;
+    float2 *twiddles;        /* [P]; from here on not for direct                                               */
+    float2 *spectra;         /* [n_in][n_slots][P]: block b of an input at slot b % n_slots                    */
+    int n_slots;
+    float2 *sums;            /* [sums_room][P]: output spectra before the inverse                              */
+    size_t sums_room;
+    float *staging;          /* [n_partitions * P]: one response on its way to spectra; stream setup           */
+    int64_t total;           /* frames in the history                                                          */
+    int64_t n_spectra;       /* blocks whose spectra are made                                                  */
+    int resets;
+};
+
+struct mask {
+    void *memory;            /* device; all below points into it                                               */
+    float *taps;             /* the first P taps (direct: all) of each response, each padded to FIR_PAD        */
+    int *first;              /* [n_out + 1]: cells of an output                                                */
+    struct fir_cell *fir_cells;   /* [n_cells]                                                                 */
+    struct part_cell *part_cells; /* [n_cells]                                                                 */
+    float2 *spectra;         /* responses one after another, [n_parts][P] each                                 */
+    float *tail;             /* [n_out][P]: what partitions 1 ... add to block tail_block                      */
+    int64_t tail_block;
+    int tail_resets;         /* state.resets when the tail was made                                            */
+    int bank, bank_taps;     /* lease of constant memory, -1 = none                                            */
+    int most_taps, most_cells, most_parts; /* of one output, of one output, of one response                    */
+};
+
+/* ---- errors -------------------------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5)))
+static int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...)
+{
+    char what[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    cudaGetLastError(); /* an error that does not stick must not be found again by the next call */
+    if (e == cudaErrorMemoryAllocation)
+        return fail(HC_ENOMEM, why, cap, "cuda: %s failed: %s; lower max_taps or use --backend cpu", what,
+                    cudaGetErrorString(e));
+    return fail(HC_EDEVICE, why, cap, "cuda: %s failed: %s; use --backend cpu", what, cudaGetErrorString(e));
+}
+
+/* TRY(call, "what(%d)", n): on an error the enclosing function returns it with its text. */
+#define TRY(call, ...)                                                                  \
+    do {                                                                                \
+        cudaError_t try_error = (call);                                                 \
+        if (try_error != cudaSuccess) return cuda_fail(try_error, why, cap, __VA_ARGS__); \
+    } while (0)
+#define PASS(call)                      \
+    do {                                \
+        int pass_rc = (call);           \
+        if (pass_rc < 0) return pass_rc; \
+    } while (0)
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* Cut the next n bytes off a region at base; with base NULL only the size is counted. */
+static void *cut(void *base, size_t *used, size_t n)
+{
+    void *p = base ? (char *)base + *used : NULL;
+    *used += (n + 255) / 256 * 256;
+    return p;
+}
+
+static int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap)
+{
+    size_t free_bytes, all;
+    *p = NULL;
+    TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
+    if (bytes > free_bytes)
+        return fail(HC_ENOMEM, why, cap,
+                    "cuda: %s needs %.1f GB, the device has %.1f free; lower max_taps or block, or use --backend cpu", what,
+                    (double)bytes * 1e-9, (double)free_bytes * 1e-9);
+    TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
+    return HC_OK;
+}
+
+static size_t state_cut(struct state *s, void *base)
+{
+    const struct plan *plan = s->plan;
+    const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in, n_out = (size_t)s->n_out;
+    size_t used = 0;
+    s->ring = (float *)cut(base, &used, n_in * s->ring_length * sizeof(float));
+    s->fir_scratch = cut(base, &used, fir_scratch_bytes(s->n_sm));
+    if (!plan->direct) s->spectra = (float2 *)cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
+    /* so far: to be zero at the start */
+    for (int i = 0; i < 2; i++) s->wet[i] = (float *)cut(base, &used, n_out * plan->block * sizeof(float));
+    if (plan->direct) return used;
+    s->twiddles = (float2 *)cut(base, &used, P * sizeof(float2));
+    s->sums = (float2 *)cut(base, &used, s->sums_room * P * sizeof(float2));
+    s->staging = (float *)cut(base, &used, plan->n_partitions * P * sizeof(float));
+    return used;
+}
+
+/* ---- describe, open, close ------------------------------------------------------------------------------------------ */
+
+static int cuda_describe(int device, char *text, size_t cap)
+{
+    int n = 0, driver = 0;
+    struct cudaDeviceProp prop;
+    if (cudaGetDeviceCount(&n) != cudaSuccess || device < 0 || device >= n) {
+        cudaGetLastError();
+        return fail(HC_EINVAL, text, cap, "none");
+    }
+    cudaError_t e = cudaGetDeviceProperties(&prop, device);
+    if (e == cudaSuccess) e = cudaDriverGetVersion(&driver);
+    if (e != cudaSuccess) return cuda_fail(e, text, cap, "cudaGetDeviceProperties(%d)", device);
+    if (text && cap)
+        snprintf(text, cap, "%s, %d SMs, %d GiB, driver %d.%d, sm_%d%d", prop.name, prop.multiProcessorCount,
+                 (int)(prop.totalGlobalMem >> 30), driver / 1000, driver % 1000 / 10, prop.major, prop.minor);
+    return HC_OK;
+}
+
+static unsigned power_of_two(size_t n)
+{
+    size_t p = 1;
+    while (p < n) p *= 2;
+    return (unsigned)p;
+}
+
+static int history_clear(struct state *s, char *why, size_t cap)
+{
+    size_t n = (size_t)((char *)s->wet[0] - (char *)s->memory); /* ring, scratch, spectra: see state_cut */
+    TRY(cudaMemsetAsync(s->memory, 0, n, s->audio), "cudaMemsetAsync(%zu)", n);
+    TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    s->total = s->n_spectra = 0;
+    s->resets++;
+    return HC_OK;
+}
+
+static int state_open(struct state *s, char *why, size_t cap)
+{
+    const struct plan *plan = s->plan;
+    const int P = plan->partition;
+    int n = 0, least, greatest;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess || n < 1) {
+        cudaGetLastError();
+        return fail(HC_EDEVICE, why, cap, "cuda: no CUDA device: %s; use --backend cpu",
+                    cudaGetErrorString(e != cudaSuccess ? e : cudaErrorNoDevice));
+    }
+    if (s->device < 0 || s->device >= n)
+        return fail(HC_EDEVICE, why, cap, "cuda: no device cuda:%d: there are %d, from cuda:0 on; see haloconv devices",
+                    s->device, n);
+    if (!plan->direct && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
+        return fail(HC_EINVAL, why, cap, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
+                    FFT_LEAST, FFT_MOST);
+
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    TRY(fir_load_kernels(), "loading the FIR kernels");
+    if (!plan->direct) TRY(part_load_kernels(), "loading the partition kernels");
+    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    TRY(cudaStreamCreateWithPriority(&s->audio, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
+    TRY(cudaStreamCreateWithPriority(&s->setup, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+
+    if (plan->direct) {
+        s->ring_length = power_of_two((size_t)plan->max_taps + plan->block);
+    } else {
+        const int blocks = plan->block / P + 1; /* most blocks that one call completes */
+        s->ring_length = power_of_two(2 * (size_t)P + plan->block);
+        s->n_slots = plan->n_partitions + blocks + 1;
+        /* A spectrum for each output and whole block of a call, and room for splits when those are few. */
+        s->sums_room = (size_t)s->n_out * blocks;
+        const size_t some = (size_t)s->n_sm * 2048 / P;
+        if (s->sums_room < some) s->sums_room = some;
+    }
+    size_t bytes = state_cut(s, NULL);
+    PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
+    state_cut(s, s->memory);
+    if (!plan->direct) {
+        float2 tw[FFT_MOST];
+        part_twiddles(tw, P);
+        TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
+            "cudaMemcpyAsync(%zu)", P * sizeof(float2));
+    }
+    return history_clear(s, why, cap);
+}
+
+static void cuda_close(void *state)
+{
+    struct state *s = (struct state *)state;
+    if (!s) return;
+    cudaSetDevice(s->device);
+    if (s->audio) cudaStreamSynchronize(s->audio);
+    cudaFree(s->memory);
+    if (s->done) cudaEventDestroy(s->done);
+    if (s->setup) cudaStreamDestroy(s->setup);
+    if (s->audio) cudaStreamDestroy(s->audio);
+    cudaGetLastError();
+    free(s);
+}
+
+static int cuda_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
+{
+    struct state *s = (struct state *)calloc(1, sizeof *s);
+    *state = NULL;
+    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    s->device = device;
+    s->plan = plan;
+    s->n_in = config->n_in;
+    s->n_out = config->n_out;
+    int rc = state_open(s, why, cap);
+    if (rc < 0) {
+        cuda_close(s);
+        return rc;
+    }
+    *state = s;
+    return HC_OK;
+}
+
+/* ---- slots: pinned, so that copies run beside everything else ------------------------------------------------------- */
+
+static void cuda_slot_free(void *state, struct slot *slot)
+{
+    cudaSetDevice(((struct state *)state)->device);
+    if (slot->in) cudaFreeHost(slot->in);
+    if (slot->out) cudaFreeHost(slot->out);
+    slot->in = slot->out = NULL;
+}
+
+static int slot_alloc(struct state *s, struct slot *slot, char *why, size_t cap)
+{
+    const size_t in = (size_t)s->n_in * s->plan->block * sizeof(float);
+    const size_t out = (size_t)s->n_out * s->plan->block * sizeof(float);
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    TRY(cudaHostAlloc((void **)&slot->in, in, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in);
+    TRY(cudaHostAlloc((void **)&slot->out, out, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out);
+    memset(slot->in, 0, in);
+    memset(slot->out, 0, out);
+    return HC_OK;
+}
+
+static int cuda_slot_make(void *state, struct slot *slot, char *why, size_t cap)
+{
+    slot->in = slot->out = NULL;
+    int rc = slot_alloc((struct state *)state, slot, why, cap);
+    if (rc < 0) cuda_slot_free(state, slot);
+    return rc;
+}
+
+/* ---- masks --------------------------------------------------------------------------------------------------------- */
+
+struct mask_plan { int *near, *near_at, *parts, *parts_at; }; /* of each response: taps for the FIR, partitions, offsets */
+
+static size_t mask_cut(struct mask *m, const struct state *s, const struct matrix *matrix, int near_taps, int parts,
+                       void *base)
+{
+    const size_t P = (size_t)s->plan->partition;
+    size_t used = 0;
+    m->taps = (float *)cut(base, &used, near_taps * sizeof(float));
+    m->first = (int *)cut(base, &used, (s->n_out + 1) * sizeof(int));
+    m->fir_cells = (struct fir_cell *)cut(base, &used, matrix->n_cells * sizeof(struct fir_cell));
+    if (s->plan->direct) return used;
+    m->part_cells = (struct part_cell *)cut(base, &used, matrix->n_cells * sizeof(struct part_cell));
+    m->tail = (float *)cut(base, &used, s->n_out * P * sizeof(float));
+    m->spectra = (float2 *)cut(base, &used, parts * P * sizeof(float2));
+    return used;
+}
+
+/* Send response r: its near taps as they are, and the spectra of its partitions. */
+static int response_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int r,
+                         char *why, size_t cap)
+{
+    const int P = s->plan->partition, n = matrix->n_taps[r];
+    const size_t near_bytes = cuts->near[r] * sizeof(float), bytes = n * sizeof(float);
+    float *near_taps = m->taps + cuts->near_at[r];
+    if (s->plan->direct) {
+        TRY(cudaMemcpyAsync(near_taps, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)",
+            bytes);
+        return HC_OK;
+    }
+    const size_t rest = (size_t)cuts->parts[r] * P - n;
+    TRY(cudaMemcpyAsync(s->staging, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)",
+        bytes);
+    TRY(cudaMemsetAsync(s->staging + n, 0, rest * sizeof(float), s->setup), "cudaMemsetAsync(%zu)", rest * sizeof(float));
+    TRY(cudaMemcpyAsync(near_taps, s->staging, near_bytes, cudaMemcpyDeviceToDevice, s->setup), "cudaMemcpyAsync(%zu)",
+        near_bytes);
+    struct part_forward job = {};
+    job.x = s->staging;
+    job.ring_mask = ~0u;
+    job.hop = job.n_valid = P;
+    job.n_ch = 1;
+    job.n_blocks = job.n_slots = cuts->parts[r];
+    job.spectra = m->spectra + (size_t)cuts->parts_at[r] * P;
+    job.scale = 0.5f / (float)P; /* undoes the gain of the inverse */
+    TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of a response");
+    return HC_OK;
+}
+
+/* Send the tables of cells; host: room for them. */
+static int cells_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int *first,
+                      struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+{
+    const int n = matrix->n_cells;
+    for (int out = 0, c = 0; out <= s->n_out; out++) {
+        int taps = 0, cells = 0;
+        first[out] = c;
+        for (; c < n && matrix->cells[c].out == out; c++, cells++) {
+            const int r = matrix->cells[c].response;
+            fir[c].taps = m->taps + cuts->near_at[r];
+            fir[c].n_taps = cuts->near[r];
+            fir[c].in = matrix->cells[c].in;
+            fir[c].bank = m->bank + cuts->near_at[r];
+            taps += cuts->near[r];
+            if (s->plan->direct) continue;
+            part[c].spectra = m->spectra + (size_t)cuts->parts_at[r] * s->plan->partition;
+            part[c].n_parts = cuts->parts[r];
+            part[c].in = matrix->cells[c].in;
+        }
+        if (taps > m->most_taps) m->most_taps = taps;
+        if (cells > m->most_cells) m->most_cells = cells;
+    }
+    TRY(cudaMemcpyAsync(m->first, first, (s->n_out + 1) * sizeof *first, cudaMemcpyHostToDevice, s->setup),
+        "cudaMemcpyAsync");
+    if (!n) return HC_OK;
+    TRY(cudaMemcpyAsync(m->fir_cells, fir, n * sizeof *fir, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
+    if (!s->plan->direct)
+        TRY(cudaMemcpyAsync(m->part_cells, part, n * sizeof *part, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
+    return HC_OK;
+}
+
+static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int *first,
+                     struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    size_t near_taps = 0, parts = 0;
+    for (int r = 0; r < matrix->n_responses; r++) {
+        const int n = matrix->n_taps[r];
+        cuts->near[r] = s->plan->direct || n < P ? n : P;
+        cuts->near_at[r] = (int)near_taps;
+        cuts->parts[r] = s->plan->direct ? 0 : (n + P - 1) / P;
+        cuts->parts_at[r] = (int)parts;
+        near_taps += (cuts->near[r] + FIR_PAD - 1) / FIR_PAD * FIR_PAD;
+        parts += cuts->parts[r];
+        if (cuts->parts[r] > m->most_parts) m->most_parts = cuts->parts[r];
+        if (near_taps > INT32_MAX || parts > INT32_MAX)
+            return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
+    }
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(device_alloc(&m->memory, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), "the mask", why, cap));
+    mask_cut(m, s, matrix, (int)near_taps, (int)parts, m->memory);
+    TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
+        near_taps * sizeof(float));
+    for (int r = 0; r < matrix->n_responses; r++) PASS(response_send(s, m, matrix, cuts, r, why, cap));
+    if (near_taps <= FIR_BANK_TAPS) m->bank = fir_bank_lease(s->device, (int)near_taps);
+    if (m->bank >= 0) {
+        m->bank_taps = (int)near_taps;
+        TRY(fir_bank_write(m->bank, m->taps, m->bank_taps, s->setup), "cudaMemcpyToSymbolAsync(%zu)",
+            near_taps * sizeof(float));
+    }
+    PASS(cells_send(s, m, matrix, cuts, first, fir, part, why, cap));
+    TRY(cudaStreamSynchronize(s->setup), "making a mask");
+    return HC_OK;
+}
+
+static void cuda_mask_free(void *state, void *mask)
+{
+    struct state *s = (struct state *)state;
+    struct mask *m = (struct mask *)mask;
+    if (!m) return;
+    cudaSetDevice(s->device);
+    cudaStreamSynchronize(s->setup);
+    cudaStreamSynchronize(s->audio); /* its last tail may still be under way */
+    if (m->bank >= 0) fir_bank_return(s->device, m->bank, m->bank_taps);
+    cudaFree(m->memory);
+    cudaGetLastError();
+    free(m);
+}
+
+static int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    const size_t n_r = (size_t)matrix->n_responses, n_c = (size_t)matrix->n_cells;
+    struct mask *m = (struct mask *)calloc(1, sizeof *m);
+    int *counts = (int *)calloc(4 * n_r + s->n_out + 1, sizeof(int));
+    struct fir_cell *fir = (struct fir_cell *)calloc(n_c + 1, sizeof *fir);
+    struct part_cell *part = (struct part_cell *)calloc(n_c + 1, sizeof *part);
+    int rc = HC_OK;
+    *mask = NULL;
+    if (!m || !counts || !fir || !part) rc = fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    if (m) {
+        m->bank = -1;
+        m->tail_block = -1;
+    }
+    if (rc == HC_OK) {
+        struct mask_plan cuts = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
+        rc = mask_fill(s, m, matrix, &cuts, counts + 4 * n_r, fir, part, why, cap);
+    }
+    free(part);
+    free(fir);
+    free(counts);
+    if (rc < 0) cuda_mask_free(s, m);
+    else *mask = m;
+    return rc;
+}
+
+/* ---- process ------------------------------------------------------------------------------------------------------- */
+
+/* Make the spectra of all blocks before `end`, whose input is in the ring. */
+static int spectra_make(struct state *s, int64_t end, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    if (s->n_spectra >= end) return HC_OK;
+    struct part_forward job = {};
+    job.x = s->ring;
+    job.x_pitch = s->ring_length;
+    job.ring_mask = s->ring_length - 1;
+    job.first = (unsigned)((s->n_spectra - 1) * P);
+    job.hop = P;
+    job.n_valid = 2 * P;
+    job.n_ch = s->n_in;
+    job.n_blocks = (int)(end - s->n_spectra);
+    job.spectra = s->spectra;
+    job.slot = (int)(s->n_spectra % s->n_slots);
+    job.n_slots = s->n_slots;
+    job.scale = 1.0f;
+    TRY(part_forward_launch(&job, P, s->twiddles, s->audio), "the transform of the input");
+    s->n_spectra = end;
+    return HC_OK;
+}
+
+/* y: what partitions first_part ... add to n_blocks blocks from b on. */
+static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_blocks, int first_part, float *y,
+                      size_t y_pitch, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    struct part_mac mac = {};
+    struct part_inverse inverse = {};
+    mac.x = s->spectra;
+    mac.slot = (int)(b % s->n_slots);
+    mac.n_slots = s->n_slots;
+    mac.cells = m->part_cells;
+    mac.first = m->first;
+    mac.n_out = inverse.n_out = s->n_out;
+    mac.n_blocks = inverse.n_blocks = n_blocks;
+    mac.first_part = first_part;
+    mac.most_parts = m->most_parts;
+    mac.sums = s->sums;
+    mac.sums_room = s->sums_room;
+    mac.n_sm = s->n_sm;
+    TRY(part_mac_launch(&mac, P, &inverse.n_splits, s->audio), "the products of spectra");
+    inverse.sums = s->sums;
+    inverse.y = y;
+    inverse.y_pitch = y_pitch;
+    TRY(part_inverse_launch(&inverse, P, s->twiddles, s->audio), "the inverse transform");
+    return HC_OK;
+}
+
+/* Make the tail of block b, unless it is there. The blocks before b are in the ring. */
+static int tail_make(struct state *s, struct mask *m, int64_t b, char *why, size_t cap)
+{
+    if (m->most_parts < 2 || (m->tail_block == b && m->tail_resets == s->resets)) return HC_OK;
+    PASS(spectra_make(s, b, why, cap));
+    PASS(parts_play(s, m, b, 1, 1, m->tail, (size_t)s->plan->partition, why, cap));
+    m->tail_block = b;
+    m->tail_resets = s->resets;
+    return HC_OK;
+}
+
+/* y[n_out][.]: n frames from frame `from` of the stream on; tail: where their tail starts, NULL = none. */
+static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, const float *tail, float *y, char *why,
+                    size_t cap)
+{
+    struct fir_job job = {};
+    job.x = s->ring;
+    job.ring_mask = s->ring_length - 1;
+    job.pos = (unsigned)from;
+    job.cells = m->fir_cells;
+    job.first = m->first;
+    job.y = y;
+    job.y_pitch = (size_t)s->plan->block;
+    job.add = tail;
+    job.add_pitch = (size_t)s->plan->partition;
+    job.n = n;
+    job.n_out = s->n_out;
+    job.in_bank = m->bank >= 0;
+    job.most_taps = m->most_taps;
+    job.most_cells = m->most_cells;
+    job.scratch = s->fir_scratch;
+    job.n_sm = s->n_sm;
+    TRY(fir_launch(&job, s->audio), "the FIR");
+    return HC_OK;
+}
+
+/* What mask m plays in this call of n frames, into wet. whole: whole blocks through transforms. */
+static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *wet, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why, cap);
+    for (int frame = 0, len; frame < n; frame += len) {
+        const int64_t b = (s->total + frame) / P;
+        const int at = (int)((s->total + frame) % P);
+        if (whole && at == 0 && n - frame >= P) {
+            const int n_blocks = (n - frame) / P;
+            len = n_blocks * P;
+            PASS(spectra_make(s, b + n_blocks, why, cap));
+            PASS(parts_play(s, m, b, n_blocks, 0, wet + frame, (size_t)s->plan->block, why, cap));
+        } else {
+            len = P - at < n - frame ? P - at : n - frame;
+            PASS(tail_make(s, m, b, why, cap));
+            PASS(fir_play(s, m, s->total + frame, len, m->most_parts < 2 ? NULL : m->tail + at, wet + frame, why, cap));
+        }
+    }
+    return HC_OK;
+}
+
+/* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: frames x n_out */
+static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const size_t at = blockIdx.y * pitch + i;
+    const float g = fade_gain(pos + i, len);
+    y[at] = (from ? from[at] * (1.0f - g) : 0.0f) + (to ? to[at] * g : 0.0f);
+}
+
+static int upload(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
+{
+    const size_t block = (size_t)s->plan->block, pitch = s->ring_length * sizeof(float);
+    const unsigned at = (unsigned)s->total & (s->ring_length - 1);
+    const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
+    TRY(cudaMemcpy2DAsync(s->ring + at, pitch, slot->in, block * sizeof(float), head * sizeof(float), s->n_in,
+                          cudaMemcpyHostToDevice, s->audio), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
+    if (head < (size_t)n) /* round the end of the ring */
+        TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float), s->n_in,
+                              cudaMemcpyHostToDevice, s->audio), "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
+    return HC_OK;
+}
+
+static int cuda_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    const int P = s->plan->partition, block = s->plan->block;
+    struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
+    const bool fading = fade->pos < fade->len;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(upload(s, slot, n, why, cap));
+
+    const int64_t end = s->total + n;
+    const int64_t n_whole = s->plan->direct ? 0 : end / P - (s->total + P - 1) / P; /* -1: inside one block */
+    const bool whole = n_whole > 1 || (n_whole == 1 && P > NEAR_MOST);
+    if (to) PASS(mask_play(s, to, n, whole, s->wet[0], why, cap));
+    if (from) PASS(mask_play(s, from, n, whole, s->wet[1], why, cap));
+    if (fading && (to || from)) {
+        blend<<<dim3((n + 127) / 128, s->n_out), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
+                                                                      to ? s->wet[0] : NULL, (size_t)block, n, fade->pos,
+                                                                      fade->len);
+        TRY(cudaGetLastError(), "the crossfade");
+    }
+    if (to || from)
+        TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), s->wet[0], block * sizeof(float), n * sizeof(float),
+                              s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
+
+    /* Behind the output: what the next call would otherwise wait for. A file, all whole blocks, needs no tail. */
+    s->total = end;
+    if (!s->plan->direct) {
+        PASS(spectra_make(s, end / P, why, cap));
+        const bool rest = !whole || end % P != 0;
+        if (rest && to) PASS(tail_make(s, to, end / P, why, cap));
+        if (rest && from && fade->pos + n < fade->len) PASS(tail_make(s, from, end / P, why, cap));
+    }
+    if (!to && !from)
+        for (int out = 0; out < s->n_out; out++) memset(slot->out + (size_t)out * block, 0, n * sizeof(float));
+    TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
+    return HC_OK;
+}
+
+static int cuda_reset(void *state, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    return history_clear(s, why, cap);
+}
+
+/* Nanoseconds on an H200, rounded; a smaller card is slower by about the same factor in each, which changes no choice. */
+static const struct plan_costs costs = {
+    32,      /* min_partition */
+    FFT_MOST,
+    6e-5,    /* mac_ns: 28 to 41 TFLOP/s by channels */
+    1e-4,    /* cmac_ns */
+    5e-4,    /* fft_ns */
+    1500.0,  /* launch_ns: between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
+    131072,  /* file_block: 1 MiB up and down, 32 partitions of 4096 a launch */
+};
+
+const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,  cuda_open,
+                                     cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make, cuda_mask_free,
+                                     cuda_process,   cuda_reset};

@@ -88,7 +88,10 @@ static size_t round_up(size_t n, size_t unit)
 static int describe(int device, char *text, size_t cap)
 {
     if (device != 0) return HC_EINVAL;
-    snprintf(text, cap, "%s%s%s", simd_choose()->name, fft_library() ? ", " : "", fft_library() ? fft_library() : "");
+    const char *fft = fft_library() ? fft_library() : "no-fft";
+    const char *version = fft + strcspn(fft, "-") + 1;
+    snprintf(text, cap, "%s, %.*s %.*s", simd_choose()->name, (int)strcspn(fft, "-"), fft, (int)strcspn(version, "-"),
+             version);
     return HC_OK;
 }
 

@@ -243,6 +243,30 @@ static int choose_backend(const hc_config *c, const struct backend **backend, in
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or cuda:N", c->backend);
 }
 
+static void plan_report(const struct plan *plan, hc_info *info)
+{
+    info->block = plan->block;
+    info->partition = plan->partition;
+    info->n_partitions = plan->direct ? 0 : plan->n_partitions;
+    info->method = plan->direct ? "direct" : "fft";
+}
+
+int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
+{
+    memset(info, 0, sizeof *info);
+    int error = check(config, why, cap);
+    if (error) return error;
+    const struct backend *backend = &backend_cpu;
+#ifdef HC_WITH_CUDA
+    if (strncmp(config->backend, "cuda", 4) == 0) backend = &backend_cuda;
+#endif
+    struct plan plan;
+    plan_choose(&plan, backend->costs, config->max_taps, config->block, config->n_in, config->n_out, config->method);
+    plan_report(&plan, info);
+    info->backend = backend->name;
+    return HC_OK;
+}
+
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
     plan_choose(&e->plan, e->backend->costs, e->config.max_taps, e->config.block, e->config.n_in, e->config.n_out,
@@ -252,7 +276,7 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     char text[96];
     if (e->backend->describe(device, text, sizeof text) != HC_OK) text[0] = '\0';
     if (e->backend->in_place)
-        snprintf(e->device, sizeof e->device, "%s", text);
+        snprintf(e->device, sizeof e->device, "%s %s", e->backend->name, text);
     else
         snprintf(e->device, sizeof e->device, "%s:%d %s", e->backend->name, device, text);
     e->n_slots = e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
@@ -498,11 +522,8 @@ int hc_latency(const hc_engine *e)
 void hc_get_info(hc_engine *e, hc_info *info)
 {
     memset(info, 0, sizeof *info);
-    info->block = e->plan.block;
-    info->partition = e->plan.partition;
-    info->n_partitions = e->plan.direct ? 0 : e->plan.n_partitions;
+    plan_report(&e->plan, info);
     info->backend = e->backend->name;
-    info->method = e->plan.direct ? "direct" : "fft";
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);
     info->frames = atomic_load_explicit(&e->frames, memory_order_relaxed);

@@ -7,7 +7,7 @@
 
 struct fft; /* a plan; any number of threads may execute it on their own buffers */
 
-/* "fftw-3.3.10", or NULL: this build has no FFT. */
+/* "fftw-3.3.10-sse2-avx", or NULL: this build has no FFT. */
 const char *fft_library(void);
 
 /* measured: try variants for up to a few tenths of a second instead of guessing. NULL when memory ran out. [setup] */

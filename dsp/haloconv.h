@@ -83,6 +83,10 @@ void hc_config_init(hc_config *config);
  * HC_EDEVICE ("cuda" asked for and none is there). "auto" falls back to the CPU. [setup] */
 int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
 
+/* How hc_open would cut this config's responses: fills in block, partition, n_partitions, backend and method, and opens
+ * nothing ("auto" counts as the CPU). Fails with HC_EINVAL. [setup] */
+int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
+
 /* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 

@@ -23,12 +23,13 @@
 #endif
 
 enum {
-    MAX_CHANNELS = 1024,    /* as hc_config.n_in                                                                */
-    READ_SAMPLES = 1 << 16, /* a read, all channels together: stays in the second-level cache                   */
+    MAX_CHANNELS = 1024,    /* as hc_config.n_in */
+    MAX_RATIO = 256,        /* of two rates: beyond it soxr takes minutes, and the rate is a mistake */
+    READ_SAMPLES = 1 << 16, /* a read, all channels together: stays in the second-level cache */
 };
-#define MAX_SAMPLES ((size_t)1 << 30) /* 4 GiB of taps; also keeps every frame count inside an int                */
+#define MAX_SAMPLES ((size_t)1 << 30) /* 4 GiB of taps; also keeps every frame count inside an int */
 
-struct frames { /* samples as read: frame by frame, the channels of a frame beside each other                     */
+struct frames { /* samples as read: frame by frame, the channels of a frame beside each other */
     float *samples;
     size_t n, capacity;
     int n_channels;
@@ -57,7 +58,7 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
     return HC_OK;
 }
 
-/* ---- sound files ------------------------------------------------------------------------------------------------ */
+/* ---- sound files -------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_SNDFILE
 /* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
@@ -68,7 +69,7 @@ static bool log_says_cut(SNDFILE *file)
     char log[8192] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
     log[sizeof log - 1] = 0;
-    if (strstr(log, "truncated")) return true;
+    if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
     for (char *line = log; line; line = strchr(line, '\n')) {
         line += strspn(line, " \n");
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -98,9 +99,12 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         return fail(HC_EFILE, why, cap, "%s: damaged after frame %zu (%s); fetch it again", path,
                     frames->n / n_channels, sf_strerror(file));
     if (frames->n == 0) return fail(HC_EINVAL, why, cap, "%s: has no frames; a mask needs at least one", path);
-    /* The length in the header of an MP3 is an estimate. */
-    bool exact = (info->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG && info->seekable;
-    if (exact && ((sf_count_t)(frames->n / n_channels) < info->frames || log_says_cut(file)))
+    /* The length in the header of an MP3 is an estimate; ADPCM, GSM and DWVW count in packets. */
+    int subtype = info->format & SF_FORMAT_SUBMASK;
+    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
+    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
+    sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
+    if ((sf_count_t)(frames->n / n_channels) < info->frames - slack || log_says_cut(file))
         return fail(HC_EFILE, why, cap,
                     "%s: is cut short: it ends after %zu frames, its header promises more; fetch it "
                     "again",
@@ -145,9 +149,9 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
 }
 #endif
 
-/* ---- coefficients as text --------------------------------------------------------------------------------------- */
+/* ---- coefficients as text ----------------------------------------------------------------------- */
 
-struct text { /* where the reader is, for its messages                                                            */
+struct text { /* where the reader is, for its messages */
     const char *path;
     size_t line;
     locale_t locale;
@@ -157,9 +161,10 @@ static int read_number(const struct text *text, const char *at, char **end, floa
 {
     double number = strtod_l(at, end, text->locale);
     if (*end == at || !strchr(" \t\r,;", **end)) { /* strchr also finds the 0 at the end of the line */
-        int length = (int)strcspn(at, " \t\r,;");
+        int length = 0; /* of what may go to a terminal: no escape sequences of a stranger's */
+        while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, cap, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
-                    text->line, length < 40 ? length : 40, at);
+                    text->line, length, at);
     }
     if (isfinite(number) && fabs(number) > (double)3.402823466e38f)
         return fail(HC_EINVAL, why, cap, "%s:%zu: %g is out of the range of a float; scale the coefficients",
@@ -241,7 +246,7 @@ static int read_text(const char *path, struct frames *frames, char *why, size_t 
     return rc;
 }
 
-/* ---- from frames to responses ----------------------------------------------------------------------------------- */
+/* ---- from frames to responses ------------------------------------------------------------------- */
 
 static int refuse_non_finite(const struct frames *frames, const char *path, char *why, size_t cap)
 {
@@ -291,6 +296,10 @@ static int channels_resample(hc_responses *responses, const struct frames *frame
     size_t n_channels = (size_t)frames->n_channels, n_frames = frames->n / n_channels;
     double ratio = (double)responses->rate / responses->file_rate;
     double length = ceil((double)n_frames * responses->rate / responses->file_rate);
+    if (!(ratio <= MAX_RATIO && ratio >= 1.0 / MAX_RATIO))
+        return fail(HC_EINVAL, why, cap,
+                    "%s: %d Hz are too far from %d Hz to be resampled; check the rate in its header", path,
+                    responses->file_rate, responses->rate);
     if (!(length <= (double)MAX_SAMPLES))
         return fail(HC_EINVAL, why, cap, "%s: %zu frames of %d Hz are too many at %d Hz; cut the mask", path, n_frames,
                     responses->file_rate, responses->rate);
@@ -327,7 +336,7 @@ static int channels_resample(hc_responses *responses, const struct frames *frame
 }
 #endif
 
-/* ---- the channel rule ------------------------------------------------------------------------------------------- */
+/* ---- the channel rule --------------------------------------------------------------------------- */
 
 static int refuse_channels(int n_mask, int n_in, const char *path, char *why, size_t cap)
 {
@@ -364,7 +373,7 @@ static int routes_make(hc_responses *responses, int n_in, const char *path, char
     return HC_OK;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------------------- */
+/* ---- the calls ---------------------------------------------------------------------------------- */
 
 /* What the system knows about the path, in words that libsndfile does not have. */
 static int check_path(const char *path, char *why, size_t cap)

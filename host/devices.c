@@ -1,0 +1,152 @@
+/* haloconv devices - what can convolve here, and what can record and play. */
+#include "commands.h"
+#include "dsp/haloconv.h"
+#include "message.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef HC_WITH_PORTAUDIO
+#include <portaudio.h>
+#endif
+
+static const char help[] = "haloconv devices - the CPU, the GPUs, and the audio devices\n"
+                           "\n"
+                           "      --json           all of it as one object on standard output\n"
+                           "  -h, --help           this text\n"
+                           "\n"
+                           "The name of a GPU (cuda:0) is what `haloconv convolve --backend` takes.\n";
+
+static json_t *text(const char *value)
+{
+    json_t *json = json_string(value);
+    return json ? json : json_string("(name is not UTF-8)");
+}
+
+static void add_processors(json_t *list)
+{
+    char line[512];
+    for (int i = 0; hc_list_devices(i, line, sizeof line) == HC_OK; i++) {
+        char *tab = strchr(line, '\t');
+        if (tab) *tab = 0;
+        json_array_append_new(list, json_pack("{s:o, s:o}", "backend", text(line), "name", text(tab ? tab + 1 : "")));
+    }
+}
+
+#ifdef HC_WITH_PORTAUDIO
+/* ALSA and JACK tell standard error all that they tried; -1 when that cannot be helped. */
+static int silence(void)
+{
+    fflush(stderr);
+    int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (kept >= 0 && nothing >= 0) dup2(nothing, STDERR_FILENO);
+    if (nothing >= 0) close(nothing);
+    return kept;
+}
+
+static void unsilence(int kept)
+{
+    fflush(stderr);
+    if (kept < 0) return;
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+}
+
+static void add_audio(json_t *list)
+{
+    int kept = silence();
+    bool started = Pa_Initialize() == paNoError;
+    for (int i = 0; started && i < Pa_GetDeviceCount(); i++) {
+        const PaDeviceInfo *device = Pa_GetDeviceInfo(i);
+        const PaHostApiInfo *api = Pa_GetHostApiInfo(device->hostApi);
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:o, s:i, s:i, s:f, s:b, s:b}", "index", i, "name", text(device->name), "api",
+                            text(api->name), "inputs", device->maxInputChannels, "outputs", device->maxOutputChannels,
+                            "rate", device->defaultSampleRate, "default_input", Pa_GetDefaultInputDevice() == i,
+                            "default_output", Pa_GetDefaultOutputDevice() == i));
+    }
+    if (started) Pa_Terminate();
+    unsilence(kept);
+}
+#else
+static void add_audio(json_t *list)
+{
+    (void)list;
+}
+#endif
+
+static const char *get(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+static int get_int(const json_t *object, const char *key)
+{
+    return (int)json_number_value(json_object_get(object, key));
+}
+
+static void print_text(const json_t *processors, const json_t *audio)
+{
+    size_t i;
+    const json_t *device;
+    bool gpu = false;
+    json_array_foreach(processors, i, device)
+    {
+        printf("%-8s %s\n", get(device, "backend"), get(device, "name"));
+        gpu = gpu || strcmp(get(device, "backend"), "cpu") != 0;
+    }
+    if (!gpu) printf("no GPU was found; `auto` runs on the CPU\n");
+    json_array_foreach(audio, i, device)
+    {
+        bool default_in = json_is_true(json_object_get(device, "default_input"));
+        bool default_out = json_is_true(json_object_get(device, "default_output"));
+        printf("audio %-2d %s: %s, %d in, %d out, %d Hz%s%s\n", get_int(device, "index"), get(device, "api"),
+               get(device, "name"), get_int(device, "inputs"), get_int(device, "outputs"), get_int(device, "rate"),
+               default_in ? ", default input" : "", default_out ? ", default output" : "");
+    }
+    if (json_array_size(audio) == 0) {
+#ifdef HC_WITH_PORTAUDIO
+        printf("no audio device was found\n");
+#else
+        printf("audio devices are not listed; this build has no PortAudio\n");
+#endif
+    }
+}
+
+int devices_command(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    bool as_json = false;
+    int option;
+    argv[0] = "haloconv";
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option != 'j') {
+            message_note("see `haloconv devices --help`");
+            return EXIT_USAGE;
+        }
+        as_json = true;
+    }
+    if (optind < argc) return message_usage("devices", "%s: takes no names", argv[optind]);
+    json_t *processors = json_array(), *audio = json_array();
+    add_processors(processors);
+    add_audio(audio);
+    if (as_json) {
+        json_t *all = json_pack("{s:O, s:O}", "processors", processors, "audio", audio);
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+        putchar('\n');
+        json_decref(all);
+    } else {
+        print_text(processors, audio);
+    }
+    json_decref(processors);
+    json_decref(audio);
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* haloconv - the program: finds the command and hands over. */
+#include "commands.h"
+#include "dsp/haloconv.h"
+#include "message.h"
+#include "part_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n"
+    "\n"
+    "  haloconv convolve INPUT MASK -o OUTPUT   a sound file through a mask\n"
+    "  haloconv design KIND ... -o MASK         make a filter or a room\n"
+    "  haloconv info MASK                       what a mask is, and the plan for it\n"
+    "  haloconv devices                         GPUs and audio devices\n"
+    "\n"
+    "  haloconv COMMAND --help                  all options of a command, with an example\n"
+    "  haloconv --version                       version, and what this build can do\n"
+    "\n"
+    "A mask is a sound file with one response a channel, or a text of coefficients (.txt, .csv: one frame a\n"
+    "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
+    "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
+    "\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n";
+
+static const char built_with[] = ""
+#ifdef HC_WITH_CUDA
+                                 " cuda"
+#endif
+#ifdef HC_WITH_FFTW
+                                 " fftw"
+#endif
+#ifdef HC_WITH_SNDFILE
+                                 " sndfile"
+#endif
+#ifdef HC_WITH_SOXR
+                                 " soxr"
+#endif
+#ifdef HC_WITH_PORTAUDIO
+                                 " portaudio"
+#endif
+#ifdef HC_WITH_JACK
+                                 " jack"
+#endif
+    ;
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"convolve", convolve_command},
+    {"design", design_command},
+    {"info", info_command},
+    {"devices", devices_command},
+};
+
+/* A closed or full standard output is an error as any other. */
+static int flushed(int status)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
+        return message_error("standard output: cannot be written; free some space or send it elsewhere");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    part_file_watch_signals();
+    if (argc < 2) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        fputs(help, stdout);
+        return flushed(0);
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("haloconv %s\nbuilt with:%s\n", HC_VERSION, built_with);
+        return flushed(0);
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) return flushed(commands[i].run(argc - 1, argv + 1));
+    return message_usage("", "%s: is not a command", argv[1]);
+}

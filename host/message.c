@@ -1,0 +1,49 @@
+#include "message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* One write a line: two threads' lines, or a progress line, do not mix. */
+static void say(const char *prefix, const char *format, va_list values, const char *suffix)
+{
+    char text[MESSAGE_CAP];
+    vsnprintf(text, sizeof text, format, values);
+    fprintf(stderr, "%s%s%s\n", prefix, text, suffix);
+}
+
+int message_error(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    say("haloconv: ", format, values, "");
+    va_end(values);
+    return EXIT_FAILED;
+}
+
+int message_usage(const char *command, const char *format, ...)
+{
+    char suffix[64];
+    snprintf(suffix, sizeof suffix, "; see `haloconv %s%s--help`", command, *command ? " " : "");
+    va_list values;
+    va_start(values, format);
+    say("haloconv: ", format, values, suffix);
+    va_end(values);
+    return EXIT_USAGE;
+}
+
+void message_note(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    say("", format, values, "");
+    va_end(values);
+}
+
+int message_write(char *why, size_t cap, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(why, cap, format, values);
+    va_end(values);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* message - what the program says on standard error: "haloconv: WHAT: WHY; REMEDY". */
+#ifndef MESSAGE_H
+#define MESSAGE_H
+
+#include <stddef.h>
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, MESSAGE_CAP = 1024 };
+
+/* Print an error line; returns EXIT_FAILED. */
+int message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Print a usage error of a command ("" = of the program) and where the help is; returns EXIT_USAGE. */
+int message_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Print a remark. */
+void message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Write an error text for a caller to print; returns 0, which is false. */
+int message_write(char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,159 @@
+#include "sample.h"
+
+#include <string.h>
+
+enum { TILE = 2048 }; /* frames at once: the tile of a channel stays in the first-level cache */
+
+size_t sample_bytes(enum sample_kind kind)
+{
+    return kind == SAMPLE_S16 ? 2 : 4;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+#define SPLIT(name, type, scale)                                                                                       \
+    static void name(const type *restrict raw, int n_channels, size_t n, float *restrict planar, size_t stride)        \
+    {                                                                                                                  \
+        if (n_channels == 1) {                                                                                         \
+            for (size_t i = 0; i < n; i++) planar[i] = (float)raw[i] * (scale);                                        \
+        } else if (n_channels == 2) {                                                                                  \
+            float *restrict right = planar + stride;                                                                   \
+            for (size_t i = 0; i < n; i++) {                                                                           \
+                planar[i] = (float)raw[2 * i] * (scale);                                                               \
+                right[i] = (float)raw[2 * i + 1] * (scale);                                                            \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (size_t ch = 0; ch < (size_t)n_channels; ch++)                                                         \
+                for (size_t i = 0; i < n; i++)                                                                         \
+                    planar[ch * stride + i] = (float)raw[i * (size_t)n_channels + ch] * (scale);                       \
+        }                                                                                                              \
+    }
+SPLIT(split_s16, int16_t, 0x1p-15f)
+SPLIT(split_s32, int32_t, 0x1p-31f)
+SPLIT(split_float, float, 1.0f)
+
+void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t n_frames, float *planar, size_t stride)
+{
+    const char *at = raw;
+    for (size_t done = 0; done < n_frames; done += TILE) {
+        size_t n = n_frames - done < TILE ? n_frames - done : TILE;
+        const void *tile = at + done * (size_t)n_channels * sample_bytes(kind);
+        if (kind == SAMPLE_S16) split_s16(tile, n_channels, n, planar + done, stride);
+        if (kind == SAMPLE_S32) split_s32(tile, n_channels, n, planar + done, stride);
+        if (kind == SAMPLE_FLOAT) split_float(tile, n_channels, n, planar + done, stride);
+    }
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* On the bits, because the compiler vectorises an integer maximum and not one of floats (NaN, -0). */
+static void look(const float *restrict x, size_t n, struct sample_peak *seen)
+{
+    uint32_t clipped = 0;
+    int32_t peak = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffff;
+        clipped += bits > 0x3f800000; /* beyond 1.0f */
+        peak = bits > peak ? bits : peak;
+    }
+    seen->clipped += clipped;
+    if ((uint32_t)peak > seen->peak_bits) seen->peak_bits = (uint32_t)peak;
+}
+
+/* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
+ * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
+ * the limit. Of 2^(bits-1), the largest number is one less: +1.0 becomes that. */
+static void round_s16(const float *restrict x, size_t n, int bits, int16_t *restrict y)
+{
+    const float scale = (float)(1 << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p23f;
+    const int shift = 16 - bits;
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i] * scale;
+        v = v < high ? v : high;
+        v = v > low ? v : low;
+        v += magic;
+        uint32_t word;
+        memcpy(&word, &v, sizeof word);
+        y[i] = (int16_t)(uint16_t)(word << shift);
+    }
+}
+
+static void round_s32(const float *restrict x, size_t n, int bits, int32_t *restrict y)
+{
+    const double scale = (double)(1u << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p52;
+    const int shift = 32 - bits;
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)x[i] * scale;
+        v = v < high ? v : high;
+        v = v > low ? v : low;
+        v += magic;
+        uint64_t word;
+        memcpy(&word, &v, sizeof word);
+        y[i] = (int32_t)((uint32_t)word << shift);
+    }
+}
+
+#define INTERLEAVE(name, type)                                                                                         \
+    static void name(const type *restrict x, int n_channels, int ch, size_t n, type *restrict raw)                     \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++) raw[i * (size_t)n_channels + (size_t)ch] = x[i];                                \
+    }                                                                                                                  \
+    static void name##_pair(const type *restrict left, const type *restrict right, size_t n, type *restrict raw)       \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            raw[2 * i] = left[i];                                                                                      \
+            raw[2 * i + 1] = right[i];                                                                                 \
+        }                                                                                                              \
+    }
+INTERLEAVE(interleave_16, int16_t)
+INTERLEAVE(interleave_32, int32_t)
+
+/* Floats travel as the 32-bit words that they are. */
+static void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, void *y)
+{
+    if (kind == SAMPLE_S16) round_s16(x, n, bits, y);
+    if (kind == SAMPLE_S32) round_s32(x, n, bits, y);
+    if (kind == SAMPLE_FLOAT) memcpy(y, x, n * sizeof *x);
+}
+
+static void join_tile(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels, size_t n,
+                      void *raw, struct sample_peak *seen)
+{
+    union {
+        int16_t s16[TILE];
+        int32_t s32[TILE];
+    } tile[2];
+    int step = n_channels == 2 ? 2 : 1;
+    for (int ch = 0; ch < n_channels; ch += step) {
+        for (int i = 0; i < step; i++) {
+            const float *x = planar + (size_t)(ch + i) * stride;
+            look(x, n, seen);
+            round_channel(kind, bits, x, n, n_channels == 1 ? raw : (void *)&tile[i]);
+        }
+        if (n_channels == 1) break;
+        if (kind == SAMPLE_S16 && step == 2) interleave_16_pair(tile[0].s16, tile[1].s16, n, raw);
+        if (kind == SAMPLE_S16 && step == 1) interleave_16(tile[0].s16, n_channels, ch, n, raw);
+        if (kind != SAMPLE_S16 && step == 2) interleave_32_pair(tile[0].s32, tile[1].s32, n, raw);
+        if (kind != SAMPLE_S16 && step == 1) interleave_32(tile[0].s32, n_channels, ch, n, raw);
+    }
+}
+
+void sample_join(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels, size_t n_frames,
+                 void *raw, struct sample_peak *seen)
+{
+    char *at = raw;
+    for (size_t done = 0; done < n_frames; done += TILE) {
+        size_t n = n_frames - done < TILE ? n_frames - done : TILE;
+        join_tile(kind, bits, planar + done, stride, n_channels, n, at + done * (size_t)n_channels * sample_bytes(kind),
+                  seen);
+    }
+}
+
+float sample_peak_value(const struct sample_peak *seen)
+{
+    float peak;
+    memcpy(&peak, &seen->peak_bits, sizeof peak);
+    return peak;
+}

@@ -1,0 +1,34 @@
+/* sound_in - a sound file, or standard input, read in blocks. */
+#ifndef SOUND_IN_H
+#define SOUND_IN_H
+
+#include "sample.h"
+
+#include <sndfile.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sound_in {
+    SNDFILE *file;
+    const char *path; /* as the user gave it */
+    int rate, n_channels;
+    int format;                     /* SF_FORMAT_... */
+    enum sample_kind kind;          /* of the raw samples that sound_in_read gives */
+    int64_t n_frames;               /* -1: not known before the end */
+    int64_t promised;               /* what the header says, where that is to be believed; else 0 */
+    int64_t read;                   /* frames so far */
+    bool is_pipe;                   /* a read may wait for somebody else for ever */
+    bool spooled;                   /* copied to a temporary file, because the format needs to be searched */
+    bool cut;                       /* the file is shorter than its header says */
+    char *strings[SF_STR_LAST + 1]; /* title, artist, ...; NULL where there is none */
+};
+
+/* raw: what a headerless file is (rate, channels, format); NULL: the file says it. false: why has the reason. */
+bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap);
+
+/* Up to n_frames to raw; fewer only at the end. -1: why has the reason. */
+int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
+
+void sound_in_close(struct sound_in *in);
+
+#endif

@@ -51,10 +51,9 @@ haloconv $(VERSION)
   JACK        $(or $(HAVE_JACK),no)
   LV2         $(or $(HAVE_LV2),no)
 endef
-ifneq ($(MAKECMDGOALS),clean)
-ifeq ($(MAKELEVEL)$(QUIET),0)
+SETUP_GOALS := demo test gpu-test soak fuzz bench-files
+ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
-endif
 endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 
-.PHONY: all setup demo test gpu-test soak install uninstall clean
+.PHONY: all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM)
 ifeq ($(PROGRAM),)
@@ -120,31 +119,77 @@ $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
 
+# ---- impulses and the demo ---------------------------------------------------------------------------------------------
+# Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their own.
+$(SETUP_GOALS): setup
+	@+$(MAKE) --no-print-directory run-$@
+setup:
+	@.ci/setup
+
+impulses: $(BUILD)/impulses/made
+$(BUILD)/impulses/made: $(BUILD)/synthesis
+	@mkdir -p $(@D)
+	$< $(@D) && touch $@
+$(BUILD)/synthesis: impulses/synthesis.c $(BUILD)/flags
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< $(call pkg,--libs,sndfile) -lm -o $@
+DEMO = $(BUILD)/haloconv convolve $(BUILD)/impulses/drums.wav $(BUILD)/impulses/hall.wav -o demo.wav
+run-demo: all impulses
+	@echo; echo '$$ $(DEMO)'
+	@$(DEMO)
+	@echo 'Listen to demo.wav: drums in a hall. The drums alone are in $(BUILD)/impulses/drums.wav; more masks beside them.'
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
-# `setup` comes first and may install what detection looks for: the rest runs in a make of its own, which looks again.
 PYTHON ?= /usr/bin/python3
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c))
-RUN_TESTS = BUILD=$(BUILD) SAN=$(SAN) CC='$(CC)' PYTHON=$(PYTHON) tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
-AGAIN = $(MAKE) --no-print-directory HAVE_ALL=1
-
-setup:
-	@.ci/setup
-test gpu-test soak fuzz bench-files demo: setup
-	@$(AGAIN) run-$@
-run-test: all impulses $(TEST_PROGRAMS)
-	$(RUN_TESTS)
-run-gpu-test: all impulses $(TEST_PROGRAMS)
-	HC_TEST_BACKEND=cuda $(RUN_TESTS)
+TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
+run-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
+	@$(TEST_ENV) tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
+run-gpu-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
+	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
-run-bench-files: all
-	BUILD=$(BUILD) $(PYTHON) tests/bench_files.py
+# The mask reader on broken files, by clang's libFuzzer: FUZZ_SECONDS of them, found ones are kept in $(BUILD)/fuzz.
+FUZZ_SECONDS ?= 60
+run-fuzz: impulses
+	@mkdir -p $(BUILD)/fuzz/corpus
+	clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -Idsp -I. $(FEATURES) -UHC_WITH_CUDA \
+	  $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_responses.c dsp/responses.c dsp/error.c \
+	  $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_responses
+	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus/cabinet
+	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus/text
+	cd $(BUILD)/fuzz && ./fuzz_responses -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10 corpus
+run-bench-files: all $(BUILD)/tests/measure
+	@.ci/setup bench
+	@$(TEST_ENV) $(PYTHON) tests/bench_files.py
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-.PRECIOUS: $(BUILD)/tests/%.o
+$(BUILD)/tests/measure: $(BUILD)/tests/measure.o
+	$(CC) $(ALL_LDFLAGS) $^ -o $@
+.SECONDARY: $(TEST_HELP) $(TEST_PROGRAMS:%=%.o) $(BUILD)/tests/measure.o
+
+# ---- install ---------------------------------------------------------------------------------------------------------
+SO := libhaloconv.so
+SO_NAME := $(SO).0
+TO = $(DESTDIR)$(PREFIX)
+install: all impulses
+	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
+	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
+	install -m 644 dsp/haloconv.h $(TO)/include/
+	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
+	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
+	ln -sf $(SO).$(VERSION) $(TO)/lib/$(SO_NAME)
+	ln -sf $(SO_NAME) $(TO)/lib/$(SO)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
+	  >$(TO)/lib/pkgconfig/haloconv.pc
+	install -m 644 host/haloconv.1 $(TO)/share/man/man1/
+	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+uninstall:
+	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
+	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -rf $(TO)/share/haloconv
 
 clean:
 	rm -rf build

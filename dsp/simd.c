@@ -74,7 +74,8 @@ enum {
 static inline __attribute__((always_inline)) void fir_tile(vec *total, const float *x, const float *h, int n_taps,
                                                            int n_vec, int chains)
 {
-    for (int j = 0; j < n_vec; j++) total[j] = (vec){0};
+    vec lost[8];
+    for (int j = 0; j < n_vec; j++) total[j] = lost[j] = (vec){0};
     for (int k0 = 0; k0 < n_taps; k0 += SUM_TAPS) {
         int end = n_taps - k0 < SUM_TAPS ? n_taps : k0 + SUM_TAPS, k = k0;
         vec sum[8];
@@ -90,7 +91,11 @@ static inline __attribute__((always_inline)) void fir_tile(vec *total, const flo
         }
         for (int c = 1; c < chains; c++)
             for (int j = 0; j < n_vec; j++) sum[j] += sum[c * n_vec + j];
-        for (int j = 0; j < n_vec; j++) total[j] += sum[j];
+        for (int j = 0; j < n_vec; j++) { /* Kahan: a long response adds hundreds of sums to a large total */
+            vec add = sum[j] - lost[j], next = total[j] + add;
+            lost[j] = (next - total[j]) - add;
+            total[j] = next;
+        }
     }
 }
 

@@ -370,7 +370,9 @@ static bool convolve(struct job *job)
     if (!job->in_open) return false;
     if (job->in.spooled && !s->quiet)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
-    job->pipeline_running = pipeline_start(&job->pipeline, &job->in, job->why, sizeof job->why);
+    /* A GPU takes as long to start as the reader takes for this many bytes; the CPU is there at once. */
+    int64_t backlog_bytes = strncmp(s->backend, "cuda", 4) == 0 ? 64 << 20 : 4 << 20;
+    job->pipeline_running = pipeline_start(&job->pipeline, &job->in, backlog_bytes, job->why, sizeof job->why);
     if (!job->pipeline_running) return false;
 
     double start = stopwatch_now();

@@ -9,7 +9,6 @@
 
 enum {
     CHUNK_BYTES = 1 << 17,    /* a read or a write: stays in the second-level cache, and is few system calls */
-    BACKLOG_BYTES = 64 << 20, /* most that is read before there is an engine */
     QUEUE_BYTES = 8 << 20,    /* blocks on their way, on each side of the engine: a few at least, ... */
     MIN_BLOCKS = 3,
     MAX_BLOCKS = 32, /* ... and not so many that they leave the cache */
@@ -108,7 +107,7 @@ static int read_ahead(struct pipeline *pipeline, bool *end)
     size_t frame_bytes = in_frame_bytes(pipeline);
     int64_t bytes = 0, chunk_bytes = chunk_frames(frame_bytes) * (int64_t)frame_bytes;
     for (;;) {
-        int block = block_size(pipeline, *end || bytes + chunk_bytes > BACKLOG_BYTES);
+        int block = block_size(pipeline, *end || bytes + chunk_bytes > pipeline->backlog_bytes);
         if (block) return block;
         struct raw_chunk *chunk = chunk_make(chunk_frames(frame_bytes), frame_bytes);
         if (!chunk) {
@@ -230,9 +229,9 @@ static void *writer(void *data)
 
 /* ---- set-up ------------------------------------------------------------------------------------- */
 
-bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, char *why, size_t cap)
+bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, int64_t backlog_bytes, char *why, size_t cap)
 {
-    *pipeline = (struct pipeline){.in = in};
+    *pipeline = (struct pipeline){.in = in, .backlog_bytes = backlog_bytes};
     pipeline->backlog_end = &pipeline->backlog;
     pthread_mutex_init(&pipeline->lock, NULL);
     pthread_cond_init(&pipeline->changed, NULL);

@@ -42,6 +42,7 @@ struct pipeline {
     bool failed;
     char why[MESSAGE_CAP]; /* the first failure */
 
+    int64_t backlog_bytes; /* most that is read before there is an engine */
     struct raw_chunk *backlog, **backlog_end; /* reader only */
     struct in_block *in_blocks;
     struct out_block *out_blocks;
@@ -54,8 +55,8 @@ struct pipeline {
     double read_s, process_s, encode_s, write_s; /* busy seconds of each stage; likewise */
 };
 
-/* Start to read. false: why has the reason; pipeline_finish is not to be called then. */
-bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, char *why, size_t cap);
+/* Start to read, at most backlog_bytes before there is an engine. false: why has the reason; pipeline_finish is not to be called then. */
+bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, int64_t backlog_bytes, char *why, size_t cap);
 
 /* Start the threads that will write; they make room in the file at once. false: pipeline->why has the reason. */
 bool pipeline_open_output(struct pipeline *pipeline, struct sound_out *out);

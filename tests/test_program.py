@@ -1,0 +1,225 @@
+"""The program and the library as things on a system: start-up time, memory, help, layers, symbols, installation."""
+
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BUILD, HALOCONV, ROOT, SAN, good, haloconv, noise, write
+
+
+@pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]], ids=" ".join)
+def test_answers_within_50_ms(folder, args):
+    if SAN:
+        pytest.skip("a sanitizer is slow")
+    write("h.wav", noise(48000, 2))
+    times = []
+    for _ in range(11):
+        start = time.perf_counter()
+        good(*args)
+        times.append(time.perf_counter() - start)
+    assert statistics.median(times) < 0.05, [f"{t * 1000:.0f} ms" for t in times]
+
+
+def peak_mb(*args, **kwargs):
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), *map(str, args)], timeout=300,
+                          **{"stdin": subprocess.DEVNULL, **kwargs})
+    assert done.returncode == 0
+    return float(open("usage", encoding="utf-8").read().split()[2])
+
+
+@pytest.mark.parametrize("output", ["y.wav", "y.flac"])
+def test_memory_does_not_grow_with_the_file(folder, output):
+    if SAN:
+        pytest.skip("a sanitizer keeps freed memory")
+    write("h.wav", noise(48000, 2))
+    rss = []
+    for seconds in [60, 1200]:
+        with open("x.raw", "wb") as file:
+            file.truncate(4 * 48000 * seconds)
+        rss.append(peak_mb("convolve", "x.raw", "h.wav", "-o", output, "--raw", "48000,2,pcm16", "-q", "--backend", "cpu"))
+        os.unlink(output)
+    assert rss[1] - rss[0] < 10, rss
+    assert max(rss) < 150, rss
+
+
+def test_memory_does_not_grow_with_a_pipe(folder):
+    if SAN:
+        pytest.skip("a sanitizer keeps freed memory")
+    (folder / "one.txt").write_text("1\n0.5\n")
+    rss = []
+    for seconds in [30, 600]:
+        zeros = subprocess.Popen(["head", "-c", str(4 * 48000 * seconds), "/dev/zero"], stdout=subprocess.PIPE)
+        rss.append(peak_mb("convolve", "-", "one.txt", "-o", "-", "--raw", "48000,2,pcm16", "-q", "--format", "raw", "--backend",
+                           "cpu", stdin=zeros.stdout, stdout=subprocess.DEVNULL))
+        zeros.stdout.close()
+        assert zeros.wait() == 0
+    assert rss[1] - rss[0] < 10, rss
+
+
+COMMANDS = ["convolve", "design", "info", "devices"]
+
+
+def options_of(command):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", good(*command, "--help").stdout))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_and_man_page_agree(command):
+    page = (ROOT / "host/haloconv.1").read_text().replace("\\-", "-")
+    for option in options_of([command]):
+        assert option in page, f"the man page does not know {command} {option}"
+
+
+def test_man_page_is_well_formed():
+    if not shutil.which("man"):
+        pytest.skip("no man here")
+    done = subprocess.run(["man", "--warnings", "-l", str(ROOT / "host/haloconv.1")], stdout=subprocess.DEVNULL, text=True,
+                          stderr=subprocess.PIPE, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+def test_version():
+    header = (ROOT / "dsp/haloconv.h").read_text()
+    version = re.search(r'HC_VERSION "(.*)"', header).group(1)
+    assert f"haloconv {version}" in good("--version").stdout
+
+
+def test_devices():
+    assert "cpu" in good("devices").stdout
+
+
+# ---- layers: host, plugins -> dsp/haloconv.h <- engine -> dsp/backend.h <- {cpu, cuda} -> kernels ---------------------
+def includes(path):
+    return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())
+
+
+def sources(folder, *endings):
+    return [p for p in (ROOT / folder).rglob("*") if p.suffix in endings]
+
+
+def belongs_to(name, folder):
+    """Does an #include name a file of this folder?"""
+    return (ROOT / folder / pathless(name, folder)).exists() if "/" not in name else name.startswith(folder + "/")
+
+
+def pathless(name, folder):
+    return name[len(folder) + 1:] if name.startswith(folder + "/") else name
+
+
+@pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
+def test_hosts_know_only_the_public_header(folder):
+    for path in sources(folder, ".c", ".h"):
+        for name in includes(path):
+            own = (path.parent / name).exists()
+            inside = (not own and belongs_to(name, "dsp")) or belongs_to(name, "kernels") and not own
+            assert not inside or name in ("haloconv.h", "dsp/haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
+            assert "cuda" not in name.lower(), f"{path.relative_to(ROOT)} includes {name}"
+
+
+def test_the_engine_knows_no_cuda():
+    for path in sources("dsp", ".c", ".h"):
+        for name in includes(path):
+            assert not re.search(r"cuda|cufft|\.cuh?$", name.lower()), f"{path.relative_to(ROOT)} includes {name}"
+            assert not name.startswith(("host/", "kernels/", "plugins/")), f"{path.relative_to(ROOT)} includes {name}"
+            assert (path.parent / name).exists() or not (ROOT / "host" / name).exists(), f"{path.name} includes {name}"
+
+
+def test_kernels_know_no_host():
+    for path in sources("kernels", ".cu", ".cuh", ".h"):
+        for name in includes(path):
+            own = (path.parent / name).exists()
+            assert own or not (ROOT / "host" / name).exists(), f"{path.relative_to(ROOT)} includes {name}"
+            assert "sndfile" not in name and "jack" not in name, f"{path.relative_to(ROOT)} includes {name}"
+            if not own and belongs_to(name, "dsp"):
+                assert pathless(name, "dsp") in ("backend.h", "plan.h", "haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
+
+
+@pytest.mark.parametrize("compiler,standard,ending", [("cc", "c11", "c"), ("c++", "c++17", "cc"), ("c++", "c++11", "cc")])
+def test_public_header_stands_alone(folder, compiler, standard, ending):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    (folder / f"one.{ending}").write_text('#include "haloconv.h"\nint main(void) { hc_config c; hc_config_init(&c); return c.rate; }\n')
+    subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", f"-I{ROOT}/dsp",
+                    f"one.{ending}"], check=True, timeout=60)
+
+
+def test_the_public_header_names_no_device():
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)
+    assert not re.search(r"cuda|fftw|sndfile|cufft", text, re.I)
+    assert includes(ROOT / "dsp/haloconv.h") == ["stddef.h", "stdint.h"]
+
+
+def test_every_call_carries_its_tag():
+    """[rt] or [setup], in the comment before the call or behind it on its line."""
+    parts = re.split(r"(/\*.*?\*/)", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)
+    calls = 0
+    for before, code, behind in zip(parts[1::2], parts[2::2], parts[3::2] + [""]):
+        for call in re.finditer(r"\b(hc_\w+)\(", code):
+            calls += 1
+            tags = before if "\n" in code[call.end():] else before + behind
+            assert re.search(r"\[(rt|setup)\]", tags), f"{call.group(1)} has no tag"
+    assert calls >= 14
+
+
+def test_library_exports_its_own_names_only():
+    if not shutil.which("nm") or SAN:
+        pytest.skip("no nm, or a sanitizer's names are there too")
+    done = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libhaloconv.so")], stdout=subprocess.PIPE, text=True, check=True)
+    exported = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    declared = set(re.findall(r"\b(hc_\w+)\(", re.sub(r"/\*.*?\*/", "", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)))
+    assert exported == declared, exported ^ declared
+
+
+def test_library_never_prints_and_never_exits():
+    for path in sources("dsp", ".c"):
+        text = re.sub(r"/\*.*?\*/|\"(\\.|[^\"\\])*\"", "", path.read_text(), flags=re.S)
+        found = re.search(r"\b(printf|fprintf|puts|fputs|perror|exit|abort|_exit|putchar)\s*\(", text)
+        assert not found, f"{path.relative_to(ROOT)}: {found.group(0)}"
+
+
+# ---- installation -----------------------------------------------------------------------------------------------------
+def test_install_and_uninstall(folder):
+    if SAN:
+        pytest.skip("a sanitizer build is not for installation")
+    # MAKEFLAGS of the make above us would let this one wait for its job server.
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    flags = [f"BUILD={BUILD}", "QUIET=1", f"DESTDIR={folder}/stage", "PREFIX=/usr/local", *os.environ.get("TEST_MAKE", "").split()]
+
+    def make(goal):
+        done = subprocess.run(["make", "-C", str(ROOT), "-o", "all", "-o", "impulses", goal, *flags], env=env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        assert done.returncode == 0, done.stdout
+
+    make("install")
+    prefix = folder / "stage/usr/local"
+    for name in ["bin/haloconv", "include/haloconv.h", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.0",
+                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
+        assert (prefix / name).exists(), name
+    assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.0"
+    (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'
+                                  '    hc_config c;\n    hc_engine *e;\n    hc_config_init(&c);\n'
+                                  '    if (hc_open(&c, &e, 0, 0)) return 1;\n    hc_close(e);\n    puts("well");\n    return 0;\n}\n')
+    env["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
+    env["PKG_CONFIG_SYSROOT_DIR"] = str(folder / "stage")
+    for static in [[], ["--static"]]:
+        words = subprocess.run(["pkg-config", "--cflags", "--libs", *static, "haloconv"], env=env, text=True, check=True,
+                               stdout=subprocess.PIPE).stdout.split()
+        if static:  # the archive, and what it needs
+            words = [str(prefix / "lib/libhaloconv.a") if word == "-lhaloconv" else word for word in words]
+        subprocess.run(["cc", "use.c", "-o", "use", *words], check=True, timeout=60)
+        done = subprocess.run(["./use"], env={**env, "LD_LIBRARY_PATH": str(prefix / "lib")}, stdout=subprocess.PIPE, text=True)
+        assert done.stdout == "well\n"
+    make("uninstall")
+    left = [str(p) for p in (folder / "stage").rglob("*") if not p.is_dir()]
+    assert not left, left
+
+
+def test_demo_sentence(folder):
+    """What `make demo` runs says what it did, how fast and on which backend."""
+    done = good("convolve", BUILD / "impulses/drums.wav", BUILD / "impulses/hall.wav", "-o", "demo.wav", "--backend", "cpu")
+    assert "demo.wav" in done.stderr and "real time" in done.stderr and re.search(r"\bcpu\b", done.stderr), done.stderr

@@ -3,7 +3,7 @@
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LV2 likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
-#   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only
+#   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
 
 MAKEFLAGS += --no-builtin-rules
 VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
@@ -103,26 +103,34 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
 
+Q := $(if $(V),,@)
+say = @printf '  %-4s %s\n' '$(1)' '$(strip $(2))'
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
 $(SIMD_OBJS): $(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_$*) -DSIMD_LEVEL=$* -c $< -o $@
+	$(call say,CC,$< for $*)
+	$(Q)$(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_$*) -DSIMD_LEVEL=$* -c $< -o $@
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
-	rm -f $@ && ar rcs $@ $^
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
-	$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
-	$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
 
 # ---- impulses and the demo ---------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their own.
 $(SETUP_GOALS): setup
-	@+$(MAKE) --no-print-directory run-$@
+	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
 setup:
 	@.ci/setup
 
@@ -131,7 +139,8 @@ $(BUILD)/impulses/made: $(BUILD)/synthesis
 	@mkdir -p $(@D)
 	$< $(@D) && touch $@
 $(BUILD)/synthesis: impulses/synthesis.c $(BUILD)/flags
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< $(call pkg,--libs,sndfile) -lm -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< $(call pkg,--libs,sndfile) -lm -o $@
 DEMO = $(BUILD)/haloconv convolve $(BUILD)/impulses/drums.wav $(BUILD)/impulses/hall.wav -o demo.wav
 run-demo: all impulses
 	@echo; echo '$$ $(DEMO)'
@@ -165,9 +174,11 @@ run-bench-files: all $(BUILD)/tests/measure
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
-	$(CC) $(ALL_LDFLAGS) $^ -o $@
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
 .SECONDARY: $(TEST_HELP) $(TEST_PROGRAMS:%=%.o) $(BUILD)/tests/measure.o
 
 # ---- install ---------------------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 #include "dsp/haloconv.h"
 #include "message.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #ifdef HC_WITH_PORTAUDIO
 #include <portaudio.h>
@@ -38,27 +40,9 @@ static void add_processors(json_t *list)
 }
 
 #ifdef HC_WITH_PORTAUDIO
-/* ALSA and JACK tell standard error all that they tried; -1 when that cannot be helped. */
-static int silence(void)
+static json_t *ask_portaudio(void)
 {
-    fflush(stderr);
-    int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (kept >= 0 && nothing >= 0) dup2(nothing, STDERR_FILENO);
-    if (nothing >= 0) close(nothing);
-    return kept;
-}
-
-static void unsilence(int kept)
-{
-    fflush(stderr);
-    if (kept < 0) return;
-    dup2(kept, STDERR_FILENO);
-    close(kept);
-}
-
-static void add_audio(json_t *list)
-{
-    int kept = silence();
+    json_t *list = json_array();
     bool started = Pa_Initialize() == paNoError;
     for (int i = 0; started && i < Pa_GetDeviceCount(); i++) {
         const PaDeviceInfo *device = Pa_GetDeviceInfo(i);
@@ -70,12 +54,34 @@ static void add_audio(json_t *list)
                             "default_output", Pa_GetDefaultOutputDevice() == i));
     }
     if (started) Pa_Terminate();
-    unsilence(kept);
+    return list;
+}
+
+/* PortAudio is asked in a process of its own: where ALSA has no configuration it aborts, and ALSA and JACK tell standard
+ * error all that they tried. NULL when it could not be asked. Before any use of CUDA, which does not survive a fork. */
+static json_t *list_audio(void)
+{
+    int ends[2], status = 0;
+    if (pipe(ends) != 0) return NULL;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        int nothing = open("/dev/null", O_WRONLY);
+        if (nothing >= 0) dup2(nothing, STDERR_FILENO);
+        close(ends[0]);
+        json_dumpfd(ask_portaudio(), ends[1], 0);
+        _exit(0);
+    }
+    close(ends[1]);
+    json_t *list = child > 0 ? json_loadfd(ends[0], 0, NULL) : NULL;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return list;
 }
 #else
-static void add_audio(json_t *list)
+static json_t *list_audio(void)
 {
-    (void)list;
+    return json_array();
 }
 #endif
 
@@ -109,7 +115,7 @@ static void print_text(const json_t *processors, const json_t *audio)
     }
     if (json_array_size(audio) == 0) {
 #ifdef HC_WITH_PORTAUDIO
-        printf("no audio device was found\n");
+        printf(audio ? "no audio device was found\n" : "audio devices could not be listed; PortAudio failed\n");
 #else
         printf("audio devices are not listed; this build has no PortAudio\n");
 #endif
@@ -135,11 +141,10 @@ int devices_command(int argc, char **argv)
         as_json = true;
     }
     if (optind < argc) return message_usage("devices", "%s: takes no names", argv[optind]);
-    json_t *processors = json_array(), *audio = json_array();
+    json_t *audio = list_audio(), *processors = json_array();
     add_processors(processors);
-    add_audio(audio);
     if (as_json) {
-        json_t *all = json_pack("{s:O, s:O}", "processors", processors, "audio", audio);
+        json_t *all = json_pack("{s:O, s:O?}", "processors", processors, "audio", audio);
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(all);

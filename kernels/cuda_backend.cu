@@ -183,7 +183,8 @@ static int state_open(struct state *s, char *why, size_t cap)
                     cudaGetErrorString(e != cudaSuccess ? e : cudaErrorNoDevice));
     }
     if (s->device < 0 || s->device >= n)
-        return fail(HC_EDEVICE, why, cap, "cuda: no device cuda:%d: there are %d, from cuda:0 on; see haloconv devices",
+        return fail(HC_EDEVICE, why, cap,
+                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use --backend cpu",
                     s->device, n);
     if (!plan->direct && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
         return fail(HC_EINVAL, why, cap, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,

@@ -93,6 +93,13 @@ def test_devices():
     assert "cpu" in good("devices").stdout
 
 
+def test_devices_survive_a_broken_audio_set_up(folder):
+    """Without its configuration ALSA makes PortAudio abort."""
+    lost = dict(os.environ, ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent")
+    assert "cpu" in good("devices", env=lost).stdout
+    assert json.loads(good("devices", "--json", env=lost).stdout)["processors"][0]["backend"] == "cpu"
+
+
 # ---- layers: host, plugins -> dsp/haloconv.h <- engine -> dsp/backend.h <- {cpu, cuda} -> kernels ---------------------
 def includes(path):
     return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())

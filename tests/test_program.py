@@ -1,5 +1,6 @@
 """The program and the library as things on a system: start-up time, memory, help, layers, symbols, installation."""
 
+import json
 import os
 import re
 import shutil

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FILE_FLOATS = 1 << 21 }; /* of all channels in a file's block: 8 MiB, of which a host holds a few */
+
 static int round_up_power_of_two(int n)
 {
     int p = 1;
@@ -66,8 +68,8 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, int max_taps
         plan->n_partitions = ceil_div(max_taps, best);
     }
     if (block == 0) {
-        block = n_channels > 2 ? costs->file_block / n_channels * 2 : costs->file_block;
         int unit = direct ? 4096 : plan->partition;
+        block = FILE_FLOATS / n_channels < costs->file_block ? FILE_FLOATS / n_channels : costs->file_block;
         block = block < unit ? unit : block / unit * unit;
     }
     plan->block = block;

@@ -29,7 +29,7 @@ struct plan_costs {         /* what a backend can do and what it pays, in nanose
     double cmac_ns;         /* one bin of one partition                                                */
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
     double launch_ns;       /* ... plus this for every partition of audio                              */
-    int file_block;         /* frames a call when the engine may choose, for up to 2 channels          */
+    int file_block;         /* most frames a call when the engine may choose                      */
 };
 
 /* Choose for n_taps (>= 1), block (0 = files), channels, and method "auto", "direct" or "fft". */

@@ -7,6 +7,7 @@ seconds and CPU seconds (user + system) and the largest peak memory, and what ha
 BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is of the format that it chooses.
 """
 
+import datetime
 import os
 import pathlib
 import platform
@@ -109,13 +110,31 @@ def main():
         shutil.rmtree(folder)
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    print(f"\n{SECONDS} s, 2 channels, {RATE} Hz, 16 bits, mask {MASK_SECONDS} s; {REPEATS} runs each in turn; {cpu}, {os.cpu_count()} cores\n")
-    print(f"{'program':16}{'wall s':>9}{'CPU s':>9}{'peak MB':>9}{'x real time':>13}{'our wall':>10}{'our CPU':>9}")
     middle = {name: [statistics.median(r[i] for r in runs) for i in range(2)] + [max(r[2] for r in runs)] for name, runs in seen.items()}
+    what = f"{SECONDS} s, 2 channels, {RATE} Hz, 16 bits, mask {MASK_SECONDS} s; medians of {REPEATS} runs each in turn"
+    where = f"{cpu}, {os.cpu_count()} cores, {datetime.date.today()}"
+    print(f"\n{what}; {where}\n")
+    for line in table(middle):
+        print(line)
+    if len(sys.argv) == 3 and sys.argv[1] == "--write-table":
+        write_table(pathlib.Path(sys.argv[2]), [f"{what}; {where}.", "", *table(middle)])
+
+
+def table(middle):
+    yield f"| {'program':16} | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
+    yield "|---|---|---|---|---|---|---|"
+    ours = middle["haloconv"]
     for name, (wall, cpu_s, mb) in middle.items():
-        ours = middle["haloconv"]
         label = f"{name} ({BACKEND})" if name == "haloconv" else name
-        print(f"{label:16}{wall:9.2f}{cpu_s:9.2f}{mb:9.0f}{SECONDS / wall:13.0f}{ours[0] / wall:10.2f}{ours[1] / cpu_s:9.2f}")
+        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {SECONDS / wall:11.0f} | {ours[0] / wall:8.2f} |"
+               f" {ours[1] / cpu_s:7.2f} |")
+
+
+def write_table(page, lines):
+    """Replace what stands in the page between its two marks."""
+    text, mark, end = page.read_text(), "<!-- bench files -->\n", "<!-- end -->"
+    start = text.index(mark) + len(mark)
+    page.write_text(text[:start] + "\n".join(lines) + "\n" + text[text.index(end, start):])
 
 
 main()

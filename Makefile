@@ -68,7 +68,7 @@ CFLAGS ?=
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Idsp -Ikernels -I. -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp -Ikernels -I. -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
@@ -86,7 +86,9 @@ SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
 DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
-LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
+# The kernel ladder and its bench are the program's and the tests'; the library has what the backend launches.
+LADDER_OBJS := $(filter $(BUILD)/kernels/rung% $(BUILD)/kernels/ladder.o $(BUILD)/kernels/bench%,$(CUDA_OBJS))
+LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 
@@ -116,14 +118,15 @@ $(SIMD_OBJS): $(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas); status=$$?; \
+	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/test_spills.py
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
-$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
+$(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
 
@@ -171,11 +174,13 @@ run-fuzz: impulses
 	cd $(BUILD)/fuzz && ./fuzz_responses -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10 corpus
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
-	@$(TEST_ENV) $(PYTHON) tests/bench_files.py
+	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/tests/ladder_test: $(LADDER_OBJS)
+$(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@

@@ -1,0 +1,345 @@
+/* rung 12, register - each thread keeps a sliding window of inputs in registers; memory only feeds the window.
+ *
+ *   a block is one warp; it computes tiles of TILE = 896 outputs, one after another; lane t owns outputs V t ... V t + V-1
+ *
+ *   x             ..[ CHUNK ][ CHUNK ][======= tile, TILE =======]..
+ *   ring (shared)  2nd chunk  1st       each further chunk of taps brings CHUNK older frames, which take the place of the
+ *                                       newest, no longer needed: the tile itself is loaded once
+ *   window (registers, V + 4)  [ 4 new | V kept ]    slides 4 frames down every 4 taps:
+ *                              one 16-byte load of x and one of taps feed 4 V = 112 FMA
+ *
+ *   Two rings: while one tile is computed, cp.async fills the other with the next tile; likewise the taps. No barrier at all.
+ *   V = 28: 16 bytes at a stride of 112: the 8 threads of a quarter warp hit every bank once.
+ *
+ * What made it fast, each step measured as a share of the FMA rate:
+ *   77 -> 81   at 4096 taps: a ring instead of loading the tile again for each chunk; V = 28 instead of 16
+ *   81 -> 88   An FMA reads three registers, the register file delivers two a cycle, one from the even and one from the odd
+ *              ones. A block of one warp makes the control flow uniform for the compiler too, so it moves the taps of a turn to
+ *              uniform registers (R2UR in the SASS): two reads an FMA. A short shared mask comes as an argument of the kernel
+ *              (constant memory, ULDC) and needs no load at all: 90 at 256 taps. __maxnreg__: fewer conflicts than without it.
+ *   75 -> 79   at 64 taps: a multiple of 4 warps a multiprocessor. With 18, two of the four schedulers have 5, and all wait
+ *
+ * cost     a tile: TILE + n_taps loads of x from device memory or L2, TILE * n_taps FMA.  n_taps = 256: 1152 loads, 229376 FMA
+ * error    sums of CHUNK taps, then those added up: 2e-7 to 6e-7 of the peak on noise at any number of taps; 1e-6 (up to 256
+ *          taps: 3e-6) where all products are equal and every rounding goes the same way
+ * limits   none on taps, frames or channels. Wants 132 * 16 tiles: rung_few takes blocks that are smaller
+ * ceiling  the FP32 FMA rate (65 TFLOP/s on an H200): of the issue slots of the inner loop 95% are FMA; below 64 taps the
+ *          copy rate, 8 bytes a sample
+ */
+#include "ladder.h"
+
+#include <new>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    V = 28,                       /* outputs a thread; V / 4 odd keeps the 16-byte loads free of bank conflicts          */
+    TILE = 32 * V,                /* outputs a warp                                                                      */
+    THREADS = 32,                 /* a block is one warp: nothing to wait for but its own copies                         */
+    SLIDE = V + 4,                /* taps after which the window is back at its start: one turn of the inner loop        */
+    ROW = 128,                    /* frames that one 16-byte copy of each lane moves                                     */
+    SHORT_TAPS = 256              /* up to this many taps are staged in one chunk                                        */
+};
+
+/* Shared memory of a block. SHORT: one chunk holds all taps. */
+template <bool SHORT> struct staged {
+    enum {
+        CHUNK = SHORT ? SHORT_TAPS : ROW, /* taps staged at once, and added up in one plain sum */
+        RING = TILE + (SHORT ? 1 : 2) * CHUNK,
+        AGAIN = SHORT ? 0 : SLIDE /* the ring's first floats again at its end: a turn reads SLIDE floats in one piece    */
+    };
+    float ring[2][RING + AGAIN], taps[2][CHUNK];
+    static_assert(CHUNK % ROW == 0 && TILE % ROW == 0 && CHUNK % SLIDE == 0 && SLIDE <= ROW, "how copies are dealt to lanes");
+    static_assert(CHUNK + 0 <= TILE + 0 && (SHORT || RING % CHUNK == 0), "chunks must not wrap round");
+};
+
+struct job {
+    enum { IN_JOB = false };        /* where the taps are: here or in h                                                  */
+    const float *x, *h; /* h: [masks][n_taps], padded with zeros to a multiple of SLIDE, 16-byte aligned                 */
+    float *y;
+    long n_frames, x_step, y_pitch; /* x_step: floats from one output's input to the next's: x_pitch, or 0 for one input */
+    int n_taps, h_step, n_out;      /* n_taps: padded                                                                    */
+    int n_tiles, n_whole;           /* tiles of an output; those that do not reach past the end                          */
+    int tile_stride, out_stride;    /* gridDim.x = tile_stride * n_out + out_stride                                      */
+};
+
+struct job_with_taps : job {        /* a short mask as an argument: it lies in constant memory                           */
+    enum { IN_JOB = true };
+    float taps[SHORT_TAPS];
+};
+
+struct unit {                       /* of work: one tile of one output                                                   */
+    int tile, out;
+};
+
+/* Outputs vary fastest: the masks of a bank meet the same input in L2. */
+__device__ static inline struct unit unit_next(const struct job &job, struct unit u)
+{
+    u.tile += job.tile_stride, u.out += job.out_stride;
+    if (u.out >= job.n_out) u.tile++, u.out -= job.n_out;
+    return u;
+}
+
+/* 16 bytes from device to shared memory, in the background where the device can; the first n of them, then zeros. */
+__device__ static inline void copy16(float *to, const float *from, int n = 16)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(n)
+                 : "memory");
+#else
+    const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading on past n is safe */
+    *(float4 *)to = make_float4(n > 0 ? v.x : 0.0f, n > 4 ? v.y : 0.0f, n > 8 ? v.z : 0.0f, n > 12 ? v.w : 0.0f);
+#endif
+}
+
+__device__ static inline void copies_wait()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* Four frames from frame f on; those before frame 0 or past the end are 0. */
+__device__ static inline void copy_frames(float *to, const float *x, long f, long n_frames)
+{
+    const long left = f < 0 ? 0 : n_frames - f;
+    copy16(to, left > 0 ? x + f : x, left >= 4 ? 16 : left > 0 ? 4 * (int)left : 0);
+}
+
+/* The tile and the CHUNK frames before it, as far as they are needed: frame first + j lies at ring[CHUNK + j]. */
+template <bool SHORT, bool STAGE_TAPS>
+__device__ static inline void stage_tile(float *ring, float *taps, const struct job &job, struct unit at, int lane4)
+{
+    const int CHUNK = staged<SHORT>::CHUNK;
+    const float *x = job.x + at.out * job.x_step, *h = job.h + (long)at.out * job.h_step + lane4;
+    const long from = (long)at.tile * TILE - CHUNK + lane4;
+    if (at.tile > 0 && at.tile < job.n_whole) {
+        const float *frames = x + from;
+        ring += lane4;
+#pragma unroll
+        for (int j = 0; j < CHUNK; j += ROW)
+            if (lane4 + j >= CHUNK - job.n_taps) copy16(ring + j, frames + j);
+#pragma unroll
+        for (int j = CHUNK; j < CHUNK + TILE; j += ROW) copy16(ring + j, frames + j);
+        ring -= lane4;
+    } else {
+#pragma unroll 1
+        for (int j = 0; j < CHUNK + TILE; j += ROW) copy_frames(ring + lane4 + j, x, from + j, job.n_frames);
+    }
+#pragma unroll
+    for (int j = 0; STAGE_TAPS && j < CHUNK; j += ROW)
+        if (lane4 + j < job.n_taps) copy16(taps + lane4 + j, h + j);
+    if (!SHORT && lane4 < SLIDE) copy_frames(ring + staged<SHORT>::RING + lane4, x, from, job.n_frames);
+}
+
+/* The chunk of taps k0 ..., and as many older frames to ring[to ...]. */
+__device__ static inline void stage_chunk(float *ring, int to, float *taps, const struct job &job, struct unit at, int k0,
+                                          int lane4)
+{
+    static_assert(staged<false>::CHUNK == ROW, "one copy a lane");
+    const float *x = job.x + at.out * job.x_step;
+    const long f = (long)at.tile * TILE - k0 - ROW + lane4;
+    copy_frames(ring + to + lane4, x, f, job.n_frames);
+    if (to == 0 && lane4 < SLIDE) copy_frames(ring + staged<false>::RING + lane4, x, f, job.n_frames);
+    if (k0 + lane4 < job.n_taps) copy16(taps + lane4, job.h + (long)at.out * job.h_step + k0 + lane4);
+}
+
+__device__ static inline void load4(float (&to)[4], const float *from)
+{
+    const float4 v = *(const float4 *)from;
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
+/* SLIDE taps: sum[o] += sum_k h[k] x[o - k]. below[SLIDE] is x[0]. window: x[0 .. V-1] in quads 1 .. V/4 before, and again
+ * after, SLIDE frames further down. */
+__device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][4], const float *below, const float *h,
+                                    bool uniform)
+{
+    const int quads = SLIDE / 4;
+    float tap[SLIDE];
+#pragma unroll
+    for (int k = 0; k < SLIDE; k += 4) {
+        if (uniform) tap[k] = h[k], tap[k + 1] = h[k + 1], tap[k + 2] = h[k + 2], tap[k + 3] = h[k + 3];
+        else load4(*(float (*)[4])(tap + k), h + k);
+    }
+#pragma unroll
+    for (int k = 0; k < SLIDE; k++) {
+        const int low = (quads - k / 4) % quads; /* the quad that the new frames replace */
+        if (k % 4 == 0) load4(window[low], below + SLIDE - k - 4);
+#pragma unroll
+        for (int o = 0; o < V; o++) {
+            const int j = 4 + o - k % 4; /* of the V + 4 frames in the window, lowest first */
+            sum[o] = fmaf(tap[k], window[(low + j / 4) % quads][j % 4], sum[o]);
+        }
+    }
+}
+
+/* Through shared memory, so that a warp writes whole lines. */
+__device__ static inline void store_tile(float *out, const float (&total)[V], const struct job &job, struct unit at, int lane4)
+{
+    __syncwarp();
+#pragma unroll
+    for (int q = 0; q < V; q += 4)
+        *(float4 *)(out + V / 4 * lane4 + q) = make_float4(total[q], total[q + 1], total[q + 2], total[q + 3]);
+    __syncwarp();
+    const long first = (long)at.tile * TILE + lane4;
+    float *to = job.y + at.out * job.y_pitch + first;
+    out += lane4;
+    if (at.tile < job.n_whole) {
+#pragma unroll
+        for (int j = 0; j < TILE; j += ROW) *(float4 *)(to + j) = *(const float4 *)(out + j);
+    } else {
+#pragma unroll 1
+        for (int j = 0; j < TILE; j += ROW)
+            for (int i = j; i < j + 4; i++)
+                if (first + i < job.n_frames) to[i] = out[i];
+    }
+}
+
+/* job.h staged in shared memory, or, for a short mask that all outputs share, job.taps */
+template <bool SHORT, class JOB>
+static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_constant__ JOB job)
+{
+    const int CHUNK = staged<SHORT>::CHUNK, RING = staged<SHORT>::RING;
+    extern __shared__ __align__(16) unsigned char shared[];
+    struct staged<SHORT> &s = *(struct staged<SHORT> *)shared;
+    float *ring = s.ring[0], *next_ring = s.ring[1], *taps = s.taps[0], *next_taps = s.taps[1];
+    const int lane4 = 4 * threadIdx.x;
+
+    struct unit at = {(int)blockIdx.x / job.n_out, (int)blockIdx.x % job.n_out};
+    stage_tile<SHORT, !JOB::IN_JOB>(ring, taps, job, at, lane4);
+    while (at.tile < job.n_tiles) {
+        const struct unit next = unit_next(job, at);
+        float total[V] = {}, sum[V] = {}, window[SLIDE / 4][4];
+        int below = CHUNK + V / 4 * lane4; /* where in the ring the window ends */
+        int oldest = 0;                    /* where in the ring the frames of this chunk begin */
+        int k0 = 0;
+        do {
+            copies_wait();
+            __syncwarp(); /* this chunk is there, and all lanes are done with the one before it */
+            if (!SHORT && k0 + CHUNK < job.n_taps) {
+                oldest = oldest == 0 ? RING - CHUNK : oldest - CHUNK;
+                stage_chunk(ring, oldest, next_taps, job, at, k0 + CHUNK, lane4);
+            } else if (next.tile < job.n_tiles) {
+                stage_tile<SHORT, !JOB::IN_JOB>(next_ring, next_taps, job, next, lane4);
+            }
+
+            if (k0 == 0)
+#pragma unroll
+                for (int q = 0; q < V / 4; q++) load4(window[q + 1], ring + below + 4 * q);
+            const int end = SHORT ? job.n_taps : min(CHUNK, job.n_taps - k0);
+#pragma unroll 1
+            for (int k = 0; k < end; k += SLIDE) {
+                below -= SLIDE;
+                if (!SHORT && below < 0) below += RING;
+                if constexpr (JOB::IN_JOB) slide(sum, window, ring + below, job.taps + k, true);
+                else slide(sum, window, ring + below, taps + k, false);
+            }
+            float *t = taps;
+            taps = next_taps, next_taps = t;
+            k0 += CHUNK;
+            if (!SHORT)
+#pragma unroll
+                for (int o = 0; o < V; o++) total[o] += sum[o], sum[o] = 0.0f;
+        } while (!SHORT && k0 < job.n_taps);
+        store_tile(ring, SHORT ? sum : total, job, at, lane4);
+        float *r = ring;
+        ring = next_ring, next_ring = r;
+        at = next;
+    }
+}
+
+/* ---- the rung ----------------------------------------------------------------------------------------------------- */
+
+struct prepared {
+    float *h;           /* device; NULL: in taps */
+    float taps[SHORT_TAPS];
+    int n_taps, n_blocks;
+};
+
+static bool accepts(const struct task *task) { return task->n_taps >= 1 && task->n_frames >= 1; }
+
+static void discard(void *opaque)
+{
+    struct prepared *p = (struct prepared *)opaque;
+    if (!p) return;
+    cudaFree(p->h);
+    delete p;
+}
+
+/* The taps come last in struct staged. */
+template <bool SHORT, class JOB> static int shared_bytes()
+{
+    const struct staged<SHORT> *s = NULL;
+    return (int)(sizeof *s - (JOB::IN_JOB ? sizeof s->taps : 0));
+}
+
+/* Ask for the shared memory, and say how many blocks then fit on a multiprocessor. */
+template <bool SHORT, class JOB> static cudaError_t fit(int *resident)
+{
+    const int bytes = shared_bytes<SHORT, JOB>();
+    cudaError_t e = cudaFuncSetAttribute(fir_register<SHORT, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident, fir_register<SHORT, JOB>, THREADS, bytes);
+    if (*resident > 4) *resident -= *resident % 4; /* as many warps on each of the four schedulers: 18 for 16 cost 6% */
+    return e;
+}
+
+static cudaError_t prepare(const struct task *task, void **opaque)
+{
+    const int n_masks = task->sharing == SHARED ? 1 : task->n_out;
+    struct prepared *p = new (std::nothrow) prepared();
+    if (!p) return cudaErrorMemoryAllocation;
+    p->n_taps = (task->n_taps + SLIDE - 1) / SLIDE * SLIDE;
+    const size_t pitch = p->n_taps * sizeof(float), width = task->n_taps * sizeof(float);
+    const bool is_short = p->n_taps <= SHORT_TAPS;
+    int device = 0, n_sm = 0, resident = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, device);
+    if (e == cudaSuccess && is_short && n_masks == 1) {
+        memcpy(p->taps, task->h_host, width);
+        e = fit<true, struct job_with_taps>(&resident);
+    } else {
+        if (e == cudaSuccess) e = is_short ? fit<true, struct job>(&resident) : fit<false, struct job>(&resident);
+        if (e == cudaSuccess) e = cudaMalloc(&p->h, n_masks * pitch);
+        if (e == cudaSuccess) e = cudaMemset(p->h, 0, n_masks * pitch);
+        if (e == cudaSuccess) e = cudaMemcpy2D(p->h, pitch, task->h_host, width, width, n_masks, cudaMemcpyHostToDevice);
+        if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the launch may use any stream */
+    }
+    if (e == cudaSuccess && resident == 0) e = cudaErrorInvalidConfiguration;
+    if (e != cudaSuccess) {
+        discard(p);
+        return e;
+    }
+    p->n_blocks = resident * n_sm;
+    *opaque = p;
+    return cudaSuccess;
+}
+
+static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t stream)
+{
+    const struct prepared *p = (const struct prepared *)opaque;
+    struct job_with_taps job = {};
+    job.x = task->x, job.h = p->h, job.y = task->y;
+    job.n_frames = task->n_frames, job.y_pitch = task->y_pitch;
+    job.x_step = task->sharing == BANK ? 0 : task->x_pitch;
+    job.h_step = task->sharing == SHARED ? 0 : p->n_taps;
+    job.n_taps = p->n_taps, job.n_out = task->n_out;
+    job.n_tiles = (int)((task->n_frames + TILE - 1) / TILE);
+    job.n_whole = (int)(task->n_frames / TILE);
+    const long n_work = (long)job.n_tiles * task->n_out;
+    const int n_blocks = n_work < p->n_blocks ? (int)n_work : p->n_blocks;
+    job.tile_stride = n_blocks / task->n_out, job.out_stride = n_blocks % task->n_out;
+    if (!p->h) {
+        memcpy(job.taps, p->taps, sizeof job.taps);
+        fir_register<true><<<n_blocks, THREADS, shared_bytes<true, struct job_with_taps>(), stream>>>(job);
+    } else if (p->n_taps <= SHORT_TAPS) {
+        fir_register<true><<<n_blocks, THREADS, shared_bytes<true, struct job>(), stream>>>((const struct job &)job);
+    } else {
+        fir_register<false><<<n_blocks, THREADS, shared_bytes<false, struct job>(), stream>>>((const struct job &)job);
+    }
+    return cudaGetLastError();
+}
+
+extern "C" const struct rung rung_register;
+const struct rung rung_register = {"register", "a sliding window of inputs in registers, copies under way behind it",
+                                   "record.md", true, accepts, prepare, launch, discard};

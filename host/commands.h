@@ -6,5 +6,6 @@ int convolve_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int design_command(int argc, char **argv);
+int bench_command(int argc, char **argv);
 
 #endif

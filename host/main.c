@@ -14,6 +14,7 @@ static const char help[] =
     "  haloconv design KIND ... -o MASK         make a filter or a room\n"
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
     "  haloconv devices                         GPUs and audio devices\n"
+    "  haloconv bench kernels                   every CUDA kernel, checked and timed\n"
     "\n"
     "  haloconv COMMAND --help                  all options of a command, with an example\n"
     "  haloconv --version                       version, and what this build can do\n"
@@ -53,6 +54,7 @@ static const struct {
     {"design", design_command},
     {"info", info_command},
     {"devices", devices_command},
+    {"bench", bench_command},
 };
 
 /* A closed or full standard output is an error as any other. */

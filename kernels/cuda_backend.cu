@@ -28,7 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEAR_MOST = 256 }; /* a call of one whole block of up to so many frames goes through the FIR */
+enum {
+    NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
+    LIVE_FLOATS = 16384 /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
+};
 
 struct state {
     int device, n_sm;
@@ -135,6 +138,32 @@ static size_t state_cut(struct state *s, void *base)
     return used;
 }
 
+/* ---- kernels of its own ---------------------------------------------------------------------------------------------- */
+
+/* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: frames x n_out */
+static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const size_t at = blockIdx.y * pitch + i;
+    const float g = fade_gain(pos + i, len);
+    y[at] = (from ? from[at] * (1.0f - g) : 0.0f) + (to ? to[at] * g : 0.0f);
+}
+
+/* ring[ch][at + i] = in[ch][i], read from the host's pinned memory. grid: frames x channels */
+static __global__ void fetch(float *ring, unsigned ring_mask, unsigned at, const float *in, size_t pitch, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) ring[blockIdx.y * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.y * pitch + i];
+}
+
+static cudaError_t load_kernels(void)
+{
+    struct cudaFuncAttributes a;
+    cudaError_t e = cudaFuncGetAttributes(&a, blend);
+    return e == cudaSuccess ? cudaFuncGetAttributes(&a, fetch) : e;
+}
+
 /* ---- describe, open, close ------------------------------------------------------------------------------------------ */
 
 static int cuda_describe(int device, char *text, size_t cap)
@@ -192,6 +221,7 @@ static int state_open(struct state *s, char *why, size_t cap)
 
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
+    TRY(load_kernels(), "loading kernels");
     TRY(fir_load_kernels(), "loading the FIR kernels");
     if (!plan->direct) TRY(part_load_kernels(), "loading the partition kernels");
     TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
@@ -550,18 +580,14 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
     return HC_OK;
 }
 
-/* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: frames x n_out */
-static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
+static int upload(struct state *s, const struct slot *slot, int n, bool live, char *why, size_t cap)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const size_t at = blockIdx.y * pitch + i;
-    const float g = fade_gain(pos + i, len);
-    y[at] = (from ? from[at] * (1.0f - g) : 0.0f) + (to ? to[at] * g : 0.0f);
-}
-
-static int upload(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
-{
+    if (live) {
+        fetch<<<dim3((n + 127) / 128, s->n_in), 128, 0, s->audio>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
+                                                                     slot->in, (size_t)s->plan->block, n);
+        TRY(cudaGetLastError(), "fetching the input");
+        return HC_OK;
+    }
     const size_t block = (size_t)s->plan->block, pitch = s->ring_length * sizeof(float);
     const unsigned at = (unsigned)s->total & (s->ring_length - 1);
     const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
@@ -580,12 +606,16 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
     const bool fading = fade->pos < fade->len;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(upload(s, slot, n, why, cap));
+    /* Few frames: a copy engine's start costs more than the frames. The device reads them from pinned memory and writes
+     * the output there. */
+    const bool live = (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS;
+    float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
+    PASS(upload(s, slot, n, live, why, cap));
 
     const int64_t end = s->total + n;
     const int64_t n_whole = s->plan->direct ? 0 : end / P - (s->total + P - 1) / P; /* -1: inside one block */
     const bool whole = n_whole > 1 || (n_whole == 1 && P > NEAR_MOST);
-    if (to) PASS(mask_play(s, to, n, whole, s->wet[0], why, cap));
+    if (to) PASS(mask_play(s, to, n, whole, wet, why, cap));
     if (from) PASS(mask_play(s, from, n, whole, s->wet[1], why, cap));
     if (fading && (to || from)) {
         blend<<<dim3((n + 127) / 128, s->n_out), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
@@ -593,7 +623,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
                                                                       fade->len);
         TRY(cudaGetLastError(), "the crossfade");
     }
-    if (to || from)
+    if ((to || from) && wet != slot->out)
         TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), s->wet[0], block * sizeof(float), n * sizeof(float),
                               s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
     TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");

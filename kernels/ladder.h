@@ -40,7 +40,8 @@ struct rung {
     bool production;       /* the backend may choose it: its kernels must not spill                          */
     bool (*accepts)(const struct task *); /* can it run this shape at all?                                   */
     /* Put the mask into the form that the kernel wants (constant memory, spectra, Toeplitz fragments ...) and allocate
-     * scratch; not timed. *prepared may stay NULL. discard undoes it. */
+     * scratch; not timed. All of it is on the device when prepare returns: the launch may use any stream. *prepared may
+     * stay NULL. discard undoes it. */
     cudaError_t (*prepare)(const struct task *, void **prepared);
     cudaError_t (*launch)(const struct task *, void *prepared, cudaStream_t stream); /* timed; checks its launches   */
     void (*discard)(void *prepared);

@@ -32,6 +32,8 @@ static inline cudaError_t mask_write(const struct task *t, int unit)
     for (int m = 0; m < n; m++)
         memcpy(padded + (size_t)m * pitch, t->h_host + (size_t)m * t->n_taps, t->n_taps * sizeof(float));
     cudaError_t status = cudaMemcpyToSymbol(mask, padded, (size_t)n * pitch * sizeof(float));
+    /* A copy from pageable memory may return before it has arrived, and the launch may use any stream. */
+    if (status == cudaSuccess) status = cudaDeviceSynchronize();
     free(padded);
     return status;
 }

@@ -684,6 +684,7 @@ static cudaError_t prepare(const struct task *task, void **prepared)
     cudaError_t e = p->shape ? make_tables(p) : cudaErrorInvalidConfiguration;
     if (e == cudaSuccess) e = make_spectra(p, task);
     if (e == cudaSuccess && p->shape->joint == SCRATCH) e = make_scratch(p, task->n_out);
+    if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the launch may use any stream */
     if (e != cudaSuccess) {
         discard(p);
         return e;

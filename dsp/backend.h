@@ -60,6 +60,13 @@ struct backend {
     void (*slot_free)(void *state, struct slot *slot);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
     void (*mask_free)(void *state, void *mask);
+    /* A mask with far levels cannot sound with its full tail before they have run for a while. mask_warm: begin to keep
+     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
+     * mask_rest: it is no longer heard. Where nothing was heard since open or reset the engine does not wait. All NULL
+     * for a backend that needs no time. [the driver] */
+    void (*mask_warm)(void *state, void *mask);
+    bool (*mask_ready)(void *state, const void *mask);
+    void (*mask_rest)(void *state, void *mask);
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
      * later blocks need may still be under way. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);

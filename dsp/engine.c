@@ -72,6 +72,7 @@ void hc_config_init(hc_config *config)
                           .n_in = 2,
                           .n_out = 2,
                           .max_taps = 48000,
+                          .n_routes = 0,
                           .wait_us = -1,
                           .fade_frames = 512,
                           .n_frames = 0,
@@ -199,10 +200,17 @@ static int check(const hc_config *c, char *why, size_t cap)
         return fail(HC_EINVAL, why, cap, "%d output channels; 1 to 1024 are possible", c->n_out);
     if (c->max_taps < 1 || c->max_taps > 1 << 28)
         return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, 1 << 28);
+    if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
     if (c->fade_frames < 0) return fail(HC_EINVAL, why, cap, "fade_frames %d is negative", c->fade_frames);
     if (strcmp(c->method, "auto") && strcmp(c->method, "direct") && strcmp(c->method, "fft"))
         return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
     return HC_OK;
+}
+
+static struct plan_shape shape_of(const hc_config *c)
+{
+    int n_channels = c->n_in > c->n_out ? c->n_in : c->n_out;
+    return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes ? c->n_routes : n_channels};
 }
 
 #ifdef HC_WITH_CUDA
@@ -211,8 +219,9 @@ static bool gpu_is_worth_it(const hc_config *c)
 {
     struct plan plan;
     char text[128];
-    plan_choose(&plan, backend_cpu.costs, c->max_taps, c->block, c->n_in, c->n_out, c->method);
-    double cpu_ns = plan_cost_ns(&plan, backend_cpu.costs, c->n_in, c->n_out);
+    struct plan_shape shape = shape_of(c);
+    plan_choose(&plan, backend_cpu.costs, &shape, c->method);
+    double cpu_ns = plan_cost_ns(&plan, backend_cpu.costs, &shape);
     bool heavy = c->n_frames > 0 ? cpu_ns * (double)c->n_frames > 2e9 : cpu_ns * c->rate > 0.33e9;
     return heavy && backend_cuda.describe(0, text, sizeof text) == HC_OK;
 }
@@ -261,7 +270,8 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     if (strncmp(config->backend, "cuda", 4) == 0) backend = &backend_cuda;
 #endif
     struct plan plan;
-    plan_choose(&plan, backend->costs, config->max_taps, config->block, config->n_in, config->n_out, config->method);
+    struct plan_shape shape = shape_of(config);
+    plan_choose(&plan, backend->costs, &shape, config->method);
     plan_report(&plan, info);
     info->backend = backend->name;
     return HC_OK;
@@ -269,8 +279,8 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
 
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
-    plan_choose(&e->plan, e->backend->costs, e->config.max_taps, e->config.block, e->config.n_in, e->config.n_out,
-                e->config.method);
+    struct plan_shape shape = shape_of(&e->config);
+    plan_choose(&e->plan, e->backend->costs, &shape, e->config.method);
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
     char text[96];

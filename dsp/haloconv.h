@@ -47,6 +47,8 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
                                 0 = for files: the engine picks (read it from hc_get_info)                64  */
     int n_in, n_out;         /* channels, 1 to 1024                                                     2, 2  */
     int max_taps;            /* longest response in frames, delay included; fixes memory               48000  */
+    int n_routes;            /* how many pairs a mask will join, a hint for the plan and for "auto";
+                                0 = as many as there are channels                                          0  */
     int wait_us;             /* longest wait for a device in hc_process; -1 = until it is done            -1  */
     int fade_frames;         /* crossfade of a mask swap; 0 = none                                       512  */
     int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */

@@ -17,58 +17,116 @@ static int ceil_div(int a, int b)
     return (int)(((long long)a + b - 1) / b);
 }
 
-static double direct_ns(const struct plan_costs *costs, int max_taps, int n_channels)
+static int most(int a, int b)
 {
-    return costs->mac_ns * max_taps * n_channels;
+    return a > b ? a : b;
 }
 
-/* A block of P frames: a transform of 2P forward an input and back an output, and one product a partition and route. */
-static double fft_ns(const struct plan_costs *costs, int max_taps, int partition, int n_channels)
+/* Nanoseconds a frame of a level of n partitions of S frames: transforms of 2S forward an input and back an output, and
+ * one product a partition and route. */
+static double level_ns(const struct plan_costs *costs, const struct plan_shape *shape, int size, int n_partitions)
 {
-    double n = 2.0 * partition;
+    double n = 2.0 * size;
     double transform = costs->fft_ns * n * log2(n);
-    double product = costs->cmac_ns * (partition + 1.0) * ceil_div(max_taps, partition);
-    return (n_channels * (2 * transform + product) + costs->launch_ns) / partition;
+    double product = costs->cmac_ns * (size + 1.0) * n_partitions;
+    return ((shape->n_in + shape->n_out) * transform + shape->n_routes * product) / size;
 }
 
-double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, int n_in, int n_out)
+double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape)
 {
-    int n_channels = n_in > n_out ? n_in : n_out;
-    return plan->direct ? direct_ns(costs, plan->max_taps, n_channels)
-                        : fft_ns(costs, plan->max_taps, plan->partition, n_channels);
+    double ns = plan->direct ? costs->mac_ns * plan->near_taps * shape->n_routes
+                             : level_ns(costs, shape, plan->partition, plan->n_partitions);
+    if (!plan->direct || plan->n_far > 0) ns += costs->launch_ns / plan->tick;
+    for (int i = 0; i < plan->n_far; i++)
+        ns += level_ns(costs, shape, plan->far[i].size, plan->far[i].n_partitions) + costs->slice_ns / plan->tick;
+    return ns;
 }
 
-void plan_choose(struct plan *plan, const struct plan_costs *costs, int max_taps, int block, int n_in, int n_out,
-                 const char *method)
-{
-    int n_channels = n_in > n_out ? n_in : n_out;
+/* The cheapest way from the start of a level of each size to the end of the response; sizes by their log2. */
+struct chain {
+    double ns[30]; /* of this level and all after it */
+    int next[30];  /* log2 of the next level's size; 0 = this one is the last */
+};
 
-    /* A partition longer than the call would put its transforms into one call out of many; files have no such worry. */
+static void chain_find(struct chain *chain, const struct plan_costs *costs, const struct plan_shape *shape, int tick)
+{
+    for (int l = 29; l > 0; l--) {
+        int size = 1 << l;
+        int offset = 2 * size - tick;
+        chain->ns[l] = INFINITY;
+        chain->next[l] = 0;
+        if (size < tick || size > costs->max_far || offset >= shape->max_taps) continue;
+        double slices = costs->slice_ns / tick;
+        chain->ns[l] = level_ns(costs, shape, size, ceil_div(shape->max_taps - offset, size)) + slices;
+        for (int m = l + 1; m < 30 && 1 << m <= costs->max_far; m++) {
+            double ns = level_ns(costs, shape, size, 2 * ((1 << m) / size - 1)) + slices + chain->ns[m];
+            if (ns < chain->ns[l]) chain->ns[l] = ns, chain->next[l] = m;
+        }
+    }
+}
+
+/* Put the chain that starts with size 2^first behind the near level. */
+static void chain_take(struct plan *plan, const struct chain *chain, int first)
+{
+    plan->n_far = 0;
+    for (int l = first; l != 0; l = chain->next[l]) {
+        struct plan_level *level = &plan->far[plan->n_far++];
+        level->size = 1 << l;
+        level->offset = 2 * level->size - plan->tick;
+        int end = chain->next[l] ? (2 << chain->next[l]) - plan->tick : plan->max_taps;
+        level->n_partitions = ceil_div(end - level->offset, level->size);
+    }
+    plan->near_taps = plan->n_far ? plan->far[0].offset : plan->max_taps;
+}
+
+/* A near level of this kind and tick with the best far levels for it: taken into `best` if it is cheaper. */
+static void try_near(struct plan *best, double *best_ns, const struct plan_costs *costs, const struct plan_shape *shape,
+                     bool direct, int tick)
+{
+    struct chain chain;
+    bool far = costs->max_far > 0 && shape->block > 0;
+    chain.ns[0] = 0;
+    if (far) chain_find(&chain, costs, shape, tick);
+    for (int first = 0; first < (far ? 30 : 1); first++) { /* 0: no far level */
+        if (first > 0 && (isinf(chain.ns[first]) || 1 << first < (direct ? tick : 2 * tick))) continue;
+        struct plan plan = {.max_taps = shape->max_taps, .direct = direct, .tick = tick};
+        chain_take(&plan, &chain, first);
+        plan.partition = direct ? most(round_up_power_of_two(plan.near_taps), costs->min_partition) : tick;
+        plan.n_partitions = direct ? 1 : ceil_div(plan.near_taps, tick);
+        double ns = plan_cost_ns(&plan, costs, shape);
+        if (ns < *best_ns) *best_ns = ns, *best = plan;
+    }
+}
+
+void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape, const char *method)
+{
+    bool transforms = costs->fft_ns > 0; /* a backend without them works in the time domain, whatever was asked for */
+    bool may_direct = !transforms || strcmp(method, "fft") != 0;
+    bool may_fft = transforms && strcmp(method, "direct") != 0;
+
+    /* A tick longer than the call would put its transforms into one call out of many; files have no such worry. */
     int longest = costs->max_partition;
-    if (block > 0) {
-        while (longest > costs->min_partition && longest > block) longest /= 2;
-    }
-    int best = costs->min_partition;
-    for (int p = 2 * best; p <= longest; p *= 2)
-        if (fft_ns(costs, max_taps, p, n_channels) < fft_ns(costs, max_taps, best, n_channels)) best = p;
+    if (shape->block > 0)
+        while (longest > costs->min_partition && longest > shape->block) longest /= 2;
 
-    bool direct = strcmp(method, "direct") == 0;
-    if (strcmp(method, "auto") == 0)
-        direct = direct_ns(costs, max_taps, n_channels) < fft_ns(costs, max_taps, best, n_channels);
-    if (costs->fft_ns <= 0) direct = true; /* a backend without transforms */
-
-    plan->max_taps = max_taps;
-    plan->direct = direct;
-    if (direct) {
-        plan->partition = round_up_power_of_two(max_taps);
-        if (plan->partition < costs->min_partition) plan->partition = costs->min_partition;
+    memset(plan, 0, sizeof *plan);
+    double best_ns = INFINITY;
+    if (may_direct) { /* alone, without a far level */
+        plan->max_taps = plan->near_taps = shape->max_taps;
+        plan->direct = true;
+        plan->partition = most(round_up_power_of_two(shape->max_taps), costs->min_partition);
         plan->n_partitions = 1;
-    } else {
-        plan->partition = best;
-        plan->n_partitions = ceil_div(max_taps, best);
+        plan->tick = plan->partition;
+        best_ns = plan_cost_ns(plan, costs, shape);
     }
+    for (int tick = costs->min_partition; may_fft && tick <= longest; tick *= 2) {
+        try_near(plan, &best_ns, costs, shape, false, tick);
+        if (may_direct && costs->max_far > 0 && shape->block > 0) try_near(plan, &best_ns, costs, shape, true, tick);
+    }
+
+    int block = shape->block;
     if (block == 0) {
-        int unit = direct ? 4096 : plan->partition;
+        int unit = plan->direct ? 4096 : plan->partition, n_channels = most(shape->n_in, shape->n_out);
         block = FILE_FLOATS / n_channels < costs->file_block ? FILE_FLOATS / n_channels : costs->file_block;
         block = block < unit ? unit : block / unit * unit;
     }

@@ -653,13 +653,16 @@ static int cuda_reset(void *state, char *why, size_t cap)
 static const struct plan_costs costs = {
     32,      /* min_partition */
     FFT_MOST,
+    0,       /* max_far */
     6e-5,    /* mac_ns: 28 to 41 TFLOP/s by channels */
     1e-4,    /* cmac_ns */
     5e-4,    /* fft_ns */
     1500.0,  /* launch_ns: between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
+    0.0,     /* slice_ns */
     131072,  /* file_block: 1 MiB up and down, 32 partitions of 4096 a launch */
 };
 
 const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,  cuda_open,
                                      cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make, cuda_mask_free,
+                                     NULL,           NULL,           NULL,
                                      cuda_process,   cuda_reset};

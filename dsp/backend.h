@@ -9,6 +9,7 @@
 #define HALOCONV_BACKEND_H
 
 #include "haloconv.h"
+#include "noise.h"
 #include "plan.h"
 
 #ifdef __cplusplus
@@ -60,10 +61,14 @@ struct backend {
     void (*slot_free)(void *state, struct slot *slot);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
     void (*mask_free)(void *state, void *mask);
+    /* A mask of noise. NULL: the engine makes the responses itself and calls mask_make. */
+    int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, char *why, size_t cap);
     /* A mask with far levels cannot sound with its full tail before they have run for a while. mask_warm: begin to keep
-     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
-     * mask_rest: it is no longer heard. Where nothing was heard since open or reset the engine does not wait. All NULL
-     * for a backend that needs no time. [the driver] */
+     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process? True
+     * at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition. mask_rest: it
+     * is no longer heard, to be freed at any moment. At most two masks are warm at once, never NULL; reset keeps them so.
+     * Where nothing was heard since open or reset a mask plays at once. All NULL for a backend that needs no time.
+     * [the driver] */
     void (*mask_warm)(void *state, void *mask);
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_rest)(void *state, void *mask);

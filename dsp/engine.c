@@ -10,6 +10,7 @@
 #include "simd.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -18,7 +19,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_SLOTS = 8 }; /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
+enum {
+    MOST_CHANNELS = 65536,
+    N_SLOTS = 8, /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
+};
 
 struct hc_mask {
     hc_engine *engine;
@@ -52,6 +56,8 @@ struct hc_engine {
 
     _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
     hc_mask *from, *to;         /* driver only */
+    hc_mask *coming;            /* taken from the mailbox, its far levels are not there yet; driver only */
+    bool is_coming;             /* driver only; `coming` may be NULL: silence */
     int fade_pos, fade_len;     /* driver only; fade_len = 0: no fade */
     bool fresh;                 /* nothing heard since open or reset: the first mask needs no fade; driver only */
 
@@ -60,7 +66,8 @@ struct hc_engine {
     char device[128];
     char error[256]; /* written before `lost` is set */
     atomic_bool lost;
-    atomic_uint_fast64_t blocks, frames, late, non_finite, swaps;
+    int64_t rendered; /* frames; driver only */
+    atomic_uint_fast64_t blocks, frames, late, non_finite, swaps, swap_frame;
 };
 
 static hc_mask no_news; /* its address alone is used */
@@ -88,18 +95,40 @@ static void mask_drop(hc_mask *mask)
     if (mask) atomic_fetch_sub_explicit(&mask->uses, 1, memory_order_release);
 }
 
+/* It is heard no more. */
+static void mask_leave(hc_engine *e, hc_mask *mask)
+{
+    if (mask && e->backend->mask_rest) e->backend->mask_rest(e->state, mask->impl);
+    mask_drop(mask);
+}
+
 static void take_news(hc_engine *e)
 {
-    if (e->fade_len > 0 || atomic_load_explicit(&e->mailbox, memory_order_relaxed) == &no_news) return;
+    if (e->is_coming || atomic_load_explicit(&e->mailbox, memory_order_relaxed) == &no_news) return;
     hc_mask *mask = atomic_exchange_explicit(&e->mailbox, &no_news, memory_order_acquire);
     if (mask == &no_news) return;
     if (mask == e->to) {
         mask_drop(mask); /* it plays already and is counted once for that */
         return;
     }
+    e->coming = mask;
+    e->is_coming = true;
+    if (mask && e->backend->mask_warm) e->backend->mask_warm(e->state, mask->impl);
+}
+
+/* Begin what is coming as soon as it can sound with its full tail. What is asked for meanwhile waits in the mailbox: if
+ * it took the place of what is coming, a knob that is turned without a pause would never be heard. */
+static void begin_fade(hc_engine *e)
+{
+    hc_mask *mask = e->coming;
+    if (!e->is_coming) return;
+    if (mask && !e->fresh && e->backend->mask_ready && !e->backend->mask_ready(e->state, mask->impl)) return;
+    e->coming = NULL;
+    e->is_coming = false;
+    atomic_store_explicit(&e->swap_frame, (uint64_t)e->rendered, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->swaps, 1, memory_order_relaxed);
     if (e->fresh || e->config.fade_frames == 0) {
-        mask_drop(e->to);
+        mask_leave(e, e->to);
         e->to = mask;
         return;
     }
@@ -109,17 +138,24 @@ static void take_news(hc_engine *e)
     e->fade_len = e->config.fade_frames;
 }
 
+static void end_fade(hc_engine *e)
+{
+    mask_leave(e, e->from);
+    e->from = NULL;
+    e->fade_len = 0;
+}
+
 static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
 {
-    take_news(e);
+    if (e->fade_len == 0) {
+        take_news(e);
+        begin_fade(e);
+    }
     struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len};
     int error = e->backend->process(e->state, slot, n, &fade, why, cap);
     e->fresh = false;
-    if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) {
-        mask_drop(e->from);
-        e->from = NULL;
-        e->fade_len = 0;
-    }
+    e->rendered += n;
+    if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) end_fade(e);
     return error;
 }
 
@@ -194,10 +230,10 @@ static int check(const hc_config *c, char *why, size_t cap)
     if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
     if (c->block < 0 || c->block > 1 << 20)
         return fail(HC_EINVAL, why, cap, "block %d is out of range (0 to %d)", c->block, 1 << 20);
-    if (c->n_in < 1 || c->n_in > 1024)
-        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to 1024 are possible", c->n_in);
-    if (c->n_out < 1 || c->n_out > 1024)
-        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to 1024 are possible", c->n_out);
+    if (c->n_in < 1 || c->n_in > MOST_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MOST_CHANNELS);
+    if (c->n_out < 1 || c->n_out > MOST_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MOST_CHANNELS);
     if (c->max_taps < 1 || c->max_taps > 1 << 28)
         return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, 1 << 28);
     if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
@@ -258,6 +294,7 @@ static void plan_report(const struct plan *plan, hc_info *info)
     info->partition = plan->partition;
     info->n_partitions = plan->direct ? 0 : plan->n_partitions;
     info->method = plan->direct ? "direct" : "fft";
+    info->swap_delay = plan->n_far ? 2 * plan->far[plan->n_far - 1].size + plan->block : 0;
 }
 
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
@@ -378,6 +415,14 @@ static void sweep(hc_engine *e)
     }
 }
 
+/* Under e->setup. */
+static void mask_enlist(hc_engine *e, hc_mask *mask)
+{
+    mask->engine = e;
+    mask->next = e->masks;
+    e->masks = mask;
+}
+
 int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, char *why, size_t cap)
 {
     *out = NULL;
@@ -389,14 +434,56 @@ int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, cha
     sweep(e);
     error = mask ? e->backend->mask_make(e->state, &matrix, &mask->impl, why, cap)
                  : fail(HC_ENOMEM, why, cap, "no memory for a mask");
-    if (!error) {
-        mask->engine = e;
-        mask->next = e->masks;
-        e->masks = mask;
-        *out = mask;
-    }
+    if (!error) mask_enlist(e, *out = mask);
     pthread_mutex_unlock(&e->setup);
     matrix_free(&matrix);
+    if (error) free(mask);
+    return error;
+}
+
+static int impl_of_noise(hc_engine *e, const struct noise *noise, void **impl, char *why, size_t cap)
+{
+    if (e->backend->mask_make_noise) return e->backend->mask_make_noise(e->state, noise, impl, why, cap);
+    struct matrix matrix;
+    int error = matrix_of_noise(&matrix, &e->config, noise, why, cap);
+    if (error) return error;
+    error = e->backend->mask_make(e->state, &matrix, impl, why, cap);
+    matrix_free(&matrix);
+    return error;
+}
+
+/* 60 dB in rt60 frames; the squares of a response are expected to add up to 1. */
+static void envelope_fill(float *envelope, int n_taps, double rt60)
+{
+    double decay = -3 * log(10) / rt60, energy = 0;
+    for (int k = 0; k < n_taps; k++) energy += exp(2 * decay * k) / 3; /* a third: of numbers in -1...1 */
+    for (int k = 0; k < n_taps; k++) envelope[k] = (float)(exp(decay * k) / sqrt(energy));
+}
+
+int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **out, char *why,
+                       size_t cap)
+{
+    *out = NULL;
+    if (n_taps < 1 || n_taps > e->config.max_taps)
+        return fail(HC_EINVAL, why, cap, "noise of %d taps; 1 to max_taps (%d) are possible", n_taps,
+                    e->config.max_taps);
+    if (!(rt60 > 0) || !isfinite(rt60)) return fail(HC_EINVAL, why, cap, "rt60 %g; it must be positive", rt60);
+    float *envelope = malloc((size_t)n_taps * sizeof *envelope);
+    hc_mask *mask = calloc(1, sizeof *mask);
+    int error = HC_ENOMEM;
+    if (!envelope || !mask) {
+        fail(HC_ENOMEM, why, cap, "no memory for a mask");
+        goto end;
+    }
+    envelope_fill(envelope, n_taps, rt60);
+    struct noise noise = {seed, diagonal != 0, n_taps, envelope};
+    pthread_mutex_lock(&e->setup);
+    sweep(e);
+    error = impl_of_noise(e, &noise, &mask->impl, why, cap);
+    if (!error) mask_enlist(e, *out = mask);
+    pthread_mutex_unlock(&e->setup);
+end:
+    free(envelope);
     if (error) free(mask);
     return error;
 }
@@ -509,11 +596,7 @@ void hc_reset(hc_engine *e)
     struct queue *q = e->queue;
     while (q && atomic_load_explicit(&q->finished, memory_order_acquire) < atomic_load(&q->posted))
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    if (e->fade_len > 0) {
-        mask_drop(e->from);
-        e->from = NULL;
-        e->fade_len = 0;
-    }
+    if (e->fade_len > 0) end_fade(e);
     if (q) q->lost = 0;
     e->fresh = true;
     char why[sizeof e->error] = "";
@@ -540,6 +623,7 @@ void hc_get_info(hc_engine *e, hc_info *info)
     info->late = atomic_load_explicit(&e->late, memory_order_relaxed);
     info->non_finite = atomic_load_explicit(&e->non_finite, memory_order_relaxed);
     info->swaps = atomic_load_explicit(&e->swaps, memory_order_relaxed);
+    info->swap_frame = atomic_load_explicit(&e->swap_frame, memory_order_relaxed);
     if (atomic_load_explicit(&e->lost, memory_order_acquire)) memcpy(info->error, e->error, sizeof info->error);
 }
 

@@ -45,7 +45,7 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int rate;                /* Hz                                                                     48000  */
     int block;               /* most frames per hc_process; any count up to it is served;
                                 0 = for files: the engine picks (read it from hc_get_info)                64  */
-    int n_in, n_out;         /* channels, 1 to 1024                                                     2, 2  */
+    int n_in, n_out;         /* channels, 1 to 65536                                                    2, 2  */
     int max_taps;            /* longest response in frames, delay included; fixes memory               48000  */
     int n_routes;            /* how many pairs a mask will join, a hint for the plan and for "auto";
                                 0 = as many as there are channels                                          0  */
@@ -75,6 +75,8 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     uint64_t late;           /* blocks given up                                                               */
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                       */
     uint64_t swaps;          /* mask swaps begun                                                              */
+    uint64_t swap_frame;     /* frames played before the last of them began                                   */
+    int swap_delay;          /* most frames from a swap to its begin: what the far levels of a new mask need  */
     char error[256];         /* why the device was lost; empty while all is well                              */
 } hc_info;
 
@@ -97,13 +99,22 @@ void hc_close(hc_engine *engine);
  * out of range, longer than max_taps, a tap that is NaN or Inf: the text has its index) or HC_ENOMEM. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
+/* Make a mask of decaying noise from a seed, for benches and tests: on the device where that is faster than to upload
+ * it, and with the same taps everywhere. diagonal: input i to output i only; else every input to every output, each with
+ * a response of its own. A response has n_taps, falls by 60 dB in rt60 frames and has an expected energy of 1. Fails as
+ * hc_mask_make does. [setup] */
+int hc_mask_make_noise(hc_engine *engine, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **mask, char *why,
+                       size_t cap);
+
 /* Give a mask up: the engine frees it when it no longer plays it (at the latest in hc_close). Not to be swapped in again.
  * May be called beside hc_mask_make. NULL is allowed. [setup] */
 void hc_mask_free(hc_engine *engine, hc_mask *mask);
 
-/* Crossfade to a mask from the next hc_process on; NULL fades to silence. The input history is kept: the new response
- * sounds at once with its full tail. Last wins: a swap asked for during a fade waits for its end, and a later one
- * replaces it. Before the first hc_process (or the first after hc_reset) there is no fade. [rt], any thread */
+/* Crossfade to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail from
+ * its first frame on. The fade begins with the next hc_process, or, where the mask's far levels have to be worked out
+ * first, with one of those within hc_info.swap_delay frames; the old mask plays until then. Last wins: a swap asked for
+ * while another is made ready or fades waits for its end, and a later one replaces it. Before the first hc_process (or
+ * the first after hc_reset) there is neither delay nor fade. [rt], any thread */
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
 /* Convolve n_frames (0 to block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Always fills out. NaN

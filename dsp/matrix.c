@@ -1,5 +1,6 @@
 #include "matrix.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,32 @@ no_memory:
     free(sorted);
     matrix_free(m);
     return fail(HC_ENOMEM, why, cap, "no memory for a mask of %d routes", n);
+}
+
+int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, char *why, size_t cap)
+{
+    int n_pairs = config->n_in < config->n_out ? config->n_in : config->n_out;
+    size_t n = noise->diagonal ? (size_t)n_pairs : (size_t)config->n_in * (size_t)config->n_out;
+    memset(m, 0, sizeof *m);
+    if (n > INT_MAX) return fail(HC_EINVAL, why, cap, "%zu responses; 2147483647 are possible", n);
+    m->taps = calloc(n, sizeof *m->taps);
+    m->n_taps = calloc(n, sizeof *m->n_taps);
+    m->cells = calloc(n, sizeof *m->cells);
+    if (!m->taps || !m->n_taps || !m->cells) goto no_memory;
+    for (int i = 0; i < (int)n; i++) {
+        struct cell cell = {i, i, i};
+        if (!noise->diagonal) cell.in = i % config->n_in, cell.out = i / config->n_in;
+        int r = response_add(m, noise->n_taps);
+        if (r < 0) goto no_memory;
+        struct noise_key key = noise_key(noise->seed, noise_response(noise, config->n_in, cell.in, cell.out));
+        for (int k = 0; k < noise->n_taps; k++) m->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
+        m->cells[m->n_cells++] = cell;
+    }
+    return HC_OK;
+no_memory:
+    matrix_free(m);
+    return fail(HC_ENOMEM, why, cap, "no memory for %zu responses of %d taps; make the matrix smaller", n,
+                noise->n_taps);
 }
 
 void matrix_free(struct matrix *m)

@@ -5,6 +5,7 @@
 #include "backend.h"
 
 int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap);
+int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, char *why, size_t cap);
 void matrix_free(struct matrix *matrix);
 
 #endif

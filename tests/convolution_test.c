@@ -1,4 +1,5 @@
 /* What comes out is the linear convolution: every method, size, block, channel layout and sequence of calls. */
+#include "../dsp/noise.h"
 #include "player.h"
 #include "reference.h"
 
@@ -215,6 +216,48 @@ static void gain_and_delay_are_applied(const char *backend)
         layout(backend, 2, 3, routes, 4, 1000, 2100, (uint64_t)(52 + delay));
     }
     free(a);
+}
+
+/* What the engine makes from a seed sounds like the same taps handed over: every device makes the same mask. */
+static void noise_mask_is_made_of_its_taps(const char *backend)
+{
+    enum { TAPS = 3000, RT60 = 2000, IN = 3, OUT = 2 };
+    for (int diagonal = 0; diagonal < 2; diagonal++) {
+        double envelope[TAPS], energy = 0;
+        for (int k = 0; k < TAPS; k++) envelope[k] = pow(10, -3.0 * k / RT60), energy += envelope[k] * envelope[k] / 3;
+        struct noise of = {.seed = 0x123456789abcdefu, .diagonal = diagonal, .n_taps = TAPS};
+        float *taps = must_alloc(IN * OUT * TAPS, sizeof *taps);
+        hc_route routes[IN * OUT];
+        int n = 0;
+        for (int o = 0; o < OUT; o++)
+            for (int i = 0; i < IN; i++) {
+                if (diagonal && i != o) continue;
+                struct noise_key key = noise_key(of.seed, noise_response(&of, IN, i, o));
+                float *h = taps + n * TAPS;
+                double sum = 0;
+                for (int k = 0; k < TAPS; k++) {
+                    h[k] = noise_tap(key, (uint32_t)k, (float)(envelope[k] / sqrt(energy)));
+                    sum += (double)h[k] * (double)h[k];
+                }
+                check(fabs(sum - 1) < 0.3, "the energy of response %d is %g", n, sum);
+                routes[n++] = route(i, o, h, TAPS);
+            }
+        hc_config c = config_for("auto", 100, TAPS, IN, OUT);
+        struct player p;
+        player_open(&p, &c, backend, 7000, 62);
+        char why[256] = "";
+        struct scene scene = {routes, n, NULL};
+        int code = hc_mask_make_noise(p.engine, diagonal, TAPS, RT60, of.seed, &scene.mask, why, sizeof why);
+        check(code == HC_OK, "hc_mask_make_noise: %d, %s", code, why);
+        player_swap(&p, scene);
+        player_run_all(&p);
+        player_check(&p, 0, 7000, PEAK_SHARE);
+        hc_mask *mask;
+        check(hc_mask_make_noise(p.engine, 0, TAPS + 1, RT60, 1, &mask, why, sizeof why) == HC_EINVAL, "%s", why);
+        check(hc_mask_make_noise(p.engine, 0, TAPS, 0, 1, &mask, why, sizeof why) == HC_EINVAL && !mask, "%s", why);
+        player_close(&p);
+        free(taps);
+    }
 }
 
 static void zero_gain_is_silence(const char *backend)
@@ -559,6 +602,7 @@ int main(void)
         {"every_layout_matches_reference", every_layout_matches_reference, true},
         {"routes_on_one_pair_add", routes_on_one_pair_add, true},
         {"gain_and_delay_are_applied", gain_and_delay_are_applied, true},
+        {"noise_mask_is_made_of_its_taps", noise_mask_is_made_of_its_taps, true},
         {"zero_gain_is_silence", zero_gain_is_silence, true},
         {"sixty_four_channels_match_reference", sixty_four_channels_match_reference, true},
         {"many_outputs_of_one_input", many_outputs_of_one_input, true},

@@ -21,6 +21,8 @@ void player_open(struct player *p, const hc_config *config, const char *backend,
     hc_get_info(p->engine, &p->info);
     check(strncmp(p->info.backend, backend, strlen(p->info.backend)) == 0, "asked for %s, got %s", backend,
           p->info.backend);
+    p->call_in = must_alloc((size_t)config->n_in, sizeof *p->call_in);
+    p->call_out = must_alloc((size_t)config->n_out, sizeof *p->call_out);
     p->in = must_alloc((size_t)config->n_in, sizeof *p->in);
     p->out = must_alloc((size_t)config->n_out, sizeof *p->out);
     for (int ch = 0; ch < config->n_in; ch++) p->in[ch] = must_alloc((size_t)cap, sizeof **p->in);
@@ -42,6 +44,8 @@ void player_close(struct player *p)
     for (int ch = 0; ch < p->config.n_out; ch++) free(p->out[ch]);
     free(p->in);
     free(p->out);
+    free(p->call_in);
+    free(p->call_out);
 }
 
 struct scene player_scene(struct player *p, const hc_route *routes, int n)
@@ -66,29 +70,57 @@ void player_reset(struct player *p)
     hc_reset(p->engine);
     struct scene now = {0};
     if (p->n_changes) now = p->changes[p->n_changes - 1].to; /* a fade under way is at its end */
+    p->n_before += p->n_frames;
     p->n_frames = 0;
+    p->taken_at = 0;
     p->changes[0] = (struct change){0, 0, now};
     p->n_changes = 1;
+}
+
+/* What is asked for is taken up once no other change comes or fades; a swap to what plays already is none. */
+static void take_up(struct player *p)
+{
+    const struct change *last = p->n_changes ? &p->changes[p->n_changes - 1] : NULL;
+    if (!p->is_waiting || p->is_coming || (last && p->n_frames < last->at + last->len)) return;
+    p->is_waiting = false;
+    if (p->waiting.mask == (last ? last->to.mask : NULL)) return;
+    p->coming = p->waiting;
+    p->is_coming = true;
+    p->taken_at = p->n_frames;
+}
+
+/* Did its fade begin with the call that has just been made? It may keep the old mask waiting for swap_delay frames, and
+ * not at all where the engine has heard nothing, or where it comes to silence. */
+static void note_begin(struct player *p, int64_t at)
+{
+    uint64_t begun = p->info.swaps;
+    hc_get_info(p->engine, &p->info);
+    if (p->info.swaps == begun) {
+        bool may_wait = at > 0 && p->coming.mask;
+        check(!p->is_coming || (may_wait && p->n_frames - p->taken_at < p->info.swap_delay),
+              "%s, block %d: the swap of frame %lld has not begun by frame %lld; swap_delay is %d", p->info.backend,
+              p->info.block, (long long)p->taken_at, (long long)p->n_frames, p->info.swap_delay);
+        return;
+    }
+    check(p->is_coming && p->info.swaps == begun + 1, "a swap that nobody asked for, at %lld", (long long)at);
+    check((int64_t)p->info.swap_frame == p->n_before + at, "the swap began at frame %lld, and says %lld",
+          (long long)at, (long long)p->info.swap_frame - (long long)p->n_before);
+    check(p->n_changes < PLAYER_SWAPS, "test swaps more than %d times", PLAYER_SWAPS);
+    int len = at == 0 ? 0 : p->config.fade_frames;
+    p->changes[p->n_changes++] = (struct change){at, len, p->coming};
+    p->is_coming = false;
 }
 
 void player_run(struct player *p, int n)
 {
     check(p->n_frames + n <= p->cap, "test asks for more than its own %lld frames", (long long)p->cap);
-    struct change *last = p->n_changes ? &p->changes[p->n_changes - 1] : NULL;
-    if (n > 0 && p->is_waiting && (!last || p->n_frames >= last->at + last->len)) {
-        int len = p->n_frames == 0 ? 0 : p->config.fade_frames;
-        hc_mask *playing = last ? last->to.mask : NULL;
-        check(p->n_changes < PLAYER_SWAPS, "test swaps more than %d times", PLAYER_SWAPS);
-        if (p->waiting.mask != playing) p->changes[p->n_changes++] = (struct change){p->n_frames, len, p->waiting};
-        p->is_waiting = false; /* a swap to what plays already is none */
-    }
-    const float *in[1024];
-    float *out[1024];
-    for (int ch = 0; ch < p->config.n_in; ch++) in[ch] = p->in[ch] + p->n_frames;
-    for (int ch = 0; ch < p->config.n_out; ch++) out[ch] = p->out[ch] + p->n_frames;
-    int code = hc_process(p->engine, in, out, n);
+    if (n > 0) take_up(p);
+    for (int ch = 0; ch < p->config.n_in; ch++) p->call_in[ch] = p->in[ch] + p->n_frames;
+    for (int ch = 0; ch < p->config.n_out; ch++) p->call_out[ch] = p->out[ch] + p->n_frames;
+    int code = hc_process(p->engine, p->call_in, p->call_out, n);
     check(code == HC_OK, "hc_process of %d frames at %lld: %d", n, (long long)p->n_frames, code);
     p->n_frames += n;
+    if (n > 0) note_begin(p, p->n_frames - n);
 }
 
 void player_run_all(struct player *p)

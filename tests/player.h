@@ -29,13 +29,19 @@ struct player {
     hc_info info;
     uint64_t seed;           /* printed by a failure                                                     */
     int64_t n_frames;        /* played since the last reset                                              */
+    int64_t n_before;        /* played before that                                                       */
     int64_t cap;             /* most frames that can be played                                           */
     float **in, **out;       /* [n_in][cap], [n_out][cap]                                                */
+    const float **call_in;   /* [n_in]: where a call begins                                              */
+    float **call_out;        /* [n_out]                                                                  */
     struct change changes[PLAYER_SWAPS];
     int n_changes;
     double loudness;         /* a peak to measure by where the part that was played has a smaller one; 0          */
-    struct scene waiting;    /* asked for, not begun: begins with the next call once no fade is under way */
+    struct scene waiting;    /* asked for: taken up with the next call once no other comes or fades       */
     bool is_waiting;
+    struct scene coming;     /* taken up at frame taken_at; its fade begins within info.swap_delay frames */
+    bool is_coming;
+    int64_t taken_at;
 };
 
 /* Open an engine for config (its backend is replaced by `backend`) with room for cap frames of input: noise, or zero. */

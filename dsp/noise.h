@@ -1,0 +1,58 @@
+/* noise - responses of decaying noise, made from a seed by whoever plays them: the CPU and a GPU make the same bits.
+ *
+ * Tap k of response r is a hash of (seed, r, k) as a number in -1...1, times an envelope that is worked out once on the
+ * host: any tap of any response can be made alone, in any order, on any device. For benches and tests.
+ */
+#ifndef HALOCONV_NOISE_H
+#define HALOCONV_NOISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define NOISE_CALL static inline __host__ __device__
+#else
+#define NOISE_CALL static inline
+#endif
+
+struct noise {
+    uint64_t seed;
+    bool diagonal;         /* a response for input i to output i only; else for every input to every output      */
+    int n_taps;            /* 1 to plan.max_taps                                                                  */
+    const float *envelope; /* [n_taps]; host memory, read during mask_make_noise only                             */
+};
+
+/* The response of a pair. For a diagonal i is in and out; channels that have no partner get none. */
+NOISE_CALL uint32_t noise_response(const struct noise *noise, int n_in, int in, int out)
+{
+    return noise->diagonal ? (uint32_t)in : (uint32_t)out * (uint32_t)n_in + (uint32_t)in;
+}
+
+NOISE_CALL uint32_t noise_mix(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x ^ (x >> 16);
+}
+
+struct noise_key { uint32_t a, b; };
+
+/* Two keys a response: two responses are never the same row of numbers, shifted. */
+NOISE_CALL struct noise_key noise_key(uint64_t seed, uint32_t response)
+{
+    struct noise_key key;
+    key.a = noise_mix((uint32_t)seed + noise_mix(response + 0x9e3779b9u));
+    key.b = noise_mix((uint32_t)(seed >> 32) ^ noise_mix(key.a ^ 0x85ebca6bu));
+    return key;
+}
+
+/* The conversion rounds once and the product once, the same on every device. */
+NOISE_CALL float noise_tap(struct noise_key key, uint32_t tap, float envelope)
+{
+    uint32_t bits = noise_mix(noise_mix(tap * 0x9e3779b9u + key.a) ^ key.b);
+    return (float)(int32_t)bits * 0x1p-31f * envelope;
+}
+
+#endif

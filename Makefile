@@ -86,8 +86,10 @@ SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
 DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
-# The kernel ladder and its bench are the program's and the tests'; the library has what the backend launches.
-LADDER_OBJS := $(filter $(BUILD)/kernels/rung% $(BUILD)/kernels/ladder.o $(BUILD)/kernels/bench%,$(CUDA_OBJS))
+# The kernel ladder and its bench are the program's and the tests'; the library has the rungs that the backend launches.
+WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
+LADDER := $(addprefix $(BUILD)/kernels/,rung% ladder.o bench%)
+LADDER_OBJS := $(filter-out $(WINNERS),$(filter $(LADDER),$(CUDA_OBJS)))
 LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)

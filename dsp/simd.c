@@ -64,7 +64,7 @@ static size_t copy_finite(float *dst, const float *src, int n)
 }
 
 enum {
-    SUM_TAPS = 128, /* taps summed before they join the total */
+    SUM_TAPS = 64,  /* taps summed before they join the total */
     AHEAD = 32,     /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
                        follows */
 };

@@ -6,7 +6,7 @@
  *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
  *   a call         [ head  |     whole blocks     | rest ]
  *
- *   head, rest   a part of a block: its first P taps in the time domain (fir_tiled) + the tail of the block, which is what
+ *   head, rest   a part of a block: its first P taps in the time domain (fir) + the tail of the block, which is what
  *                partitions 1 ... add to it: known when the block before is complete
  *   whole        transforms, all blocks of the call in one launch (partition)
  *
@@ -18,7 +18,7 @@
 #include "backend.h"
 
 #include "fft_block.cuh"
-#include "fir_tiled.h"
+#include "fir.h"
 #include "partition.h"
 
 #include <cuda_runtime.h>
@@ -65,7 +65,6 @@ struct mask {
     float *tail;             /* [n_out][P]: what partitions 1 ... add to block tail_block                      */
     int64_t tail_block;
     int tail_resets;         /* state.resets when the tail was made                                            */
-    int bank, bank_taps;     /* lease of constant memory, -1 = none                                            */
     int most_taps, most_cells, most_parts; /* of one output, of one output, of one response                    */
 };
 
@@ -231,6 +230,7 @@ static int state_open(struct state *s, char *why, size_t cap)
 
     if (plan->direct) {
         s->ring_length = power_of_two((size_t)plan->max_taps + plan->block);
+        if (s->ring_length < FIR_RING_LEAST) s->ring_length = FIR_RING_LEAST;
     } else {
         const int blocks = plan->block / P + 1; /* most blocks that one call completes */
         s->ring_length = power_of_two(2 * (size_t)P + plan->block);
@@ -376,7 +376,6 @@ static int cells_send(struct state *s, struct mask *m, const struct matrix *matr
             fir[c].taps = m->taps + cuts->near_at[r];
             fir[c].n_taps = cuts->near[r];
             fir[c].in = matrix->cells[c].in;
-            fir[c].bank = m->bank + cuts->near_at[r];
             taps += cuts->near[r];
             if (s->plan->direct) continue;
             part[c].spectra = m->spectra + (size_t)cuts->parts_at[r] * s->plan->partition;
@@ -418,12 +417,6 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
     TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
         near_taps * sizeof(float));
     for (int r = 0; r < matrix->n_responses; r++) PASS(response_send(s, m, matrix, cuts, r, why, cap));
-    if (near_taps <= FIR_BANK_TAPS) m->bank = fir_bank_lease(s->device, (int)near_taps);
-    if (m->bank >= 0) {
-        m->bank_taps = (int)near_taps;
-        TRY(fir_bank_write(m->bank, m->taps, m->bank_taps, s->setup), "cudaMemcpyToSymbolAsync(%zu)",
-            near_taps * sizeof(float));
-    }
     PASS(cells_send(s, m, matrix, cuts, first, fir, part, why, cap));
     TRY(cudaStreamSynchronize(s->setup), "making a mask");
     return HC_OK;
@@ -437,7 +430,6 @@ static void cuda_mask_free(void *state, void *mask)
     cudaSetDevice(s->device);
     cudaStreamSynchronize(s->setup);
     cudaStreamSynchronize(s->audio); /* its last tail may still be under way */
-    if (m->bank >= 0) fir_bank_return(s->device, m->bank, m->bank_taps);
     cudaFree(m->memory);
     cudaGetLastError();
     free(m);
@@ -454,10 +446,7 @@ static int cuda_mask_make(void *state, const struct matrix *matrix, void **mask,
     int rc = HC_OK;
     *mask = NULL;
     if (!m || !counts || !fir || !part) rc = fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
-    if (m) {
-        m->bank = -1;
-        m->tail_block = -1;
-    }
+    if (m) m->tail_block = -1;
     if (rc == HC_OK) {
         struct mask_plan cuts = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
         rc = mask_fill(s, m, matrix, &cuts, counts + 4 * n_r, fir, part, why, cap);
@@ -549,7 +538,6 @@ static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, 
     job.add_pitch = (size_t)s->plan->partition;
     job.n = n;
     job.n_out = s->n_out;
-    job.in_bank = m->bank >= 0;
     job.most_taps = m->most_taps;
     job.most_cells = m->most_cells;
     job.scratch = s->fir_scratch;

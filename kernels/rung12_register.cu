@@ -26,6 +26,7 @@
  * ceiling  the FP32 FMA rate (65 TFLOP/s on an H200): of the issue slots of the inner loop 95% are FMA; below 64 taps the
  *          copy rate, 8 bytes a sample
  */
+#include "fir.h"
 #include "ladder.h"
 
 #include <new>
@@ -247,6 +248,151 @@ static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_c
         ring = next_ring, next_ring = r;
         at = next;
     }
+}
+
+/* ---- a stream: fir.h ----------------------------------------------------------------------------------------------
+ * The same for inputs in rings and any number of cells an output: the unit of work is a cell of a tile, and the tile is
+ * stored after its last. Copies of 16 bytes want frames in fours, so tiles start up to 3 frames before the job's first.
+ * Sums of SLIDE taps, 4 of those, then compensated (Kahan): below 1e-6 of the peak also on a long average of a steady level.
+ */
+struct cell_unit {
+    int tile, out;
+    int cell, end; /* which, and one past the last of this output; cell = end: it has none */
+};
+
+__device__ static inline struct cell_unit cell_unit_of(const struct fir_job &job, int tile, int out)
+{
+    return {tile, out, __ldg(job.first + out), __ldg(job.first + out + 1)};
+}
+
+__device__ static inline struct cell_unit cell_unit_next(const struct fir_job &job, struct cell_unit u)
+{
+    if (u.cell + 1 < u.end) return {u.tile, u.out, u.cell + 1, u.end};
+    u.tile += gridDim.x / job.n_out, u.out += gridDim.x % job.n_out;
+    if (u.out >= job.n_out) u.tile++, u.out -= job.n_out;
+    return cell_unit_of(job, u.tile, u.out);
+}
+
+__device__ static inline struct fir_cell cell_at(const struct fir_job &job, struct cell_unit u)
+{
+    struct fir_cell cell = {NULL, 0, 0};
+    if (u.cell < u.end) {
+        const int4 raw = __ldg((const int4 *)(job.cells + u.cell));
+        memcpy(&cell, &raw, sizeof cell);
+        cell.n_taps = (cell.n_taps + SLIDE - 1) / SLIDE * SLIDE; /* the padding is zeros */
+    }
+    return cell;
+}
+static_assert(sizeof(struct fir_cell) == sizeof(int4) && FIR_PAD % SLIDE == 0, "cell_at reads it in one piece, padded");
+
+using stream_staged = struct staged<false>;
+
+/* 128 taps and the frames that they bring, or at k0 = 0 the tile too: to ring[to ...]. at: frame that lies at ring[to]. */
+__device__ static inline void stage_stream(float *ring, int to, float *taps, const struct fir_job &job, struct fir_cell cell,
+                                           unsigned at, int k0, int lane4)
+{
+    const float *x = job.x + (size_t)cell.in * ((size_t)job.ring_mask + 1);
+    at += lane4;
+    copy16(ring + to + lane4, x + (at & job.ring_mask));
+    if (k0 == 0)
+#pragma unroll
+        for (int j = ROW; j < ROW + TILE; j += ROW) copy16(ring + j + lane4, x + ((at + j) & job.ring_mask));
+    if (to == 0 && lane4 < SLIDE) copy16(ring + stream_staged::RING + lane4, x + (at & job.ring_mask));
+    if (k0 + lane4 < cell.n_taps) copy16(taps + lane4, cell.taps + k0 + lane4);
+}
+
+__device__ static inline void store_stream(float *out, const float (&total)[V], const struct fir_job &job, struct cell_unit u,
+                                           int early, int lane)
+{
+    __syncwarp();
+#pragma unroll
+    for (int q = 0; q < V; q += 4)
+        *(float4 *)(out + V * lane + q) = make_float4(total[q], total[q + 1], total[q + 2], total[q + 3]);
+    __syncwarp();
+    const int first = u.tile * TILE - early;
+    float *to = job.y + u.out * job.y_pitch;
+    const float *add = job.add ? job.add + u.out * job.add_pitch : NULL;
+#pragma unroll 4
+    for (int j = lane; j < TILE; j += 32) {
+        const int i = first + j;
+        if (i >= 0 && i < job.n) to[i] = out[j] + (add ? add[i] : 0.0f);
+    }
+}
+
+static __global__ void __maxnreg__(168) fir_register_stream(const __grid_constant__ struct fir_job job, int n_tiles)
+{
+    const int CHUNK = stream_staged::CHUNK, RING = stream_staged::RING;
+    extern __shared__ __align__(16) unsigned char shared[];
+    stream_staged &s = *(stream_staged *)shared;
+    float *ring = s.ring[0], *next_ring = s.ring[1], *taps = s.taps[0], *next_taps = s.taps[1];
+    const int lane4 = 4 * threadIdx.x, early = (int)(job.pos % 4);
+    const unsigned start = job.pos - early - CHUNK; /* of what is staged for tile 0 */
+    float total[V] = {}, lost[V] = {};
+
+    struct cell_unit at = cell_unit_of(job, blockIdx.x / job.n_out, blockIdx.x % job.n_out);
+    struct fir_cell cell = cell_at(job, at);
+    stage_stream(ring, 0, taps, job, cell, start + at.tile * TILE, 0, lane4);
+    while (at.tile < n_tiles) {
+        const struct cell_unit next = cell_unit_next(job, at);
+        const struct fir_cell next_cell = cell_at(job, next);
+        float part[V] = {}, sum[V] = {}, window[SLIDE / 4][4];
+        int below = CHUNK + V * threadIdx.x, oldest = 0, k0 = 0; /* as in fir_register */
+        do {
+            copies_wait();
+            __syncwarp();
+            if (k0 + CHUNK < cell.n_taps) {
+                oldest = oldest == 0 ? RING - CHUNK : oldest - CHUNK;
+                stage_stream(ring, oldest, next_taps, job, cell, start + at.tile * TILE - k0 - CHUNK, k0 + CHUNK, lane4);
+            } else if (next.tile < n_tiles) {
+                stage_stream(next_ring, 0, next_taps, job, next_cell, start + next.tile * TILE, 0, lane4);
+            }
+
+            if (k0 == 0)
+#pragma unroll
+                for (int q = 0; q < V / 4; q++) load4(window[q + 1], ring + below + 4 * q);
+            const int end = min(CHUNK, cell.n_taps - k0);
+#pragma unroll 1
+            for (int k = 0; k < end; k += SLIDE) {
+                below -= SLIDE;
+                if (below < 0) below += RING;
+                slide(sum, window, ring + below, taps + k, false);
+#pragma unroll
+                for (int o = 0; o < V; o++) part[o] += sum[o], sum[o] = 0.0f;
+            }
+            float *t = taps;
+            taps = next_taps, next_taps = t;
+            k0 += CHUNK;
+#pragma unroll
+            for (int o = 0; o < V; o++) {
+                const float y = part[o] - lost[o], sum_of_both = total[o] + y;
+                lost[o] = (sum_of_both - total[o]) - y;
+                total[o] = sum_of_both, part[o] = 0.0f;
+            }
+        } while (k0 < cell.n_taps);
+        if (at.cell + 1 >= at.end) {
+            store_stream(ring, total, job, at, early, threadIdx.x);
+#pragma unroll
+            for (int o = 0; o < V; o++) total[o] = lost[o] = 0.0f;
+        }
+        float *r = ring;
+        ring = next_ring, next_ring = r;
+        at = next, cell = next_cell;
+    }
+}
+
+extern "C" cudaError_t fir_register_load(void)
+{
+    struct cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, fir_register_stream);
+}
+
+extern "C" cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream)
+{
+    enum { BLOCKS_AN_SM = 12 }; /* as many as the registers allow, a multiple of 4 */
+    const int n_tiles = (job->n + (int)(job->pos % 4) + TILE - 1) / TILE;
+    const long n_work = (long)n_tiles * job->n_out, room = (long)BLOCKS_AN_SM * job->n_sm;
+    fir_register_stream<<<(unsigned)(n_work < room ? n_work : room), THREADS, sizeof(stream_staged), stream>>>(*job, n_tiles);
+    return cudaGetLastError();
 }
 
 /* ---- the rung ----------------------------------------------------------------------------------------------------- */

@@ -292,6 +292,33 @@ static void sixty_four_channels_match_reference(const char *backend)
     free(full);
 }
 
+/* Blocks of a file fill a GPU with tiles: cells that share an output, one without any, calls that begin at any frame. */
+static void large_blocks_match_reference(const char *backend)
+{
+    enum { IN = 4, OUT = 6, TAPS = 300, FRAMES = 262144 + 1001 };
+    static const char *methods[] = {"direct", "fft"};
+    struct random r = random_seeded(75);
+    float *h[5];
+    for (int i = 0; i < 5; i++) h[i] = noise(&r, TAPS);
+    hc_route routes[] = {route(0, 0, h[0], TAPS), route(1, 0, h[1], 129),  route(2, 0, h[2], 1),
+                         route(1, 1, h[1], 128),  route(3, 2, h[3], 33),   route(0, 3, h[4], TAPS),
+                         route(3, 3, h[0], 299),  route(2, 5, h[2], 257)};
+    for (int m = 0; m < 2; m++) {
+        hc_config c = config_for(methods[m], 0, TAPS, IN, OUT); /* output 4 has no route */
+        struct player p;
+        player_open(&p, &c, backend, FRAMES, 76);
+        player_swap(&p, player_scene(&p, routes, 8));
+        const int calls[] = {p.info.block, 130, 1, p.info.block - 131, p.info.block - 1, 897};
+        for (int i = 0; p.n_frames < FRAMES; i++) {
+            const int left = (int)(FRAMES - p.n_frames), n = calls[i % 6];
+            player_run(&p, n < left ? n : left);
+        }
+        player_check(&p, 0, FRAMES, PEAK_SHARE);
+        player_close(&p);
+    }
+    for (int i = 0; i < 5; i++) free(h[i]);
+}
+
 static void many_outputs_of_one_input(const char *backend)
 {
     enum { OUT = 1024 };
@@ -512,6 +539,31 @@ static void all_positive_data_keeps_its_precision(const char *backend)
     free(ones);
 }
 
+/* A long average of a steady level: all products are equal, so that the roundings of a plain sum go the same way. */
+static void steady_level_keeps_its_precision(const char *backend)
+{
+    static const char *methods[] = {"direct", "fft"};
+    static const int taps[] = {64, 256, 1000, 4099, 48000}, blocks[] = {64, 1024, 0};
+    for (int m = 0; m < 2; m++)
+        for (int t = 0; t < (SANITIZED ? 3 : m ? 4 : 5); t++) { /* the CPU adds up the spectra of partitions plainly */
+            float *h = must_alloc((size_t)taps[t], sizeof *h);
+            for (int i = 0; i < taps[t]; i++) h[i] = 0.7f / (float)taps[t];
+            hc_route routes[] = {route(0, 0, h, taps[t]), route(1, 0, h, taps[t]), route(1, 1, h, taps[t])};
+            for (int b = 0; b < 3; b++) {
+                const int frames = taps[t] + 3000;
+                hc_config c = config_for(methods[m], blocks[b], taps[t], 2, 2);
+                struct player p;
+                player_open(&p, &c, backend, frames, 113);
+                for (int i = 0; i < frames; i++) p.in[0][i] = 0.1f, p.in[1][i] = 0.3f;
+                player_swap(&p, player_scene(&p, routes, 3));
+                player_run_all(&p);
+                player_check(&p, 0, frames, PEAK_SHARE);
+                player_close(&p);
+            }
+            free(h);
+        }
+}
+
 /* A signal of a constant and one at a tenth of the rate: the -120 dB hold for tones too, not just for noise. */
 static void tones_match_reference(const char *backend)
 {
@@ -605,6 +657,7 @@ int main(void)
         {"noise_mask_is_made_of_its_taps", noise_mask_is_made_of_its_taps, true},
         {"zero_gain_is_silence", zero_gain_is_silence, true},
         {"sixty_four_channels_match_reference", sixty_four_channels_match_reference, true},
+        {"large_blocks_match_reference", large_blocks_match_reference, true},
         {"many_outputs_of_one_input", many_outputs_of_one_input, true},
         {"buffers_may_be_the_same", buffers_may_be_the_same, true},
         {"textbook_figures_7_1_to_7_3", textbook_figures_7_1_to_7_3, true},
@@ -614,6 +667,7 @@ int main(void)
         {"textbook_exercise_7_counts", textbook_exercise_7_counts, false},
         {"impulse_gives_the_response_at_once", impulse_gives_the_response_at_once, true},
         {"all_positive_data_keeps_its_precision", all_positive_data_keeps_its_precision, true},
+        {"steady_level_keeps_its_precision", steady_level_keeps_its_precision, true},
         {"tones_match_reference", tones_match_reference, true},
         {"no_mask_is_silence", no_mask_is_silence, true},
         {"counters_count", counters_count, true},

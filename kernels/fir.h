@@ -1,24 +1,28 @@
-/* fir_tiled - causal FIR of many channels in one launch, in the time domain. Picture and cost in fir_tiled.cu. */
-#ifndef HALOCONV_FIR_TILED_H
-#define HALOCONV_FIR_TILED_H
+/* fir - causal FIR of many channels in one launch, in the time domain, on a stream of audio that goes on from launch to
+ * launch. The kernels are two rungs of the ladder: rung12_few.cu and rung12_register.cu; fir.cu chooses. */
+#ifndef HALOCONV_FIR_H
+#define HALOCONV_FIR_H
 
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     FIR_PAD = 64,            /* taps of a response are padded with zeros to a multiple of this                        */
-    FIR_BANK_TAPS = 16384    /* the constant bank of a device: 64 KiB                                                 */
+    FIR_RING_LEAST = 4       /* frames of a ring: they are copied four at a time                                      */
 };
 
 struct fir_cell {            /* one response from one input; an output adds up its cells                              */
     const float *taps;       /* device; [n_taps padded], 16-byte aligned                                              */
     int n_taps;
     int in;
-    int bank;                /* where the taps also lie in the constant bank; read only if fir_job.in_bank            */
 };
 
 struct fir_job {             /* y[out][i] = add[out][i] + sum over the cells of out, k of taps[k] x[in][pos + i - k]  */
-    const float *x;          /* [n_in][ring_mask + 1]: rings; frame f of the stream at f & ring_mask                  */
+    const float *x;          /* [n_in][ring_mask + 1]: rings, 16-byte aligned; frame f of the stream at f & ring_mask */
     unsigned ring_mask;
     unsigned pos;            /* frame of y[.][0]; wraps at 2^32 like the ring                                         */
     const struct fir_cell *cells;
@@ -28,7 +32,6 @@ struct fir_job {             /* y[out][i] = add[out][i] + sum over the cells of 
     const float *add;        /* [n_out] rows of add_pitch floats; NULL = nothing to add                               */
     size_t add_pitch;
     int n, n_out;
-    bool in_bank;
     int most_taps;           /* the largest sum of n_taps over the cells of one output, and ...                       */
     int most_cells;          /* ... the largest number of cells: how the work is split, never what is computed        */
     void *scratch;           /* fir_scratch_bytes(n_sm), zeroed once; jobs that share it must run one after another   */
@@ -37,12 +40,15 @@ struct fir_job {             /* y[out][i] = add[out][i] + sum over the cells of 
 
 size_t fir_scratch_bytes(int n_sm);
 cudaError_t fir_launch(const struct fir_job *job, cudaStream_t stream);
-cudaError_t fir_load_kernels(void); /* so that the first launch is not slow */
+cudaError_t fir_load_kernels(void); /* so that the first launch is not slow; on the device that will launch */
 
-/* The constant bank is one a device, shared by all engines of the process. Lease n taps: their offset, or -1 when they do
- * not fit. Any thread. Before the return no launch that reads them may be under way. */
-int fir_bank_lease(int device, int n);
-void fir_bank_return(int device, int offset, int n);
-cudaError_t fir_bank_write(int offset, const float *taps, int n, cudaStream_t stream); /* taps: device memory */
+/* The two kernels, for fir_launch. */
+cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t stream);
+cudaError_t fir_few_load(void);
+cudaError_t fir_register_launch(const struct fir_job *job, cudaStream_t stream);
+cudaError_t fir_register_load(void);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -652,5 +652,5 @@ static const struct plan_costs costs = {
 
 const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,  cuda_open,
                                      cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make, cuda_mask_free,
-                                     NULL,           NULL,           NULL,
+                                     NULL,           NULL,           NULL,           NULL,
                                      cuda_process,   cuda_reset};

@@ -1,340 +1,14 @@
-/* responses - masks from files: sound files, coefficients as text; resampled to the session's rate, and routed by the
- * channel rule of haloconv.h. The files are strangers': every size that a file claims is bounded before it is used, and
- * memory grows with what was read, not with what a header promises.
+/* responses - masks from files, whatever their kind: resampled to the session's rate, and routed by the channel rule of
+ * haloconv.h or as a configuration says.
  */
 #include "backend.h"
+#include "configuration_responses.h"
+#include "mask_file.h"
+#include "pieces.h"
+#include "resample.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <locale.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#ifdef HC_WITH_SNDFILE
-#include <sndfile.h>
-#endif
-#ifdef HC_WITH_SOXR
-#include <soxr.h>
-#endif
-
-enum {
-    MAX_CHANNELS = 1024,    /* as hc_config.n_in */
-    MAX_RATIO = 256,        /* of two rates: beyond it soxr takes minutes, and the rate is a mistake */
-    READ_SAMPLES = 1 << 16, /* a read, all channels together: stays in the second-level cache */
-};
-#define MAX_SAMPLES ((size_t)1 << 30) /* 4 GiB of taps; also keeps every frame count inside an int */
-
-struct frames { /* samples as read: frame by frame, the channels of a frame beside each other */
-    float *samples;
-    size_t n, capacity;
-    int n_channels;
-};
-
-static void frames_free(struct frames *frames)
-{
-    free(frames->samples);
-    *frames = (struct frames){0};
-}
-
-/* Make room for `more` samples behind the n that are there. */
-static int frames_reserve(struct frames *frames, size_t more, const char *path, char *why, size_t cap)
-{
-    if (more > MAX_SAMPLES || frames->n > MAX_SAMPLES - more)
-        return fail(HC_EINVAL, why, cap, "%s: more than %zu samples; a mask this long is not supported, cut it", path,
-                    MAX_SAMPLES);
-    size_t need = frames->n + more;
-    if (need <= frames->capacity) return HC_OK;
-    size_t capacity = frames->capacity ? frames->capacity : READ_SAMPLES;
-    while (capacity < need) capacity *= 2;
-    float *samples = realloc(frames->samples, capacity * sizeof *samples);
-    if (!samples) return fail(HC_ENOMEM, why, cap, "%s: no memory for %zu samples; use a shorter mask", path, capacity);
-    frames->samples = samples;
-    frames->capacity = capacity;
-    return HC_OK;
-}
-
-/* ---- sound files -------------------------------------------------------------------------------- */
-
-#ifdef HC_WITH_SNDFILE
-/* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
- * 7978)". Sizes of 2 GiB and more are the placeholders of programs that wrote to a pipe, and mean "to the end". */
-static bool log_says_cut(SNDFILE *file)
-{
-    static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
-    char log[8192] = "";
-    sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    log[sizeof log - 1] = 0;
-    if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
-    for (char *line = log; line; line = strchr(line, '\n')) {
-        line += strspn(line, " \n");
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            unsigned long long claimed, real;
-            if (strncmp(line, sizes[i], strlen(sizes[i])) != 0) continue;
-            const char *number = strchr(line, ':') + 1;
-            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real && claimed < 0x7ffff000)
-                return true;
-        }
-    }
-    return false;
-}
-
-static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, char *why,
-                       size_t cap)
-{
-    size_t n_channels = (size_t)info->channels;
-    sf_count_t chunk = READ_SAMPLES / info->channels;
-    for (;;) {
-        int rc = frames_reserve(frames, (size_t)chunk * n_channels, path, why, cap);
-        if (rc) return rc;
-        sf_count_t got = sf_readf_float(file, frames->samples + frames->n, chunk);
-        if (got <= 0) break;
-        frames->n += (size_t)got * n_channels;
-    }
-    if (sf_error(file))
-        return fail(HC_EFILE, why, cap, "%s: damaged after frame %zu (%s); fetch it again", path,
-                    frames->n / n_channels, sf_strerror(file));
-    if (frames->n == 0) return fail(HC_EINVAL, why, cap, "%s: has no frames; a mask needs at least one", path);
-    /* The length in the header of an MP3 is an estimate; ADPCM, GSM and DWVW count in packets. */
-    int subtype = info->format & SF_FORMAT_SUBMASK;
-    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
-    bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
-    sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
-    if ((sf_count_t)(frames->n / n_channels) < info->frames - slack || log_says_cut(file))
-        return fail(HC_EFILE, why, cap,
-                    "%s: is cut short: it ends after %zu frames, its header promises more; fetch it "
-                    "again",
-                    path, frames->n / n_channels);
-    return HC_OK;
-}
-
-static int read_sound(const char *path, struct frames *frames, int *rate, char *why, size_t cap)
-{
-    SF_INFO info = {0};
-    SNDFILE *file = sf_open(path, SFM_READ, &info);
-    if (!file) {
-        int code = sf_error(NULL);
-        if (code == SF_ERR_UNRECOGNISED_FORMAT)
-            return fail(HC_EFILE, why, cap,
-                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or name "
-                        "coefficients .txt or .csv",
-                        path);
-        return fail(HC_EFILE, why, cap, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
-    }
-    int rc = HC_OK;
-    if (info.channels < 1 || info.channels > MAX_CHANNELS)
-        rc = fail(HC_EINVAL, why, cap, "%s: has %d channels; a mask has 1 to %d", path, info.channels, MAX_CHANNELS);
-    else if (info.samplerate < 1)
-        rc = fail(HC_EFILE, why, cap, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
-    if (!rc) {
-        frames->n_channels = info.channels;
-        *rate = info.samplerate;
-        rc = read_frames(file, &info, frames, path, why, cap);
-    }
-    sf_close(file);
-    return rc;
-}
-#else
-static int read_sound(const char *path, struct frames *frames, int *rate, char *why, size_t cap)
-{
-    (void)frames, (void)rate;
-    return fail(HC_EUNSUPPORTED, why, cap,
-                "%s: this build reads no sound files; build it with libsndfile, or give a "
-                ".txt of coefficients",
-                path);
-}
-#endif
-
-/* ---- coefficients as text ----------------------------------------------------------------------- */
-
-struct text { /* where the reader is, for its messages */
-    const char *path;
-    size_t line;
-    locale_t locale;
-};
-
-static int read_number(const struct text *text, const char *at, char **end, float *value, char *why, size_t cap)
-{
-    double number = strtod_l(at, end, text->locale);
-    if (*end == at || !strchr(" \t\r,;", **end)) { /* strchr also finds the 0 at the end of the line */
-        int length = 0; /* of what may go to a terminal: no escape sequences of a stranger's */
-        while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
-        return fail(HC_EINVAL, why, cap, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
-                    text->line, length, at);
-    }
-    if (isfinite(number) && fabs(number) > (double)3.402823466e38f)
-        return fail(HC_EINVAL, why, cap, "%s:%zu: %g is out of the range of a float; scale the coefficients",
-                    text->path, text->line, number);
-    *value = (float)number;
-    return HC_OK;
-}
-
-/* Append the numbers of a line; *n is their count. A comma or semicolon stands between two numbers, blanks anywhere. */
-static int read_line(const struct text *text, char *line, struct frames *frames, int *n, char *why, size_t cap)
-{
-    char *at = line;
-    bool after_comma = false;
-    *n = 0;
-    for (;;) {
-        at += strspn(at, " \t\r");
-        if (*at == ',' || *at == ';' || (!*at && after_comma))
-            return fail(HC_EINVAL, why, cap, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
-        if (!*at) return HC_OK;
-        if (*n == MAX_CHANNELS)
-            return fail(HC_EINVAL, why, cap, "%s:%zu: more than %d columns; write one frame a line", text->path,
-                        text->line, MAX_CHANNELS);
-        int rc = frames_reserve(frames, 1, text->path, why, cap);
-        if (!rc) rc = read_number(text, at, &at, &frames->samples[frames->n], why, cap);
-        if (rc) return rc;
-        frames->n++;
-        (*n)++;
-        at += strspn(at, " \t\r");
-        after_comma = *at == ',' || *at == ';';
-        if (after_comma) at++;
-    }
-}
-
-static int read_lines(FILE *file, struct text *text, struct frames *frames, char *why, size_t cap)
-{
-    char *line = NULL;
-    size_t line_cap = 0;
-    ssize_t length;
-    int rc = HC_OK;
-    errno = 0;
-    while (!rc && (length = getline(&line, &line_cap, file)) >= 0) {
-        text->line++;
-        if (memchr(line, 0, (size_t)length)) {
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
-            break;
-        }
-        line[strcspn(line, "#\n")] = 0;
-        int n;
-        bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
-        rc = read_line(text, line + (marked ? 3 : 0), frames, &n, why, cap);
-        if (rc || n == 0) continue;
-        if (frames->n_channels == 0) frames->n_channels = n;
-        if (n != frames->n_channels)
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: %d columns, but %d in the lines before; every line needs as many",
-                      text->path, text->line, n, frames->n_channels);
-    }
-    if (!rc && ferror(file))
-        rc = fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
-    if (!rc && frames->n == 0)
-        rc = fail(HC_EINVAL, why, cap, "%s: has no coefficients; write one frame a line", text->path);
-    free(line);
-    return rc;
-}
-
-static int read_text(const char *path, struct frames *frames, char *why, size_t cap)
-{
-    /* The point is the decimal point, whatever the locale of the program that we are part of. */
-    struct text text = {.path = path, .locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    if (!text.locale) return fail(HC_ENOMEM, why, cap, "%s: no memory for a locale; free some", path);
-    int rc;
-    FILE *file = fopen(path, "re");
-    if (file) {
-        rc = read_lines(file, &text, frames, why, cap);
-        fclose(file);
-    } else {
-        rc = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
-    }
-    freelocale(text.locale);
-    return rc;
-}
-
-/* ---- from frames to responses ------------------------------------------------------------------- */
-
-static int refuse_non_finite(const struct frames *frames, const char *path, char *why, size_t cap)
-{
-    for (size_t i = 0; i < frames->n; i++)
-        if (!isfinite(frames->samples[i]))
-            return fail(HC_EINVAL, why, cap, "%s: channel %zu, frame %zu is %s; a mask holds finite numbers only", path,
-                        i % (size_t)frames->n_channels, i / (size_t)frames->n_channels,
-                        isnan(frames->samples[i]) ? "NaN" : "infinite");
-    return HC_OK;
-}
-
-/* Room for n_frames in each channel, zeroed. One allocation; channel[0] owns it. */
-static int channels_make(hc_responses *responses, int n_channels, size_t n_frames, const char *path, char *why,
-                         size_t cap)
-{
-    if (n_frames > MAX_SAMPLES / (size_t)n_channels || n_frames > INT_MAX)
-        return fail(HC_EINVAL, why, cap, "%s: %zu frames of %d channels are too many; cut the mask", path, n_frames,
-                    n_channels);
-    responses->channel = calloc((size_t)n_channels, sizeof *responses->channel);
-    float *samples = responses->channel ? calloc(n_frames * (size_t)n_channels, sizeof *samples) : NULL;
-    if (!samples)
-        return fail(HC_ENOMEM, why, cap, "%s: no memory for %zu frames of %d channels; use a shorter mask", path,
-                    n_frames, n_channels);
-    responses->n_channels = n_channels;
-    responses->n_frames = (int)n_frames;
-    for (int ch = 0; ch < n_channels; ch++) responses->channel[ch] = samples + (size_t)ch * n_frames;
-    return HC_OK;
-}
-
-static int channels_copy(hc_responses *responses, const struct frames *frames, const char *path, char *why, size_t cap)
-{
-    size_t n_channels = (size_t)frames->n_channels, n_frames = frames->n / n_channels;
-    int rc = channels_make(responses, frames->n_channels, n_frames, path, why, cap);
-    if (rc) return rc;
-    for (size_t frame = 0; frame < n_frames; frame++)
-        for (size_t ch = 0; ch < n_channels; ch++)
-            responses->channel[ch][frame] = frames->samples[frame * n_channels + ch];
-    return HC_OK;
-}
-
-#ifdef HC_WITH_SOXR
-/* As channels_copy, at another rate. soxr's filter is of linear phase and its delay is compensated, so that a peak
- * keeps its time. A response samples h(t): at twice the rate it has twice the samples, and each must count half. */
-static int channels_resample(hc_responses *responses, const struct frames *frames, const char *path, char *why,
-                             size_t cap)
-{
-    size_t n_channels = (size_t)frames->n_channels, n_frames = frames->n / n_channels;
-    double ratio = (double)responses->rate / responses->file_rate;
-    double length = ceil((double)n_frames * responses->rate / responses->file_rate);
-    if (!(ratio <= MAX_RATIO && ratio >= 1.0 / MAX_RATIO))
-        return fail(HC_EINVAL, why, cap,
-                    "%s: %d Hz are too far from %d Hz to be resampled; check the rate in its header", path,
-                    responses->file_rate, responses->rate);
-    if (!(length <= (double)MAX_SAMPLES))
-        return fail(HC_EINVAL, why, cap, "%s: %zu frames of %d Hz are too many at %d Hz; cut the mask", path, n_frames,
-                    responses->file_rate, responses->rate);
-    int rc = channels_make(responses, frames->n_channels, (size_t)length, path, why, cap);
-    if (rc) return rc;
-    float *one = malloc(n_frames * sizeof *one);
-    if (!one) return fail(HC_ENOMEM, why, cap, "%s: no memory to resample; use a shorter mask", path);
-    soxr_quality_spec_t quality = soxr_quality_spec(SOXR_VHQ, 0);
-    for (size_t ch = 0; ch < n_channels; ch++) {
-        for (size_t frame = 0; frame < n_frames; frame++) one[frame] = frames->samples[frame * n_channels + ch];
-        size_t done = 0;
-        soxr_error_t error = soxr_oneshot(responses->file_rate, responses->rate, 1, one, n_frames, NULL,
-                                          responses->channel[ch], (size_t)length, &done, NULL, &quality, NULL);
-        if (error) {
-            rc = fail(HC_EINVAL, why, cap, "%s: cannot be resampled from %d to %d Hz (%s); resample it yourself", path,
-                      responses->file_rate, responses->rate, error);
-            break;
-        }
-        for (size_t frame = 0; frame < done; frame++)
-            responses->channel[ch][frame] = (float)(responses->channel[ch][frame] / ratio);
-    }
-    free(one);
-    return rc;
-}
-#else
-static int channels_resample(hc_responses *responses, const struct frames *frames, const char *path, char *why,
-                             size_t cap)
-{
-    (void)frames;
-    return fail(HC_EUNSUPPORTED, why, cap,
-                "%s: has %d Hz, the session %d Hz, and this build has no resampler; build it "
-                "with soxr or resample the mask",
-                path, responses->file_rate, responses->rate);
-}
-#endif
 
 /* ---- the channel rule --------------------------------------------------------------------------- */
 
@@ -375,45 +49,38 @@ static int routes_make(hc_responses *responses, int n_in, const char *path, char
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
-/* What the system knows about the path, in words that libsndfile does not have. */
-static int check_path(const char *path, char *why, size_t cap)
+/* The file's channels at another rate, in place of them. */
+static int file_resample(struct mask_file *file, int rate, const char *path, char *why, size_t cap)
 {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not stop us here */
-    if (fd < 0) return fail(HC_EFILE, why, cap, "%s: %s; check the path and its permissions", path, strerror(errno));
-    int rc =
-        fstat(fd, &status) == 0 ? HC_OK : fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
-    close(fd);
+    struct mask_file at_rate = {.rate = rate};
+    int length = 0;
+    int rc = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
+    if (!rc) rc = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
     if (rc) return rc;
-    if (S_ISDIR(status.st_mode))
-        return fail(HC_EFILE, why, cap, "%s: is a directory; give a sound file or a text of coefficients", path);
-    if (S_ISREG(status.st_mode) && status.st_size == 0)
-        return fail(HC_EFILE, why, cap, "%s: is empty; a mask needs at least one frame", path);
-    if (!S_ISREG(status.st_mode))
-        return fail(HC_EFILE, why, cap, "%s: is not a regular file; write the mask to a file first", path);
+    rc = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
+                  at_rate.channel, length, path, why, cap);
+    if (rc) {
+        mask_file_free(&at_rate);
+        return rc;
+    }
+    mask_file_free(file);
+    *file = at_rate;
     return HC_OK;
 }
 
-static bool has_extension(const char *path, const char *extension)
+static int load_file(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
+                     size_t cap)
 {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
-}
-
-static int load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, struct frames *frames,
-                char *why, size_t cap)
-{
-    bool text = has_extension(path, ".txt") || has_extension(path, ".csv");
-    int file_rate = 0;
-    int rc = check_path(path, why, cap);
+    struct mask_file file;
+    int rc = mask_file_read(&file, path, why, cap);
     if (rc) return rc;
-    rc = text ? read_text(path, frames, why, cap) : read_sound(path, frames, &file_rate, why, cap);
-    if (!rc) rc = refuse_non_finite(frames, path, why, cap);
-    if (rc) return rc;
-    bool keep = text || rate == 0 || rate == file_rate || (flags & HC_KEEP_RATE);
-    responses->file_rate = file_rate;
-    responses->rate = keep ? file_rate : rate;
-    rc = keep ? channels_copy(responses, frames, path, why, cap) : channels_resample(responses, frames, path, why, cap);
+    responses->file_rate = file.rate;
+    bool keep = file.rate == 0 || rate == 0 || rate == file.rate || (flags & HC_KEEP_RATE);
+    if (!keep) rc = file_resample(&file, rate, path, why, cap);
+    responses->rate = file.rate;
+    responses->n_channels = file.n_channels;
+    responses->n_frames = file.n_frames;
+    responses->channel = file.channel; /* theirs from here on */
     if (!rc && n_in > 0) rc = routes_make(responses, n_in, path, why, cap);
     return rc;
 }
@@ -424,19 +91,13 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     if (!path || !responses)
         return fail(HC_EINVAL, why, cap, "hc_responses_load: path or responses is NULL; pass both");
     *responses = (hc_responses){0};
-    if (n_in < 0 || n_in > MAX_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%s: %d input channels; 0 to %d are possible", path, n_in, MAX_CHANNELS);
+    if (n_in < 0 || n_in > MASK_MAX_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%s: %d input channels; 0 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
     if (rate < 0)
         return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
                     rate);
-    if (has_extension(path, ".conf"))
-        return fail(HC_EUNSUPPORTED, why, cap,
-                    "%s: configurations are not read yet; give a sound file or a text of "
-                    "coefficients",
-                    path);
-    struct frames frames = {0};
-    int rc = load(path, n_in, rate, flags, responses, &frames, why, cap);
-    frames_free(&frames);
+    if (mask_file_is(path, ".conf")) return configuration_responses(path, n_in, rate, flags, responses, why, cap);
+    int rc = load_file(path, n_in, rate, flags, responses, why, cap);
     if (rc) hc_responses_free(responses);
     return rc;
 }
@@ -444,8 +105,12 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;
-    if (responses->channel) free(responses->channel[0]);
-    free(responses->channel);
-    free(responses->routes);
+    if (responses->memory) { /* a configuration: everything is in there */
+        pieces_free(responses->memory);
+    } else {
+        if (responses->channel) free(responses->channel[0]);
+        free(responses->channel);
+        free(responses->routes);
+    }
     *responses = (hc_responses){0};
 }

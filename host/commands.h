@@ -3,6 +3,7 @@
 #define COMMANDS_H
 
 int convolve_command(int argc, char **argv);
+int check_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int design_command(int argc, char **argv);

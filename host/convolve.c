@@ -1,6 +1,7 @@
 /* haloconv convolve - a sound file through a mask. */
 #include "commands.h"
 #include "dsp/haloconv.h"
+#include "mask_remarks.h"
 #include "message.h"
 #include "option.h"
 #include "pipeline.h"
@@ -21,8 +22,9 @@
 static const char help[] =
     "haloconv convolve INPUT MASK -o OUTPUT - a sound file through a mask\n"
     "\n"
-    "INPUT and OUTPUT are sound files, or - for standard input and output. MASK is a sound file or a text of\n"
-    "coefficients (see haloconv --help for its channels); one at another rate is resampled to the input's.\n"
+    "INPUT and OUTPUT are sound files, or - for standard input and output. MASK is a sound file, a text of\n"
+    "coefficients (see haloconv --help for its channels), or a configuration (.conf) that takes as many channels as\n"
+    "INPUT has; what is at another rate is resampled to the input's.\n"
     "\n"
     "  -o, --output FILE    where to; appears only when it is complete\n"
     "      --tail WHICH     full: input + mask - 1 frames; same: as many as the input; centre: as many as the\n"
@@ -288,6 +290,7 @@ static bool load_mask(struct job *job)
     if (hc_responses_load(s->mask, job->in.n_channels, job->in.rate, s->no_resample ? HC_KEEP_RATE : 0, mask, job->why,
                           sizeof job->why) != HC_OK)
         return false;
+    if (!s->quiet) mask_remarks_print(mask);
     if (!s->quiet && mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", s->mask, mask->file_rate, mask->rate);
     if (!s->quiet && mask->rate && mask->rate != job->in.rate)

@@ -13,6 +13,7 @@ static const char help[] =
     "  haloconv convolve INPUT MASK -o OUTPUT   a sound file through a mask\n"
     "  haloconv design KIND ... -o MASK         make a filter or a room\n"
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
+    "  haloconv check CONF                      everything that is wrong with a configuration\n"
     "  haloconv devices                         GPUs and audio devices\n"
     "  haloconv bench kernels                   every CUDA kernel, checked and timed\n"
     "\n"
@@ -22,6 +23,7 @@ static const char help[] =
     "A mask is a sound file with one response a channel, or a text of coefficients (.txt, .csv: one frame a\n"
     "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
     "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
+    "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver.\n"
     "\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n";
 
@@ -53,6 +55,7 @@ static const struct {
     {"convolve", convolve_command},
     {"design", design_command},
     {"info", info_command},
+    {"check", check_command},
     {"devices", devices_command},
     {"bench", bench_command},
 };

@@ -1,0 +1,11 @@
+/* configuration_responses - a configuration's responses: its files read, cut, resampled, added and linked. */
+#ifndef HALOCONV_CONFIGURATION_RESPONSES_H
+#define HALOCONV_CONFIGURATION_RESPONSES_H
+
+#include "haloconv.h"
+
+/* hc_responses_load for a configuration. */
+int configuration_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
+                            size_t cap);
+
+#endif

@@ -1,0 +1,37 @@
+#include "mask_remarks.h"
+
+#include "message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void mask_remarks_print(const hc_responses *mask)
+{
+    int n = mask->n_errors + mask->n_warnings - mask->n_remarks;
+    for (int i = 0; i < mask->n_remarks; i++) message_note("%s", mask->remarks[i].text);
+    if (n > 0) message_note("and %d more", n);
+}
+
+json_t *mask_text_json(const char *text)
+{
+    if (!text) return json_null();
+    json_t *json = json_string(text);
+    char *ascii = json ? NULL : strdup(text);
+    if (!ascii) return json ? json : json_null();
+    for (char *at = ascii; *at; at++)
+        if (*at & 0x80) *at = '?';
+    json = json_string(ascii);
+    free(ascii);
+    return json;
+}
+
+json_t *mask_remarks_json(const hc_responses *mask)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < mask->n_remarks; i++) {
+        const hc_remark *remark = &mask->remarks[i];
+        json_array_append_new(all, json_pack("{s:i, s:s, s:o}", "line", remark->line, "kind",
+                                             remark->code ? "error" : "warning", "text", mask_text_json(remark->text)));
+    }
+    return all;
+}

@@ -19,15 +19,18 @@ static int check(const hc_config *config, const hc_route *route, int index, char
     if ((long long)route->n_taps + route->delay > config->max_taps)
         return fail(HC_EINVAL, why, cap, "route %d: %lld taps, delay included, but max_taps is %d; open with more",
                     index, (long long)route->n_taps + route->delay, config->max_taps);
-    for (int k = 0; k < route->n_taps; k++) {
-        if (!isfinite(route->taps[k]))
-            return fail(HC_EINVAL, why, cap, "route %d: tap %d is %s; a mask must be finite", index, k,
-                        isnan(route->taps[k]) ? "NaN" : "infinite");
-        if (!isfinite(route->taps[k] * route->gain))
-            return fail(HC_EINVAL, why, cap, "route %d: tap %d times the gain %g overflows", index, k,
-                        (double)route->gain);
-    }
     return HC_OK;
+}
+
+/* Of the taps of a route, the first that is not finite, or not with its gain. */
+static int refuse_tap(const hc_route *route, int index, char *why, size_t cap)
+{
+    int k = 0;
+    while (isfinite(route->taps[k] * route->gain) && isfinite(route->taps[k])) k++;
+    if (!isfinite(route->taps[k]))
+        return fail(HC_EINVAL, why, cap, "route %d: tap %d is %s; a mask must be finite", index, k,
+                    isnan(route->taps[k]) ? "NaN" : "infinite");
+    return fail(HC_EINVAL, why, cap, "route %d: tap %d times the gain %g overflows", index, k, (double)route->gain);
 }
 
 static int by_pair(const void *a, const void *b)
@@ -46,6 +49,33 @@ static int by_response(const void *a, const void *b)
     if (p->delay != q->delay) return p->delay < q->delay ? -1 : 1;
     if (p->gain != q->gain) return p->gain < q->gain ? -1 : 1;
     return 0;
+}
+
+/* The largest magnitude; infinite if one tap is NaN. */
+static float peak_of(const hc_route *route)
+{
+    float peak = 0;
+    for (int k = 0; k < route->n_taps; k++) {
+        float size = fabsf(route->taps[k]);
+        if (!(size <= peak)) peak = isnan(size) ? INFINITY : size;
+    }
+    return peak;
+}
+
+/* Every tap, once for all routes that share them: a million routes may play a few long responses. sorted[n] is room. */
+static int check_taps(const hc_route *routes, int n, const hc_route **sorted, char *why, size_t cap)
+{
+    int bad = n;
+    float peak = 0;
+    for (int i = 0; i < n; i++) sorted[i] = &routes[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_response);
+    for (int i = 0; i < n; i++) {
+        const hc_route *last = i > 0 ? sorted[i - 1] : NULL;
+        if (!last || last->taps != sorted[i]->taps || last->n_taps != sorted[i]->n_taps) peak = peak_of(sorted[i]);
+        int index = (int)(sorted[i] - routes);
+        if (!isfinite(peak * sorted[i]->gain) && index < bad) bad = index;
+    }
+    return bad < n ? refuse_tap(&routes[bad], bad, why, cap) : HC_OK;
 }
 
 static int response_add(struct matrix *m, int n_taps)
@@ -67,8 +97,8 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
     memset(m, 0, sizeof *m);
     if (n < 0 || (n > 0 && !routes)) return fail(HC_EINVAL, why, cap, "%d routes", n);
     for (int i = 0; i < n; i++) {
-        int error = check(config, &routes[i], i, why, cap);
-        if (error) return error;
+        int bad = check(config, &routes[i], i, why, cap);
+        if (bad) return bad;
     }
     size_t room = n > 0 ? (size_t)n : 1;
     const hc_route **sorted = malloc(room * sizeof *sorted);
@@ -77,6 +107,13 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
     m->n_taps = calloc(room, sizeof *m->n_taps);
     m->cells = calloc(room, sizeof *m->cells);
     if (!sorted || !shared || !m->taps || !m->n_taps || !m->cells) goto no_memory;
+    int error = check_taps(routes, n, sorted, why, cap);
+    if (error) {
+        free(shared);
+        free(sorted);
+        matrix_free(m);
+        return error;
+    }
 
     /* Which routes are alone on their pair? Those may share a response; the others are summed into one of their own. */
     for (int i = 0; i < n; i++) sorted[i] = &routes[i], shared[i] = -1;

@@ -103,10 +103,11 @@ int check_command(int argc, char **argv)
     if (settings.json) {
         status = print_json(settings.path, &mask, good ? NULL : why);
     } else {
-        mask_remarks_print(&mask);
+        bool told_by_why = !good && mask.n_errors + mask.n_warnings <= 1;
+        if (!told_by_why) mask_remarks_print(&mask);
         if (good)
             print_ok(&mask);
-        else if (mask.n_errors)
+        else if (!told_by_why)
             message_error("%s: %d error%s, %d warning%s; mend the lines above", settings.path, mask.n_errors,
                           s_of(mask.n_errors), mask.n_warnings, s_of(mask.n_warnings));
         else

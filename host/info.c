@@ -1,7 +1,9 @@
 /* haloconv info - what a mask is, and the plan for it. No GPU is touched: the answer comes at once. */
 #include "commands.h"
+#include "configuration_report.h"
 #include "dsp/haloconv.h"
 #include "mask_analysis.h"
+#include "mask_remarks.h"
 #include "message.h"
 #include "option.h"
 #include "sound_format.h"
@@ -17,7 +19,7 @@
 static const char help[] =
     "haloconv info MASK - what a mask is, and the plan for it\n"
     "\n"
-    "MASK is a sound file or a text of coefficients (.txt, .csv).\n"
+    "MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration (.conf).\n"
     "\n"
     "      --rate HZ        as it will be in a session of that rate; for a text, its rate            [the file's]\n"
     "      --block N        frames a call of the session that the plan is for, 0 = for files               [64]\n"
@@ -27,6 +29,7 @@ static const char help[] =
     "For each channel: peak and RMS (dBFS), silence before the first sound (60 dB below the peak), decay time T30\n"
     "(60 dB, from the fall from -5 to -35 dB of the backward integral), the gain at 0 Hz, and the largest gain that\n"
     "the mask can give: to a sine (the peak of the frequency response), and to any signal (L1, the sum of |h|).\n"
+    "For a configuration: its channels, how many responses it has and how long and large they are.\n"
     "\n"
     "  haloconv info hall.wav --json\n";
 
@@ -94,7 +97,12 @@ static void name_format(struct subject *subject)
     sound_in_close(&in);
 }
 
-/* What an engine for a response a channel would do. */
+static bool is_configuration(const struct subject *subject)
+{
+    return subject->mask.in_port != NULL;
+}
+
+/* What an engine for it would do; of a file, a response a channel. */
 static void ask_for_plan(struct subject *subject)
 {
     hc_config config;
@@ -102,7 +110,12 @@ static void ask_for_plan(struct subject *subject)
     if (subject->mask.rate) config.rate = subject->mask.rate;
     config.block = subject->settings->block;
     config.n_in = config.n_out = subject->mask.n_channels;
-    config.max_taps = subject->mask.n_frames;
+    if (is_configuration(subject)) {
+        config.n_in = subject->mask.n_in;
+        config.n_out = subject->mask.n_out;
+        config.n_routes = subject->mask.n_routes;
+    }
+    config.max_taps = subject->mask.n_frames > 0 ? subject->mask.n_frames : 1; /* one without responses has none */
     config.backend = "cpu";
     subject->has_plan = hc_plan(&config, &subject->plan, subject->why, sizeof subject->why) == HC_OK;
 }
@@ -113,6 +126,11 @@ static bool look(struct subject *subject)
     const struct settings *s = subject->settings;
     if (hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK) return false;
     if (mask->rate == 0) mask->rate = s->rate;
+    if (is_configuration(subject)) {
+        mask_remarks_print(mask);
+        ask_for_plan(subject);
+        return true;
+    }
     name_format(subject);
     subject->figures = calloc((size_t)mask->n_channels, sizeof *subject->figures);
     if (!subject->figures) return message_write(subject->why, sizeof subject->why, "%s: no memory; free some", s->path);
@@ -169,20 +187,27 @@ static double response_peak_of(const struct mask_figures *f)
     return f->response_peak;
 }
 
-static int print_json(const struct subject *subject)
+static json_t *mask_json(const struct subject *subject)
 {
     const hc_responses *mask = &subject->mask;
     json_t *channels = json_array(), *path = json_string(subject->settings->path);
     for (int ch = 0; ch < mask->n_channels; ch++)
         json_array_append_new(channels, channel_json(&subject->figures[ch], mask->rate));
     double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
-    json_t *all = json_pack(
-        "{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "file", path ? path : json_null(), "format",
-        subject->format, "channels", mask->n_channels, "rate", mask->rate ? json_integer(mask->rate) : json_null(),
-        "file_rate", mask->file_rate ? json_integer(mask->file_rate) : json_null(), "frames", mask->n_frames, "seconds",
-        number(seconds), "largest_gain_db", number(db(largest(subject, l1_of))), "largest_response_db",
-        number(db(largest(subject, response_peak_of))), "channel", channels, "plan", plan_json(subject));
+    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "file", path ? path : json_null(), "format",
+                     subject->format, "channels", mask->n_channels, "rate",
+                     mask->rate ? json_integer(mask->rate) : json_null(), "file_rate",
+                     mask->file_rate ? json_integer(mask->file_rate) : json_null(), "frames", mask->n_frames, "seconds",
+                     number(seconds), "largest_gain_db", number(db(largest(subject, l1_of))), "largest_response_db",
+                     number(db(largest(subject, response_peak_of))), "channel", channels);
+}
+
+static int print_json(const struct subject *subject)
+{
+    json_t *all = is_configuration(subject) ? configuration_report_json(subject->settings->path, &subject->mask)
+                                            : mask_json(subject);
     if (!all) return message_error("%s: no report as JSON; leave --json out", subject->settings->path);
+    json_object_set_new(all, "plan", plan_json(subject));
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(all);
@@ -215,10 +240,9 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
     printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
 }
 
-static void print_text(const struct subject *subject)
+static void print_mask(const struct subject *subject)
 {
     const hc_responses *mask = &subject->mask;
-    const hc_info *plan = &subject->plan;
     printf("%s: %d channel%s, ", subject->settings->path, mask->n_channels, mask->n_channels == 1 ? "" : "s");
     if (mask->rate)
         printf("%d Hz, %d frames (%.3f s), ", mask->rate, mask->n_frames, (double)mask->n_frames / mask->rate);
@@ -227,6 +251,15 @@ static void print_text(const struct subject *subject)
     printf("%s\n", subject->format);
     if (mask->file_rate != 0 && mask->file_rate != mask->rate) printf("resampled from %d Hz\n", mask->file_rate);
     for (int ch = 0; ch < mask->n_channels; ch++) print_channel(ch, &subject->figures[ch], mask->rate);
+}
+
+static void print_text(const struct subject *subject)
+{
+    const hc_info *plan = &subject->plan;
+    if (is_configuration(subject))
+        configuration_report_print(subject->settings->path, &subject->mask);
+    else
+        print_mask(subject);
     if (!subject->has_plan)
         printf("no plan for it: %s\n", subject->why);
     else if (plan->n_partitions > 0)

@@ -1,0 +1,14 @@
+/* configuration_report - what a configuration asks for, for `haloconv info`: the matrix, not its channels. */
+#ifndef CONFIGURATION_REPORT_H
+#define CONFIGURATION_REPORT_H
+
+#include "dsp/haloconv.h"
+
+#include <jansson.h>
+
+void configuration_report_print(const char *path, const hc_responses *mask);
+
+/* An object that the caller owns; NULL: no memory. */
+json_t *configuration_report_json(const char *path, const hc_responses *mask);
+
+#endif

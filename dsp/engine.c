@@ -18,9 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     MOST_CHANNELS = 65536,
+    LOOK_MOST_US = 25000, /* longest look for the next block before a thread sleeps */
     N_SLOTS = 8, /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
@@ -40,6 +42,7 @@ struct queue {
     atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % n_slots */
     int n_frames[N_SLOTS];
     int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
+    int64_t look_us;      /* how long a thread looks for the other before it sleeps; 0 = not at all */
     int64_t lost;         /* frames lost since the last block posted; audio thread only */
     struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
 };
@@ -159,6 +162,39 @@ static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
     return error;
 }
 
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void cpu_relax(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
+/* To wake a thread that sleeps takes 50 to 200 us on some machines, more than a block of audio takes the device: while
+ * blocks come, both sides look for each other for two blocks' time before they sleep. */
+static void look(const hc_engine *e, const atomic_uint_fast64_t *counter, uint64_t past)
+{
+    if (!e->queue->look_us) return;
+    int64_t until = now_us() + e->queue->look_us;
+    while (atomic_load_explicit(counter, memory_order_acquire) <= past && now_us() < until &&
+           !atomic_load_explicit(&e->queue->end, memory_order_relaxed))
+        cpu_relax();
+}
+
+/* Files have time; and where there are hardly more processors than threads, who looks is in the way. */
+static int64_t look_time(const hc_config *c)
+{
+    int64_t us = 2000000LL * c->block / c->rate;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 4) return 0;
+    return us < LOOK_MOST_US ? us : LOOK_MOST_US;
+}
+
 static void *worker(void *arg)
 {
     hc_engine *e = arg;
@@ -166,6 +202,7 @@ static void *worker(void *arg)
     char why[sizeof e->error] = "";
     simd_denormals_off();
     for (;;) {
+        look(e, &q->posted, atomic_load_explicit(&q->finished, memory_order_relaxed));
         while (sem_wait(&q->work) != 0 && errno == EINTR) continue;
         if (atomic_load(&q->end)) return NULL;
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
@@ -211,6 +248,7 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
             return error;
         }
     }
+    q->look_us = look_time(&e->config);
     sem_init(&q->work, 0, 0);
     sem_init(&q->done, 0, 0);
     e->queue = q;
@@ -510,20 +548,6 @@ int hc_mask_swap(hc_engine *e, hc_mask *mask)
 /* ---- audio ---------------------------------------------------------------------------------------------------------
  */
 
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static void cpu_relax(void)
-{
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#endif
-}
-
 static void load_slot(hc_engine *e, struct slot *slot, const float *const *in, int n)
 {
     size_t bad = 0;
@@ -555,6 +579,7 @@ static struct slot *through_worker(hc_engine *e, const float *const *in, int n)
     atomic_store_explicit(&q->posted, i + 1, memory_order_release);
     sem_post(&q->work);
     if (e->config.wait_us < 0) {
+        look(e, &q->finished, i);
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
         return slot;
     }

@@ -25,6 +25,8 @@
 enum { FFT_LEAST = 32, FFT_MOST = 4096 }; /* P */
 
 static inline __host__ __device__ int fft_skew(int i) { return i + (i >> 4) + (i >> 8); }
+/* Not skewed: slower, for the one size that would not fit otherwise (8192 points in the 64 KiB of sm_75). */
+template <bool SKEWED> static inline __host__ __device__ int fft_at(int i) { return SKEWED ? fft_skew(i) : i; }
 
 /* Transforms a block of at least 64 threads has room for, and the block's threads and shared memory. */
 static inline int fft_per_block(int P) { return P >= 512 ? 1 : 512 / P; }
@@ -132,6 +134,7 @@ __device__ static inline struct fft_reach fft_reach_of(int t, int log2_L)
 
 /* Forward. r[m] = z[t + m P/8] on entry; on return s[skew(brev(k))] = Z[k], and the block is in step. All threads of the
  * block call it. s: this transform's shared memory. */
+template <bool SKEWED = true>
 __device__ static inline void fft_forward(float2 *s, int log2_P, int t, const float2 *tw, float2 r[8])
 {
     int log2_L = log2_P;
@@ -140,44 +143,83 @@ __device__ static inline void fft_forward(float2 *s, int log2_P, int t, const fl
         const int i = at.j << (log2_P + 1 - log2_L);
         fft_pass(r, __ldg(tw + i), __ldg(tw + 2 * i), __ldg(tw + 4 * i));
 #pragma unroll
-        for (int m = 0; m < 8; m++) s[fft_skew(at.first + m * at.step)] = r[m];
+        for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
         __syncthreads();
         log2_L -= 3;
         if (log2_L <= 3) break;
         at = fft_reach_of(t, log2_L);
 #pragma unroll
-        for (int m = 0; m < 8; m++) r[m] = s[fft_skew(at.first + m * at.step)];
+        for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(at.first + m * at.step)];
     }
 #pragma unroll
-    for (int m = 0; m < 8; m++) r[m] = s[fft_skew(8 * t + m)];
+    for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(8 * t + m)];
     fft_ends(r, 1 << log2_L, 1);
 #pragma unroll
-    for (int m = 0; m < 8; m++) s[fft_skew(8 * t + m)] = r[m];
+    for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(8 * t + m)] = r[m];
     __syncthreads();
 }
 
 /* Inverse without the division by P. s[skew(brev(k))] = Z[k], and the block is in step, on entry; on return
  * r[m] = z[t + m P/8]. */
+template <bool SKEWED = true>
 __device__ static inline void fft_inverse(float2 *s, int log2_P, int t, const float2 *tw, float2 r[8])
 {
     int log2_L = (log2_P - 1) % 3 + 1;
 #pragma unroll
-    for (int m = 0; m < 8; m++) r[m] = s[fft_skew(8 * t + m)];
+    for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(8 * t + m)];
     fft_ends(r, 1 << log2_L, -1);
 #pragma unroll
-    for (int m = 0; m < 8; m++) s[fft_skew(8 * t + m)] = r[m];
+    for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(8 * t + m)] = r[m];
     for (;;) {
         __syncthreads();
         log2_L += 3;
         struct fft_reach at = fft_reach_of(t, log2_L);
         const int i = at.j << (log2_P + 1 - log2_L);
 #pragma unroll
-        for (int m = 0; m < 8; m++) r[m] = s[fft_skew(at.first + m * at.step)];
+        for (int m = 0; m < 8; m++) r[m] = s[fft_at<SKEWED>(at.first + m * at.step)];
         fft_pass_back(r, __ldg(tw + i), __ldg(tw + 2 * i), __ldg(tw + 4 * i));
         if (log2_L == log2_P) return;
 #pragma unroll
-        for (int m = 0; m < 8; m++) s[fft_skew(at.first + m * at.step)] = r[m];
+        for (int m = 0; m < 8; m++) s[fft_at<SKEWED>(at.first + m * at.step)] = r[m];
     }
+}
+
+/* After fft_forward: the spectrum of the real points, times scale. */
+template <bool SKEWED = true>
+__device__ static inline void fft_unpack(const float2 *s, int log2_P, int t, const float2 *tw, float scale, float2 *X)
+{
+    const int P = 1 << log2_P;
+    for (int k = t; k <= P / 2; k += P / 8) {
+        float2 z = s[fft_at<SKEWED>(__brev(k) >> (32 - log2_P))];
+        if (k == 0) {
+            X[0] = make_float2(scale * (z.x + z.y), scale * (z.x - z.y));
+            continue;
+        }
+        float2 q = conj(s[fft_at<SKEWED>(__brev(P - k) >> (32 - log2_P))]);
+        float2 e = cadd(z, q), o = cmul(csub(z, q), __ldg(tw + k));
+        const float half = 0.5f * scale;
+        X[k] = make_float2(half * (e.x + o.y), half * (e.y - o.x));
+        X[P - k] = make_float2(half * (e.x - o.y), -half * (e.y + o.x)); /* k = P/2: the same value twice */
+    }
+}
+
+/* Before fft_inverse: load(k) is bin k of the spectrum. Gain of both: 2P. */
+template <bool SKEWED = true, class Load>
+__device__ static inline void fft_pack(float2 *s, int log2_P, int t, const float2 *tw, Load load)
+{
+    const int P = 1 << log2_P;
+    for (int k = t; k <= P / 2; k += P / 8) {
+        float2 y = load(k), q = load((P - k) & (P - 1));
+        if (k == 0) {
+            s[0] = make_float2(y.x + y.y, y.x - y.y);
+            continue;
+        }
+        q = conj(q);
+        float2 e = cadd(y, q), o = cmul(csub(y, q), conj(__ldg(tw + k)));
+        s[fft_at<SKEWED>(__brev(k) >> (32 - log2_P))] = make_float2(e.x - o.y, e.y + o.x);
+        s[fft_at<SKEWED>(__brev(P - k) >> (32 - log2_P))] = make_float2(e.x + o.y, o.x - e.y);
+    }
+    __syncthreads();
 }
 
 #endif

@@ -66,19 +66,7 @@ static __global__ void __launch_bounds__(512) forward(struct part_forward job, i
     if (!live) return;
 
     const int slot = (job.slot + b) % job.n_slots;
-    float2 *X = job.spectra + ((size_t)ch * job.n_slots + slot) * P;
-    for (int k = t; k <= P / 2; k += per_transform) {
-        float2 z = s[fft_skew(__brev(k) >> (32 - log2_P))];
-        if (k == 0) {
-            X[0] = make_float2(job.scale * (z.x + z.y), job.scale * (z.x - z.y));
-            continue;
-        }
-        float2 q = conj(s[fft_skew(__brev(P - k) >> (32 - log2_P))]);
-        float2 e = cadd(z, q), o = cmul(csub(z, q), __ldg(tw + k));
-        const float half = 0.5f * job.scale;
-        X[k] = make_float2(half * (e.x + o.y), half * (e.y - o.x));
-        X[P - k] = make_float2(half * (e.x - o.y), -half * (e.y + o.x)); /* k = P/2: the same value twice */
-    }
+    fft_unpack(s, log2_P, t, tw, job.scale, job.spectra + ((size_t)ch * job.n_slots + slot) * P);
 }
 
 /* grid: the transforms (out, block). Gain: 2P. */
@@ -92,24 +80,12 @@ static __global__ void __launch_bounds__(512) inverse(struct part_inverse job, i
     float2 *s = shared + mine * fft_skew(P), r[8];
 
     const float2 *Y = job.sums + (size_t)(live ? which : 0) * P;
-    for (int k = t; k <= P / 2; k += per_transform) {
-        float2 y = make_float2(0.0f, 0.0f), q = y;
+    fft_pack(s, log2_P, t, tw, [&](int k) {
+        float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll 8
-        for (int split = 0; split < job.n_splits; split++) {
-            const float2 *part = Y + (size_t)split * n * P;
-            y = cadd(y, part[k]);
-            q = cadd(q, part[(P - k) & (P - 1)]);
-        }
-        if (k == 0) {
-            s[0] = make_float2(y.x + y.y, y.x - y.y);
-            continue;
-        }
-        q = conj(q);
-        float2 e = cadd(y, q), o = cmul(csub(y, q), conj(__ldg(tw + k)));
-        s[fft_skew(__brev(k) >> (32 - log2_P))] = make_float2(e.x - o.y, e.y + o.x);
-        s[fft_skew(__brev(P - k) >> (32 - log2_P))] = make_float2(e.x + o.y, o.x - e.y);
-    }
-    __syncthreads();
+        for (int split = 0; split < job.n_splits; split++) sum = cadd(sum, Y[(size_t)split * n * P + k]);
+        return sum;
+    });
     fft_inverse(s, log2_P, t, tw, r);
     if (!live) return;
 

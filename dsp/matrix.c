@@ -178,7 +178,7 @@ int matrix_of_noise(struct matrix *m, const hc_config *config, const struct nois
         if (!noise->diagonal) cell.in = i % config->n_in, cell.out = i / config->n_in;
         int r = response_add(m, noise->n_taps);
         if (r < 0) goto no_memory;
-        struct noise_key key = noise_key(noise->seed, noise_response(noise, config->n_in, cell.in, cell.out));
+        struct noise_key key = noise_key_of(noise->seed, noise_response(noise, config->n_in, cell.in, cell.out));
         for (int k = 0; k < noise->n_taps; k++) m->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
         m->cells[m->n_cells++] = cell;
     }

@@ -40,7 +40,7 @@ NOISE_CALL uint32_t noise_mix(uint32_t x)
 struct noise_key { uint32_t a, b; };
 
 /* Two keys a response: two responses are never the same row of numbers, shifted. */
-NOISE_CALL struct noise_key noise_key(uint64_t seed, uint32_t response)
+NOISE_CALL struct noise_key noise_key_of(uint64_t seed, uint32_t response)
 {
     struct noise_key key;
     key.a = noise_mix((uint32_t)seed + noise_mix(response + 0x9e3779b9u));

@@ -232,7 +232,7 @@ static void noise_mask_is_made_of_its_taps(const char *backend)
         for (int o = 0; o < OUT; o++)
             for (int i = 0; i < IN; i++) {
                 if (diagonal && i != o) continue;
-                struct noise_key key = noise_key(of.seed, noise_response(&of, IN, i, o));
+                struct noise_key key = noise_key_of(of.seed, noise_response(&of, IN, i, o));
                 float *h = taps + n * TAPS;
                 double sum = 0;
                 for (int k = 0; k < TAPS; k++) {

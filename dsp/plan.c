@@ -28,7 +28,8 @@ static double level_ns(const struct plan_costs *costs, const struct plan_shape *
 {
     double n = 2.0 * size;
     double transform = costs->fft_ns * n * log2(n);
-    double product = costs->cmac_ns * (size + 1.0) * n_partitions;
+    double cmac_ns = shape->block > 0 && costs->live_cmac_ns > 0 ? costs->live_cmac_ns : costs->cmac_ns;
+    double product = cmac_ns * (size + 1.0) * n_partitions;
     return ((shape->n_in + shape->n_out) * transform + shape->n_routes * product) / size;
 }
 

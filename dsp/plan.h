@@ -50,6 +50,7 @@ struct plan_costs {         /* what a backend can do and what it pays, in nanose
     int max_far;            /* largest partition of a far level; 0 = the backend has none              */
     double mac_ns;          /* one tap of one output frame, time domain                                */
     double cmac_ns;         /* one bin of one partition                                                */
+    double live_cmac_ns;    /* the same where blocks come one at a time; 0 = no different              */
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
     double launch_ns;       /* ... plus this for every tick of audio                                   */
     double slice_ns;        /* and this for every slice of a far level                                 */

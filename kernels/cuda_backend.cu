@@ -13,10 +13,15 @@
  * After the output is on its way the spectra and tails that the next call needs are made; nobody waits for them. A single
  * block of P <= 256 counts as a rest: then the only thing between input and output is the FIR.
  *
+ * A plan with far levels (far.h) has neither head, whole nor rest: a call is cut at ticks, and each piece is its near taps in
+ * the time domain (near) plus what the far levels hold for it. The step of a tick that a call completes comes behind the
+ * output, between calls.
+ *
  * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made meanwhile.
  */
 #include "backend.h"
 
+#include "far.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"
@@ -30,7 +35,16 @@
 
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
-    LIVE_FLOATS = 16384 /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
+    LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
+    SPARE_MOST = 8      /* pieces of device memory that are kept for the next mask                      */
+};
+
+/* Memory of a mask that was given up. It is not freed: cudaFree waits for the device, and the audio would wait with it. */
+struct spare {
+    void *memory;
+    size_t bytes;
+    cudaEvent_t idle;        /* behind the last work that may use it                                           */
+    struct spare *next;
 };
 
 struct state {
@@ -53,10 +67,14 @@ struct state {
     int64_t total;           /* frames in the history                                                          */
     int64_t n_spectra;       /* blocks whose spectra are made                                                  */
     int resets;
+    struct far *far;         /* NULL = a plan without far levels                                               */
+    struct spare *spares;    /* newest first; set-up only                                                      */
 };
 
 struct mask {
     void *memory;            /* device; all below points into it                                               */
+    size_t bytes;
+    struct far_mask far;     /* with far levels: this, and nothing below                                       */
     float *taps;             /* the first P taps (direct: all) of each response, each padded to FIR_PAD        */
     int *first;              /* [n_out + 1]: cells of an output                                                */
     struct fir_cell *fir_cells;   /* [n_cells]                                                                 */
@@ -114,10 +132,69 @@ static int device_alloc(void **p, size_t bytes, const char *what, char *why, siz
     TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why, cap,
-                    "cuda: %s needs %.1f GB, the device has %.1f free; lower max_taps or block, or use --backend cpu", what,
-                    (double)bytes * 1e-9, (double)free_bytes * 1e-9);
+                    "cuda: %s needs %.1f GB, the device has %.1f, %.1f of it free; lower max_taps or block, or use --backend cpu",
+                    what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
     TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;
+}
+
+/* Take a piece out of the list and give it back to the device. */
+static void spare_drop(struct spare **link)
+{
+    struct spare *spare = *link;
+    *link = spare->next;
+    cudaFree(spare->memory);
+    cudaEventDestroy(spare->idle);
+    free(spare);
+}
+
+/* Keep the memory of a mask for when the work that stands in the stream of audio now is done. */
+static void spare_keep(struct state *s, struct mask *m)
+{
+    struct spare *spare = (struct spare *)calloc(1, sizeof *spare);
+    if (!spare || cudaEventCreateWithFlags(&spare->idle, cudaEventDisableTiming) != cudaSuccess) {
+        free(spare);
+        cudaStreamSynchronize(s->audio);
+        cudaFree(m->memory);
+        return;
+    }
+    cudaEventRecord(spare->idle, s->audio);
+    spare->memory = m->memory;
+    spare->bytes = m->bytes;
+    spare->next = s->spares;
+    s->spares = spare;
+}
+
+/* Of more than SPARE_MOST pieces the oldest go. */
+static void spares_sweep(struct state *s)
+{
+    struct spare **link = &s->spares;
+    for (int n = 0; *link && n < SPARE_MOST; n++) link = &(*link)->next;
+    while (*link && cudaEventQuery((*link)->idle) == cudaSuccess) spare_drop(link);
+    cudaGetLastError(); /* "not ready" is no error */
+}
+
+/* Memory for a mask: an idle piece of about the size, or new; idle pieces go when the device is full. */
+static int mask_alloc(struct state *s, struct mask *m, size_t bytes, char *why, size_t cap)
+{
+    spares_sweep(s);
+    for (struct spare **link = &s->spares; *link; link = &(*link)->next) {
+        struct spare *spare = *link;
+        if (spare->bytes < bytes || spare->bytes / 5 * 4 > bytes || cudaEventQuery(spare->idle) != cudaSuccess) continue;
+        m->memory = spare->memory;
+        m->bytes = spare->bytes;
+        spare->memory = NULL;
+        spare_drop(link);
+        return HC_OK;
+    }
+    size_t free_bytes = 0, all;
+    while (s->spares && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess && free_bytes < bytes) {
+        cudaEventSynchronize(s->spares->idle);
+        spare_drop(&s->spares);
+    }
+    cudaGetLastError();
+    m->bytes = bytes;
+    return device_alloc(&m->memory, bytes, "the mask", why, cap);
 }
 
 static size_t state_cut(struct state *s, void *base)
@@ -126,6 +203,10 @@ static size_t state_cut(struct state *s, void *base)
     const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in, n_out = (size_t)s->n_out;
     size_t used = 0;
     s->ring = (float *)cut(base, &used, n_in * s->ring_length * sizeof(float));
+    if (s->far) {
+        for (int i = 0; i < 2; i++) s->wet[i] = (float *)cut(base, &used, n_out * plan->block * sizeof(float));
+        return used + far_cut(s->far, base ? (char *)base + used : NULL);
+    }
     s->fir_scratch = cut(base, &used, fir_scratch_bytes(s->n_sm));
     if (!plan->direct) s->spectra = (float2 *)cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
     /* so far: to be zero at the start */
@@ -139,21 +220,21 @@ static size_t state_cut(struct state *s, void *base)
 
 /* ---- kernels of its own ---------------------------------------------------------------------------------------------- */
 
-/* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: frames x n_out */
+/* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: n_out x frames */
 static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int i = blockIdx.y * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const size_t at = blockIdx.y * pitch + i;
+    const size_t at = blockIdx.x * pitch + i;
     const float g = fade_gain(pos + i, len);
     y[at] = (from ? from[at] * (1.0f - g) : 0.0f) + (to ? to[at] * g : 0.0f);
 }
 
-/* ring[ch][at + i] = in[ch][i], read from the host's pinned memory. grid: frames x channels */
+/* ring[ch][at + i] = in[ch][i], read from the host's pinned memory. grid: channels x frames */
 static __global__ void fetch(float *ring, unsigned ring_mask, unsigned at, const float *in, size_t pitch, int n)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) ring[blockIdx.y * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.y * pitch + i];
+    const int i = blockIdx.y * blockDim.x + threadIdx.x;
+    if (i < n) ring[blockIdx.x * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.x * pitch + i];
 }
 
 static cudaError_t load_kernels(void)
@@ -194,12 +275,13 @@ static int history_clear(struct state *s, char *why, size_t cap)
     size_t n = (size_t)((char *)s->wet[0] - (char *)s->memory); /* ring, scratch, spectra: see state_cut */
     TRY(cudaMemsetAsync(s->memory, 0, n, s->audio), "cudaMemsetAsync(%zu)", n);
     TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    if (s->far) far_reset(s->far);
     s->total = s->n_spectra = 0;
     s->resets++;
     return HC_OK;
 }
 
-static int state_open(struct state *s, char *why, size_t cap)
+static int state_open(struct state *s, const hc_config *config, char *why, size_t cap)
 {
     const struct plan *plan = s->plan;
     const int P = plan->partition;
@@ -214,13 +296,18 @@ static int state_open(struct state *s, char *why, size_t cap)
         return fail(HC_EDEVICE, why, cap,
                     "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use --backend cpu",
                     s->device, n);
-    if (!plan->direct && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
+    if (!plan->direct && !plan->n_far && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
         return fail(HC_EINVAL, why, cap, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,
                     FFT_LEAST, FFT_MOST);
 
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(cudaDeviceGetAttribute(&s->n_sm, cudaDevAttrMultiProcessorCount, s->device), "cudaDeviceGetAttribute");
     TRY(load_kernels(), "loading kernels");
+    if (plan->n_far) {
+        s->far = (struct far *)calloc(1, sizeof *s->far);
+        if (!s->far) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+        PASS(far_open(s->far, plan, config, s->n_sm, why, cap));
+    }
     TRY(fir_load_kernels(), "loading the FIR kernels");
     if (!plan->direct) TRY(part_load_kernels(), "loading the partition kernels");
     TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
@@ -228,7 +315,9 @@ static int state_open(struct state *s, char *why, size_t cap)
     TRY(cudaStreamCreateWithPriority(&s->setup, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
 
-    if (plan->direct) {
+    if (s->far) {
+        s->ring_length = power_of_two(far_ring_frames(s->far, plan->block));
+    } else if (plan->direct) {
         s->ring_length = power_of_two((size_t)plan->max_taps + plan->block);
         if (s->ring_length < FIR_RING_LEAST) s->ring_length = FIR_RING_LEAST;
     } else {
@@ -243,7 +332,9 @@ static int state_open(struct state *s, char *why, size_t cap)
     size_t bytes = state_cut(s, NULL);
     PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
     state_cut(s, s->memory);
-    if (!plan->direct) {
+    if (s->far) {
+        TRY(far_load(s->far, s->device, s->audio), "loading the kernels of far levels");
+    } else if (!plan->direct) {
         float2 tw[FFT_MOST];
         part_twiddles(tw, P);
         TRY(cudaMemcpyAsync(s->twiddles, tw, P * sizeof(float2), cudaMemcpyHostToDevice, s->audio),
@@ -258,7 +349,9 @@ static void cuda_close(void *state)
     if (!s) return;
     cudaSetDevice(s->device);
     if (s->audio) cudaStreamSynchronize(s->audio);
+    while (s->spares) spare_drop(&s->spares);
     cudaFree(s->memory);
+    free(s->far);
     if (s->done) cudaEventDestroy(s->done);
     if (s->setup) cudaStreamDestroy(s->setup);
     if (s->audio) cudaStreamDestroy(s->audio);
@@ -275,7 +368,7 @@ static int cuda_open(const hc_config *config, const struct plan *plan, int devic
     s->plan = plan;
     s->n_in = config->n_in;
     s->n_out = config->n_out;
-    int rc = state_open(s, why, cap);
+    int rc = state_open(s, config, why, cap);
     if (rc < 0) {
         cuda_close(s);
         return rc;
@@ -412,7 +505,7 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
             return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_alloc(&m->memory, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), "the mask", why, cap));
+    PASS(mask_alloc(s, m, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why, cap));
     mask_cut(m, s, matrix, (int)near_taps, (int)parts, m->memory);
     TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
         near_taps * sizeof(float));
@@ -428,11 +521,29 @@ static void cuda_mask_free(void *state, void *mask)
     struct mask *m = (struct mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    cudaStreamSynchronize(s->setup);
-    cudaStreamSynchronize(s->audio); /* its last tail may still be under way */
-    cudaFree(m->memory);
+    if (m->memory) spare_keep(s, m); /* its last tail may still be under way */
+    spares_sweep(s);
     cudaGetLastError();
     free(m);
+}
+
+/* With far levels. noise: instead of matrix->taps, or NULL. */
+static int far_make(struct state *s, const struct matrix *matrix, const struct noise *noise, struct mask *m, char *why,
+                    size_t cap)
+{
+    struct far_draft draft;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(far_draft_make(&draft, s->far, matrix, noise, why, cap));
+    int rc = mask_alloc(s, m, far_mask_cut(&m->far, s->far, &draft, NULL), why, cap);
+    if (rc == HC_OK) {
+        far_mask_cut(&m->far, s->far, &draft, m->memory);
+        cudaError_t e = far_mask_fill(&m->far, s->far, &draft, s->setup);
+        const cudaError_t done = cudaStreamSynchronize(s->setup);
+        if (e == cudaSuccess) e = done;
+        if (e != cudaSuccess) rc = cuda_fail(e, why, cap, "making a mask");
+    }
+    far_draft_free(&draft);
+    return rc;
 }
 
 static int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
@@ -447,15 +558,78 @@ static int cuda_mask_make(void *state, const struct matrix *matrix, void **mask,
     *mask = NULL;
     if (!m || !counts || !fir || !part) rc = fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
     if (m) m->tail_block = -1;
-    if (rc == HC_OK) {
+    if (rc == HC_OK && s->far) {
+        rc = far_make(s, matrix, NULL, m, why, cap);
+    } else if (rc == HC_OK) {
         struct mask_plan cuts = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
         rc = mask_fill(s, m, matrix, &cuts, counts + 4 * n_r, fir, part, why, cap);
     }
     free(part);
     free(fir);
     free(counts);
-    if (rc < 0) cuda_mask_free(s, m);
-    else *mask = m;
+    if (rc < 0) {
+        cudaStreamSynchronize(s->setup);
+        cuda_mask_free(s, m);
+    } else {
+        *mask = m;
+    }
+    return rc;
+}
+
+/* The matrix that noise stands for; taps: [n_responses] rows on the host, or NULL where the device makes them. */
+static void noise_matrix_free(struct matrix *matrix)
+{
+    for (int r = 0; matrix->taps && r < matrix->n_responses; r++) free(matrix->taps[r]);
+    free(matrix->taps);
+    free(matrix->n_taps);
+    free(matrix->cells);
+}
+
+static bool noise_matrix_make(struct matrix *matrix, const struct state *s, const struct noise *noise, bool with_taps)
+{
+    const int n_diagonal = s->n_in < s->n_out ? s->n_in : s->n_out;
+    const size_t n = noise->diagonal ? n_diagonal : (size_t)s->n_in * s->n_out;
+    memset(matrix, 0, sizeof *matrix);
+    if (n > INT32_MAX / 2) return false;
+    matrix->n_taps = (int *)malloc(n * sizeof(int));
+    matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
+    if (with_taps) matrix->taps = (float **)calloc(n, sizeof(float *));
+    if (!matrix->n_taps || !matrix->cells || (with_taps && !matrix->taps)) return false;
+    matrix->n_responses = matrix->n_cells = (int)n;
+    for (int r = 0; r < (int)n; r++) {
+        struct cell *cell = &matrix->cells[r]; /* by out, then in; so r is what noise_response says */
+        cell->in = noise->diagonal ? r : r % s->n_in;
+        cell->out = noise->diagonal ? r : r / s->n_in;
+        cell->response = r;
+        matrix->n_taps[r] = noise->n_taps;
+        if (!with_taps) continue;
+        const struct noise_key key = noise_key_of(noise->seed, (uint32_t)r);
+        matrix->taps[r] = (float *)malloc(noise->n_taps * sizeof(float));
+        if (!matrix->taps[r]) return false;
+        for (int k = 0; k < noise->n_taps; k++) matrix->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
+    }
+    return true;
+}
+
+static int cuda_mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    struct matrix matrix;
+    struct mask *m = NULL;
+    int rc = HC_OK;
+    *mask = NULL;
+    if (!noise_matrix_make(&matrix, s, noise, !s->far)) {
+        rc = fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    } else if (!s->far) {
+        rc = cuda_mask_make(s, &matrix, mask, why, cap);
+    } else if (!(m = (struct mask *)calloc(1, sizeof *m))) {
+        rc = fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    } else {
+        rc = far_make(s, &matrix, noise, m, why, cap);
+        if (rc < 0) cuda_mask_free(s, m);
+        else *mask = m;
+    }
+    noise_matrix_free(&matrix);
     return rc;
 }
 
@@ -571,7 +745,7 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
 static int upload(struct state *s, const struct slot *slot, int n, bool live, char *why, size_t cap)
 {
     if (live) {
-        fetch<<<dim3((n + 127) / 128, s->n_in), 128, 0, s->audio>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
+        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, s->audio>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
                                                                      slot->in, (size_t)s->plan->block, n);
         TRY(cudaGetLastError(), "fetching the input");
         return HC_OK;
@@ -587,6 +761,45 @@ static int upload(struct state *s, const struct slot *slot, int n, bool live, ch
     return HC_OK;
 }
 
+static int steps_run(struct state *s, int64_t ticks, char *why, size_t cap)
+{
+    while (s->far->step < ticks)
+        TRY(far_step(s->far, s->ring, s->ring_length - 1, s->audio), "a step of the far levels");
+    return HC_OK;
+}
+
+/* process, with far levels. The device reads the frames from pinned memory and writes them there: no copies. */
+static int far_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    const int tick = s->plan->tick;
+    const size_t block = (size_t)s->plan->block;
+    const bool fading = fade->pos < fade->len;
+    struct mask *masks[2] = {(struct mask *)fade->to, fading ? (struct mask *)fade->from : NULL};
+    PASS(upload(s, slot, n, true, why, cap));
+    for (int frame = 0, len; frame < n; frame += len) {
+        const int64_t at = s->total + frame;
+        len = tick - (int)(at % tick) < n - frame ? tick - (int)(at % tick) : n - frame;
+        PASS(steps_run(s, at / tick, why, cap));
+        for (int i = 0; i < 2; i++)
+            if (masks[i])
+                TRY(far_play(s->far, &masks[i]->far, s->ring, s->ring_length - 1, at, len,
+                             (fading ? s->wet[i] : slot->out) + frame, block, s->audio), "the near taps");
+    }
+    if (fading && (masks[0] || masks[1])) {
+        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(slot->out, masks[1] ? s->wet[1] : NULL,
+                                                                      masks[0] ? s->wet[0] : NULL, block, n, fade->pos,
+                                                                      fade->len);
+        TRY(cudaGetLastError(), "the crossfade");
+    }
+    TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
+    s->total += n;
+    PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
+    if (!masks[0] && !masks[1])
+        for (int out = 0; out < s->n_out; out++) memset(slot->out + out * block, 0, n * sizeof(float));
+    TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
+    return HC_OK;
+}
+
 static int cuda_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct state *s = (struct state *)state;
@@ -594,6 +807,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
     const bool fading = fade->pos < fade->len;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    if (s->far) return far_process(s, slot, n, fade, why, cap);
     /* Few frames: a copy engine's start costs more than the frames. The device reads them from pinned memory and writes
      * the output there. */
     const bool live = (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS;
@@ -606,7 +820,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     if (to) PASS(mask_play(s, to, n, whole, wet, why, cap));
     if (from) PASS(mask_play(s, from, n, whole, s->wet[1], why, cap));
     if (fading && (to || from)) {
-        blend<<<dim3((n + 127) / 128, s->n_out), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
+        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
                                                                       to ? s->wet[0] : NULL, (size_t)block, n, fade->pos,
                                                                       fade->len);
         TRY(cudaGetLastError(), "the crossfade");
@@ -637,20 +851,42 @@ static int cuda_reset(void *state, char *why, size_t cap)
     return history_clear(s, why, cap);
 }
 
+/* ---- masks whose far levels must be current before they sound ------------------------------------------------------- */
+
+static void cuda_mask_warm(void *state, void *mask)
+{
+    struct state *s = (struct state *)state;
+    if (!s->far || cudaSetDevice(s->device) != cudaSuccess) return;
+    far_warm(s->far, &((struct mask *)mask)->far, s->audio); /* an error sticks: process meets it */
+}
+
+static bool cuda_mask_ready(void *state, const void *mask)
+{
+    const struct state *s = (const struct state *)state;
+    return !s->far || far_ready(s->far, &((const struct mask *)mask)->far);
+}
+
+static void cuda_mask_rest(void *state, void *mask)
+{
+    struct state *s = (struct state *)state;
+    if (s->far) far_rest(s->far, &((struct mask *)mask)->far);
+}
+
 /* Nanoseconds on an H200, rounded; a smaller card is slower by about the same factor in each, which changes no choice. */
 static const struct plan_costs costs = {
     32,      /* min_partition */
     FFT_MOST,
-    0,       /* max_far */
+    FAR_SIZE_MOST,
     6e-5,    /* mac_ns: 28 to 41 TFLOP/s by channels */
     1e-4,    /* cmac_ns */
+    2.2e-3,  /* live_cmac_ns: 8 bytes from memory, and a quarter of the input's */
     5e-4,    /* fft_ns */
     1500.0,  /* launch_ns: between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
-    0.0,     /* slice_ns */
+    1000.0,  /* slice_ns: of eight levels, three launches */
     131072,  /* file_block: 1 MiB up and down, 32 partitions of 4096 a launch */
 };
 
-const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,  cuda_open,
-                                     cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make, cuda_mask_free,
-                                     NULL,           NULL,           NULL,           NULL,
-                                     cuda_process,   cuda_reset};
+const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,        cuda_open,
+                                     cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make,       cuda_mask_free,
+                                     cuda_mask_make_noise, cuda_mask_warm, cuda_mask_ready, cuda_mask_rest, cuda_process,
+                                     cuda_reset};

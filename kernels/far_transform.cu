@@ -1,0 +1,195 @@
+/* far_transform - forward and inverse transforms of many sizes in one launch: the far levels of a plan have one size each,
+ * and a launch a level and tick would cost more than the work.
+ *
+ *   blocks   [ level 0: S = 64, 128 transforms a block ][ level 1: S = 128, 64 ][ ... ][ S = 8192, one ]
+ *
+ * A block has room for the largest transform that the launch holds; smaller ones lie side by side in it. The transform
+ * itself is fft_block.cuh: 8 points a thread in registers, S/8 threads, 2S real points as S complex ones.
+ *
+ * cost     a channel and window: 5 S log2(S) flop; 8 S bytes read, 8 S written (forward), 8 S and 4 S (inverse)
+ * limits   S <= 8192: 1024 threads, 68.3 KiB of shared memory; 64 KiB without the skew, where a device has no more (sm_75)
+ * ceiling  memory bandwidth
+ */
+#include "far_transform.h"
+
+#include "fft_block.cuh"
+
+enum { MOST_THREADS = FAR_SIZE_MOST / 8, MOST_DEVICES = 64 };
+
+static bool no_skew[MOST_DEVICES]; /* the device has no room for it at FAR_SIZE_MOST; written once, by far_transform_load */
+
+/* The level of this block: the last one that starts at or before it. */
+__device__ static inline int my_level(const int *first_block, int n)
+{
+    int l = 0;
+    while (l + 1 < n && (int)blockIdx.x >= first_block[l + 1]) l++;
+    return l;
+}
+
+/* Which of the level's transforms these threads are at, and their place in shared memory. */
+struct seat {
+    int t, which;
+    float2 *s;
+};
+
+template <bool SKEWED> __device__ static inline struct seat my_seat(float2 *shared, int log2_size, int first_block)
+{
+    const int log2_threads = log2_size - 3, mine = (int)threadIdx.x >> log2_threads;
+    struct seat seat;
+    seat.t = threadIdx.x & ((1 << log2_threads) - 1);
+    seat.which = ((int)blockIdx.x - first_block) * ((int)blockDim.x >> log2_threads) + mine;
+    seat.s = shared + mine * fft_at<SKEWED>(1 << log2_size);
+    return seat;
+}
+
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) forward(const __grid_constant__ struct far_forwards job)
+{
+    extern __shared__ float2 shared[];
+    const int l = my_level(job.first_block, job.n);
+    const struct far_forward &level = job.level[l];
+    const int log2_size = level.log2_size, step = 1 << (log2_size - 3);
+    const struct seat seat = my_seat<SKEWED>(shared, log2_size, job.first_block[l]);
+    const bool live = seat.which < level.n_ch;
+    const size_t ch = level.first_ch + (live ? seat.which : 0);
+    const float *x = job.x + ch * ((size_t)job.ring_mask + 1);
+    float2 r[8];
+#pragma unroll
+    for (int m = 0; m < 8; m++) r[m] = *(const float2 *)(x + ((level.from + 2 * (seat.t + m * step)) & job.ring_mask));
+    fft_forward<SKEWED>(seat.s, log2_size, seat.t, level.tw, r);
+    if (live)
+        fft_unpack<SKEWED>(seat.s, log2_size, seat.t, level.tw, 1.0f,
+                           level.spectra + ((ch * level.n_slots + level.slot) << log2_size));
+}
+
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) inverse(const __grid_constant__ struct far_inverses job)
+{
+    extern __shared__ float2 shared[];
+    const int l = my_level(job.first_block, job.n);
+    const struct far_inverse &level = job.level[l];
+    const int log2_size = level.log2_size, size = 1 << log2_size;
+    const struct seat seat = my_seat<SKEWED>(shared, log2_size, job.first_block[l]);
+    const bool live = seat.which < level.n_out;
+    const size_t out = level.first_out + (live ? seat.which : 0);
+    const float2 *sums = level.sums + (out << log2_size);
+    float2 r[8];
+    fft_pack<SKEWED>(seat.s, log2_size, seat.t, level.tw, [&](int k) { return sums[k]; });
+    fft_inverse<SKEWED>(seat.s, log2_size, seat.t, level.tw, r);
+    if (!live) return;
+    float *due = level.due + (out << (log2_size + 1));
+#pragma unroll
+    for (int m = 4; m < 8; m++) { /* `at` is even, as is every tick */
+        const int i = 2 * (seat.t + m * (size / 8)) - size;
+        *(float2 *)(due + ((level.at + i) & (2 * size - 1))) = r[m];
+    }
+}
+
+/* grid: the transforms (row, part), several a thread block */
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) responses(const __grid_constant__ struct far_responses job)
+{
+    extern __shared__ float2 shared[];
+    const int log2_size = job.log2_size, size = 1 << log2_size;
+    const struct seat seat = my_seat<SKEWED>(shared, log2_size, 0);
+    const int row = seat.which / job.most_parts, part = seat.which % job.most_parts;
+    const bool live = row < job.n_rows && part < job.n_parts[row];
+    const size_t first = (size_t)job.offset + ((size_t)part << log2_size);
+    const float *taps = job.taps + (live ? row : 0) * job.pitch + first;
+    float2 r[8];
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const int i = 2 * (seat.t + m * (size / 8));
+        r[m] = live && i < size && first + i < job.pitch ? *(const float2 *)(taps + i) : make_float2(0.0f, 0.0f);
+    }
+    fft_forward<SKEWED>(seat.s, log2_size, seat.t, job.tw, r);
+    if (live) /* the scale undoes the gain of the inverse */
+        fft_unpack<SKEWED>(seat.s, log2_size, seat.t, job.tw, 0.5f / (float)size,
+                           job.spectra + ((size_t)(job.part_at[row] + part) << log2_size));
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------------------ */
+
+static int threads_for(int log2_size) { return log2_size > 9 ? 1 << (log2_size - 3) : 64; }
+static int blocks_for(int n, int log2_size, int threads)
+{
+    const int per_block = threads >> (log2_size - 3);
+    return (n + per_block - 1) / per_block;
+}
+
+static size_t shared_for(bool skewed, int log2_size, int threads)
+{
+    const int size = 1 << log2_size;
+    return (size_t)(threads / (size / 8)) * (skewed ? fft_skew(size) : size) * sizeof(float2);
+}
+
+static bool is_skewed(void)
+{
+    int device = 0;
+    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES || !no_skew[device];
+}
+
+#define LAUNCH(kernel, blocks, threads, shared, stream, job)                         \
+    do {                                                                             \
+        if (skewed) kernel<true><<<blocks, threads, shared, stream>>>(job);          \
+        else kernel<false><<<blocks, threads, shared, stream>>>(job);                \
+    } while (0)
+
+/* Lay the levels of a job out over blocks. count: n_ch or n_out. */
+#define LAY_OUT(job, count)                                                                                    \
+    int threads = 64, blocks = 0;                                                                              \
+    size_t shared = 0;                                                                                         \
+    const bool skewed = is_skewed();                                                                           \
+    for (int l = 0; l < (job)->n; l++)                                                                         \
+        if (threads_for((job)->level[l].log2_size) > threads) threads = threads_for((job)->level[l].log2_size); \
+    for (int l = 0; l < (job)->n; l++) {                                                                       \
+        const size_t bytes = shared_for(skewed, (job)->level[l].log2_size, threads);                           \
+        if (bytes > shared) shared = bytes;                                                                    \
+        (job)->first_block[l] = blocks;                                                                        \
+        blocks += blocks_for((job)->level[l].count, (job)->level[l].log2_size, threads);                       \
+    }
+
+cudaError_t far_forward_launch(struct far_forwards *job, cudaStream_t stream)
+{
+    LAY_OUT(job, n_ch)
+    if (blocks) LAUNCH(forward, blocks, threads, shared, stream, *job);
+    return cudaGetLastError();
+}
+
+cudaError_t far_inverse_launch(struct far_inverses *job, cudaStream_t stream)
+{
+    LAY_OUT(job, n_out)
+    if (blocks) LAUNCH(inverse, blocks, threads, shared, stream, *job);
+    return cudaGetLastError();
+}
+
+cudaError_t far_responses_launch(const struct far_responses *job, cudaStream_t stream)
+{
+    const bool skewed = is_skewed();
+    const int threads = threads_for(job->log2_size), n = job->n_rows * job->most_parts;
+    if (n)
+        LAUNCH(responses, blocks_for(n, job->log2_size, threads), threads, shared_for(skewed, job->log2_size, threads),
+               stream, *job);
+    return cudaGetLastError();
+}
+
+template <bool SKEWED> static cudaError_t load(size_t shared)
+{
+    const void *kernels[] = {(const void *)forward<SKEWED>, (const void *)inverse<SKEWED>, (const void *)responses<SKEWED>};
+    for (int i = 0; i < 3; i++) {
+        cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        if (e != cudaSuccess) return e;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t far_transform_load(int device)
+{
+    const size_t skewed = shared_for(true, 13, MOST_THREADS), plain = shared_for(false, 13, MOST_THREADS);
+    int most = 0;
+    cudaError_t e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e != cudaSuccess) return e;
+    if ((size_t)most >= skewed) return load<true>(skewed);
+    if (device < MOST_DEVICES) no_skew[device] = true;
+    return load<false>(plain);
+}

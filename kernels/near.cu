@@ -1,0 +1,196 @@
+/* near - a matrix of short FIR filters: 64 frames of four outputs a block, eight pieces of 64 taps at a time.
+ *
+ *   piece   one input, 64 taps:  x (shared) [== 64 before ==|== 64 frames ==]    h (shared) [4 outputs][64 taps]
+ *   thread  8 frames of all 4 outputs, 16 taps of a piece: 32 groups of 8 threads take the quarters of the 8 pieces
+ *           going down 8 taps, 2 loads of 16 bytes of x and 8 of h (the same for 8 threads) feed 256 FMA
+ *   sums    the 32 groups through shared memory; where outputs are few the pieces are dealt to several blocks, and the last
+ *           one to finish adds the blocks up, all in a fixed order: same input, same bits
+ *
+ * While a stage is computed the next one is loaded into registers. Last comes what the far levels hold for these frames.
+ *
+ * cost     a stage: 3072 loads (12 a thread), 131072 FMA (512 a thread)
+ * error    256 taps in one sum, then the 32 groups, then stages 16 at a time
+ * limits   none on inputs, outputs, taps, frames
+ * ceiling  the device's FP32 FMA rate; few channels: launch and latency
+ */
+#include "near.h"
+
+enum {
+    TILE = 64,
+    V = 8,                               /* frames a thread                                                      */
+    PIECES = 8,                          /* of a stage                                                           */
+    THREADS = 256,
+    GROUPS = THREADS / (TILE / V),       /* threads that hold the same 64 frames: 32                             */
+    QUARTER = PIECES * NEAR_CHUNK / GROUPS, /* taps of a thread and stage: 16                                    */
+    SPAN = NEAR_CHUNK + TILE,            /* frames of x that a piece needs                                       */
+    ROW = SPAN + SPAN / 32 * 4,          /* 4 floats of padding a 32: 8 threads read 16 bytes at a stride of 32  */
+    LEAF = 16                            /* stages in one plain sum                                              */
+};
+static_assert(GROUPS == 4 * PIECES, "a thread has a quarter of a piece");
+
+__device__ static inline int padded(int i) { return i + i / 32 * 4; }
+
+struct stage { /* on its way from global to shared memory */
+    float x[PIECES * SPAN / THREADS];
+    float4 h[PIECES * NEAR_OUTS * NEAR_CHUNK / 4 / THREADS];
+};
+
+/* Piece i of a group: term i / n_chunks, taps from i % n_chunks * NEAR_CHUNK on. */
+__device__ static inline void stage_load(struct stage &stage, const struct near_job &job, int first, int n_pieces, int piece0)
+{
+    const unsigned from = job.pos + blockIdx.x * TILE - NEAR_CHUNK;
+#pragma unroll
+    for (int u = 0; u < PIECES * SPAN / THREADS; u++) {
+        const int i = threadIdx.x + u * THREADS, piece = piece0 + i / SPAN;
+        stage.x[u] = 0.0f;
+        if (piece >= n_pieces) continue;
+        const size_t in = job.terms[first + piece / job.n_chunks].in;
+        const unsigned frame = from - piece % job.n_chunks * NEAR_CHUNK + i % SPAN;
+        stage.x[u] = job.x[in * ((size_t)job.ring_mask + 1) + (frame & job.ring_mask)];
+    }
+#pragma unroll
+    for (int u = 0; u < PIECES * NEAR_OUTS * NEAR_CHUNK / 4 / THREADS; u++) {
+        const int i = threadIdx.x + u * THREADS, row = i / (NEAR_CHUNK / 4), piece = piece0 + row / NEAR_OUTS;
+        stage.h[u] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (piece >= n_pieces) continue;
+        const float *taps = job.terms[first + piece / job.n_chunks].taps[row % NEAR_OUTS];
+        if (taps)
+            stage.h[u] = *(const float4 *)(taps + piece % job.n_chunks * NEAR_CHUNK + 4 * (i % (NEAR_CHUNK / 4)));
+    }
+}
+
+__device__ static inline void stage_store(const struct stage &stage, float *x, float *h)
+{
+#pragma unroll
+    for (int u = 0; u < PIECES * SPAN / THREADS; u++) {
+        const int i = threadIdx.x + u * THREADS;
+        x[i / SPAN * ROW + padded(i % SPAN)] = stage.x[u];
+    }
+#pragma unroll
+    for (int u = 0; u < PIECES * NEAR_OUTS * NEAR_CHUNK / 4 / THREADS; u++)
+        *(float4 *)(h + 4 * (threadIdx.x + u * THREADS)) = stage.h[u];
+}
+
+__device__ static inline void load8(float *to, const float *from)
+{
+    const float4 a = *(const float4 *)from, b = *(const float4 *)(from + 4);
+    to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w, to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
+}
+
+/* sum[o][i] += sum over this thread's 16 taps k of h[o][k] x[i - k]. x: the piece's row; at: its index of frame i = 0, tap 0
+ * of these taps; h: those taps of output 0. */
+__device__ static inline void stage_compute(float (&sum)[NEAR_OUTS][V], const float *x, int at, const float *h)
+{
+    float window[2 * V]; /* x[at - 8 ... at + 7] */
+    load8(window + V, x + padded(at));
+#pragma unroll
+    for (int step = 0; step < QUARTER / V; step++) {
+        load8(window, x + padded(at - V * (step + 1)));
+#pragma unroll
+        for (int o = 0; o < NEAR_OUTS; o++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float4 t = *(const float4 *)(h + o * NEAR_CHUNK + V * step + 4 * half);
+                const float taps[4] = {t.x, t.y, t.z, t.w};
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+#pragma unroll
+                    for (int i = 0; i < V; i++)
+                        sum[o][i] = fmaf(taps[k], window[V + i - 4 * half - k], sum[o][i]);
+            }
+#pragma unroll
+        for (int i = 0; i < V; i++) window[V + i] = window[i];
+    }
+}
+
+/* Add the 32 groups up; thread t gets output t / 64, frame t % 64. shared: [32][NEAR_OUTS][TILE] */
+__device__ static inline float groups_sum(float (&sum)[NEAR_OUTS][V], float *shared)
+{
+    const int lane = threadIdx.x % (TILE / V), group = threadIdx.x / (TILE / V);
+    __syncthreads();
+#pragma unroll
+    for (int o = 0; o < NEAR_OUTS; o++) {
+        float4 *to = (float4 *)(shared + (group * NEAR_OUTS + o) * TILE + V * lane);
+        to[0] = make_float4(sum[o][0], sum[o][1], sum[o][2], sum[o][3]);
+        to[1] = make_float4(sum[o][4], sum[o][5], sum[o][6], sum[o][7]);
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[o][i] = 0.0f;
+    }
+    __syncthreads();
+    float q[4] = {};
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) q[g % 4] += shared[g * NEAR_OUTS * TILE + threadIdx.x];
+    __syncthreads();
+    return (q[0] + q[1]) + (q[2] + q[3]);
+}
+
+/* grid: groups x tiles x splits. scratch: sums of the blocks [n_blocks][THREADS], then a counter for each group and tile,
+ * 0 between launches. */
+static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_constant__ struct near_job job)
+{
+    __shared__ __align__(16) float shared[GROUPS * NEAR_OUTS * TILE]; /* 32 KiB: x, h, or the groups' sums */
+    float *x = shared, *h = shared + PIECES * ROW;
+    const int group = blockIdx.y, first = job.first[group];
+    const int n_pieces = (job.first[group + 1] - first) * job.n_chunks, n_stages = (n_pieces + PIECES - 1) / PIECES;
+    const int share = (n_stages + gridDim.z - 1) / gridDim.z, end = min(n_stages, share * ((int)blockIdx.z + 1));
+    const int lane = threadIdx.x % (TILE / V), part = threadIdx.x / (TILE / V), piece = part / 4, tap = part % 4 * QUARTER;
+    float sum[NEAR_OUTS][V] = {}, total = 0.0f;
+    struct stage stage;
+
+    int s = share * blockIdx.z, leaf = 0;
+    if (s < end) stage_load(stage, job, first, n_pieces, s * PIECES);
+    for (; s < end; s++) {
+        __syncthreads();
+        stage_store(stage, x, h);
+        __syncthreads();
+        if (s + 1 < end) stage_load(stage, job, first, n_pieces, (s + 1) * PIECES);
+        stage_compute(sum, x + piece * ROW, NEAR_CHUNK + V * lane - tap, h + piece * NEAR_OUTS * NEAR_CHUNK + tap);
+        if (++leaf == LEAF) {
+            total += groups_sum(sum, shared);
+            leaf = 0;
+        }
+    }
+    if (leaf) total += groups_sum(sum, shared);
+
+    const int splits = gridDim.z;
+    if (splits > 1) {
+        __shared__ bool last;
+        const int at = blockIdx.y * gridDim.x + blockIdx.x;
+        float *blocks = (float *)job.scratch + (size_t)at * splits * THREADS;
+        unsigned *arrived = (unsigned *)((float *)job.scratch + (size_t)4 * job.n_sm * THREADS) + at;
+        __stcg(blocks + blockIdx.z * THREADS + threadIdx.x, total);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) last = atomicInc(arrived, splits - 1) == (unsigned)splits - 1;
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        total = 0.0f;
+        for (int i = 0; i < splits; i++) total += __ldcg(blocks + i * THREADS + threadIdx.x);
+    }
+    const int out = group * NEAR_OUTS + threadIdx.x / TILE, frame = blockIdx.x * TILE + threadIdx.x % TILE;
+    if (out >= job.n_out || frame >= job.n) return;
+    float due = 0.0f;
+    for (int i = 0; i < job.n_due; i++)
+        due += job.due[i].frames[out * ((size_t)job.due[i].mask + 1) + ((job.due[i].at + frame) & job.due[i].mask)];
+    job.y[out * job.y_pitch + frame] = total + due;
+}
+
+size_t near_scratch_bytes(int n_sm) { return (size_t)4 * n_sm * (THREADS * sizeof(float) + sizeof(unsigned)); }
+
+cudaError_t near_launch(const struct near_job *job, cudaStream_t stream)
+{
+    const int tiles = (job->n + TILE - 1) / TILE, groups = (job->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
+    const long stages = ((long)job->most_terms * job->n_chunks + PIECES - 1) / PIECES, blocks = (long)tiles * groups;
+    long splits = 2L * job->n_sm / blocks; /* two blocks a multiprocessor */
+    if (splits > stages) splits = stages;
+    if (splits < 1) splits = 1;
+    near_fir<<<dim3(tiles, groups, (unsigned)splits), THREADS, 0, stream>>>(*job);
+    return cudaGetLastError();
+}
+
+cudaError_t near_load(void)
+{
+    struct cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, near_fir);
+}

@@ -1,0 +1,277 @@
+/* Far levels change nothing but the time that it takes: any response, block, row of calls, matrix, swap and reset gives
+ * the linear convolution. A large n_routes talks the plan into far levels where two channels would not need them. */
+#include "player.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 1 << 14 };
+
+static hc_config config_for(const char *method, int block, int max_taps, int n_in, int n_out)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.method = method;
+    c.block = block;
+    c.max_taps = max_taps;
+    c.n_in = n_in;
+    c.n_out = n_out;
+    c.n_routes = MANY;
+    return c;
+}
+
+/* Without far levels these tests would promise nothing. */
+static void needs_far_levels(const struct player *p)
+{
+    if (!p->info.swap_delay) check_skip("this backend's plan has no far levels");
+}
+
+/* All routes of a matrix, each with noise of its own; those of an odd input end early. */
+static hc_route *full_matrix(struct random *r, int n_in, int n_out, int n_taps)
+{
+    hc_route *routes = must_alloc((size_t)(n_in * n_out), sizeof *routes);
+    for (int i = 0; i < n_in * n_out; i++) {
+        int in = i % n_in, n = in % 2 ? n_taps / 3 + 1 : n_taps;
+        routes[i] = (hc_route){in, i / n_in, noise(r, n), n, 1, 0};
+    }
+    return routes;
+}
+
+static void matrix_drop(hc_route *routes, int n)
+{
+    for (int i = 0; i < n; i++) free((float *)routes[i].taps);
+    free(routes);
+}
+
+/* Calls of random sizes up to `most` (0: as large as may be). */
+static void run_to(struct player *p, struct random *r, int64_t end, int most)
+{
+    while (p->n_frames < end) {
+        int n = most ? random_int(r, 1, most) : p->info.block;
+        player_run(p, n < end - p->n_frames ? n : (int)(end - p->n_frames));
+    }
+}
+
+static void plays_right(const char *backend, const char *method, int block, int n_taps, int n_in, int n_out, int most,
+                        uint64_t seed)
+{
+    struct random r = random_seeded(seed);
+    hc_route *routes = full_matrix(&r, n_in, n_out, n_taps);
+    hc_config c = config_for(method, block, n_taps, n_in, n_out);
+    struct player p;
+    player_open(&p, &c, backend, 2 * n_taps + 3 * block + 77, seed);
+    needs_far_levels(&p);
+    player_swap(&p, player_scene(&p, routes, n_in * n_out));
+    run_to(&p, &r, p.cap, most);
+    player_check(&p, 0, p.cap, PEAK_SHARE);
+    player_close(&p);
+    matrix_drop(routes, n_in * n_out);
+}
+
+static const char *const methods[] = {"fft", "auto"};
+
+static void every_block_matches_reference(const char *backend)
+{
+    static const int blocks[] = {1, 7, 8, 16, 31, 32, 64, 100, 128, 480, 1000, 2048, 4096, 8192};
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+        for (int m = 0; m < 2; m++) {
+            if (SANITIZED && blocks[b] < 31) continue;
+            int taps = blocks[b] < 8 ? 1500 : blocks[b] < 1000 ? 6007 : 12 * blocks[b] + 5;
+            plays_right(backend, methods[m], blocks[b], taps, 1, 1, 0, (uint64_t)(100 + blocks[b]));
+        }
+}
+
+static void every_length_matches_reference(const char *backend)
+{
+    static const int taps[] = {191, 192, 193, 447, 448, 449, 959, 960, 961, 1983, 1984, 1985, 5000, 48000};
+    for (size_t t = 0; t < sizeof taps / sizeof *taps; t++) {
+        struct random r = random_seeded((uint64_t)taps[t]);
+        hc_route *routes = full_matrix(&r, 2, 2, taps[t]);
+        hc_config c = config_for("auto", 64, SANITIZED ? 5000 : 48000, 2, 2);
+        if (taps[t] > c.max_taps) continue;
+        struct player p;
+        player_open(&p, &c, backend, taps[t] + 9000, (uint64_t)taps[t]);
+        needs_far_levels(&p);
+        player_swap(&p, player_scene(&p, routes, 4));
+        run_to(&p, &r, p.cap, 0);
+        player_check(&p, 0, p.cap, PEAK_SHARE);
+        player_close(&p);
+        matrix_drop(routes, 4);
+    }
+}
+
+static void any_calls_match_reference(const char *backend)
+{
+    for (int m = 0; m < 2; m++) {
+        plays_right(backend, methods[m], 64, 6007, 2, 3, 64, 31);
+        plays_right(backend, methods[m], 100, 6007, 2, 3, 100, 32);
+        plays_right(backend, methods[m], 512, 9001, 3, 2, 512, 33);
+        plays_right(backend, methods[m], 4096, 48000, 1, 2, 4096, 34);
+    }
+}
+
+static void half_a_minute_matches_reference(const char *backend)
+{
+    if (SANITIZED) check_skip("too slow under a sanitizer");
+    plays_right(backend, "auto", 1024, 30 * 48000, 1, 1, 1024, 41);
+}
+
+/* More outputs than share a block, inputs in common and not, holes, shared and missing responses. */
+static void every_layout_matches_reference(const char *backend)
+{
+    enum { TAPS = 3000, IN = 5, OUT = 11, FRAMES = 9000 };
+    struct random r = random_seeded(51);
+    float *h[4];
+    for (int i = 0; i < 4; i++) h[i] = noise(&r, TAPS);
+    hc_route routes[IN * OUT];
+    int n = 0;
+    for (int out = 0; out < OUT; out++)
+        for (int in = 0; in < IN; in++)
+            if (out != 6 && random_int(&r, 0, 2)) {
+                int which = random_int(&r, 0, 3);
+                routes[n++] = (hc_route){in, out, h[which], which == 2 ? 70 : TAPS, which == 3 ? -1.0f : 1.0f, 0};
+            }
+    hc_config c = config_for("auto", 64, TAPS, IN, OUT);
+    struct player p;
+    player_open(&p, &c, backend, FRAMES, 52);
+    needs_far_levels(&p);
+    player_swap(&p, player_scene(&p, routes, n));
+    run_to(&p, &r, FRAMES, 64);
+    player_check(&p, 0, FRAMES, PEAK_SHARE);
+    player_close(&p);
+    for (int i = 0; i < 4; i++) free(h[i]);
+}
+
+static void matrix_of_noise_is_that_matrix(const char *backend)
+{
+    enum { IN = 5, OUT = 6, TAPS = 5000, FRAMES = 9000 };
+    for (int diagonal = 0; diagonal < 2; diagonal++) {
+        hc_config c = config_for("auto", 64, TAPS, IN, OUT), small = c;
+        small.n_routes = 0;
+        struct player far, near;
+        player_open(&far, &c, backend, FRAMES, 61);
+        needs_far_levels(&far);
+        player_open(&near, &small, "cpu", FRAMES, 61);
+        struct player *both[] = {&far, &near};
+        for (int i = 0; i < 2; i++) {
+            hc_mask *mask;
+            char why[256] = "";
+            check(hc_mask_make_noise(both[i]->engine, diagonal, TAPS, 3000, 62, &mask, why, sizeof why) == HC_OK, "%s", why);
+            hc_mask_swap(both[i]->engine, mask);
+            const float *in[IN];
+            float *out[OUT];
+            for (int at = 0; at < FRAMES; at += 60) {
+                for (int ch = 0; ch < IN; ch++) in[ch] = both[i]->in[ch] + at;
+                for (int ch = 0; ch < OUT; ch++) out[ch] = both[i]->out[ch] + at;
+                check(hc_process(both[i]->engine, in, out, 60) == HC_OK, "hc_process");
+            }
+        }
+        double peak = 0;
+        for (int i = 0; i < FRAMES; i++) peak = fmax(peak, fabs((double)near.out[0][i]));
+        for (int ch = 0; ch < OUT; ch++)
+            for (int i = 0; i < FRAMES; i++)
+                check(fabs((double)far.out[ch][i] - (double)near.out[ch][i]) <= 2 * PEAK_SHARE * peak,
+                      "%s, diagonal %d: channel %d, frame %d: got %.9g, the cpu %.9g", backend, diagonal, ch, i,
+                      (double)far.out[ch][i], (double)near.out[ch][i]);
+        player_close(&far);
+        player_close(&near);
+    }
+}
+
+/* A whole matrix is swapped while it sounds, in mid-call and more than once, and every frame is the crossfade's. */
+static void a_swap_keeps_the_tail(const char *backend)
+{
+    enum { TAPS = 9000, FRAMES = 60000 };
+    for (int m = 0; m < 2; m++) {
+        struct random r = random_seeded(71);
+        hc_route *a = full_matrix(&r, 3, 5, TAPS), *b = full_matrix(&r, 3, 5, TAPS - 700);
+        hc_config c = config_for(methods[m], 64, TAPS, 3, 5);
+        struct player p;
+        player_open(&p, &c, backend, FRAMES, 72);
+        needs_far_levels(&p);
+        struct scene first = player_scene(&p, a, 15), second = player_scene(&p, b, 15), silence = {0};
+        player_swap(&p, first);
+        run_to(&p, &r, 20011, 64);
+        player_swap(&p, second);
+        run_to(&p, &r, 41003, 64);
+        player_swap(&p, silence);
+        run_to(&p, &r, 44000, 64);
+        player_swap(&p, first);
+        run_to(&p, &r, FRAMES, 64);
+        check(p.n_changes == 4, "%d changes", p.n_changes);
+        player_check(&p, 0, FRAMES, PEAK_SHARE);
+        player_close(&p);
+        matrix_drop(a, 15);
+        matrix_drop(b, 15);
+    }
+}
+
+/* So large that it is made ready over many calls, not in one. */
+static void a_large_mask_is_ready_in_time(const char *backend)
+{
+    enum { CHANNELS = 40, TAPS = 9000, FRAMES = 60000 };
+    if (SANITIZED) check_skip("too slow under a sanitizer");
+    struct random r = random_seeded(81);
+    hc_route *a = full_matrix(&r, 1, 2, TAPS), *b = must_alloc(CHANNELS * CHANNELS, sizeof *b);
+    float *taps[8];
+    for (int i = 0; i < 8; i++) taps[i] = noise(&r, TAPS);
+    int n = 0; /* gains that differ: no two responses are one */
+    for (int out = 0; out < CHANNELS; out++)
+        for (int in = 0; in < (out < 2 ? 2 : CHANNELS); in++, n++)
+            b[n] = (hc_route){in, out, taps[(in + out) % 8], TAPS, 1 + (float)n / 4096, 0};
+    hc_config c = config_for("auto", 64, TAPS, CHANNELS, CHANNELS);
+    struct player p;
+    player_open(&p, &c, backend, FRAMES, 82);
+    needs_far_levels(&p);
+    player_swap(&p, player_scene(&p, a, 2));
+    run_to(&p, &r, 20011, 64);
+    player_swap(&p, player_scene(&p, b, n));
+    run_to(&p, &r, FRAMES, 64);
+    check(p.n_changes == 2, "%d changes", p.n_changes);
+    player_check(&p, 19000, FRAMES, PEAK_SHARE);
+    player_close(&p);
+    matrix_drop(a, 2);
+    free(b);
+    for (int i = 0; i < 8; i++) free(taps[i]);
+}
+
+static void reset_forgets_far_levels(const char *backend)
+{
+    enum { TAPS = 9000 };
+    struct random r = random_seeded(91);
+    hc_route *a = full_matrix(&r, 2, 2, TAPS), *b = full_matrix(&r, 2, 2, TAPS);
+    hc_config c = config_for("auto", 64, TAPS, 2, 2);
+    struct player p;
+    player_open(&p, &c, backend, 30000, 92);
+    needs_far_levels(&p);
+    struct scene first = player_scene(&p, a, 4), second = player_scene(&p, b, 4);
+    player_swap(&p, first);
+    run_to(&p, &r, 21000, 64);
+    player_reset(&p);
+    player_noise(&p, 93);
+    run_to(&p, &r, 15000, 64);
+    player_swap(&p, second);
+    run_to(&p, &r, 30000, 64);
+    player_check(&p, 0, 30000, PEAK_SHARE);
+    player_close(&p);
+    matrix_drop(a, 4);
+    matrix_drop(b, 4);
+}
+
+static const struct test tests[] = {
+    {"every_block_matches_reference", every_block_matches_reference, true},
+    {"every_length_matches_reference", every_length_matches_reference, true},
+    {"any_calls_match_reference", any_calls_match_reference, true},
+    {"half_a_minute_matches_reference", half_a_minute_matches_reference, true},
+    {"every_layout_matches_reference", every_layout_matches_reference, true},
+    {"matrix_of_noise_is_that_matrix", matrix_of_noise_is_that_matrix, true},
+    {"a_swap_keeps_the_tail", a_swap_keeps_the_tail, true},
+    {"a_large_mask_is_ready_in_time", a_large_mask_is_ready_in_time, true},
+    {"reset_forgets_far_levels", reset_forgets_far_levels, true},
+};
+
+int main(void)
+{
+    return check_main("far", tests, sizeof tests / sizeof *tests);
+}

@@ -164,16 +164,22 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
-# The mask reader on broken files, by clang's libFuzzer: FUZZ_SECONDS of them, found ones are kept in $(BUILD)/fuzz.
+# The mask readers on broken files, by clang's libFuzzer: FUZZ_SECONDS of each, found ones are kept in $(BUILD)/fuzz.
 FUZZ_SECONDS ?= 60
+FUZZ_SOURCES := $(patsubst %,dsp/%.c,responses configuration configuration_responses mask_file resample pieces remarks error)
+FUZZ = cd $(BUILD)/fuzz && ./fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10
 run-fuzz: impulses
-	@mkdir -p $(BUILD)/fuzz/corpus
-	clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -Idsp -I. $(FEATURES) -UHC_WITH_CUDA \
-	  $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_responses.c dsp/responses.c dsp/error.c \
-	  $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_responses
-	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus/cabinet
-	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus/text
-	cd $(BUILD)/fuzz && ./fuzz_responses -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10 corpus
+	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
+	for target in responses configuration; do \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. $(FEATURES) \
+	    -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_$$target.c $(FUZZ_SOURCES) $(call pkg,--libs,$(LIB_PKGS)) -lm \
+	    -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
+	done
+	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus_responses/cabinet
+	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus_responses/text
+	cp tests/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
+	$(call FUZZ,responses) corpus_responses
+	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/fuzz_configuration.dict corpus_configuration
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md

@@ -27,7 +27,6 @@
 #include <sys/stat.h>
 
 enum {
-    N_PAIRS = MASK_MAX_CHANNELS * MASK_MAX_CHANNELS,
     HILBERT_MAX = 65536,
     RESAMPLED_AT_ONCE = 64, /* channels of one call: the design of the filter is shared, the memory small */
 };
@@ -72,7 +71,8 @@ struct builder {
     bool keep_rate;
     bool has_gaps;        /* a file is bad: pairs lack the data that it was to give them */
     struct sound *sounds; /* [c->n_files]         */
-    struct pair *pairs;   /* [N_PAIRS], out + in * MASK_MAX_CHANNELS */
+    struct pair *pairs;   /* [n_pairs], out + in * c->n_out */
+    int n_pairs;
     struct part *parts;
     int n_parts;
     size_t parts_cap;
@@ -255,7 +255,7 @@ static const float *hilbert(struct builder *b, int half)
 
 static struct pair *pair_of(const struct builder *b, int in, int out)
 {
-    return &b->pairs[in * MASK_MAX_CHANNELS + out];
+    return &b->pairs[in * b->c->n_out + out];
 }
 
 /* The pair whose data a pair plays. Links on the way are shortened, so that a million of them stay quick. */
@@ -470,7 +470,7 @@ static void pair_add_up(struct builder *b, struct pair *pair)
         int at = (int)(pair - b->pairs);
         remark(&c->remarks, HC_EINVAL, pair->line, NULL,
                "the responses from input %d to output %d add up to an infinite sample; give smaller gains",
-               at / MASK_MAX_CHANNELS + 1, at % MASK_MAX_CHANNELS + 1);
+               at / c->n_out + 1, at % c->n_out + 1);
         return;
     }
     b->parts[pair->first - 1] = (struct part){.taps = sum, .n_taps = end - start, .delay = start, .gain = 1.0f};
@@ -506,19 +506,19 @@ static void count_distinct(struct builder *b, hc_responses *r)
 static void routes_make(struct builder *b, hc_responses *r)
 {
     int n = 0;
-    for (int p = 0; p < N_PAIRS && !b->pieces->is_short; p++) {
+    for (int p = 0; p < b->n_pairs && !b->pieces->is_short; p++) {
         struct pair *pair = &b->pairs[p];
         if (pair->first != pair->last) pair_add_up(b, pair);
         n += pair->first || pair->link;
     }
     r->routes = pieces_alloc(b->pieces, (size_t)n, sizeof *r->routes);
     if (!r->routes || b->pieces->is_short) return;
-    for (int p = 0; p < N_PAIRS; p++) {
+    for (int p = 0; p < b->n_pairs; p++) {
         const struct pair *data = &b->pairs[root_of(b, p)];
         if (!data->first) continue;
         const struct part *part = &b->parts[data->first - 1];
-        r->routes[r->n_routes++] = (hc_route){.in = p / MASK_MAX_CHANNELS,
-                                              .out = p % MASK_MAX_CHANNELS,
+        r->routes[r->n_routes++] = (hc_route){.in = p / b->c->n_out,
+                                              .out = p % b->c->n_out,
                                               .taps = part->taps,
                                               .n_taps = part->n_taps,
                                               .gain = part->gain,
@@ -607,7 +607,8 @@ static void build(struct builder *b, int n_in, hc_responses *r)
 {
     struct configuration *c = b->c;
     b->sounds = pieces_alloc(b->pieces, (size_t)c->n_files, sizeof *b->sounds);
-    b->pairs = calloc(N_PAIRS, sizeof *b->pairs);
+    b->n_pairs = c->n_in * c->n_out;
+    b->pairs = calloc((size_t)b->n_pairs, sizeof *b->pairs);
     if (b->sounds && b->pairs) {
         do_all(b);
         count_channels(b, r);

@@ -28,7 +28,6 @@
 
 enum {
     HILBERT_MAX = 65536,
-    RESAMPLED_AT_ONCE = 64, /* channels of one call: the design of the filter is shared, the memory small */
 };
 #define TEXT_MAX ((size_t)1 << 30) /* bytes of a configuration */
 
@@ -199,12 +198,8 @@ static bool resample_pieces(struct builder *b, const struct sound *s, const stru
     int code = resample_length(s->file.rate, b->rate, length, s->path, n_taps, why, sizeof why);
     float *all = code ? NULL : pieces_alloc(b->pieces, (size_t)n * (size_t)*n_taps, sizeof *all);
     if (!code && !all) return false;
-    for (int first = 0; !code && first < n; first += RESAMPLED_AT_ONCE) {
-        int count = n - first < RESAMPLED_AT_ONCE ? n - first : RESAMPLED_AT_ONCE;
-        for (int k = first; k < first + count; k++) taps[k] = all + (size_t)k * (size_t)*n_taps;
-        code =
-            resample(s->file.rate, b->rate, count, at + first, length, taps + first, *n_taps, s->path, why, sizeof why);
-    }
+    for (int k = 0; !code && k < n; k++) taps[k] = all + (size_t)k * (size_t)*n_taps;
+    if (!code) code = resample(s->file.rate, b->rate, n, at, length, taps, *n_taps, s->path, why, sizeof why);
     if (code) remark(&b->c->remarks, code, i->line, names[i->kind], "%s", why);
     return !code;
 }
@@ -375,18 +370,16 @@ static void do_packed(struct builder *b, const struct impulse *i)
     }
     int length = length_of(b, i, s, frames), n_taps = length;
     if (length == 0 || !gain_fits(b, i, s)) return;
+    size_t n = (size_t)n_in * (size_t)n_out;
+    const float **at = calloc(n, sizeof *at);
+    float **taps = calloc(n, sizeof *taps);
+    for (size_t k = 0; at && k < n; k++)
+        at[k] = s->file.channel[k / (size_t)n_in] + k % (size_t)n_in * (size_t)frames + i->offset;
+    bool good = at && taps && (!is_resampled(b, s) || resample_pieces(b, s, i, at, (int)n, length, taps, &n_taps));
     if (!is_resampled(b, s)) s->is_played = true;
-    const float **at = calloc((size_t)n_in, sizeof *at);
-    float **taps = calloc((size_t)n_in, sizeof *taps);
-    int room = 0;
-    for (int out = 0; at && taps && out < n_out; out++) {
-        for (int in = 0; in < n_in; in++)
-            at[in] = s->file.channel[out] + (size_t)in * (size_t)frames + (size_t)i->offset;
-        if (is_resampled(b, s) && !resample_pieces(b, s, i, at, n_in, length, taps, &n_taps)) break;
-        if (out == 0) room = room_for(b, i, n_taps, i->delay);
-        for (int in = 0; room > 0 && in < n_in; in++)
-            part_add(b, i, in, out, is_resampled(b, s) ? taps[in] : at[in], room, i->delay);
-    }
+    int room = good ? room_for(b, i, n_taps, i->delay) : 0;
+    for (size_t k = 0; room > 0 && k < n; k++)
+        part_add(b, i, (int)(k % (size_t)n_in), (int)(k / (size_t)n_in), taps[k] ? taps[k] : at[k], room, i->delay);
     if (!at || !taps) b->pieces->is_short = true;
     free(at);
     free(taps);

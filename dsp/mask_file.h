@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MASK_MAX_CHANNELS = 1024 };          /* as hc_config.n_in */
+enum { MASK_MAX_CHANNELS = 1024 };          /* also a configuration's inputs and outputs */
 #define MASK_MAX_SAMPLES ((size_t)1 << 30)  /* 4 GiB of taps; also keeps every frame count inside an int */
 
 struct mask_file {

@@ -200,6 +200,19 @@ def test_another_rate(files):
     says("t.conf", "different rates", exit=0)
 
 
+def test_many_short_pieces_at_another_rate(files):
+    """They are resampled by a shorter way than one by one, with the same result."""
+    n, length = 60, 9
+    write("p.wav", noise(n * length, 2, seed=6), rate=44100)
+    write("x.wav", noise(200, n))
+    conf(files, f"/convolver/new {n} 2 256 4096\n/impulse/packedmatrix {n} 0.5 3 1 8 p.wav\n")
+    conf(files, f"/convolver/new {n} 2 256 4096\n" + "".join(f"/impulse/read {i + 1} {o + 1} 0.5 3 {i * length + 1} 8 {o + 1} p.wav\n"
+                                                            for i in range(n) for o in range(2)), "one.conf")
+    for mask in ["t", "one"]:
+        good("convolve", "x.wav", f"{mask}.conf", "-o", f"{mask}.wav", "-q", "--backend", "cpu")
+    assert_close(read("t.wav"), read("one.wav"))
+
+
 def test_ports_and_wishes(files):
     conf(files, "/jack/client \"my hall\"\n/jack/server s\n" + NEW + "/input/name 1 left system:capture_1\n/output/name 2 \"out 2\"\n"
          "/input/name 2 in.R # not connected\n/impulse/dirac 1 1 1 0\n")

@@ -79,7 +79,8 @@ struct backend {
     int (*reset)(void *state, char *why, size_t cap);
 };
 
-extern const struct backend backend_cpu;
+extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */
+extern const struct backend backend_cpu_files; /* block 0: large transforms on all processors, no deadline */
 extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
 
 /* Write an error line as printf does; returns code. */

@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "matrix.h"
 #include "simd.h"
+#include "team.h"
 
 #include <errno.h>
 #include <math.h>
@@ -87,7 +88,8 @@ void hc_config_init(hc_config *config)
                           .fade_frames = 512,
                           .n_frames = 0,
                           .backend = "auto",
-                          .method = "auto"};
+                          .method = "auto",
+                          .n_threads = 0};
 }
 
 /* ---- the driver ----------------------------------------------------------------------------------------------------
@@ -276,6 +278,7 @@ static int check(const hc_config *c, char *why, size_t cap)
         return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, 1 << 28);
     if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
     if (c->fade_frames < 0) return fail(HC_EINVAL, why, cap, "fade_frames %d is negative", c->fade_frames);
+    if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
     if (strcmp(c->method, "auto") && strcmp(c->method, "direct") && strcmp(c->method, "fft"))
         return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
     return HC_OK;
@@ -287,6 +290,11 @@ static struct plan_shape shape_of(const hc_config *c)
     return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes ? c->n_routes : n_channels};
 }
 
+static const struct backend *cpu_for(const hc_config *c)
+{
+    return c->block == 0 ? &backend_cpu_files : &backend_cpu;
+}
+
 #ifdef HC_WITH_CUDA
 /* A GPU costs a few tenths of a second to start; live it pays when the CPU would be busy for a third of the time. */
 static bool gpu_is_worth_it(const hc_config *c)
@@ -294,8 +302,9 @@ static bool gpu_is_worth_it(const hc_config *c)
     struct plan plan;
     char text[128];
     struct plan_shape shape = shape_of(c);
-    plan_choose(&plan, backend_cpu.costs, &shape, c->method);
-    double cpu_ns = plan_cost_ns(&plan, backend_cpu.costs, &shape);
+    plan_choose(&plan, cpu_for(c)->costs, &shape, c->method);
+    double cpu_ns = plan_cost_ns(&plan, cpu_for(c)->costs, &shape);
+    if (c->block == 0) cpu_ns /= c->n_threads > 0 ? c->n_threads : team_processors();
     bool heavy = c->n_frames > 0 ? cpu_ns * (double)c->n_frames > 2e9 : cpu_ns * c->rate > 0.33e9;
     return heavy && backend_cuda.describe(0, text, sizeof text) == HC_OK;
 }
@@ -304,7 +313,7 @@ static bool gpu_is_worth_it(const hc_config *c)
 static int choose_backend(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
 {
     *device = 0;
-    *backend = &backend_cpu;
+    *backend = cpu_for(c);
     if (strcmp(c->backend, "cpu") == 0) return HC_OK;
 #ifdef HC_WITH_CUDA
     if (strcmp(c->backend, "auto") == 0) {
@@ -340,7 +349,7 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     memset(info, 0, sizeof *info);
     int error = check(config, why, cap);
     if (error) return error;
-    const struct backend *backend = &backend_cpu;
+    const struct backend *backend = cpu_for(config);
 #ifdef HC_WITH_CUDA
     if (strncmp(config->backend, "cuda", 4) == 0) backend = &backend_cuda;
 #endif
@@ -403,9 +412,9 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     e->simd = simd_choose();
     pthread_mutex_init(&e->setup, NULL);
     error = open_on(e, device, why, cap);
-    if (error && automatic && e->backend != &backend_cpu) {
+    if (error && automatic && e->backend != cpu_for(config)) {
         close_on(e);
-        e->backend = &backend_cpu;
+        e->backend = cpu_for(config);
         error = open_on(e, 0, why, cap);
     }
     if (error) {

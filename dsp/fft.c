@@ -1,9 +1,12 @@
 #include "fft.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #ifdef HC_WITH_FFTW
+#include "fft_wisdom.h"
+
 #include <fftw3.h>
 
 struct fft {
@@ -12,6 +15,30 @@ struct fft {
 
 /* FFTW's planner, unlike its execution, is not safe beside itself. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
+static bool wise; /* under planner */
+
+struct reader { /* where it is in `wisdom` */
+    int line, at;
+};
+
+static int next_char(void *data)
+{
+    struct reader *reader = data;
+    const char *line = wisdom[reader->line];
+    if (!line) return EOF;
+    int c = line[reader->at++];
+    if (line[reader->at] == 0) *reader = (struct reader){.line = reader->line + 1};
+    return c;
+}
+
+/* Ours, then the system's, which counts for more. Under planner. */
+static void gather_wisdom(void)
+{
+    if (wise) return;
+    fftwf_import_wisdom(next_char, &(struct reader){0});
+    fftwf_import_system_wisdom();
+    wise = true;
+}
 
 const char *fft_library(void)
 {
@@ -24,7 +51,7 @@ struct fft *fft_open(int n, bool measured)
     float *real = fftwf_alloc_real((size_t)n), *spectrum = fftwf_alloc_real((size_t)n + 2);
     if (!fft || !real || !spectrum) goto fail;
     pthread_mutex_lock(&planner);
-    fftwf_import_system_wisdom();
+    gather_wisdom();
     fftwf_set_timelimit(0.3);
     unsigned effort = measured ? FFTW_MEASURE : FFTW_ESTIMATE;
     fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);

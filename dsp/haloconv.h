@@ -44,7 +44,8 @@ enum hc_error {
 typedef struct hc_config {   /* hc_config_init sets the right-hand column                                     */
     int rate;                /* Hz                                                                     48000  */
     int block;               /* most frames per hc_process; any count up to it is served;
-                                0 = for files: the engine picks (read it from hc_get_info)                64  */
+                                0 = for files: the engine picks (read it from hc_get_info) and keeps no
+                                [rt] promise; whole partitions a call are what it is fast at            64  */
     int n_in, n_out;         /* channels, 1 to 65536                                                    2, 2  */
     int max_taps;            /* longest response in frames, delay included; fixes memory               48000  */
     int n_routes;            /* how many pairs a mask will join, a hint for the plan and for "auto";
@@ -54,6 +55,7 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */
     const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"                                       "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
+    int n_threads;           /* of the CPU for a file (block 0), 0 = all processors; the output is the same    0  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair add        */

@@ -104,11 +104,14 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     bool transforms = costs->fft_ns > 0; /* a backend without them works in the time domain, whatever was asked for */
     bool may_direct = !transforms || strcmp(method, "fft") != 0;
     bool may_fft = transforms && strcmp(method, "direct") != 0;
+    int n_channels = most(shape->n_in, shape->n_out);
 
     /* A tick longer than the call would put its transforms into one call out of many; files have no such worry. */
     int longest = costs->max_partition;
     if (shape->block > 0)
         while (longest > costs->min_partition && longest > shape->block) longest /= 2;
+    else if (costs->file_parts > 0)
+        while (longest > costs->min_partition && longest > FILE_FLOATS / n_channels / costs->file_parts) longest /= 2;
 
     memset(plan, 0, sizeof *plan);
     double best_ns = INFINITY;
@@ -127,7 +130,7 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 
     int block = shape->block;
     if (block == 0) {
-        int unit = plan->direct ? 4096 : plan->partition, n_channels = most(shape->n_in, shape->n_out);
+        int unit = plan->direct ? 4096 : plan->partition;
         block = FILE_FLOATS / n_channels < costs->file_block ? FILE_FLOATS / n_channels : costs->file_block;
         block = block < unit ? unit : block / unit * unit;
     }

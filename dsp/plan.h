@@ -54,7 +54,8 @@ struct plan_costs {         /* what a backend can do and what it pays, in nanose
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
     double launch_ns;       /* ... plus this for every tick of audio                                   */
     double slice_ns;        /* and this for every slice of a far level                                 */
-    int file_block;         /* most frames a call when the engine may choose                           */
+    int file_block;         /* most frames a call when the engine may choose ...                       */
+    int file_parts;         /* ... and how many partitions, at least, it is to hold; 0 = any number    */
 };
 
 struct plan_shape {         /* what is to be convolved                                                 */

@@ -165,7 +165,41 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
     for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 1);
 }
 
+static inline __attribute__((always_inline)) void rows_tile(float *const *y, bool add, const struct simd_row *rows,
+                                                            int n_rows, size_t x_at, size_t h_at, size_t y_at,
+                                                            int n_vec)
+{
+    vec re[8], im[8]; /* [SIMD_BLOCKS][n_vec] */
+    for (int j = 0; j < SIMD_BLOCKS * n_vec; j++) re[j] = im[j] = (vec){0};
+    for (int r = 0; r < n_rows; r++) {
+        const struct simd_row *row = &rows[r];
+        for (int j = 0; j < n_vec; j++) {
+            vec tap = load(row->h + h_at + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
+            for (int t = 0; t < SIMD_BLOCKS; t++) {
+                vec in = load(row->x[t] + x_at + j * LANES);
+                re[t * n_vec + j] += in * tap_re;
+                im[t * n_vec + j] += in * tap_im;
+            }
+        }
+    }
+    for (int t = 0; t < SIMD_BLOCKS; t++)
+        for (int j = 0; j < n_vec; j++) {
+            float *out = y[t] + y_at + j * LANES;
+            vec sum = re[t * n_vec + j] + rotate_sign * SWAP(im[t * n_vec + j]);
+            store(out, add ? load(out) + sum : sum);
+        }
+}
+
+static void cmac_rows(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at, size_t h_at,
+                      int n_bins)
+{
+    size_t n = 2 * (size_t)n_bins, i = 0;
+    if (LANES == 16)
+        for (; i + 2 * LANES <= n; i += 2 * LANES) rows_tile(y, add, rows, n_rows, x_at + i, h_at + i, i, 2);
+    for (; i < n; i += LANES) rows_tile(y, add, rows, n_rows, x_at + i, h_at + i, i, 1);
+}
+
 #define PASTE(a, b) a##b
 #define SYMBOL(level) PASTE(simd_, level)
 extern const struct simd SYMBOL(SIMD_LEVEL);
-const struct simd SYMBOL(SIMD_LEVEL) = {NAME, copy_finite, fir, cmac};
+const struct simd SYMBOL(SIMD_LEVEL) = {NAME, copy_finite, fir, cmac, cmac_rows};

@@ -2,11 +2,19 @@
 #ifndef HALOCONV_SIMD_H
 #define HALOCONV_SIMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Floats that every loop may read past the end of x and past a spectrum (a whole vector is loaded); also the alignment
  * of spectra in floats. */
 #define SIMD_PAD 16
+
+#define SIMD_BLOCKS 4 /* time blocks that cmac serves at once: each h loaded is used four times */
+
+struct simd_row { /* spectra that are multiplied: one of a mask with SIMD_BLOCKS of the input; aligned to SIMD_PAD floats */
+    const float *h;
+    const float *x[SIMD_BLOCKS];
+};
 
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
@@ -22,9 +30,13 @@ struct simd {
      *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1 or SIMD_BLOCKS
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
-};
 
-#define SIMD_BLOCKS 4 /* time blocks that cmac serves at once: each h loaded is used four times */
+    /* The same over a list of rows that may lie anywhere, for SIMD_BLOCKS time blocks t at once:
+     *   y[t][i] (add: += else =) sum_r rows[r].x[t][x_at + i] * rows[r].h[h_at + i]
+     * over n_bins bins, a multiple of SIMD_PAD / 2. */
+    void (*cmac_rows)(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at, size_t h_at,
+                      int n_bins);
+};
 
 /* The best that this processor runs. */
 const struct simd *simd_choose(void);

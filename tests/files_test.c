@@ -1,0 +1,166 @@
+/* An engine for files (block 0): large calls of many partitions on many threads are the same convolution. */
+#include "player.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hc_config config_for(const char *method, int max_taps, int n_in, int n_out, int n_threads)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.method = method;
+    c.block = 0;
+    c.max_taps = max_taps;
+    c.n_in = n_in;
+    c.n_out = n_out;
+    c.n_routes = n_in * n_out;
+    c.n_threads = n_threads;
+    c.fade_frames = 300;
+    return c;
+}
+
+/* n_in x n_out responses, each n_taps but for a few shorter ones; one pair has none. */
+static hc_route *full_matrix(const float *taps, int n_in, int n_out, int n_taps, int *n)
+{
+    hc_route *routes = must_alloc((size_t)(n_in * n_out), sizeof *routes);
+    *n = 0;
+    for (int out = 0; out < n_out; out++)
+        for (int in = 0; in < n_in; in++) {
+            if (n_in > 2 && in == 1 && out == 2) continue;
+            int shorter = (in + out) % 3 == 2 ? n_taps / 3 + 1 : n_taps;
+            routes[(*n)++] = (hc_route){.in = in, .out = out, .taps = taps + 97 * (in * n_out + out), .n_taps = shorter,
+                                        .gain = 0.5f};
+        }
+    return routes;
+}
+
+struct stage {
+    struct player p;
+    float *taps;
+    hc_route *routes;
+    int n_routes;
+};
+
+static void stage_open(struct stage *s, const char *backend, const hc_config *c, int64_t frames, uint64_t seed)
+{
+    struct random r = random_seeded(seed);
+    s->taps = noise(&r, c->max_taps + 97 * c->n_in * c->n_out);
+    s->routes = full_matrix(s->taps, c->n_in, c->n_out, c->max_taps, &s->n_routes);
+    player_open(&s->p, c, backend, frames, seed);
+}
+
+static void stage_close(struct stage *s)
+{
+    player_close(&s->p);
+    free(s->routes);
+    free(s->taps);
+}
+
+/* Calls of the sizes given, over and over, until `frames` are played. 0 = a whole block. */
+static void play(struct stage *s, const int *sizes, int n_sizes, int64_t frames)
+{
+    for (int i = 0; s->p.n_frames < frames; i++) {
+        int n = sizes[i % n_sizes] ? sizes[i % n_sizes] : s->p.info.block;
+        if (n > s->p.info.block) n = s->p.info.block;
+        if (n > frames - s->p.n_frames) n = (int)(frames - s->p.n_frames);
+        player_run(&s->p, n);
+    }
+}
+
+static void whole_blocks_match_reference(const char *backend)
+{
+    static const struct { int n_taps, n_in, n_out; } shapes[] = {
+        {1, 1, 1}, {100, 2, 2}, {3000, 1, 3}, {8192, 3, 1}, {8193, 2, 2}, {40000, 5, 4}, {150001, 2, 2}};
+    static const char *const methods[] = {"fft", "auto"};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int m = 0; m < 2; m++) {
+            if (SANITIZED && shapes[i].n_taps > 10000) continue;
+            hc_config c = config_for(methods[m], shapes[i].n_taps, shapes[i].n_in, shapes[i].n_out, 3);
+            int64_t frames = 600000;
+            struct stage s;
+            stage_open(&s, backend, &c, frames, 11 + i);
+            player_swap(&s.p, player_scene(&s.p, s.routes, s.n_routes));
+            play(&s, (const int[]){0}, 1, frames);
+            player_check(&s.p, 0, frames, PEAK_SHARE);
+            stage_close(&s);
+        }
+}
+
+/* Parts of a partition, whole ones that start in the middle of memory, and whole calls in one stream. */
+static void parts_and_wholes_mix(const char *backend)
+{
+    static const int sizes[] = {0, 5, 2043, 70001, 1, 33333, 4096};
+    hc_config c = config_for("fft", 6000, 2, 3, 2);
+    int64_t frames = 400000;
+    struct stage s;
+    stage_open(&s, backend, &c, frames, 21);
+    player_swap(&s.p, player_scene(&s.p, s.routes, s.n_routes));
+    play(&s, sizes, sizeof sizes / sizeof *sizes, frames);
+    player_check(&s.p, 0, frames, PEAK_SHARE);
+    stage_close(&s);
+}
+
+/* A swap in a file fades as it does live, and a reset forgets. */
+static void swap_and_reset_in_a_file(const char *backend)
+{
+    static const char *const methods[] = {"fft", "direct"};
+    for (int m = 0; m < 2; m++) {
+        hc_config c = config_for(methods[m], 700, 2, 2, 2);
+        struct stage s;
+        stage_open(&s, backend, &c, 300000, 31);
+        struct scene whole = player_scene(&s.p, s.routes, s.n_routes), part = player_scene(&s.p, s.routes, 2);
+        player_swap(&s.p, whole);
+        play(&s, (const int[]){0, 1000}, 2, 100000);
+        player_swap(&s.p, part);
+        play(&s, (const int[]){0, 777}, 2, 200000);
+        player_swap(&s.p, (struct scene){NULL, 0, NULL});
+        play(&s, (const int[]){0}, 1, 250000);
+        player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);
+        player_reset(&s.p);
+        player_swap(&s.p, whole);
+        play(&s, (const int[]){0}, 1, 60000);
+        player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);
+        stage_close(&s);
+    }
+}
+
+/* Who computes which piece is chance; what comes out is not. */
+static void any_number_of_threads_is_identical(const char *backend)
+{
+    static const int threads[] = {1, 2, 3, 7};
+    static const char *const methods[] = {"fft", "direct"};
+    int64_t frames = SANITIZED ? 100000 : 300000;
+    for (int m = 0; m < 2; m++) {
+        float *first = NULL;
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            hc_config c = config_for(methods[m], m ? 40 : 20000, 6, 5, threads[i]);
+            struct stage s;
+            stage_open(&s, backend, &c, frames, 41);
+            player_swap(&s.p, player_scene(&s.p, s.routes, s.n_routes));
+            play(&s, (const int[]){0, 12345}, 2, frames);
+            if (!first) first = must_alloc((size_t)frames * 5, sizeof *first);
+            for (int out = 0; out < 5; out++) {
+                float *want = first + out * frames;
+                if (i == 0) memcpy(want, s.p.out[out], (size_t)frames * sizeof *want);
+                for (int64_t f = 0; f < frames; f++)
+                    check(memcmp(&want[f], &s.p.out[out][f], sizeof *want) == 0,
+                          "%s, %d threads, channel %d, frame %lld: got %.9g, 1 thread gave %.9g", methods[m], threads[i],
+                          out, (long long)f, (double)s.p.out[out][f], (double)want[f]);
+            }
+            if (i == 0) player_check(&s.p, 0, frames, PEAK_SHARE);
+            stage_close(&s);
+        }
+        free(first);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        {"whole_blocks_match_reference", whole_blocks_match_reference, true},
+        {"parts_and_wholes_mix", parts_and_wholes_mix, true},
+        {"swap_and_reset_in_a_file", swap_and_reset_in_a_file, true},
+        {"any_number_of_threads_is_identical", any_number_of_threads_is_identical, true},
+    };
+    return check_main("files", tests, sizeof tests / sizeof *tests);
+}

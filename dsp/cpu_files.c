@@ -181,8 +181,12 @@ static int files_reset(void *state, char *why, size_t cap)
     (void)cap;
     struct files *f = state;
     memset(f->history, 0, (size_t)f->n_in * f->history_size * sizeof(float));
-    if (f->spectra) memset(f->spectra, 0, (size_t)f->n_in * f->n_slots * f->stride * sizeof(float));
-    f->pos = 0;
+    /* Of the spectra only those behind `head` are still to be read: many small files reset often. */
+    size_t rows = f->spectra ? (size_t)f->plan->n_partitions - 1 : 0;
+    for (int in = 0; in < f->n_in && rows > 0; in++)
+        memset(f->spectra + (((size_t)in + 1) * (size_t)f->n_slots - rows) * f->stride, 0,
+               rows * f->stride * sizeof(float));
+    f->head = f->pos = 0;
     return HC_OK;
 }
 

@@ -1,10 +1,15 @@
-"""The bench of files: 600 s of stereo at 48 kHz and 16 bits through a 3 s stereo mask, beside fconvolver and BruteFIR.
+"""The bench of files, beside fconvolver, BruteFIR and ffmpeg's afir in one run:
 
-    make bench-files            BENCH_SECONDS (600), BENCH_REPEATS (5), BENCH_BACKEND (cpu) change it
+    stereo   600 s of stereo, 48 kHz, 16 bits, through a 3 s stereo mask
+    matrix   60 s of 16 channels through a 16 x 16 matrix of 1 s responses
 
-The three take turns in one run, on files in /dev/shm, after a check that all give the same sound. Prints medians of wall
-seconds and CPU seconds (user + system) and the largest peak memory, and what haloconv takes as a share of each peer.
-BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is of the format that it chooses.
+    make bench-files            BENCH_CASES (stereo matrix), BENCH_SECONDS (0: as above), BENCH_REPEATS (5),
+                                BENCH_BACKEND (cpu) change it
+
+All take turns, on files in /dev/shm, after a check that all give the same sound. Prints medians of wall seconds and CPU
+seconds (user + system) and the largest peak memory, and what haloconv takes as a share of each peer. A peer that takes
+over ten seconds runs once. BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is of
+the format that it chooses; ffmpeg has no matrix: there it is a graph of 16 filters of 16 channels.
 """
 
 import datetime
@@ -20,121 +25,174 @@ import tempfile
 import numpy as np
 import soundfile
 
-RATE, MASK_SECONDS = 48000, 3
-SECONDS = int(os.environ.get("BENCH_SECONDS", 600))
+RATE = 48000
 REPEATS = int(os.environ.get("BENCH_REPEATS", 5))
 BACKEND = os.environ.get("BENCH_BACKEND", "cpu")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEASURE = (ROOT / os.environ.get("BUILD", "build") / "tests/measure").resolve()
 HALOCONV = (ROOT / os.environ.get("BUILD", "build") / "haloconv").resolve()
+BRUTEFIR_PARTITION = 32768  # the fastest of 2048 to 65536 here, in CPU time; latency is of no concern
+SLOW_S = 10
 
 
-def make_files(folder):
-    rng = np.random.default_rng(1)
-    n = MASK_SECONDS * RATE
-    mask = rng.standard_normal((n, 2)) * np.exp(-6.9078 * np.arange(n)[:, None] / n)
-    mask *= 0.3 / np.sqrt((mask ** 2).sum(0))
-    soundfile.write(folder / "mask.wav", mask.astype(np.float32), RATE, "FLOAT")
-    for ch in range(2):
-        mask[:, ch].astype("<f4").tofile(folder / f"mask{ch}.f32")
-    with soundfile.SoundFile(folder / "in.wav", "w", RATE, 2, "PCM_16") as wav, open(folder / "in.raw", "wb") as raw:
-        for _ in range(SECONDS):
-            second = (rng.uniform(-0.5, 0.5, (RATE, 2)) * 32767).astype("<i2")
-            wav.write(second)
-            raw.write(second.tobytes())
-    (folder / "fconvolver.conf").write_text(
-        f"/convolver/new 2 2 8192 {n}\n/impulse/read 1 1 1 0 0 0 1 {folder}/mask.wav\n/impulse/read 2 2 1 0 0 0 2 {folder}/mask.wav\n")
-    # Partitions of 32768 are the fastest of 2048 to 65536 here, in CPU time; latency is of no concern.
-    partition, parts = 32768, -(-n // 32768)
-    (folder / "brutefir.conf").write_text(f"""
-sampling_rate: {RATE}; filter_length: {partition},{parts}; float_bits: 32; overflow_warnings: false; show_progress: false;
-max_dither_table_size: 0; allow_poll_mode: false; monitor_rate: false;
-convolver_config: "{folder}/brutefir_convolver";
-coeff "left" {{ filename: "{folder}/mask0.f32"; format: "FLOAT_LE"; }};
-coeff "right" {{ filename: "{folder}/mask1.f32"; format: "FLOAT_LE"; }};
-input "l", "r" {{ device: "file" {{ path: "{folder}/in.raw"; }}; sample: "S16_LE"; channels: 2; }};
-output "L", "R" {{ device: "file" {{ path: "{folder}/brutefir.raw"; }}; sample: "S16_LE"; channels: 2; dither: false; }};
-filter "fl" {{ from_inputs: "l"; to_outputs: "L"; coeff: "left"; }};
-filter "fr" {{ from_inputs: "r"; to_outputs: "R"; coeff: "right"; }};
-""")
+class Case:
+    """n channels in and out; routes as (input, output, mask file, channel of it), counted from 0."""
 
+    def __init__(self, name, seconds, n, mask_seconds, folder):
+        self.name, self.n, self.folder = name, n, folder
+        self.seconds = int(os.environ.get("BENCH_SECONDS", 0)) or seconds
+        self.taps = int(mask_seconds * RATE)
+        self.rng = np.random.default_rng(1)
+        self.make_input()
+        if name == "stereo":
+            self.write_mask("mask", 2)
+            self.routes = [(ch, ch, "mask", ch) for ch in range(2)]
+            self.mask = "mask.wav"
+            graph = "[0][1]afir=gtype=none:dry=1:wet=0.5"
+            self.ffmpeg = ["-i", "mask.wav", "-filter_complex", graph]
+        else:
+            for out in range(n):
+                self.write_mask(f"mask{out}", n)
+            self.routes = [(i, out, f"mask{out}", i) for out in range(n) for i in range(n)]
+            self.mask = "matrix.conf"
+            masks = [word for out in range(n) for word in ("-i", f"mask{out}.wav")]
+            every = "+".join(f"c{i}" for i in range(n))
+            graph = f"[0]asplit={n}" + "".join(f"[i{o}]" for o in range(n)) + ";"
+            graph += "".join(f"[i{o}][{o + 1}]afir=gtype=none:dry=1:wet=0.5,pan=mono|c0={every}[o{o}];" for o in range(n))
+            graph += "".join(f"[o{o}]" for o in range(n)) + f"amerge={n}"
+            self.ffmpeg = [*masks, "-filter_complex", graph]
+        self.write_matrix_conf()
+        self.write_brutefir_conf()
 
-def contestants(folder):
-    rows = {"haloconv": [str(HALOCONV), "convolve", "in.wav", "mask.wav", "-o", "haloconv.wav", "--backend", BACKEND, "-q"]}
-    if shutil.which("fconvolver"):
-        rows["fconvolver -V"] = ["fconvolver", "-V", "fconvolver.conf", "in.wav", "fconvolver.wav"]
-    if shutil.which("brutefir"):
-        rows["brutefir"] = ["brutefir", "-quiet", "brutefir.conf"]
-    return rows
+    def title(self):
+        what = f"{self.n} channels, mask {self.taps / RATE:g} s" if self.name == "stereo" else f"{self.n} x {self.n} responses of {self.taps / RATE:g} s"
+        return f"{self.seconds} s, {RATE} Hz, 16 bits, {what}"
 
+    def make_input(self):
+        with soundfile.SoundFile(self.folder / "in.wav", "w", RATE, self.n, "PCM_16") as wav, \
+                open(self.folder / "in.raw", "wb") as raw:
+            for _ in range(self.seconds):
+                second = (self.rng.uniform(-0.5, 0.5, (RATE, self.n)) * 32767).astype("<i2")
+                wav.write(second)
+                raw.write(second.tobytes())
 
-def run(command, folder):
-    """Wall seconds, CPU seconds, peak memory in MB."""
-    home = {**os.environ, "HOME": str(folder)}  # brutefir writes its defaults there
-    done = subprocess.run([str(MEASURE), "usage", *command], cwd=folder, env=home, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode(errors='replace')}")
-    return [float(word) for word in (folder / "usage").read_text().split()]
+    def write_mask(self, name, n_channels):
+        mask = self.rng.standard_normal((self.taps, n_channels)) * np.exp(-6.9078 * np.arange(self.taps)[:, None] / self.taps)
+        mask *= 0.3 / np.sqrt((mask ** 2).sum(0) * (1 if self.name == "stereo" else n_channels))
+        soundfile.write(self.folder / f"{name}.wav", mask.astype(np.float32), RATE, "FLOAT")
+        for ch in range(n_channels):
+            mask[:, ch].astype("<f4").tofile(self.folder / f"{name}.{ch}.f32")
 
+    def write_matrix_conf(self):
+        reads = "".join(f"/impulse/read {i + 1} {o + 1} 1 0 0 0 {ch + 1} {self.folder}/{mask}.wav\n" for i, o, mask, ch in self.routes)
+        (self.folder / "matrix.conf").write_text(f"/convolver/new {self.n} {self.n} 8192 {self.taps}\n{reads}")
 
-def check(rows, folder):
-    """All the same sound, to what 16 bits with or without rounding allow."""
-    ours = soundfile.read(folder / "haloconv.wav", frames=10 * RATE)[0]
-    for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW")]:
-        if name not in rows:
-            continue
-        kind = dict(format="RAW", samplerate=RATE, channels=2, subtype="PCM_16") if raw else {}
-        theirs = soundfile.read(folder / file, frames=10 * RATE, **kind)[0]
-        n = min(len(ours), len(theirs))
-        off = np.abs(ours[:n] - theirs[:n]).max()
-        print(f"check: {name} differs by at most {off * 32768:.2f} steps of 16 bits in the first {n / RATE:.0f} s")
-        if not off <= 2.5 / 32768:
-            sys.exit("check failed: not the same sound; no times are given")
+    def write_brutefir_conf(self):
+        parts = -(-self.taps // BRUTEFIR_PARTITION)
+        names = lambda kind: ", ".join(f'"{kind}{ch}"' for ch in range(self.n))
+        coeffs = "".join(f'coeff "c{k}" {{ filename: "{self.folder}/{mask}.{ch}.f32"; format: "FLOAT_LE"; }};\n'
+                         for k, (_, _, mask, ch) in enumerate(self.routes))
+        filters = "".join(f'filter "f{k}" {{ from_inputs: "i{i}"; to_outputs: "o{o}"; coeff: "c{k}"; }};\n'
+                          for k, (i, o, _, _) in enumerate(self.routes))
+        (self.folder / "brutefir.conf").write_text(f"""
+sampling_rate: {RATE}; filter_length: {BRUTEFIR_PARTITION},{parts}; float_bits: 32; overflow_warnings: false;
+show_progress: false; max_dither_table_size: 0; allow_poll_mode: false; monitor_rate: false;
+convolver_config: "{self.folder}/brutefir_convolver";
+{coeffs}
+input {names("i")} {{ device: "file" {{ path: "{self.folder}/in.raw"; }}; sample: "S16_LE"; channels: {self.n}; }};
+output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }}; sample: "S16_LE"; channels: {self.n}; dither: false; }};
+{filters}""")
 
+    def contestants(self):
+        rows = {"haloconv": [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", "haloconv.wav", "--backend", BACKEND, "-q"]}
+        if shutil.which("fconvolver"):
+            rows["fconvolver -V"] = ["fconvolver", "-V", "matrix.conf", "in.wav", "fconvolver.wav"]
+        if shutil.which("brutefir"):
+            rows["brutefir"] = ["brutefir", "-quiet", "brutefir.conf"]
+        if shutil.which("ffmpeg"):
+            rows["ffmpeg afir"] = ["ffmpeg", "-loglevel", "error", "-y", "-i", "in.wav", *self.ffmpeg, "-c:a", "pcm_s16le", "ffmpeg.wav"]
+        return rows
 
-def main():
-    memory = pathlib.Path("/dev/shm")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="haloconv-bench-", dir=memory if memory.is_dir() else None))
-    try:
-        make_files(folder)
-        rows = contestants(folder)
-        for command in rows.values():  # once to warm up, and to compare what comes out
-            run(command, folder)
-        check(rows, folder)
-        seen = {name: [] for name in rows}
+    def run(self, command):
+        """Wall seconds, CPU seconds, peak memory in MB."""
+        home = {**os.environ, "HOME": str(self.folder)}  # brutefir writes its defaults there
+        done = subprocess.run([str(MEASURE), "usage", *command], cwd=self.folder, env=home, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode(errors='replace')}")
+        return [float(word) for word in (self.folder / "usage").read_text().split()]
+
+    def check(self, rows):
+        """All the same sound, to what 16 bits with or without rounding allow."""
+        ours = soundfile.read(self.folder / "haloconv.wav", frames=10 * RATE)[0]
+        for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW"), ("ffmpeg afir", "ffmpeg.wav", None)]:
+            if name not in rows:
+                continue
+            kind = dict(format="RAW", samplerate=RATE, channels=self.n, subtype="PCM_16") if raw else {}
+            theirs = soundfile.read(self.folder / file, frames=10 * RATE, **kind)[0]
+            n = min(len(ours), len(theirs))
+            ours, theirs, gain = ours[:n], theirs[:n], 1
+            if name == "ffmpeg afir":  # 5.1 doubles the sound, others do not: halved it cannot clip, and its gain is found
+                gain = (ours * theirs).sum() / (theirs ** 2).sum()
+            off = np.abs(ours - gain * theirs).max()
+            print(f"check: {self.name}: {name} differs by at most {off * 32768:.2f} steps of 16 bits in the first {n / RATE:.0f} s"
+                  + (f", its gain ({1 / gain:.3f}) aside" if gain != 1 else ""))
+            if not (n > 0 and off <= 2.5 / 32768):
+                sys.exit("check failed: not the same sound; no times are given")
+
+    def measure(self):
+        rows = self.contestants()
+        seen = {name: [self.run(command)] for name, command in rows.items()}  # to warm up, and to compare what comes out
+        self.check(rows)
+        seen = {name: runs if runs[0][0] > SLOW_S else [] for name, runs in seen.items()}
         for _ in range(REPEATS):
             for name, command in rows.items():
-                seen[name].append(run(command, folder))
-    finally:
-        shutil.rmtree(folder)
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    middle = {name: [statistics.median(r[i] for r in runs) for i in range(2)] + [max(r[2] for r in runs)] for name, runs in seen.items()}
-    what = f"{SECONDS} s, 2 channels, {RATE} Hz, 16 bits, mask {MASK_SECONDS} s; medians of {REPEATS} runs each in turn"
-    where = f"{cpu}, {os.cpu_count()} cores, {datetime.date.today()}"
-    print(f"\n{what}; {where}\n")
-    for line in table(middle):
-        print(line)
-    if len(sys.argv) == 3 and sys.argv[1] == "--write-table":
-        write_table(pathlib.Path(sys.argv[2]), [f"{what}; {where}.", "", *table(middle)])
+                if not (seen[name] and seen[name][0][0] > SLOW_S):
+                    seen[name].append(self.run(command))
+        return {name: [statistics.median(r[i] for r in runs) for i in range(2)] + [max(r[2] for r in runs)] for name, runs in seen.items()}
 
 
-def table(middle):
-    yield f"| {'program':16} | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
+def lines_of(case, middle):
+    yield f"{case.title()}; medians of {REPEATS} runs each in turn; {where()}."
+    yield ""
+    yield f"| program          | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
     yield "|---|---|---|---|---|---|---|"
     ours = middle["haloconv"]
     for name, (wall, cpu_s, mb) in middle.items():
         label = f"{name} ({BACKEND})" if name == "haloconv" else name
-        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {SECONDS / wall:11.0f} | {ours[0] / wall:8.2f} |"
+        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | {ours[0] / wall:8.2f} |"
                f" {ours[1] / cpu_s:7.2f} |")
+    yield ""
+
+
+def where():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    return f"{cpu}, {os.cpu_count()} cores, {datetime.date.today()}"
 
 
 def write_table(page, lines):
     """Replace what stands in the page between its two marks."""
     text, mark, end = page.read_text(), "<!-- bench files -->\n", "<!-- end -->"
     start = text.index(mark) + len(mark)
-    page.write_text(text[:start] + "\n".join(lines) + "\n" + text[text.index(end, start):])
+    page.write_text(text[:start] + "\n".join(lines).rstrip("\n") + "\n" + text[text.index(end, start):])
+
+
+def main():
+    memory = pathlib.Path("/dev/shm")
+    lines = []
+    for name, *shape in [("stereo", 600, 2, 3), ("matrix", 60, 16, 1)]:
+        if name not in os.environ.get("BENCH_CASES", "stereo matrix").split():
+            continue
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="haloconv-bench-", dir=memory if memory.is_dir() else None))
+        try:
+            case = Case(name, *shape, folder)
+            lines += lines_of(case, case.measure())
+        finally:
+            shutil.rmtree(folder)
+    print("\n".join(["", *lines]))
+    if len(sys.argv) == 3 and sys.argv[1] == "--write-table":
+        write_table(pathlib.Path(sys.argv[2]), lines)
 
 
 main()

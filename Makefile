@@ -1,7 +1,7 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LV2 likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
 
@@ -34,6 +34,7 @@ $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,LV2,lv2))
+$(eval $(call find,MPI,ompi-c))
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
@@ -50,6 +51,7 @@ haloconv $(VERSION)
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   LV2         $(or $(HAVE_LV2),no)
+  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test gpu-test soak fuzz bench-files
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
@@ -93,10 +95,11 @@ LADDER_OBJS := $(filter-out $(WINNERS),$(filter $(LADDER),$(CUDA_OBJS)))
 LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
+MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 
 .PHONY: all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM)
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MPI_PART)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -130,7 +133,11 @@ $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
+# What speaks MPI is loaded under mpirun only.
+$(BUILD)/haloconv_mpi.so: host/mpi/ranks_mpi.c host/ranks.h $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
 
 # ---- impulses and the demo ---------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their own.
@@ -201,6 +208,7 @@ TO = $(DESTDIR)$(PREFIX)
 install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
+	$(if $(MPI_PART),install -d $(TO)/lib/haloconv && install -m 755 $(MPI_PART) $(TO)/lib/haloconv/)
 	install -m 644 dsp/haloconv.h $(TO)/include/
 	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
 	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
@@ -213,7 +221,7 @@ install: all impulses
 uninstall:
 	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
-	rm -rf $(TO)/share/haloconv
+	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv
 
 clean:
 	rm -rf build

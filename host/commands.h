@@ -4,6 +4,7 @@
 
 int convolve_command(int argc, char **argv);
 int check_command(int argc, char **argv);
+int batch_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int design_command(int argc, char **argv);

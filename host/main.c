@@ -11,6 +11,7 @@ static const char help[] =
     "haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n"
     "\n"
     "  haloconv convolve INPUT MASK -o OUTPUT   a sound file through a mask\n"
+    "  haloconv batch MANIFEST -o FOLDER        many sound files through many masks\n"
     "  haloconv design KIND ... -o MASK         make a filter or a room\n"
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
     "  haloconv check CONF                      everything that is wrong with a configuration\n"
@@ -53,6 +54,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"convolve", convolve_command},
+    {"batch", batch_command},
     {"design", design_command},
     {"info", info_command},
     {"check", check_command},

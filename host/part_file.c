@@ -6,26 +6,49 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The handler removes what this names. mkstemp fills it in before it makes the file, and an unlink of a name that is
+enum { MOST_FILES = 512 };
+
+/* The handler removes what these name. mkstemp fills a name in before it makes the file, and an unlink of a name that is
  * not there yet, or no more, harms nobody: no signal needs to be blocked. */
-static char in_progress[PATH_MAX];
+static char names[MOST_FILES][PATH_MAX];
+static atomic_bool taken[MOST_FILES];
+static mode_t user_mask; /* of new files; it can be read by setting it only, which threads would do to one another */
 
 static void stop(int signal_number)
 {
-    if (in_progress[0]) unlink(in_progress);
+    for (int i = 0; i < MOST_FILES; i++)
+        if (names[i][0]) unlink(names[i]);
     _exit(128 + signal_number);
+}
+
+static char *name_take(void)
+{
+    for (int i = 0; i < MOST_FILES; i++)
+        if (!atomic_exchange(&taken[i], true)) return names[i];
+    return NULL;
+}
+
+static void name_give_back(struct part_file *part)
+{
+    if (!part->name) return;
+    part->name[0] = 0;
+    atomic_store(&taken[(part->name - names[0]) / PATH_MAX], false);
+    part->name = NULL;
 }
 
 void part_file_watch_signals(void)
 {
     static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = stop}, before;
+    user_mask = umask(0);
+    umask(user_mask);
     sigfillset(&action.sa_mask);
     for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
         sigaction(stopping[i], NULL, &before);
@@ -62,13 +85,17 @@ static bool make_beside(struct part_file *part, mode_t mode, char *why, size_t c
     int folder = slash ? (int)(slash - part->target) + 1 : 0;
     const char *name = part->target + folder;
     /* The name is cut so that what is added keeps it inside NAME_MAX. */
-    int length = snprintf(in_progress, sizeof in_progress, "%.*s.%.200s.XXXXXX.part", folder, part->target, name);
-    errno = ENAMETOOLONG;
     part->fd = -1;
-    if (length > 0 && (size_t)length < sizeof in_progress) part->fd = mkostemps(in_progress, 5, O_CLOEXEC);
+    part->name = name_take();
+    if (!part->name)
+        return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers", part->target,
+                             MOST_FILES);
+    int length = snprintf(part->name, PATH_MAX, "%.*s.%.200s.XXXXXX.part", folder, part->target, name);
+    errno = ENAMETOOLONG;
+    if (length > 0 && length < PATH_MAX) part->fd = mkostemps(part->name, 5, O_CLOEXEC);
     if (part->fd < 0) {
         int error = errno;
-        in_progress[0] = 0;
+        name_give_back(part);
         return message_write(why, cap, "%s: cannot be written: %s; choose another output", part->target,
                              strerror(error));
     }
@@ -88,12 +115,10 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
     if (exists && access(path, W_OK) != 0)
         return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
-    mode_t mask = umask(0);
-    umask(mask);
     /* Through a link: what it points to is replaced, and the link stays. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
     if (!part->target) return message_write(why, cap, "%s: %s; choose another output", path, strerror(errno));
-    if (!make_beside(part, exists ? status.st_mode & 0777 : 0666 & ~mask, why, cap)) {
+    if (!make_beside(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap)) {
         part_file_abandon(part);
         return false;
     }
@@ -105,13 +130,13 @@ bool part_file_commit(struct part_file *part, const char *path, char *why, size_
 {
     int error = close(part->fd) == 0 ? 0 : errno;
     part->fd = -1;
-    if (!error && part->target && rename(in_progress, part->target) != 0) error = errno;
+    if (!error && part->target && rename(part->name, part->target) != 0) error = errno;
     if (error) {
         part_file_abandon(part);
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
                              strerror(error));
     }
-    in_progress[0] = 0;
+    name_give_back(part);
     free(part->target);
     part->target = NULL;
     return true;
@@ -121,8 +146,8 @@ void part_file_abandon(struct part_file *part)
 {
     if (part->fd >= 0) close(part->fd);
     part->fd = -1;
-    if (part->target && in_progress[0]) unlink(in_progress);
-    in_progress[0] = 0;
+    if (part->name && part->name[0]) unlink(part->name);
+    name_give_back(part);
     free(part->target);
     part->target = NULL;
 }

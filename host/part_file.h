@@ -1,8 +1,8 @@
 /* part_file - an output that appears under its name only when it is complete.
  *
  * It is written as .NAME.XXXXXX.part beside its place and renamed by part_file_commit. Any error, SIGINT, SIGTERM or
- * SIGHUP removes it. One at a time (the signal handler knows one name). What is no regular file (a pipe, /dev/null,
- * standard output as "-") is written as it comes.
+ * SIGHUP removes it. Up to 512 at a time (the signal handler knows their names), on any threads. What is no regular file
+ * (a pipe, /dev/null, standard output as "-") is written as it comes.
  */
 #ifndef PART_FILE_H
 #define PART_FILE_H
@@ -15,6 +15,7 @@ struct part_file {
     bool regular; /* can be written anywhere, not only at the end */
     bool is_pipe; /* or a socket */
     char *target; /* where to rename to; NULL: written in place */
+    char *name;   /* until then; one of those that the signal handler removes */
 };
 
 /* Install the handlers for the signals. Once, before any thread is made. */

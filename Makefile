@@ -205,6 +205,9 @@ $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 SO := libhaloconv.so
 SO_NAME := $(SO).0
 TO = $(DESTDIR)$(PREFIX)
+# Where this Python looks for modules below PREFIX; empty: no Python, no module.
+PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % (sysconfig.get_python_version(), \
+                   sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
 install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
@@ -217,11 +220,13 @@ install: all impulses
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
 	  >$(TO)/lib/pkgconfig/haloconv.pc
 	install -m 644 host/haloconv.1 $(TO)/share/man/man1/
+	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 uninstall:
 	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv
+	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)
 
 clean:
 	rm -rf build

@@ -68,7 +68,9 @@ static void load(struct mask_shelf *shelf, struct shelf_mask *mask)
     mask->failed = !good;
     mask->loading = false;
     mask->bytes = (int64_t)sizeof *mask;
-    if (good) mask->bytes += (int64_t)mask->responses.n_channels * mask->responses.n_frames * (int64_t)sizeof(float);
+    const hc_responses *taps = &mask->responses; /* of a sound file by channels, of a configuration by responses */
+    int64_t floats = (int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames;
+    if (good) mask->bytes += floats * (int64_t)sizeof(float);
     shelf->bytes += mask->bytes;
     pthread_cond_broadcast(&shelf->loaded);
     make_room(shelf);

@@ -1,0 +1,149 @@
+"""The Python module over the shared library: against scipy, on every backend, and true to the header."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, ROOT, SAN, noise
+
+PEAK_SHARE = 1e-6
+
+
+@pytest.fixture(scope="module")
+def hc():
+    if SAN:
+        pytest.skip("a sanitized library needs a sanitized Python")
+    import os
+    os.environ["HALOCONV_LIBRARY"] = str(BUILD / "libhaloconv.so")
+    sys.path.insert(0, str(ROOT / "plugins/python"))
+    import haloconv
+    return haloconv
+
+
+def close(got, want):
+    want = np.asarray(want)
+    assert got.shape == want.shape and got.dtype == np.float32, f"got {got.shape} {got.dtype}, want {want.shape}"
+    worst = np.abs(got - want).max() / np.abs(want).max()
+    assert worst <= PEAK_SHARE, f"off by {worst:.3g} of the peak"
+
+
+def reference(x, h):
+    return scipy.signal.fftconvolve(x.astype(np.float64), h.astype(np.float64))
+
+
+@pytest.mark.parametrize("n,k", [(1, 1), (5, 9), (1000, 1), (4096, 4097), (50000, 30000), (300000, 100)])
+def test_convolve_is_scipys(hc, backend, n, k):
+    x, h = noise(n, seed=n)[:, 0], noise(k, seed=k)[:, 0]
+    want = reference(x, h)
+    close(hc.convolve(x, h, backend=backend), want)
+    close(hc.convolve(x, h, mode="same", backend=backend), want[:n])
+    close(hc.convolve(x, h, mode="centre", backend=backend), want[(k - 1) // 2:][:n])
+    close(hc.convolve(x.astype(np.float64), list(map(float, h)), backend=backend), want)
+
+
+def test_channel_rule(hc, backend):
+    x, h = noise(5000, 2, seed=1), noise(700, 4, seed=2)
+    one = [[reference(x[:, i], h[:, m]) for m in range(4)] for i in range(2)]
+    close(hc.convolve(x, h[:, 0], backend=backend), np.stack([one[0][0], one[1][0]], 1))
+    close(hc.convolve(x, h[:, :2], backend=backend), np.stack([one[0][0], one[1][1]], 1))
+    close(hc.convolve(x[:, :1], h, backend=backend), np.stack(one[0], 1))
+    close(hc.convolve(x[:, 0], h, backend=backend), np.stack(one[0], 1))
+    close(hc.convolve(x, h, backend=backend), np.stack([one[0][0] + one[1][2], one[0][1] + one[1][3]], 1))
+    matrix = noise(300, 6, seed=3).reshape(300, 2, 3)
+    want = np.stack([sum(reference(x[:, i], matrix[:, i, o]) for i in range(2)) for o in range(3)], 1)
+    close(hc.convolve(x, matrix, backend=backend), want)
+    with pytest.raises(ValueError, match="3 channels of h do not fit 2"):
+        hc.convolve(x, h[:, :3], backend=backend)
+
+
+def test_arrays_of_any_layout(hc):
+    x = noise(3000, 4, seed=4)
+    h = noise(50, seed=5)[:, 0]
+    want = np.stack([reference(x[::2, ch], h) for ch in (3, 1)], 1)
+    close(hc.convolve(x[::2, 3::-2], h, backend="cpu"), want)
+    close(hc.convolve(np.asfortranarray(x[::2, 3::-2]), h, backend="cpu"), want)
+
+
+def test_stream_goes_on_and_swaps(hc, backend):
+    """Calls of any length are one stream; a swap keeps the history and fades over fade_frames."""
+    x, a, b = noise(6000, seed=6)[:, 0], noise(900, seed=7)[:, 0], noise(400, seed=8)[:, 0]
+    with hc.Stream(1, max_taps=900, block=64, fade_frames=100, backend=backend) as stream:
+        assert stream.latency == 0 and stream.info["backend"] == backend
+        stream.swap(a)
+        got = [stream.process(x[:1]), stream.process(x[1:1000]), stream.process(x[1000:3000])]
+        ready = stream.mask(b)
+        stream.swap(ready)
+        got += [stream.process(x[3000:3000]), stream.process(x[3000:])]
+        info = stream.info
+        assert info["swaps"] == 2 and info["frames"] == 6000 and 3000 <= info["swap_frame"] <= 3000 + info["swap_delay"]
+        stream.reset()
+        close(stream.process(x), reference(x, b)[:6000])
+    old, new = reference(x, a)[:6000], reference(x, b)[:6000]
+    t = np.clip((np.arange(6000) - info["swap_frame"] + 1.0) / 101, 0, 1)
+    share = t * t * (3 - 2 * t)
+    close(np.concatenate(got), old + share * (new - old))
+
+
+def test_masks_are_made_beside_the_sound(hc):
+    x = noise(200 * 64, 2, seed=9)
+    with hc.Stream(2, max_taps=2000, block=64, backend="cpu") as stream:
+        done = threading.Event()
+
+        def change():
+            for seed in range(30):
+                stream.swap(noise(2000, 2, seed=seed, scale=0.01))
+            done.set()
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        while not done.is_set():
+            assert np.isfinite(stream.process(x)).all()
+        thread.join()
+        stream.process(x)
+        stream.reset()
+        want = np.stack([reference(x[:, ch], noise(2000, 2, seed=29, scale=0.01)[:, ch])[:len(x)] for ch in range(2)], 1)
+        close(stream.process(x), want)
+
+
+def test_refusals_are_exceptions(hc):
+    with pytest.raises(hc.Error, match="NaN") as error:
+        hc.convolve(np.ones(10), [1, np.nan], backend="cpu")
+    assert error.value.code == -1
+    with pytest.raises(hc.Error, match="tpu"):
+        hc.convolve(np.ones(10), np.ones(2), backend="tpu")
+    for bad in (np.ones((2, 2, 2, 2)), np.ones((0,))):
+        with pytest.raises(ValueError):
+            hc.convolve(np.ones(10), bad, backend="cpu")
+    with pytest.raises(ValueError, match="mode"):
+        hc.convolve(np.ones(10), np.ones(2), mode="valid", backend="cpu")
+    with hc.Stream(2, max_taps=10, backend="cpu") as stream, hc.Stream(2, max_taps=10, backend="cpu") as other:
+        with pytest.raises(ValueError, match="channels"):
+            stream.process(np.ones((5, 3)))
+        with pytest.raises(ValueError, match="another stream"):
+            stream.swap(other.mask(np.ones(3)))
+        with pytest.raises(hc.Error, match="max_taps is 10"):
+            stream.mask(np.ones(11))
+
+
+def test_devices_are_listed(hc):
+    names = [name for name, _ in hc.devices()]
+    assert names[0] == "cpu" and all(name.startswith("cuda:") for name in names[1:])
+
+
+def test_structures_are_the_headers(hc, folder):
+    """ctypes believes what it is told: sizes and places of all fields, as the compiler has them."""
+    checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_info", hc._Info)]
+    lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
+    lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks for field in kind._fields_]
+    (folder / "sizes.c").write_text('#include "haloconv.h"\n#include <stdio.h>\nint main(void) {' + "\n".join(lines) + "}\n")
+    subprocess.run(["cc", "-I", str(ROOT / "dsp"), "sizes.c", "-o", "sizes"], check=True)
+    seen = dict(line.split() for line in subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.splitlines())
+    import ctypes
+    for name, kind in checks:
+        assert int(seen.pop(name)) == ctypes.sizeof(kind), name
+        for field in kind._fields_:
+            assert int(seen.pop(f"{name}.{field[0]}")) == getattr(kind, field[0]).offset, f"{name}.{field[0]}"
+    assert not seen

@@ -104,7 +104,7 @@ int check_command(int argc, char **argv)
         status = print_json(settings.path, &mask, good ? NULL : why);
     } else {
         bool told_by_why = !good && mask.n_errors + mask.n_warnings <= 1;
-        if (!told_by_why) mask_remarks_print(&mask);
+        if (!told_by_why) mask_remarks_print_all(&mask);
         if (good)
             print_ok(&mask);
         else if (!told_by_why)

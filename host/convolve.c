@@ -290,7 +290,7 @@ static bool load_mask(struct job *job)
     if (hc_responses_load(s->mask, job->in.n_channels, job->in.rate, s->no_resample ? HC_KEEP_RATE : 0, mask, job->why,
                           sizeof job->why) != HC_OK)
         return false;
-    if (!s->quiet) mask_remarks_print(mask);
+    if (!s->quiet) mask_remarks_print(mask, s->mask);
     if (!s->quiet && mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", s->mask, mask->file_rate, mask->rate);
     if (!s->quiet && mask->rate && mask->rate != job->in.rate)

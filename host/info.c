@@ -127,7 +127,7 @@ static bool look(struct subject *subject)
     if (hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK) return false;
     if (mask->rate == 0) mask->rate = s->rate;
     if (is_configuration(subject)) {
-        mask_remarks_print(mask);
+        mask_remarks_print(mask, s->path);
         ask_for_plan(subject);
         return true;
     }

@@ -5,11 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mask_remarks_print(const hc_responses *mask)
+enum { SAID = 10 };
+
+/* Of so many; the number of those that are left. */
+static int print_first(const hc_responses *mask, int most)
 {
-    int n = mask->n_errors + mask->n_warnings - mask->n_remarks;
-    for (int i = 0; i < mask->n_remarks; i++) message_note("%s", mask->remarks[i].text);
-    if (n > 0) message_note("and %d more", n);
+    int n = mask->n_remarks < most ? mask->n_remarks : most;
+    for (int i = 0; i < n; i++) message_note("%s", mask->remarks[i].text);
+    return mask->n_errors + mask->n_warnings - n;
+}
+
+void mask_remarks_print(const hc_responses *mask, const char *path)
+{
+    int left = print_first(mask, SAID);
+    if (left > 0) message_note("%s: and %d more; see `haloconv check %s`", path, left, path);
+}
+
+void mask_remarks_print_all(const hc_responses *mask)
+{
+    int left = print_first(mask, mask->n_remarks);
+    if (left > 0) message_note("and %d more", left);
 }
 
 json_t *mask_text_json(const char *text)

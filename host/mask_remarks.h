@@ -6,8 +6,9 @@
 
 #include <jansson.h>
 
-/* All of it on standard error, a line each. */
-void mask_remarks_print(const hc_responses *mask);
+/* On standard error, a line each. A session says the first few and where the others are; all of them are `check`'s. */
+void mask_remarks_print(const hc_responses *mask, const char *path);
+void mask_remarks_print_all(const hc_responses *mask);
 json_t *mask_remarks_json(const hc_responses *mask);
 
 /* A text that need not be UTF-8, NULL is null. */

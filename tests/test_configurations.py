@@ -356,6 +356,14 @@ def test_channel_counts(files):
     assert "warning" not in good("convolve", "x.wav", "t.conf", "-o", "y.wav", "-q").stderr
 
 
+def test_a_session_says_ten_warnings_and_where_the_others_are(files):
+    conf(files, NEW + "/impulse/dirac 1 1 1 5000\n" * 25 + "/impulse/dirac 1 1 1 0\n")
+    lines = good("convolve", "x.wav", "t.conf", "-o", "y.wav").stderr.splitlines()
+    assert [line for line in lines if "/impulse/dirac" in line] == lines[:10] and lines[9].startswith("t.conf:11: ")
+    assert lines[10] == "t.conf: and 15 more; see `haloconv check t.conf`"
+    assert len(haloconv("check", "t.conf").stderr.splitlines()) == 25
+
+
 def test_check_says_what_it_found(files):
     done = good("check", conf(files, "/convolver/new 2 3 256 4096\n/impulse/read 1 1 1 10 0 0 1 a.wav\n/impulse/copy 2 2 1 1\n"))
     assert done.stdout == "ok: 2 inputs, 3 outputs, 2 responses (1 distinct), longest 310 frames (0.006 s at 48000 Hz)\n"

@@ -255,7 +255,7 @@ static void take_client(struct reader *r)
         r->configuration->server = name;
 }
 
-static void forget_impulses(struct reader *r)
+static void forget_ports(struct reader *r)
 {
     struct configuration *c = r->configuration;
     if (c->n_impulses > 0)
@@ -263,7 +263,6 @@ static void forget_impulses(struct reader *r)
              c->n_impulses);
     else if (c->defined_line)
         warn(r, "replaces that of line %d; leave one of them", c->defined_line);
-    c->n_impulses = 0;
     memset(c->in_port, 0, sizeof c->in_port);
     memset(c->out_port, 0, sizeof c->out_port);
 }
@@ -281,8 +280,8 @@ static void take_density(struct reader *r)
 static void take_new(struct reader *r)
 {
     struct configuration *c = r->configuration;
-    if (c->defined_line) forget_impulses(r);
-    c->n_impulses = 0;
+    if (c->defined_line) forget_ports(r);
+    c->n_impulses = 0; /* also of those above a first one, which are refused in the end */
     int n_in = take_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
     int n_out = take_int(r, "outputs", 1, MASK_MAX_CHANNELS);

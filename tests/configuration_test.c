@@ -82,6 +82,39 @@ static void pairs_with_the_same_data_share_it(const char *backend)
     hc_responses_free(&r);
 }
 
+/* A copy follows its source, even where that becomes a copy later. */
+static void links_are_followed_to_their_end(const char *backend)
+{
+    (void)backend;
+    hc_responses r;
+    loaded("/convolver/new 1 5 256 4096\n"
+           "/impulse/dirac 1 1 1 1\n"
+           "/impulse/dirac 1 2 1 2\n"
+           "/impulse/dirac 1 3 1 3\n"
+           "/impulse/dirac 1 4 1 4\n"
+           "/impulse/copy 1 5 1 1\n"
+           "/impulse/copy 1 1 1 2\n"
+           "/impulse/copy 1 2 1 3\n"
+           "/impulse/copy 1 3 1 4\n"
+           "/impulse/dirac 1 4 1 40\n",
+           &r);
+    check(r.n_routes == 5 && r.n_distinct == 1, "%d routes, %d distinct", r.n_routes, r.n_distinct);
+    for (int out = 0; out < 5; out++) {
+        const hc_route *all = route(&r, 0, out);
+        check(all->delay == 4 && all->n_taps == 37 && all->taps[0] == 1 && all->taps[36] == 1,
+              "output %d: delay %d, %d taps", out, all->delay, all->n_taps);
+    }
+    hc_responses_free(&r);
+    char why[400];
+    int code =
+        load("/convolver/new 1 3 256 4096\n/impulse/dirac 1 1 1 1\n/impulse/copy 1 2 1 1\n/impulse/copy 1 3 1 2\n"
+             "/impulse/copy 1 1 1 3\n",
+             0, 48000, &r, why, sizeof why);
+    check(code == HC_EINVAL && strstr(why, ":5: /impulse/copy: input 1, output 3 is itself a copy"), "%d, '%s'", code,
+          why);
+    hc_responses_free(&r);
+}
+
 static void ports_have_names(const char *backend)
 {
     (void)backend;
@@ -195,6 +228,7 @@ int main(void)
 {
     static const struct test tests[] = {
         {"pairs_with_the_same_data_share_it", pairs_with_the_same_data_share_it, false},
+        {"links_are_followed_to_their_end", links_are_followed_to_their_end, false},
         {"ports_have_names", ports_have_names, false},
         {"counts_are_the_configurations_own", counts_are_the_configurations_own, false},
         {"remarks_outlive_a_failure", remarks_outlive_a_failure, false},

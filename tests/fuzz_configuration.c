@@ -1,4 +1,5 @@
-/* libFuzzer target: hc_responses_load on any bytes as a configuration, beside a sound file a.wav and a text b.txt. make fuzz */
+/* libFuzzer target: hc_responses_load on any bytes as a configuration, beside a sound file a.wav and a text b.txt. make
+ * fuzz */
 #include "haloconv.h"
 
 #include <math.h>

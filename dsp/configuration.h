@@ -59,8 +59,8 @@ struct configuration {
     struct folder *folder;           /* of the last /cd                                                     */
 };
 
-/* path: for remarks. text[bytes + 1] is taken apart in place. Pieces outlive the configuration. HC_OK even with errors in
- * remarks; HC_ENOMEM. Free it after both. */
+/* path: for remarks. text[bytes + 1] is taken apart in place. Pieces outlive the configuration. HC_OK even with errors
+ * in remarks; HC_ENOMEM. Free it after both. */
 int configuration_read(struct configuration *configuration, const char *path, struct pieces *pieces, char *text,
                        size_t bytes);
 void configuration_free(struct configuration *configuration);

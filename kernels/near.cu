@@ -30,32 +30,48 @@ static_assert(GROUPS == 4 * PIECES, "a thread has a quarter of a piece");
 
 __device__ static inline int padded(int i) { return i + i / 32 * 4; }
 
+struct piece {
+    const float *x;                      /* its input's ring                                                     */
+    const float *taps[NEAR_OUTS];        /* NULL = no response                                                   */
+    int back;                            /* frames that its first tap looks back                                 */
+};
+
+/* Pieces piece0 ... of a group, for a leaf of stages: piece i is term i / n_chunks, taps from i % n_chunks * NEAR_CHUNK on. */
+__device__ static inline void pieces_load(struct piece *pieces, const struct near_job &job, int first, int n_pieces, int piece0)
+{
+    for (int i = threadIdx.x; i < LEAF * PIECES; i += THREADS) {
+        struct piece piece = {};
+        if (piece0 + i < n_pieces) {
+            const struct near_terms *terms = job.terms + first + (piece0 + i) / job.n_chunks;
+            piece.back = (piece0 + i) % job.n_chunks * NEAR_CHUNK;
+            piece.x = job.x + terms->in * ((size_t)job.ring_mask + 1);
+#pragma unroll
+            for (int o = 0; o < NEAR_OUTS; o++) piece.taps[o] = terms->taps[o] ? terms->taps[o] + piece.back : NULL;
+        }
+        pieces[i] = piece;
+    }
+    __syncthreads();
+}
+
 struct stage { /* on its way from global to shared memory */
     float x[PIECES * SPAN / THREADS];
     float4 h[PIECES * NEAR_OUTS * NEAR_CHUNK / 4 / THREADS];
 };
 
-/* Piece i of a group: term i / n_chunks, taps from i % n_chunks * NEAR_CHUNK on. */
-__device__ static inline void stage_load(struct stage &stage, const struct near_job &job, int first, int n_pieces, int piece0)
+__device__ static inline void stage_load(struct stage &stage, const struct near_job &job, const struct piece *pieces)
 {
     const unsigned from = job.pos + blockIdx.x * TILE - NEAR_CHUNK;
 #pragma unroll
     for (int u = 0; u < PIECES * SPAN / THREADS; u++) {
-        const int i = threadIdx.x + u * THREADS, piece = piece0 + i / SPAN;
-        stage.x[u] = 0.0f;
-        if (piece >= n_pieces) continue;
-        const size_t in = job.terms[first + piece / job.n_chunks].in;
-        const unsigned frame = from - piece % job.n_chunks * NEAR_CHUNK + i % SPAN;
-        stage.x[u] = job.x[in * ((size_t)job.ring_mask + 1) + (frame & job.ring_mask)];
+        const int i = threadIdx.x + u * THREADS;
+        const struct piece *piece = pieces + i / SPAN;
+        stage.x[u] = piece->x ? piece->x[(from - piece->back + i % SPAN) & job.ring_mask] : 0.0f;
     }
 #pragma unroll
     for (int u = 0; u < PIECES * NEAR_OUTS * NEAR_CHUNK / 4 / THREADS; u++) {
-        const int i = threadIdx.x + u * THREADS, row = i / (NEAR_CHUNK / 4), piece = piece0 + row / NEAR_OUTS;
-        stage.h[u] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (piece >= n_pieces) continue;
-        const float *taps = job.terms[first + piece / job.n_chunks].taps[row % NEAR_OUTS];
-        if (taps)
-            stage.h[u] = *(const float4 *)(taps + piece % job.n_chunks * NEAR_CHUNK + 4 * (i % (NEAR_CHUNK / 4)));
+        const int i = threadIdx.x + u * THREADS, row = i / (NEAR_CHUNK / 4);
+        const float *taps = pieces[row / NEAR_OUTS].taps[row % NEAR_OUTS];
+        stage.h[u] = taps ? *(const float4 *)(taps + 4 * (i % (NEAR_CHUNK / 4))) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 }
 
@@ -129,6 +145,7 @@ __device__ static inline float groups_sum(float (&sum)[NEAR_OUTS][V], float *sha
 static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_constant__ struct near_job job)
 {
     __shared__ __align__(16) float shared[GROUPS * NEAR_OUTS * TILE]; /* 32 KiB: x, h, or the groups' sums */
+    __shared__ struct piece pieces[LEAF * PIECES];
     float *x = shared, *h = shared + PIECES * ROW;
     const int group = blockIdx.y, first = job.first[group];
     const int n_pieces = (job.first[group + 1] - first) * job.n_chunks, n_stages = (n_pieces + PIECES - 1) / PIECES;
@@ -137,20 +154,19 @@ static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_const
     float sum[NEAR_OUTS][V] = {}, total = 0.0f;
     struct stage stage;
 
-    int s = share * blockIdx.z, leaf = 0;
-    if (s < end) stage_load(stage, job, first, n_pieces, s * PIECES);
-    for (; s < end; s++) {
-        __syncthreads();
-        stage_store(stage, x, h);
-        __syncthreads();
-        if (s + 1 < end) stage_load(stage, job, first, n_pieces, (s + 1) * PIECES);
-        stage_compute(sum, x + piece * ROW, NEAR_CHUNK + V * lane - tap, h + piece * NEAR_OUTS * NEAR_CHUNK + tap);
-        if (++leaf == LEAF) {
-            total += groups_sum(sum, shared);
-            leaf = 0;
+    for (int s = share * blockIdx.z; s < end; s += LEAF) {
+        const int n = min(LEAF, end - s);
+        pieces_load(pieces, job, first, n_pieces, s * PIECES);
+        stage_load(stage, job, pieces);
+        for (int i = 0; i < n; i++) {
+            __syncthreads();
+            stage_store(stage, x, h);
+            __syncthreads();
+            if (i + 1 < n) stage_load(stage, job, pieces + (i + 1) * PIECES);
+            stage_compute(sum, x + piece * ROW, NEAR_CHUNK + V * lane - tap, h + piece * NEAR_OUTS * NEAR_CHUNK + tap);
         }
+        total += groups_sum(sum, shared);
     }
-    if (leaf) total += groups_sum(sum, shared);
 
     const int splits = gridDim.z;
     if (splits > 1) {

@@ -21,13 +21,14 @@
  */
 #include "backend.h"
 
+#include "cuda_error.h"
+#include "device_memory.h"
 #include "far.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"
 
 #include <cuda_runtime.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,16 +36,7 @@
 
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
-    LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
-    SPARE_MOST = 8      /* pieces of device memory that are kept for the next mask                      */
-};
-
-/* Memory of a mask that was given up. It is not freed: cudaFree waits for the device, and the audio would wait with it. */
-struct spare {
-    void *memory;
-    size_t bytes;
-    cudaEvent_t idle;        /* behind the last work that may use it                                           */
-    struct spare *next;
+    LIVE_FLOATS = 16384 /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
 };
 
 struct state {
@@ -68,7 +60,7 @@ struct state {
     int64_t n_spectra;       /* blocks whose spectra are made                                                  */
     int resets;
     struct far *far;         /* NULL = a plan without far levels                                               */
-    struct spare *spares;    /* newest first; set-up only                                                      */
+    struct device_store store; /* memory of masks; set-up only                                                 */
 };
 
 struct mask {
@@ -86,135 +78,26 @@ struct mask {
     int most_taps, most_cells, most_parts; /* of one output, of one output, of one response                    */
 };
 
-/* ---- errors -------------------------------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 4, 5)))
-static int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...)
-{
-    char what[160];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    cudaGetLastError(); /* an error that does not stick must not be found again by the next call */
-    if (e == cudaErrorMemoryAllocation)
-        return fail(HC_ENOMEM, why, cap, "cuda: %s failed: %s; lower max_taps or use --backend cpu", what,
-                    cudaGetErrorString(e));
-    return fail(HC_EDEVICE, why, cap, "cuda: %s failed: %s; use --backend cpu", what, cudaGetErrorString(e));
-}
-
-/* TRY(call, "what(%d)", n): on an error the enclosing function returns it with its text. */
-#define TRY(call, ...)                                                                  \
-    do {                                                                                \
-        cudaError_t try_error = (call);                                                 \
-        if (try_error != cudaSuccess) return cuda_fail(try_error, why, cap, __VA_ARGS__); \
-    } while (0)
-#define PASS(call)                      \
-    do {                                \
-        int pass_rc = (call);           \
-        if (pass_rc < 0) return pass_rc; \
-    } while (0)
-
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
-
-/* Cut the next n bytes off a region at base; with base NULL only the size is counted. */
-static void *cut(void *base, size_t *used, size_t n)
-{
-    void *p = base ? (char *)base + *used : NULL;
-    *used += (n + 255) / 256 * 256;
-    return p;
-}
-
-static int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap)
-{
-    size_t free_bytes, all;
-    *p = NULL;
-    TRY(cudaMemGetInfo(&free_bytes, &all), "cudaMemGetInfo");
-    if (bytes > free_bytes)
-        return fail(HC_ENOMEM, why, cap,
-                    "cuda: %s needs %.1f GB, the device has %.1f, %.1f of it free; lower max_taps or block, or use --backend cpu",
-                    what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
-    TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
-    return HC_OK;
-}
-
-/* Take a piece out of the list and give it back to the device. */
-static void spare_drop(struct spare **link)
-{
-    struct spare *spare = *link;
-    *link = spare->next;
-    cudaFree(spare->memory);
-    cudaEventDestroy(spare->idle);
-    free(spare);
-}
-
-/* Keep the memory of a mask for when the work that stands in the stream of audio now is done. */
-static void spare_keep(struct state *s, struct mask *m)
-{
-    struct spare *spare = (struct spare *)calloc(1, sizeof *spare);
-    if (!spare || cudaEventCreateWithFlags(&spare->idle, cudaEventDisableTiming) != cudaSuccess) {
-        free(spare);
-        cudaStreamSynchronize(s->audio);
-        cudaFree(m->memory);
-        return;
-    }
-    cudaEventRecord(spare->idle, s->audio);
-    spare->memory = m->memory;
-    spare->bytes = m->bytes;
-    spare->next = s->spares;
-    s->spares = spare;
-}
-
-/* Of more than SPARE_MOST pieces the oldest go. */
-static void spares_sweep(struct state *s)
-{
-    struct spare **link = &s->spares;
-    for (int n = 0; *link && n < SPARE_MOST; n++) link = &(*link)->next;
-    while (*link && cudaEventQuery((*link)->idle) == cudaSuccess) spare_drop(link);
-    cudaGetLastError(); /* "not ready" is no error */
-}
-
-/* Memory for a mask: an idle piece of about the size, or new; idle pieces go when the device is full. */
-static int mask_alloc(struct state *s, struct mask *m, size_t bytes, char *why, size_t cap)
-{
-    spares_sweep(s);
-    for (struct spare **link = &s->spares; *link; link = &(*link)->next) {
-        struct spare *spare = *link;
-        if (spare->bytes < bytes || spare->bytes / 5 * 4 > bytes || cudaEventQuery(spare->idle) != cudaSuccess) continue;
-        m->memory = spare->memory;
-        m->bytes = spare->bytes;
-        spare->memory = NULL;
-        spare_drop(link);
-        return HC_OK;
-    }
-    size_t free_bytes = 0, all;
-    while (s->spares && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess && free_bytes < bytes) {
-        cudaEventSynchronize(s->spares->idle);
-        spare_drop(&s->spares);
-    }
-    cudaGetLastError();
-    m->bytes = bytes;
-    return device_alloc(&m->memory, bytes, "the mask", why, cap);
-}
 
 static size_t state_cut(struct state *s, void *base)
 {
     const struct plan *plan = s->plan;
     const size_t P = (size_t)plan->partition, n_in = (size_t)s->n_in, n_out = (size_t)s->n_out;
     size_t used = 0;
-    s->ring = (float *)cut(base, &used, n_in * s->ring_length * sizeof(float));
+    s->ring = (float *)device_cut(base, &used, n_in * s->ring_length * sizeof(float));
     if (s->far) {
-        for (int i = 0; i < 2; i++) s->wet[i] = (float *)cut(base, &used, n_out * plan->block * sizeof(float));
+        for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, n_out * plan->block * sizeof(float));
         return used + far_cut(s->far, base ? (char *)base + used : NULL);
     }
-    s->fir_scratch = cut(base, &used, fir_scratch_bytes(s->n_sm));
-    if (!plan->direct) s->spectra = (float2 *)cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
+    s->fir_scratch = device_cut(base, &used, fir_scratch_bytes(s->n_sm));
+    if (!plan->direct) s->spectra = (float2 *)device_cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
     /* so far: to be zero at the start */
-    for (int i = 0; i < 2; i++) s->wet[i] = (float *)cut(base, &used, n_out * plan->block * sizeof(float));
+    for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, n_out * plan->block * sizeof(float));
     if (plan->direct) return used;
-    s->twiddles = (float2 *)cut(base, &used, P * sizeof(float2));
-    s->sums = (float2 *)cut(base, &used, s->sums_room * P * sizeof(float2));
-    s->staging = (float *)cut(base, &used, plan->n_partitions * P * sizeof(float));
+    s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
+    s->sums = (float2 *)device_cut(base, &used, s->sums_room * P * sizeof(float2));
+    s->staging = (float *)device_cut(base, &used, plan->n_partitions * P * sizeof(float));
     return used;
 }
 
@@ -349,7 +232,7 @@ static void cuda_close(void *state)
     if (!s) return;
     cudaSetDevice(s->device);
     if (s->audio) cudaStreamSynchronize(s->audio);
-    while (s->spares) spare_drop(&s->spares);
+    device_store_clear(&s->store);
     cudaFree(s->memory);
     free(s->far);
     if (s->done) cudaEventDestroy(s->done);
@@ -416,13 +299,13 @@ static size_t mask_cut(struct mask *m, const struct state *s, const struct matri
 {
     const size_t P = (size_t)s->plan->partition;
     size_t used = 0;
-    m->taps = (float *)cut(base, &used, near_taps * sizeof(float));
-    m->first = (int *)cut(base, &used, (s->n_out + 1) * sizeof(int));
-    m->fir_cells = (struct fir_cell *)cut(base, &used, matrix->n_cells * sizeof(struct fir_cell));
+    m->taps = (float *)device_cut(base, &used, near_taps * sizeof(float));
+    m->first = (int *)device_cut(base, &used, (s->n_out + 1) * sizeof(int));
+    m->fir_cells = (struct fir_cell *)device_cut(base, &used, matrix->n_cells * sizeof(struct fir_cell));
     if (s->plan->direct) return used;
-    m->part_cells = (struct part_cell *)cut(base, &used, matrix->n_cells * sizeof(struct part_cell));
-    m->tail = (float *)cut(base, &used, s->n_out * P * sizeof(float));
-    m->spectra = (float2 *)cut(base, &used, parts * P * sizeof(float2));
+    m->part_cells = (struct part_cell *)device_cut(base, &used, matrix->n_cells * sizeof(struct part_cell));
+    m->tail = (float *)device_cut(base, &used, s->n_out * P * sizeof(float));
+    m->spectra = (float2 *)device_cut(base, &used, parts * P * sizeof(float2));
     return used;
 }
 
@@ -505,7 +388,7 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
             return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(mask_alloc(s, m, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why, cap));
+    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why, cap));
     mask_cut(m, s, matrix, (int)near_taps, (int)parts, m->memory);
     TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
         near_taps * sizeof(float));
@@ -521,9 +404,7 @@ static void cuda_mask_free(void *state, void *mask)
     struct mask *m = (struct mask *)mask;
     if (!m) return;
     cudaSetDevice(s->device);
-    if (m->memory) spare_keep(s, m); /* its last tail may still be under way */
-    spares_sweep(s);
-    cudaGetLastError();
+    device_give(&s->store, m->memory, m->bytes, s->audio); /* its last tail may still be under way */
     free(m);
 }
 
@@ -534,7 +415,7 @@ static int far_make(struct state *s, const struct matrix *matrix, const struct n
     struct far_draft draft;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(far_draft_make(&draft, s->far, matrix, noise, why, cap));
-    int rc = mask_alloc(s, m, far_mask_cut(&m->far, s->far, &draft, NULL), why, cap);
+    int rc = device_take(&s->store, &m->memory, &m->bytes, far_mask_cut(&m->far, s->far, &draft, NULL), why, cap);
     if (rc == HC_OK) {
         far_mask_cut(&m->far, s->far, &draft, m->memory);
         cudaError_t e = far_mask_fill(&m->far, s->far, &draft, s->setup);

@@ -10,6 +10,7 @@
  */
 #include "far.h"
 
+#include "device_memory.h"
 #include "partition.h"
 
 #include <math.h>
@@ -29,13 +30,6 @@ static int log2_of(int n)
     int log2 = 0;
     while (1 << log2 < n) log2++;
     return log2;
-}
-
-static void *cut(void *base, size_t *used, size_t n)
-{
-    void *p = base ? (char *)base + *used : NULL;
-    *used += (n + 255) / 256 * 256;
-    return p;
 }
 
 /* ---- the state ----------------------------------------------------------------------------------------------------- */
@@ -100,13 +94,13 @@ size_t far_cut(struct far *far, void *base)
     size_t used = 0;
     for (int i = 0; i < far->n_levels; i++) {
         struct far_level *level = &far->level[i];
-        level->tw = (float2 *)cut(base, &used, level->size * sizeof(float2));
-        level->spectra = (float2 *)cut(base, &used, (size_t)far->n_in * level->n_slots * level->size * sizeof(float2));
+        level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
+        level->spectra = (float2 *)device_cut(base, &used, (size_t)far->n_in * level->n_slots * level->size * sizeof(float2));
     }
-    far->near_scratch = cut(base, &used, near_scratch_bytes(far->n_sm));
-    far->taps = (float *)cut(base, &used, far->rows * far->pitch * sizeof(float));
-    far->envelope = (float *)cut(base, &used, far->pitch * sizeof(float));
-    far->counts = (int *)cut(base, &used, (size_t)2 * far->n_levels * far->rows * sizeof(int));
+    far->near_scratch = device_cut(base, &used, near_scratch_bytes(far->n_sm));
+    far->taps = (float *)device_cut(base, &used, far->rows * far->pitch * sizeof(float));
+    far->envelope = (float *)device_cut(base, &used, far->pitch * sizeof(float));
+    far->counts = (int *)device_cut(base, &used, (size_t)2 * far->n_levels * far->rows * sizeof(int));
     return used;
 }
 
@@ -214,18 +208,18 @@ size_t far_mask_cut(struct far_mask *mask, const struct far *far, const struct f
 {
     const size_t n_terms = draft->first[draft->n_groups], n_chunks = chunks_of(far);
     size_t used = 0;
-    mask->near_terms = (struct near_terms *)cut(base, &used, n_terms * sizeof *mask->near_terms);
-    mask->near_first = (int *)cut(base, &used, (draft->n_groups + 1) * sizeof(int));
-    mask->near_taps = (float *)cut(base, &used, draft->matrix->n_responses * n_chunks * NEAR_CHUNK * sizeof(float));
+    mask->near_terms = (struct near_terms *)device_cut(base, &used, n_terms * sizeof *mask->near_terms);
+    mask->near_first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
+    mask->near_taps = (float *)device_cut(base, &used, draft->matrix->n_responses * n_chunks * NEAR_CHUNK * sizeof(float));
     mask->spectra_bytes = 0;
     for (int i = 0; i < far->n_levels; i++) {
         struct far_mask_level *level = &mask->level[i];
         const size_t size = far->level[i].size, bytes = draft->all_parts[i] * size * sizeof(float2);
-        level->terms = (struct far_terms *)cut(base, &used, n_terms * sizeof *level->terms);
-        level->first = (int *)cut(base, &used, (draft->n_groups + 1) * sizeof(int));
-        level->spectra = (float2 *)cut(base, &used, bytes);
-        level->sums = (float2 *)cut(base, &used, far->n_out * size * sizeof(float2));
-        level->due = (float *)cut(base, &used, far->n_out * 2 * size * sizeof(float));
+        level->terms = (struct far_terms *)device_cut(base, &used, n_terms * sizeof *level->terms);
+        level->first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
+        level->spectra = (float2 *)device_cut(base, &used, bytes);
+        level->sums = (float2 *)device_cut(base, &used, far->n_out * size * sizeof(float2));
+        level->due = (float *)device_cut(base, &used, far->n_out * 2 * size * sizeof(float));
         mask->spectra_bytes += bytes;
     }
     return used;

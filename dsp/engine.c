@@ -24,6 +24,7 @@
 enum {
     MOST_CHANNELS = 65536,
     LOOK_MOST_US = 25000, /* longest look for the next block before a thread sleeps */
+    SHARE_CHANNELS = 2048, /* in and out: from here on the worker copies half of them */
     N_SLOTS = 8, /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
@@ -45,6 +46,10 @@ struct queue {
     int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
     int64_t look_us;      /* how long a thread looks for the other before it sleeps; 0 = not at all */
     int64_t lost;         /* frames lost since the last block posted; audio thread only */
+    bool shares;          /* the worker copies the second half of the channels: where hc_process waits for its block */
+    const float *const *in; /* of the block posted, for that */
+    float *const *out;
+    atomic_uint_fast64_t loaded, played; /* blocks whose first half is in the slot; whose output is */
     struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
 };
 
@@ -197,6 +202,24 @@ static int64_t look_time(const hc_config *c)
     return us < LOOK_MOST_US ? us : LOOK_MOST_US;
 }
 
+/* Channels [ch, end) into a slot, and out of it. */
+static void slot_load(hc_engine *e, struct slot *slot, const float *const *in, int n, int ch, int end)
+{
+    size_t bad = 0;
+    for (; ch < end; ch++) bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
+    if (bad) atomic_fetch_add_explicit(&e->non_finite, bad, memory_order_relaxed);
+}
+
+static void slot_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n, int ch, int end)
+{
+    for (; ch < end; ch++) memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
+}
+
+static void wait_past(const atomic_uint_fast64_t *counter, uint64_t past)
+{
+    while (atomic_load_explicit(counter, memory_order_acquire) <= past) cpu_relax();
+}
+
 static void *worker(void *arg)
 {
     hc_engine *e = arg;
@@ -210,12 +233,20 @@ static void *worker(void *arg)
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
         int slot = (int)(i % (uint64_t)e->n_slots);
         int error = atomic_load_explicit(&e->lost, memory_order_relaxed) ? HC_EDEVICE : HC_OK;
+        if (q->shares) {
+            slot_load(e, &e->slots[slot], q->in, q->n_frames[slot], e->config.n_in / 2, e->config.n_in);
+            wait_past(&q->loaded, i);
+        }
         for (int64_t gap = q->gap[slot]; gap > 0 && !error; gap -= e->plan.block)
             error = render(e, &q->silence, gap < e->plan.block ? (int)gap : e->plan.block, why, sizeof why);
         if (!error) error = render(e, &e->slots[slot], q->n_frames[slot], why, sizeof why);
         if (error && !atomic_load_explicit(&e->lost, memory_order_relaxed)) {
             memcpy(e->error, why, sizeof why);
             atomic_store_explicit(&e->lost, true, memory_order_release);
+        }
+        if (q->shares) {
+            atomic_store_explicit(&q->played, i + 1, memory_order_release);
+            slot_unload(e, &e->slots[slot], q->out, q->n_frames[slot], e->config.n_out / 2, e->config.n_out);
         }
         atomic_store_explicit(&q->finished, i + 1, memory_order_release);
         if (e->config.wait_us < 0) sem_post(&q->done);
@@ -251,6 +282,7 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
         }
     }
     q->look_us = look_time(&e->config);
+    q->shares = q->look_us > 0 && e->config.wait_us < 0 && e->config.n_in + e->config.n_out >= SHARE_CHANNELS;
     sem_init(&q->work, 0, 0);
     sem_init(&q->done, 0, 0);
     e->queue = q;
@@ -557,47 +589,50 @@ int hc_mask_swap(hc_engine *e, hc_mask *mask)
 /* ---- audio ---------------------------------------------------------------------------------------------------------
  */
 
-static void load_slot(hc_engine *e, struct slot *slot, const float *const *in, int n)
-{
-    size_t bad = 0;
-    for (int ch = 0; ch < e->config.n_in; ch++)
-        bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
-    if (bad) atomic_fetch_add_explicit(&e->non_finite, bad, memory_order_relaxed);
-}
-
 static void silence(const hc_engine *e, float *const *out, int n)
 {
     for (int ch = 0; ch < e->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
 }
 
-/* Hand the block to the worker and wait for it as long as allowed. Returns its slot, or NULL: late. */
-static struct slot *through_worker(hc_engine *e, const float *const *in, int n)
+/* Hand the block to the worker and wait for it as long as allowed; the output is in out then. False: late. */
+static bool through_worker(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     struct queue *q = e->queue;
     uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed);
     if (i - atomic_load_explicit(&q->finished, memory_order_acquire) >= (uint64_t)e->n_slots) {
         q->lost += n;
-        return NULL;
+        return false;
     }
     int s = (int)(i % (uint64_t)e->n_slots);
     struct slot *slot = &e->slots[s];
-    load_slot(e, slot, in, n);
+    int n_in = q->shares ? e->config.n_in / 2 : e->config.n_in, n_out = q->shares ? e->config.n_out / 2 : e->config.n_out;
+    q->in = in;
+    q->out = out;
+    if (!q->shares) slot_load(e, slot, in, n, 0, n_in);
     q->n_frames[s] = n;
     q->gap[s] = q->lost;
     q->lost = 0;
     atomic_store_explicit(&q->posted, i + 1, memory_order_release);
     sem_post(&q->work);
+    if (q->shares) {
+        slot_load(e, slot, in, n, 0, n_in);
+        atomic_store_explicit(&q->loaded, i + 1, memory_order_release);
+        wait_past(&q->played, i);
+        slot_unload(e, slot, out, n, 0, n_out);
+    }
     if (e->config.wait_us < 0) {
         look(e, &q->finished, i);
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
-        return slot;
+        if (!q->shares) slot_unload(e, slot, out, n, 0, n_out);
+        return true;
     }
     int64_t until = now_us() + e->config.wait_us;
     while (atomic_load_explicit(&q->finished, memory_order_acquire) <= i) {
-        if (now_us() >= until) return NULL;
+        if (now_us() >= until) return false;
         cpu_relax();
     }
-    return slot;
+    slot_unload(e, slot, out, n, 0, n_out);
+    return true;
 }
 
 int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
@@ -605,24 +640,21 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     if (n < 0 || n > e->plan.block) return HC_EINVAL;
     if (n == 0) return HC_OK;
     unsigned fp_state = simd_denormals_off();
-    struct slot *slot = &e->slots[0];
+    bool played = true;
     if (e->queue) {
-        slot = through_worker(e, in, n);
+        played = through_worker(e, in, out, n);
     } else {
-        load_slot(e, slot, in, n);
-        render(e, slot, n, NULL, 0);
+        slot_load(e, &e->slots[0], in, n, 0, e->config.n_in);
+        render(e, &e->slots[0], n, NULL, 0);
+        slot_unload(e, &e->slots[0], out, n, 0, e->config.n_out);
     }
     bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
-    if (slot && !lost)
-        for (int ch = 0; ch < e->config.n_out; ch++)
-            memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
-    else
-        silence(e, out, n);
+    if (!played || lost) silence(e, out, n);
     simd_denormals_restore(fp_state);
     atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
-    if (!slot) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
-    return lost ? HC_EDEVICE : slot ? HC_OK : HC_LATE;
+    if (!played) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
+    return lost ? HC_EDEVICE : played ? HC_OK : HC_LATE;
 }
 
 void hc_reset(hc_engine *e)

@@ -66,7 +66,8 @@ int device_take(struct device_store *store, void **p, size_t *got, size_t bytes,
 {
     for (struct device_piece **link = &store->pieces; *link; link = &(*link)->next) {
         struct device_piece *piece = *link;
-        if (piece->bytes < bytes || piece->bytes / 5 * 4 > bytes || cudaEventQuery(piece->idle) != cudaSuccess) continue;
+        if (piece->bytes < bytes || piece->bytes / 5 * 4 > bytes) continue;
+        TRY(cudaEventSynchronize(piece->idle), "cudaEventSynchronize"); /* the rest of a tick */
         *p = piece->memory;
         *got = piece->bytes;
         piece->memory = NULL;

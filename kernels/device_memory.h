@@ -16,7 +16,7 @@ int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap
 struct device_piece;
 struct device_store { struct device_piece *pieces; }; /* newest first; all zero = empty                              */
 
-/* Take bytes for a mask: a piece of about the size (*got bytes) that no work uses any more, or new. */
+/* Take bytes for a mask: a piece of about the size (*got bytes), once no work uses it any more, or new. */
 int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, char *why, size_t cap);
 /* Give back; work that stands in the stream now may still use it. NULL is allowed. */
 void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);

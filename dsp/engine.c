@@ -23,9 +23,9 @@
 
 enum {
     MOST_CHANNELS = 65536,
-    LOOK_MOST_US = 25000, /* longest look for the next block before a thread sleeps */
+    LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
     SHARE_CHANNELS = 2048, /* in and out: from here on the worker copies half of them */
-    N_SLOTS = 8, /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
+    N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
 struct hc_mask {
@@ -50,7 +50,7 @@ struct queue {
     const float *const *in; /* of the block posted, for that */
     float *const *out;
     atomic_uint_fast64_t loaded, played; /* blocks whose first half is in the slot; whose output is */
-    struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
+    struct slot silence;                 /* for the gaps, where hc_process may go on without its block; worker only */
 };
 
 struct hc_engine {
@@ -60,8 +60,8 @@ struct hc_engine {
     const struct simd *simd;
     void *state;
     struct slot slots[N_SLOTS];
-    int n_slots;                /* 1 where hc_process always waits for its block */
-    struct queue *queue;        /* NULL: in place */
+    int n_slots;         /* 1 where hc_process always waits for its block */
+    struct queue *queue; /* NULL: in place */
 
     _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
     hc_mask *from, *to;         /* driver only */
@@ -605,7 +605,8 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
     }
     int s = (int)(i % (uint64_t)e->n_slots);
     struct slot *slot = &e->slots[s];
-    int n_in = q->shares ? e->config.n_in / 2 : e->config.n_in, n_out = q->shares ? e->config.n_out / 2 : e->config.n_out;
+    int n_in = q->shares ? e->config.n_in / 2 : e->config.n_in,
+        n_out = q->shares ? e->config.n_out / 2 : e->config.n_out;
     q->in = in;
     q->out = out;
     if (!q->shares) slot_load(e, slot, in, n, 0, n_in);

@@ -13,7 +13,7 @@
  * After the output is on its way the spectra and tails that the next call needs are made; nobody waits for them. A single
  * block of P <= 256 counts as a rest: then the only thing between input and output is the FIR.
  *
- * A plan with far levels (far.h) has neither head, whole nor rest: a call is cut at ticks, and each piece is its near taps in
+ * A plan with far levels (far_levels.h) has neither head, whole nor rest: a call is cut at ticks, and each piece is its near taps in
  * the time domain (near) plus what the far levels hold for it. The step of a tick that a call completes comes behind the
  * output, between calls.
  *
@@ -23,7 +23,7 @@
 
 #include "cuda_error.h"
 #include "device_memory.h"
-#include "far.h"
+#include "far_levels.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"

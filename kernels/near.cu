@@ -11,7 +11,8 @@
  * cost     a stage: 3072 loads (12 a thread), 131072 FMA (512 a thread)
  * error    256 taps in one sum, then the 32 groups, then stages 16 at a time
  * limits   none on inputs, outputs, taps, frames
- * ceiling  the device's FP32 FMA rate; few channels: launch and latency
+ * ceiling  the device's FP32 FMA rate: 28 of an H200's 60.7 TFLOP/s for 512 x 512, 64 taps, 64 frames (77 us); few channels:
+ *          launch and latency
  */
 #include "near.h"
 

@@ -157,7 +157,8 @@ static void noise_plays_right(const char *backend, int diagonal, int n_in, int n
     for (int i = 0; i < 2; i++) {
         hc_mask *mask;
         char why[256] = "";
-        check(hc_mask_make_noise(both[i]->engine, diagonal, n_taps, 3000, 62, &mask, why, sizeof why) == HC_OK, "%s", why);
+        check(hc_mask_make_noise(both[i]->engine, diagonal, n_taps, 3000, 62, &mask, why, sizeof why) == HC_OK, "%s",
+              why);
         hc_mask_swap(both[i]->engine, mask);
         for (int at = 0; at < n_frames; at += 60) {
             for (int ch = 0; ch < n_in; ch++) both[i]->call_in[ch] = both[i]->in[ch] + at;
@@ -170,8 +171,8 @@ static void noise_plays_right(const char *backend, int diagonal, int n_in, int n
     for (int ch = 0; ch < n_out; ch++)
         for (int i = 0; i < n_frames; i++)
             check(fabs((double)far.out[ch][i] - (double)near.out[ch][i]) <= 2 * PEAK_SHARE * peak,
-                  "%s, diagonal %d, %d in: channel %d, frame %d: got %.9g, the cpu %.9g", backend, diagonal, n_in, ch, i,
-                  (double)far.out[ch][i], (double)near.out[ch][i]);
+                  "%s, diagonal %d, %d in: channel %d, frame %d: got %.9g, the cpu %.9g", backend, diagonal, n_in, ch,
+                  i, (double)far.out[ch][i], (double)near.out[ch][i]);
     player_close(&far);
     player_close(&near);
 }

@@ -1,4 +1,4 @@
-/* far - see far.h. Memory, tables and the order of work; no kernel but the one that makes noise.
+/* far_levels - see far_levels.h. Memory, tables and the order of work; no kernel but the one that makes noise.
  *
  *   step      7  8  9 10 11 12 13 14 15 16
  *   S = tick  f* f* f* f* f* f* f* f* f* f*      f forward, * products, i inverse: all in one step here
@@ -8,7 +8,7 @@
  * Three launches a step at most, each for all levels: forward, then products, then inverse; so slices that follow one
  * another may share a step.
  */
-#include "far.h"
+#include "far_levels.h"
 
 #include "device_memory.h"
 #include "partition.h"

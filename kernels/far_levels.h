@@ -1,4 +1,4 @@
-/* far - the far levels of a plan on the device: what lies where, and which slice of which level runs in which tick.
+/* far_levels - the far levels of a plan on the device: what lies where, and which slice of which level runs in which tick.
  *
  *   window j of a level   frames (j-2) S ... j S - 1, complete after tick j m - 1;  m = S / tick slices
  *   step w                runs behind tick w - 1: slice w % m of window w / m
@@ -8,8 +8,8 @@
  * The forward transforms belong to the state and serve all masks; the rest belongs to a mask, and runs for masks that are
  * kept current: those that sound, and one that is made ready. The host decides from counts alone: no read back, no wait.
  */
-#ifndef HALOCONV_FAR_H
-#define HALOCONV_FAR_H
+#ifndef HALOCONV_FAR_LEVELS_H
+#define HALOCONV_FAR_LEVELS_H
 
 #include "backend.h"
 #include "far_product.h"

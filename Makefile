@@ -53,7 +53,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test soak fuzz bench-files
+SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -80,13 +80,14 @@ HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
-# simd.c is built once for each instruction set that it is chosen from at start.
+# The inner loops are built once for each instruction set that they are chosen from at start.
+SIMD_FILES := simd long_fft_simd
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
-SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(BUILD)/dsp/simd_$(l).o)
-DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out dsp/simd.c,$(wildcard dsp/*.c))) $(SIMD_OBJS)
+SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o))
+DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/%.c),$(wildcard dsp/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
 # The kernel ladder and its bench are the program's and the tests'; the library has the rungs that the backend launches.
 WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
@@ -116,10 +117,13 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
-$(SIMD_OBJS): $(BUILD)/dsp/simd_%.o: dsp/simd.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for $*)
-	$(Q)$(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_$*) -DSIMD_LEVEL=$* -c $< -o $@
+define simd_rule
+$(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$< for $(2))
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2) -c $$< -o $$@
+endef
+$(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
@@ -190,6 +194,15 @@ run-fuzz: impulses
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md
+
+# The peer has a C++ interface; only this bench is C++.
+CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+run-bench-zita: $(BUILD)/libhaloconv.a
+	@.ci/setup bench
+	$(Q)mkdir -p $(BUILD)/tests
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench_zita.cpp $(BUILD)/libhaloconv.a -lzita-convolver \
+	  $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
+	@$(BUILD)/tests/bench_zita
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)

@@ -9,10 +9,14 @@
  * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
  * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the
  * mask's `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is
- * less work. A direct plan is the same with P >= max_taps: no far part and no transform.
+ * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Far levels (far.h) are added to
+ * either, and their work is done at the end of each tick.
  */
 #include "backend.h"
+#include "far.h"
 #include "fft.h"
+#include "long_fft.h"
+#include "memory.h"
 #include "simd.h"
 
 #include <stdint.h>
@@ -29,6 +33,7 @@ struct cpu {
     const struct plan *plan;
     const struct simd *simd;
     struct fft *fft; /* NULL for direct */
+    struct far *far; /* NULL: the plan has no far levels */
     int n_in, n_out;
     int pos;       /* frames of the current block so far */
     int64_t block; /* index of the current block */
@@ -55,30 +60,30 @@ struct cpu_mask {
     struct response *responses;
     struct cell *cells; /* sorted by out */
     int *first_cell;    /* [n_out + 1]: cells of an output */
-    float *tail;        /* [n_out][P]: far part of block tail_block; audio thread only */
+    float *tail;        /* [n_out][P]: partitions 1... of block tail_block; audio thread only */
     int64_t tail_block;
+    struct far_mask *far; /* NULL: the plan has no far levels */
 };
 
 /* Measured on one core of an EPYC (Zen 4), FFTW 3.3.10; only their ratios matter. */
 static const struct plan_costs costs = {
     .min_partition = 64,
     .max_partition = 8192,
+#ifdef HC_WITH_FFTW
+    .min_far = LONG_MIN,
+    .max_far = 32768,
+#endif
     .mac_ns = 0.03,
     .cmac_ns = 0.25,
 #ifdef HC_WITH_FFTW
     .fft_ns = 0.09,
 #endif
+    .far_fft_ns = 0.042,
+    .far_cmac_ns = 0.4,
     .launch_ns = 50,
+    .slice_ns = 60,
     .file_block = 65536,
 };
-
-static void *aligned_zeros(size_t bytes)
-{
-    void *p = NULL;
-    bytes = (bytes + 63) / 64 * 64;
-    if (bytes == 0 || posix_memalign(&p, 64, bytes) != 0) return NULL;
-    return memset(p, 0, bytes);
-}
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -100,6 +105,7 @@ static void cpu_close(void *state)
     struct cpu *cpu = state;
     if (!cpu) return;
     fft_close(cpu->fft);
+    far_close(cpu->far);
     free(cpu->history);
     free(cpu->spectra);
     free(cpu->sums);
@@ -122,14 +128,18 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     /* Rows a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
     cpu->stride = round_up(2 * (p + 1), SIMD_PAD) + SIMD_PAD;
     cpu->n_slots = plan->n_partitions + BATCH;
-    cpu->history = aligned_zeros((size_t)cpu->n_in * cpu->history_size * sizeof(float));
-    cpu->faded = aligned_zeros((size_t)cpu->n_out * plan->block * sizeof(float));
+    cpu->history = memory_floats((size_t)cpu->n_in * cpu->history_size);
+    cpu->faded = memory_floats((size_t)cpu->n_out * plan->block);
     if (!cpu->history || !cpu->faded) goto no_memory;
+    if (plan->n_far > 0) {
+        cpu->far = far_open(plan, cpu->n_in, cpu->n_out, config->n_routes, cpu->simd);
+        if (!cpu->far) goto no_memory;
+    }
     if (!plan->direct) {
         cpu->fft = fft_open(2 * plan->partition, config->block != 0);
-        cpu->spectra = aligned_zeros((size_t)cpu->n_in * cpu->n_slots * cpu->stride * sizeof(float));
-        cpu->sums = aligned_zeros(BATCH * cpu->stride * sizeof(float));
-        cpu->frames = aligned_zeros(2 * p * sizeof(float));
+        cpu->spectra = memory_floats((size_t)cpu->n_in * cpu->n_slots * cpu->stride);
+        cpu->sums = memory_floats(BATCH * cpu->stride);
+        cpu->frames = memory_floats(2 * p);
         if (!cpu->fft || !cpu->spectra || !cpu->sums || !cpu->frames) goto no_memory;
     }
     *state = cpu;
@@ -144,8 +154,8 @@ static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
     struct cpu *cpu = state;
     size_t block = (size_t)cpu->plan->block;
-    slot->in = aligned_zeros((size_t)cpu->n_in * block * sizeof(float));
-    slot->out = aligned_zeros((size_t)cpu->n_out * block * sizeof(float));
+    slot->in = memory_floats((size_t)cpu->n_in * block);
+    slot->out = memory_floats((size_t)cpu->n_out * block);
     if (slot->in && slot->out) return HC_OK;
     free(slot->in);
     free(slot->out);
@@ -167,6 +177,7 @@ static int cpu_reset(void *state, char *why, size_t cap)
     struct cpu *cpu = state;
     memset(cpu->history, 0, (size_t)cpu->n_in * cpu->history_size * sizeof(float));
     if (cpu->spectra) memset(cpu->spectra, 0, (size_t)cpu->n_in * cpu->n_slots * cpu->stride * sizeof(float));
+    if (cpu->far) far_reset(cpu->far);
     cpu->pos = 0;
     /* The block index goes on, past every tail that a mask may still hold. */
     cpu->block++;
@@ -185,6 +196,7 @@ static void cpu_mask_free(void *state, void *impl)
         free(mask->responses[r].near);
         free(mask->responses[r].spectra);
     }
+    far_mask_free(mask->far);
     free(mask->responses);
     free(mask->cells);
     free(mask->first_cell);
@@ -202,8 +214,9 @@ static bool all_zero(const float *taps, int n)
 static int response_make(const struct cpu *cpu, struct response *r, const float *taps, int n_taps, float *frames)
 {
     int p = cpu->plan->partition;
+    if (n_taps > cpu->plan->near_taps) n_taps = cpu->plan->near_taps;
     r->n_near = n_taps < p ? n_taps : p;
-    r->near = aligned_zeros((size_t)r->n_near * sizeof(float));
+    r->near = memory_floats((size_t)r->n_near);
     if (!r->near) return HC_ENOMEM;
     memcpy(r->near, taps, (size_t)r->n_near * sizeof(float));
     if (cpu->plan->direct) return HC_OK;
@@ -214,7 +227,7 @@ static int response_make(const struct cpu *cpu, struct response *r, const float 
         r->end--;
     while (r->first < r->end && all_zero(taps + r->first * p, p)) r->first++;
     if (r->first == r->end) return HC_OK;
-    r->spectra = aligned_zeros((size_t)(r->end - r->first) * cpu->stride * sizeof(float));
+    r->spectra = memory_floats((size_t)(r->end - r->first) * cpu->stride);
     if (!r->spectra) return HC_ENOMEM;
     float scale = 1.0f / (float)(2 * p);
     for (int i = r->first; i < r->end; i++) {
@@ -230,7 +243,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
 {
     const struct cpu *cpu = state;
     struct cpu_mask *mask = calloc(1, sizeof *mask);
-    float *frames = aligned_zeros(2 * (size_t)cpu->plan->partition * sizeof(float));
+    float *frames = memory_floats(2 * (size_t)cpu->plan->partition);
     if (!mask || !frames) goto no_memory;
     mask->tail_block = -1;
     mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
@@ -238,7 +251,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
     mask->first_cell = calloc((size_t)cpu->n_out + 1, sizeof *mask->first_cell);
     if (!mask->responses || !mask->cells || !mask->first_cell) goto no_memory;
     if (!cpu->plan->direct) {
-        mask->tail = aligned_zeros((size_t)cpu->n_out * cpu->plan->partition * sizeof(float));
+        mask->tail = memory_floats((size_t)cpu->n_out * cpu->plan->partition);
         if (!mask->tail) goto no_memory;
     }
     memcpy(mask->cells, matrix->cells, (size_t)matrix->n_cells * sizeof *mask->cells);
@@ -249,6 +262,10 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
         mask->n_responses = r + 1;
         if (response_make(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r], frames)) goto no_memory;
     }
+    if (cpu->far) {
+        mask->far = far_mask_make(cpu->far, cpu->plan, matrix, mask->cells, mask->first_cell);
+        if (!mask->far) goto no_memory;
+    }
     free(frames);
     *impl = mask;
     return HC_OK;
@@ -256,6 +273,27 @@ no_memory:
     free(frames);
     cpu_mask_free(state, mask);
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
+}
+
+static void cpu_mask_warm(void *state, void *impl)
+{
+    struct cpu *cpu = state;
+    struct cpu_mask *mask = impl;
+    if (cpu->far) far_warm(cpu->far, mask->far);
+}
+
+static bool cpu_mask_ready(void *state, const void *impl)
+{
+    const struct cpu *cpu = state;
+    const struct cpu_mask *mask = impl;
+    return !cpu->far || far_ready(cpu->far, mask->far);
+}
+
+static void cpu_mask_rest(void *state, void *impl)
+{
+    struct cpu *cpu = state;
+    struct cpu_mask *mask = impl;
+    if (cpu->far) far_rest(cpu->far, mask->far);
 }
 
 /* ---- partitions ----------------------------------------------------------------------------------------------------
@@ -460,6 +498,21 @@ static void blend(const struct cpu *cpu, float *out, const float *from, int n, c
     }
 }
 
+/* n frames of the far levels join what the near level has made of them: in ticks. */
+static void add_far(struct cpu *cpu, const struct slot *slot, struct cpu_mask *const *masks, float *const *outs,
+                    int n_masks, int at, int n)
+{
+    size_t block = (size_t)cpu->plan->block;
+    for (int end = at + n; at < end; at += n) {
+        n = end - at < far_left(cpu->far) ? end - at : far_left(cpu->far);
+        for (int in = 0; in < cpu->n_in; in++) far_push(cpu->far, in, slot->in + in * block + at, n);
+        for (int m = 0; m < n_masks; m++)
+            for (int o = 0; o < cpu->n_out && masks[m]; o++)
+                far_add(cpu->far, masks[m]->far, o, outs[m] + o * block + at, n);
+        far_advance(cpu->far, n);
+    }
+}
+
 static int cpu_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     (void)why;
@@ -473,26 +526,26 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
     for (int at = 0; at < n;) {
         int n_t = cpu->plan->direct || cpu->pos > 0 ? 0 : (n - at) / p;
         if (n_t > BATCH) n_t = BATCH;
-        int part = n - at < p - cpu->pos ? n - at : p - cpu->pos;
+        int part = n_t > 0 ? n_t * p : n - at < p - cpu->pos ? n - at : p - cpu->pos;
         if (n_t > 0)
             transform_blocks(cpu, slot, at, n_t);
         else
             append_part(cpu, slot, at, part);
         for (int m = 0; m < n_masks; m++) {
             if (!masks[m])
-                silence(cpu, outs[m] + at, n_t > 0 ? n_t * p : part);
+                silence(cpu, outs[m] + at, part);
             else if (n_t > 0)
                 convolve_blocks(cpu, masks[m], outs[m] + at, n_t);
             else
                 convolve_part(cpu, masks[m], outs[m] + at, part);
         }
+        if (cpu->far) add_far(cpu, slot, masks, outs, n_masks, at, part);
+        at += part;
         if (n_t > 0) {
             cpu->head = (cpu->head + n_t) % cpu->n_slots;
             cpu->block += n_t;
-            at += n_t * p;
         } else {
             cpu->pos += part;
-            at += part;
             if (cpu->pos == p) next_block(cpu);
         }
     }
@@ -511,6 +564,9 @@ const struct backend backend_cpu = {
     .slot_free = slot_free,
     .mask_make = cpu_mask_make,
     .mask_free = cpu_mask_free,
+    .mask_warm = cpu_mask_warm,
+    .mask_ready = cpu_mask_ready,
+    .mask_rest = cpu_mask_rest,
     .process = cpu_process,
     .reset = cpu_reset,
 };

@@ -24,22 +24,37 @@ static int most(int a, int b)
 
 /* Nanoseconds a frame of a level of n partitions of S frames: transforms of 2S forward an input and back an output, and
  * one product a partition and route. */
-static double level_ns(const struct plan_costs *costs, const struct plan_shape *shape, int size, int n_partitions)
+static double level_ns(const struct plan_shape *shape, int size, int n_partitions, double fft_ns, double cmac_ns)
 {
     double n = 2.0 * size;
-    double transform = costs->fft_ns * n * log2(n);
-    double cmac_ns = shape->block > 0 && costs->live_cmac_ns > 0 ? costs->live_cmac_ns : costs->cmac_ns;
+    double transform = fft_ns * n * log2(n);
     double product = cmac_ns * (size + 1.0) * n_partitions;
     return ((shape->n_in + shape->n_out) * transform + shape->n_routes * product) / size;
+}
+
+static double near_ns(const struct plan_costs *costs, const struct plan_shape *shape, int size, int n_partitions)
+{
+    double cmac_ns = shape->block > 0 && costs->live_cmac_ns > 0 ? costs->live_cmac_ns : costs->cmac_ns;
+    return level_ns(shape, size, n_partitions, costs->fft_ns, cmac_ns);
+}
+
+static double far_ns(const struct plan_costs *costs, const struct plan_shape *shape, int tick, int size,
+                     int n_partitions)
+{
+    double fft_ns = costs->far_fft_ns > 0 ? costs->far_fft_ns : costs->fft_ns;
+    double cmac_ns = costs->far_cmac_ns > 0    ? costs->far_cmac_ns
+                     : costs->live_cmac_ns > 0 ? costs->live_cmac_ns
+                                               : costs->cmac_ns;
+    return level_ns(shape, size, n_partitions, fft_ns, cmac_ns) + costs->slice_ns / tick;
 }
 
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape)
 {
     double ns = plan->direct ? costs->mac_ns * plan->near_taps * shape->n_routes
-                             : level_ns(costs, shape, plan->partition, plan->n_partitions);
+                             : near_ns(costs, shape, plan->partition, plan->n_partitions);
     if (!plan->direct || plan->n_far > 0) ns += costs->launch_ns / plan->tick;
     for (int i = 0; i < plan->n_far; i++)
-        ns += level_ns(costs, shape, plan->far[i].size, plan->far[i].n_partitions) + costs->slice_ns / plan->tick;
+        ns += far_ns(costs, shape, plan->tick, plan->far[i].size, plan->far[i].n_partitions);
     return ns;
 }
 
@@ -56,11 +71,10 @@ static void chain_find(struct chain *chain, const struct plan_costs *costs, cons
         int offset = 2 * size - tick;
         chain->ns[l] = INFINITY;
         chain->next[l] = 0;
-        if (size < tick || size > costs->max_far || offset >= shape->max_taps) continue;
-        double slices = costs->slice_ns / tick;
-        chain->ns[l] = level_ns(costs, shape, size, ceil_div(shape->max_taps - offset, size)) + slices;
+        if (size < tick || size < costs->min_far || size > costs->max_far || offset >= shape->max_taps) continue;
+        chain->ns[l] = far_ns(costs, shape, tick, size, ceil_div(shape->max_taps - offset, size));
         for (int m = l + 1; m < 30 && 1 << m <= costs->max_far; m++) {
-            double ns = level_ns(costs, shape, size, 2 * ((1 << m) / size - 1)) + slices + chain->ns[m];
+            double ns = far_ns(costs, shape, tick, size, 2 * ((1 << m) / size - 1)) + chain->ns[m];
             if (ns < chain->ns[l]) chain->ns[l] = ns, chain->next[l] = m;
         }
     }

@@ -47,11 +47,13 @@ struct plan {
 struct plan_costs {         /* what a backend can do and what it pays, in nanoseconds a unit           */
     int min_partition;      /* powers of two                                                           */
     int max_partition;
-    int max_far;            /* largest partition of a far level; 0 = the backend has none              */
+    int min_far, max_far;   /* partitions of far levels; max_far 0 = the backend has none              */
     double mac_ns;          /* one tap of one output frame, time domain                                */
     double cmac_ns;         /* one bin of one partition                                                */
     double live_cmac_ns;    /* the same where blocks come one at a time; 0 = no different              */
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
+    double far_fft_ns;      /* the same of a far level, where it differs; else 0                       */
+    double far_cmac_ns;
     double launch_ns;       /* ... plus this for every tick of audio                                   */
     double slice_ns;        /* and this for every slice of a far level                                 */
     int file_block;         /* most frames a call when the engine may choose ...                       */

@@ -1,36 +1,10 @@
 /* simd - built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the Makefile. Vectors are
  * the compiler's own, as wide as the level's registers. */
 #include "simd.h"
+#include "simd_vec.h"
 
 #include <stdint.h>
 #include <string.h>
-
-#if defined __AVX512F__
-#define LANES 16
-#define NAME "avx512"
-#elif defined __AVX2__
-#define LANES 8
-#define NAME "avx2"
-#else
-#define LANES 4
-#define NAME "baseline"
-#endif
-
-typedef float vec __attribute__((vector_size(LANES * 4)));
-typedef float vec_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-
-static inline vec load(const float *p)
-{
-    return *(const vec_any *)p;
-}
-static inline void store(float *p, vec v)
-{
-    *(vec_any *)p = v;
-}
-static inline vec broadcast(float f)
-{
-    return f - (vec){0};
-}
 
 #if LANES == 16
 #define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14)
@@ -64,9 +38,9 @@ static size_t copy_finite(float *dst, const float *src, int n)
 }
 
 enum {
-    SUM_TAPS = 64,  /* taps summed before they join the total */
-    AHEAD = 32,     /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
-                       follows */
+    SUM_TAPS = 64, /* taps summed before they join the total */
+    AHEAD = 32,    /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
+                      follows */
 };
 
 /* N_VEC * LANES outputs; each tap is one broadcast and N_VEC multiply-adds with an unaligned load of x. CHAINS
@@ -165,9 +139,8 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
     for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 1);
 }
 
-static inline __attribute__((always_inline)) void rows_tile(float *const *y, bool add, const struct simd_row *rows,
-                                                            int n_rows, size_t x_at, size_t h_at, size_t y_at,
-                                                            int n_vec)
+ALWAYS_INLINE void rows_tile(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at,
+                             size_t h_at, size_t y_at, int n_vec)
 {
     vec re[8], im[8]; /* [SIMD_BLOCKS][n_vec] */
     for (int j = 0; j < SIMD_BLOCKS * n_vec; j++) re[j] = im[j] = (vec){0};
@@ -199,7 +172,6 @@ static void cmac_rows(float *const *y, bool add, const struct simd_row *rows, in
     for (; i < n; i += LANES) rows_tile(y, add, rows, n_rows, x_at + i, h_at + i, i, 1);
 }
 
-#define PASTE(a, b) a##b
-#define SYMBOL(level) PASTE(simd_, level)
-extern const struct simd SYMBOL(SIMD_LEVEL);
-const struct simd SYMBOL(SIMD_LEVEL) = {NAME, copy_finite, fir, cmac, cmac_rows};
+extern const struct simd AT_LEVEL(simd_);
+extern const struct simd_long AT_LEVEL(simd_long_);
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, fir, cmac, cmac_rows, &AT_LEVEL(simd_long_)};

@@ -16,6 +16,22 @@ struct simd_row { /* spectra that are multiplied: one of a mask with SIMD_BLOCKS
     const float *x[SIMD_BLOCKS];
 };
 
+struct long_fft;
+struct long_product {   /* one input's partitions times one response's, for one chunk of bins            */
+    const float *x;     /* [n_slots][LONG_CHUNK]: a ring of transforms, the newest wanted at `slot`        */
+    const float *h;     /* [n_partitions][LONG_CHUNK]                                                     */
+    int slot, n_slots, n_partitions;
+};
+
+struct simd_long {      /* the pieces of long_fft.h; all pointers aligned to 64 bytes                    */
+    void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int batch);
+    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int group);
+    /* y[LONG_CHUNK] = or += the sums of n products */
+    void (*products)(float *y, const struct long_product *products, int n, bool add);
+    void (*rows_out)(const struct long_fft *fft, float *work, int group);
+    void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int batch);
+};
+
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
 
@@ -36,6 +52,8 @@ struct simd {
      * over n_bins bins, a multiple of SIMD_PAD / 2. */
     void (*cmac_rows)(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at, size_t h_at,
                       int n_bins);
+
+    const struct simd_long *pieces;
 };
 
 /* The best that this processor runs. */

@@ -86,6 +86,71 @@ static void long_responses_match_reference(const char *backend)
     }
 }
 
+/* Every frame of a live engine against the engine for files, which has no far levels and is itself checked above; and
+ * a choice of frames against the definition. calls: sizes in turn, up to a 0; NULL: whole blocks. */
+static void live_equals_files(const char *backend, int block, int n_taps, int n_channels, int frames, const int *calls)
+{
+    struct random r = random_seeded((uint64_t)(block + n_taps));
+    hc_route routes[16];
+    float *taps[16];
+    for (int i = 0; i < n_channels * n_channels; i++) {
+        taps[i] = noise(&r, n_taps);
+        routes[i] = route(i / n_channels, i % n_channels, taps[i], i % 3 == 2 ? n_taps / 3 + 1 : n_taps);
+        routes[i].delay = i % 3 == 2 ? n_taps / 2 : 0; /* one that begins in a far level */
+    }
+    struct player live, files;
+    hc_config c = config_for("auto", block, n_taps, n_channels, n_channels);
+    c.n_routes = n_channels * n_channels;
+    player_open(&live, &c, backend, frames, 201);
+    player_swap(&live, player_scene(&live, routes, n_channels * n_channels));
+    for (int i = 0; live.n_frames < frames; i++) {
+        int n = !calls ? block : calls[i] > 0 ? calls[i] : calls[i = 0];
+        player_run(&live, n < frames - live.n_frames ? n : (int)(frames - live.n_frames));
+    }
+    c.block = 0;
+    player_open(&files, &c, backend, frames, 201);
+    player_swap(&files, player_scene(&files, routes, n_channels * n_channels));
+    player_run_all(&files);
+    for (int ch = 0; ch < n_channels; ch++) {
+        double peak = 0;
+        for (int i = 0; i < frames; i++) peak = fmax(peak, fabs((double)files.out[ch][i]));
+        for (int i = 0; i < frames; i++)
+            check(fabs((double)live.out[ch][i] - (double)files.out[ch][i]) <= PEAK_SHARE * peak,
+                  "%s, block %d, %d taps: channel %d, frame %d: got %.9g, as a file %.9g, peak %g", backend, block,
+                  n_taps, ch, i, (double)live.out[ch][i], (double)files.out[ch][i], peak);
+    }
+    player_check(&live, 0, frames, PEAK_SHARE);
+    player_close(&live);
+    player_close(&files);
+    for (int i = 0; i < n_channels * n_channels; i++) free(taps[i]);
+}
+
+static void far_levels_match_at_every_block(const char *backend)
+{
+    static const int blocks[] = {1, 3, 16, 63, 64, 65, 100, 128, 256, 480, 1000, 1024, 4096, 8192};
+    for (int i = 0; i < 14; i++) live_equals_files(backend, blocks[i], 30011, 1, SANITIZED ? 9000 : 70000, NULL);
+    for (int taps = 400; taps < 40000; taps = taps * 5 / 3 + 1) /* the last level's partitions, full and in part */
+        live_equals_files(backend, 64, taps, 2, SANITIZED ? 9000 : 2 * taps + 20000, NULL);
+}
+
+static void far_levels_match_in_any_calls(const char *backend)
+{
+    static const int odd[] = {1, 63, 64, 65, 128, 17, 0}, primes[] = {2, 3, 5, 7, 11, 101, 0},
+                     most[] = {127, 1, 128, 0};
+    int frames = SANITIZED ? 9000 : 60000;
+    live_equals_files(backend, 128, 20000, 2, frames, odd);
+    live_equals_files(backend, 128, 20000, 1, frames, primes);
+    live_equals_files(backend, 512, 20000, 1, frames, odd);
+    live_equals_files(backend, 200, 20000, 4, frames, most);
+}
+
+static void masks_of_half_a_minute_match(const char *backend)
+{
+    if (SANITIZED) check_skip("a sanitizer is slow");
+    live_equals_files(backend, 64, 30 * 48000, 1, 32 * 48000, NULL);
+    live_equals_files(backend, 1024, 10 * 48000 + 1, 1, 11 * 48000, NULL);
+}
+
 /* The longest response that the constant memory of a GPU holds is 16384 taps: both sides of it, and of twice it. */
 static void constant_memory_edges_match_reference(const char *backend)
 {
@@ -649,6 +714,9 @@ int main(void)
         {"fft_matches_reference", fft_matches_reference, true},
         {"auto_matches_reference", auto_matches_reference, true},
         {"long_responses_match_reference", long_responses_match_reference, true},
+        {"far_levels_match_at_every_block", far_levels_match_at_every_block, true},
+        {"far_levels_match_in_any_calls", far_levels_match_in_any_calls, true},
+        {"masks_of_half_a_minute_match", masks_of_half_a_minute_match, true},
         {"constant_memory_edges_match_reference", constant_memory_edges_match_reference, true},
         {"call_sizes_do_not_matter", call_sizes_do_not_matter, true},
         {"every_layout_matches_reference", every_layout_matches_reference, true},

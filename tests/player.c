@@ -103,8 +103,8 @@ static void note_begin(struct player *p, int64_t at)
         return;
     }
     check(p->is_coming && p->info.swaps == begun + 1, "a swap that nobody asked for, at %lld", (long long)at);
-    check((int64_t)p->info.swap_frame == p->n_before + at, "the swap began at frame %lld, and says %lld",
-          (long long)at, (long long)p->info.swap_frame - (long long)p->n_before);
+    check((int64_t)p->info.swap_frame == p->n_before + at, "the swap began at frame %lld, and says %lld", (long long)at,
+          (long long)p->info.swap_frame - (long long)p->n_before);
     check(p->n_changes < PLAYER_SWAPS, "test swaps more than %d times", PLAYER_SWAPS);
     int len = at == 0 ? 0 : p->config.fade_frames;
     p->changes[p->n_changes++] = (struct change){at, len, p->coming};
@@ -169,14 +169,19 @@ void player_check(struct player *p, int64_t first, int64_t last, double share)
     int64_t budget = SANITIZED ? 4000000 : 40000000; /* float64 products */
     bool all = span * taps <= budget;
     int n_sample = budget / taps > 150 ? (int)(budget / taps) : 150;
-    int64_t *frames = must_alloc((size_t)(all ? span : 4 * EDGE + n_sample), sizeof *frames);
+    int64_t *frames = must_alloc((size_t)(all ? span : (4 + 2 * p->n_changes) * EDGE + n_sample), sizeof *frames);
     if (all) {
         for (int64_t i = 0; i < span; i++) frames[n++] = first + i;
     } else {
         struct random r = random_seeded(p->seed + 7);
-        int64_t part = p->info.partition,
-                edges[4] = {first, last - EDGE, first + part - EDGE / 2, first + (span - 1) / part * part - EDGE / 2};
-        for (int e = 0; e < 4; e++)
+        int64_t part = p->info.partition, edges[4 + 2 * PLAYER_SWAPS] = {first, last - EDGE, first + part - EDGE / 2,
+                                                                         first + (span - 1) / part * part - EDGE / 2};
+        int n_edges = 4;
+        for (int i = 0; i < p->n_changes; i++) { /* a fade's first frames, and where it ends */
+            edges[n_edges++] = p->changes[i].at;
+            edges[n_edges++] = p->changes[i].at + p->changes[i].len - EDGE / 2;
+        }
+        for (int e = 0; e < n_edges; e++)
             for (int j = 0; j < EDGE; j++)
                 if (edges[e] + j >= first && edges[e] + j < last) frames[n++] = edges[e] + j;
         for (int j = 0; j < n_sample; j++) frames[n++] = first + random_int(&r, 0, (int)(span - 1));

@@ -222,6 +222,40 @@ static void swap_in_mid_block(const char *backend)
     }
 }
 
+/* Long masks at a small block: the new one's far levels must be there before it fades in, and it keeps its tail. */
+static void long_masks_swap_with_their_tails(const char *backend)
+{
+    enum { LONG = 30000 };
+    static const int whole[] = {64}, odd[] = {1, 63, 64, 17};
+    for (int m = 0; m < 2; m++) {
+        struct mask a = mask_of_noise(141, LONG), b = mask_of_noise(142, LONG), c = mask_of_noise(143, 300);
+        hc_config k = config("auto");
+        k.block = 64;
+        k.max_taps = LONG;
+        struct player p;
+        player_open(&p, &k, backend, SANITIZED ? 70000 : 160000, 144);
+        struct scene scenes[] = {
+            player_scene(&p, a.routes, 2), player_scene(&p, b.routes, 2), player_scene(&p, c.routes, 2), {0}};
+        static const int order[] = {0, 1, 0, 2, 1, 3, 1, 1, 2, 0};
+        for (int i = 0; p.n_frames < p.cap; i++) {
+            if (i % 150 == 0) player_swap(&p, scenes[order[i / 150 % 10]]);
+            if (i == 700) { /* in the middle of everything */
+                player_check(&p, 0, p.n_frames, PEAK_SHARE);
+                player_reset(&p);
+                player_noise(&p, 145);
+            }
+            int n = m ? odd[i % 4] : whole[0];
+            player_run(&p, n < p.cap - p.n_frames ? n : (int)(p.cap - p.n_frames));
+        }
+        player_check(&p, 0, p.cap, PEAK_SHARE);
+        check(m || p.n_changes > 4, "%d changes", p.n_changes);
+        player_close(&p);
+        mask_drop(&a);
+        mask_drop(&b);
+        mask_drop(&c);
+    }
+}
+
 static void masks_of_other_shapes_swap(const char *backend)
 {
     struct random r = random_seeded(61);
@@ -400,6 +434,7 @@ int main(void)
         {"last_swap_wins", last_swap_wins, true},
         {"swap_to_nothing_fades_to_silence", swap_to_nothing_fades_to_silence, true},
         {"swap_in_mid_block", swap_in_mid_block, true},
+        {"long_masks_swap_with_their_tails", long_masks_swap_with_their_tails, true},
         {"masks_of_other_shapes_swap", masks_of_other_shapes_swap, true},
         {"freed_mask_plays_on", freed_mask_plays_on, true},
         {"reset_forgets", reset_forgets, true},

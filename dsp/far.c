@@ -1,0 +1,497 @@
+#include "far.h"
+#include "long_fft.h"
+#include "memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_WARM = 2,
+    LIST = 32,      /* products that are handed over at once */
+    WORK_GROUP = 16 /* outputs that share a pass over the inputs' spectra: these stay in the cache meanwhile */
+};
+
+/* Nanoseconds that the pieces are expected to take: only their ratios matter, for an even load. Measured on one core of
+ * an EPYC (Zen 4), with responses that do not fit into its cache. */
+static const double columns_ns = 0.55, rows_ns = 0.45, product_ns = 0.45; /* a frame, a frame, a bin */
+
+enum phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
+
+struct work { /* how far the work on a window has come */
+    enum phase phase;
+    int channel; /* input; first output of the group */
+    int mask;    /* of masks */
+    int i;       /* piece within the phase */
+    double spent, total, slice_ns;
+    struct far_mask *masks[MOST_WARM];
+};
+
+struct level {
+    const struct long_fft *fft;
+    int size, n_slots;     /* n_slots: windows that are kept, as many as there are partitions */
+    int n_columns, n_rows; /* pieces a transform */
+    int group;             /* outputs whose pieces take turns */
+    float *spectra;        /* of each input and chunk [n_slots][LONG_CHUNK], so many floats apart: */
+    size_t in_stride, chunk_stride;
+    float *in_work;  /* [2S] */
+    float *out_work; /* [group][2S] */
+    int64_t window;  /* under way or done; -1: none yet */
+    int64_t heard;   /* window that is heard in this tick */
+    int heard_at;    /* the tick's first frame within it */
+    struct work work;
+};
+
+struct spectra {   /* of a response in a level: partitions [first, first + n) */
+    float *chunks; /* [n_chunks][n][LONG_CHUNK], chunks `stride` floats apart; scaled by 1/S */
+    size_t stride;
+    int first, n;
+};
+
+struct mask_level {
+    int64_t join; /* first window that has this mask in it */
+    struct spectra *responses;
+    float *chunks;   /* of all responses, in the order in which products read them */
+    float *frames;   /* of all outputs */
+    float **out;     /* [n_out]: [2][S], windows by turns; NULL: this level has nothing for it */
+    double products; /* partitions that a bin is multiplied with, all outputs together */
+    int n_outs;      /* outputs that have something */
+};
+
+struct far_mask {
+    int n_levels, n_responses, n_out;
+    const struct cell *cells;
+    const int *first_cell;
+    struct mask_level levels[PLAN_MOST_FAR];
+};
+
+struct far {
+    const struct simd *simd;
+    int n_in, n_out, tick, n_levels;
+    int pos;       /* frames of the current tick so far */
+    int64_t frame; /* at which the current tick began */
+    int ring_size; /* three of the largest partitions: a window and what comes in while it is transformed */
+    int ring_at;   /* frame % ring_size */
+    size_t ring_stride;
+    float *ring; /* [n_in][ring_size] */
+    struct far_mask *warm[MOST_WARM];
+    struct level levels[PLAN_MOST_FAR];
+};
+
+/* ---- open and close ------------------------------------------------------------------------------------------------
+ */
+
+static size_t spectra_floats(const struct far *far, const struct level *l)
+{
+    return (size_t)far->n_in * l->fft->n_chunks * ((size_t)l->n_slots * LONG_CHUNK + LONG_LANES);
+}
+
+static void hear(struct far *far)
+{
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        int64_t next = far->frame + far->tick;
+        l->heard = next / l->size - 2;
+        l->heard_at = (int)(next % l->size);
+    }
+}
+
+static bool level_open(const struct far *far, struct level *l, const struct plan_level *plan, int n_routes)
+{
+    l->size = plan->size;
+    l->n_slots = plan->n_partitions;
+    l->window = -1;
+    l->work.phase = DONE;
+    l->fft = long_fft_get(l->size);
+    if (!l->fft) return false;
+    l->n_columns = l->fft->n_cols / LONG_LANES;
+    l->n_rows = l->fft->n_rows / LONG_LANES;
+    int n_channels = far->n_in > far->n_out ? far->n_in : far->n_out;
+    l->group = n_routes <= 2 * n_channels ? 1 : far->n_out < WORK_GROUP ? far->n_out : WORK_GROUP;
+    size_t row = (size_t)l->n_slots * LONG_CHUNK + LONG_LANES; /* no power of two: those share sets of the cache */
+    l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
+    l->chunk_stride = l->group > 1 ? row * (size_t)far->n_in : row;
+    l->spectra = memory_floats(spectra_floats(far, l));
+    l->in_work = memory_floats(2 * (size_t)l->size);
+    l->out_work = memory_floats((size_t)l->group * 2 * (size_t)l->size);
+    return l->spectra && l->in_work && l->out_work;
+}
+
+struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, const struct simd *simd)
+{
+    struct far *far = calloc(1, sizeof *far);
+    if (!far) return NULL;
+    far->simd = simd;
+    far->n_in = n_in;
+    far->n_out = n_out;
+    far->tick = plan->tick;
+    far->n_levels = plan->n_far;
+    far->ring_size = 3 * plan->far[plan->n_far - 1].size;
+    far->ring_stride = (size_t)far->ring_size + LONG_LANES;
+    far->ring = memory_floats((size_t)n_in * far->ring_stride);
+    bool good = far->ring != NULL;
+    for (int i = 0; i < far->n_levels && good; i++) good = level_open(far, &far->levels[i], &plan->far[i], n_routes);
+    if (!good) {
+        far_close(far);
+        return NULL;
+    }
+    hear(far);
+    return far;
+}
+
+void far_close(struct far *far)
+{
+    if (!far) return;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        long_fft_put(l->fft);
+        free(l->spectra);
+        free(l->in_work);
+        free(l->out_work);
+    }
+    free(far->ring);
+    free(far);
+}
+
+void far_reset(struct far *far)
+{
+    memset(far->ring, 0, (size_t)far->n_in * far->ring_stride * sizeof(float));
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        memset(l->spectra, 0, spectra_floats(far, l) * sizeof(float));
+        l->window = -1;
+        l->work.phase = DONE;
+        for (int m = 0; m < MOST_WARM; m++)
+            if (far->warm[m]) far->warm[m]->levels[i].join = 0;
+    }
+    far->pos = far->ring_at = 0;
+    far->frame = 0;
+    hear(far);
+}
+
+/* ---- masks ---------------------------------------------------------------------------------------------------------
+ */
+
+void far_mask_free(struct far_mask *mask)
+{
+    if (!mask) return;
+    for (int i = 0; i < mask->n_levels; i++) {
+        free(mask->levels[i].responses);
+        free(mask->levels[i].chunks);
+        free(mask->levels[i].frames);
+        free(mask->levels[i].out);
+    }
+    free(mask);
+}
+
+static bool all_zero(const float *taps, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (taps[k] != 0) return false;
+    return true;
+}
+
+/* Which of a level's partitions have something of taps[n_taps] in them? The taps are those from the level's offset on;
+ * later levels take what is past this one's end. */
+static void spectra_span(const struct level *l, struct spectra *s, const float *taps, int n_taps)
+{
+    int size = l->size;
+    if (n_taps > l->n_slots * size) n_taps = l->n_slots * size;
+    int end = n_taps > 0 ? (n_taps - 1) / size + 1 : 0;
+    for (; end > 0; end--, n_taps = end * size)
+        if (!all_zero(taps + (end - 1) * size, n_taps - (end - 1) * size)) break;
+    while (s->first < end - 1 && all_zero(taps + s->first * size, size)) s->first++;
+    s->n = end - s->first;
+}
+
+/* work: [4S]. */
+static void spectra_make(const struct far *far, const struct level *l, const struct spectra *s, const float *taps,
+                         int n_taps, float *work)
+{
+    int size = l->size;
+    float *frames = work + 2 * (size_t)size, scale = 1.0f / (float)size;
+    for (int p = 0; p < s->n; p++) {
+        int at = (s->first + p) * size, n = n_taps - at < size ? n_taps - at : size;
+        memset(frames, 0, 2 * (size_t)size * sizeof(float));
+        for (int k = 0; k < n; k++) frames[k] = taps[at + k] * scale;
+        for (int i = 0; i < l->n_columns; i++) far->simd->pieces->columns_in(l->fft, work, frames, frames + size, i);
+        for (int i = 0; i < l->n_rows; i++)
+            far->simd->pieces->rows_in(l->fft, work, s->chunks + (size_t)p * LONG_CHUNK, s->stride, i);
+    }
+}
+
+static int output_partitions(const struct far_mask *mask, const struct mask_level *ml, int out)
+{
+    int n = 0;
+    for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++)
+        n += ml->responses[mask->cells[c].response].n;
+    return n;
+}
+
+/* Memory for what the responses turned out to need. Where outputs take turns, all that is read for one chunk lies side
+ * by side; else all of one response does. */
+static bool mask_level_alloc(const struct far *far, struct far_mask *mask, const struct level *l, struct mask_level *ml)
+{
+    size_t all = 0, n_chunks = (size_t)l->fft->n_chunks;
+    for (int r = 0; r < mask->n_responses; r++) all += (size_t)ml->responses[r].n * LONG_CHUNK;
+    for (int o = 0; o < far->n_out; o++) {
+        int n = output_partitions(mask, ml, o);
+        ml->products += n;
+        ml->n_outs += n > 0;
+    }
+    ml->chunks = memory_floats(all * n_chunks);
+    ml->frames = memory_floats((size_t)ml->n_outs * 2 * (size_t)l->size);
+    if (!ml->chunks || !ml->frames) return false;
+    float *chunks = ml->chunks, *frames = ml->frames;
+    for (int r = 0; r < mask->n_responses; r++) {
+        struct spectra *s = &ml->responses[r];
+        s->chunks = chunks;
+        s->stride = l->group > 1 ? all : (size_t)s->n * LONG_CHUNK;
+        chunks += (size_t)s->n * LONG_CHUNK * (l->group > 1 ? 1 : n_chunks);
+    }
+    for (int o = 0; o < far->n_out; o++) {
+        if (output_partitions(mask, ml, o) == 0) continue;
+        ml->out[o] = frames;
+        frames += 2 * (size_t)l->size;
+    }
+    return true;
+}
+
+static bool mask_level_make(const struct far *far, struct far_mask *mask, int i, int offset,
+                            const struct matrix *matrix, float *work)
+{
+    const struct level *l = &far->levels[i];
+    struct mask_level *ml = &mask->levels[i];
+    ml->responses = calloc((size_t)matrix->n_responses + 1, sizeof *ml->responses);
+    ml->out = calloc((size_t)far->n_out, sizeof *ml->out);
+    if (!ml->responses || !ml->out) return false;
+    for (int r = 0; r < matrix->n_responses; r++)
+        spectra_span(l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset);
+    if (!mask_level_alloc(far, mask, l, ml)) return false;
+    for (int r = 0; r < matrix->n_responses; r++)
+        spectra_make(far, l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
+    return true;
+}
+
+struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, const struct matrix *matrix,
+                               const struct cell *cells, const int *first_cell)
+{
+    struct far_mask *mask = calloc(1, sizeof *mask);
+    float *work = memory_floats(4 * (size_t)far->levels[far->n_levels - 1].size);
+    if (!mask || !work) goto no_memory;
+    mask->n_levels = far->n_levels;
+    mask->n_responses = matrix->n_responses;
+    mask->n_out = far->n_out;
+    mask->cells = cells;
+    mask->first_cell = first_cell;
+    for (int i = 0; i < far->n_levels; i++)
+        if (!mask_level_make(far, mask, i, plan->far[i].offset, matrix, work)) goto no_memory;
+    free(work);
+    return mask;
+no_memory:
+    free(work);
+    far_mask_free(mask);
+    return NULL;
+}
+
+void far_warm(struct far *far, struct far_mask *mask)
+{
+    int m = 0;
+    while (m < MOST_WARM - 1 && far->warm[m]) m++;
+    far->warm[m] = mask;
+    for (int i = 0; i < far->n_levels; i++) mask->levels[i].join = far->levels[i].window + 1;
+}
+
+void far_rest(struct far *far, struct far_mask *mask)
+{
+    for (int m = 0; m < MOST_WARM; m++) {
+        if (far->warm[m] == mask) far->warm[m] = NULL;
+        for (int i = 0; i < far->n_levels; i++)
+            if (far->levels[i].work.masks[m] == mask) far->levels[i].work.masks[m] = NULL;
+    }
+}
+
+bool far_ready(const struct far *far, const struct far_mask *mask)
+{
+    for (int i = 0; i < far->n_levels; i++)
+        if (mask->levels[i].n_outs > 0 && far->levels[i].heard < mask->levels[i].join) return false;
+    return true;
+}
+
+/* ---- the work ------------------------------------------------------------------------------------------------------
+ */
+
+static void work_begin(struct far *far, struct level *l, int i, int64_t window)
+{
+    struct work *w = &l->work;
+    double transforms = far->n_in, products = 0;
+    l->window = window;
+    *w = (struct work){.phase = COLUMNS_IN};
+    for (int m = 0; m < MOST_WARM; m++) {
+        struct far_mask *mask = far->warm[m];
+        if (!mask || mask->levels[i].join > window || mask->levels[i].n_outs == 0) continue;
+        w->masks[m] = mask;
+        transforms += mask->levels[i].n_outs;
+        products += mask->levels[i].products;
+    }
+    w->total = l->size * (transforms * (columns_ns + rows_ns) + products * product_ns);
+    w->slice_ns = w->total * far->tick / l->size;
+}
+
+/* The sums of one chunk of an output's bins. Returns how many partitions went in. */
+static int sum_chunk(const struct far *far, const struct level *l, const struct far_mask *mask,
+                     const struct mask_level *ml, int out, int chunk, float *y)
+{
+    struct long_product list[LIST];
+    int n = 0, partitions = 0, newest = (int)(l->window % l->n_slots);
+    bool add = false;
+    for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
+        const struct spectra *s = &ml->responses[mask->cells[c].response];
+        if (s->n == 0) continue;
+        int slot = newest - s->first;
+        list[n].x = l->spectra + (size_t)mask->cells[c].in * l->in_stride + (size_t)chunk * l->chunk_stride;
+        list[n].h = s->chunks + (size_t)chunk * s->stride;
+        list[n].slot = slot < 0 ? slot + l->n_slots : slot;
+        list[n].n_slots = l->n_slots;
+        list[n].n_partitions = s->n;
+        partitions += s->n;
+        if (++n < LIST) continue;
+        far->simd->pieces->products(y, list, n, add);
+        add = true;
+        n = 0;
+    }
+    if (n > 0) far->simd->pieces->products(y, list, n, add);
+    return partitions;
+}
+
+static int group_size(const struct far *far, const struct level *l)
+{
+    int left = far->n_out - l->work.channel;
+    return left < l->group ? left : l->group;
+}
+
+/* The phase has n pieces: is this one its last? Then on to the next phase. */
+static void next_piece(struct work *w, int n, enum phase next)
+{
+    if (++w->i < n) return;
+    w->i = 0;
+    w->phase = next;
+}
+
+static void next_mask(struct work *w)
+{
+    w->channel = 0;
+    w->i = 0;
+    w->mask++;
+    while (w->mask < MOST_WARM && !w->masks[w->mask]) w->mask++;
+    w->phase = w->mask < MOST_WARM ? PRODUCTS : DONE;
+}
+
+static void piece_in(struct far *far, struct level *l)
+{
+    struct work *w = &l->work;
+    const struct simd_long *pieces = far->simd->pieces;
+    if (w->phase == COLUMNS_IN) {
+        const float *ring = far->ring + (size_t)w->channel * far->ring_stride;
+        int now = (int)(l->window * l->size % far->ring_size), before = now - l->size;
+        pieces->columns_in(l->fft, l->in_work, ring + (before < 0 ? before + far->ring_size : before), ring + now,
+                           w->i);
+        w->spent += columns_ns * l->size / l->n_columns;
+        next_piece(w, l->n_columns, ROWS_IN);
+        return;
+    }
+    float *slot = l->spectra + (size_t)w->channel * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
+    pieces->rows_in(l->fft, l->in_work, slot, l->chunk_stride, w->i);
+    w->spent += rows_ns * l->size / l->n_rows;
+    next_piece(w, l->n_rows, COLUMNS_IN);
+    if (w->phase == ROWS_IN || ++w->channel < far->n_in) return;
+    w->mask = -1;
+    next_mask(w);
+}
+
+static void piece_out(struct far *far, struct level *l, int level)
+{
+    struct work *w = &l->work;
+    struct far_mask *mask = w->masks[w->mask];
+    if (!mask) { /* it rests since a moment ago */
+        next_mask(w);
+        return;
+    }
+    const struct mask_level *ml = &mask->levels[level];
+    const struct simd_long *pieces = far->simd->pieces;
+    int n = group_size(far, l), in_group = w->i % n, out = w->channel + in_group, piece = w->i / n;
+    float *work = l->out_work + (size_t)in_group * 2 * (size_t)l->size;
+    bool silent = !ml->out[out];
+    switch (w->phase) {
+    case PRODUCTS:
+        if (!silent)
+            w->spent += product_ns * (LONG_CHUNK / 2) *
+                        sum_chunk(far, l, mask, ml, out, piece, work + (size_t)piece * LONG_CHUNK);
+        next_piece(w, n * l->fft->n_chunks, ROWS_OUT);
+        return;
+    case ROWS_OUT:
+        if (!silent) pieces->rows_out(l->fft, work, piece), w->spent += rows_ns * l->size / l->n_rows;
+        next_piece(w, n * l->n_rows, COLUMNS_OUT);
+        return;
+    default:
+        if (!silent) {
+            pieces->columns_out(l->fft, work, ml->out[out] + (l->window & 1) * l->size, piece);
+            w->spent += columns_ns * l->size / l->n_columns;
+        }
+        next_piece(w, n * l->n_columns, PRODUCTS);
+        if (w->phase == PRODUCTS && (w->channel += n) >= far->n_out) next_mask(w);
+    }
+}
+
+static void work_on(struct far *far, int level, double until)
+{
+    struct level *l = &far->levels[level];
+    while (l->work.phase != DONE && l->work.spent < until)
+        if (l->work.phase <= ROWS_IN)
+            piece_in(far, l);
+        else
+            piece_out(far, l, level);
+}
+
+/* ---- ticks ---------------------------------------------------------------------------------------------------------
+ */
+
+int far_left(const struct far *far)
+{
+    return far->tick - far->pos;
+}
+
+void far_push(struct far *far, int in, const float *x, int n)
+{
+    memcpy(far->ring + (size_t)in * far->ring_stride + far->ring_at + far->pos, x, (size_t)n * sizeof(float));
+}
+
+void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n)
+{
+    for (int i = 0; i < far->n_levels; i++) {
+        const struct level *l = &far->levels[i];
+        const struct mask_level *ml = &mask->levels[i];
+        if (l->heard < ml->join || !ml->out[out]) continue;
+        const float *from = ml->out[out] + (l->heard & 1) * l->size + l->heard_at + far->pos;
+        for (int k = 0; k < n; k++) y[k] += from[k];
+    }
+}
+
+void far_advance(struct far *far, int n)
+{
+    far->pos += n;
+    if (far->pos < far->tick) return;
+    far->pos = 0;
+    far->frame += far->tick;
+    far->ring_at += far->tick;
+    if (far->ring_at == far->ring_size) far->ring_at = 0;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        int64_t window = far->frame / l->size - 1;
+        int slice = (int)(far->frame % l->size) / far->tick;
+        if (slice == 0) work_begin(far, l, i, window);
+        bool last = slice == l->size / far->tick - 1;
+        work_on(far, i, last ? 2 * l->work.total + 1 : l->work.slice_ns * (slice + 1));
+    }
+    hear(far);
+}

@@ -1,0 +1,49 @@
+/* far - the far levels of the CPU backend: what is heard of them in each tick, and their work, spread evenly over ticks.
+ *
+ * Window w of a level of partition S is made of the input frames [(w-1)S, (w+1)S). When its last tick is complete its
+ * work begins: the transforms of all inputs, the products with the responses of each warm mask, the transforms back to
+ * the outputs. It is a row of pieces (long_fft.h) of which each tick does the same share, counted in expected
+ * nanoseconds; it ends S/tick ticks later, when the window's S output frames are first heard:
+ *
+ *   frames   ... (w-1)S ........ wS ........ (w+1)S ............ (w+2)S ............ (w+3)S
+ *   input        [==== before ====][==== now ====]
+ *   work                                       [S/tick slices      )
+ *   heard                                                     [S output frames      )   from (w+2)S - tick on
+ *
+ * All calls but make and free are the driver's. A mask plays nothing of the windows that began before it was warm.
+ */
+#ifndef HALOCONV_FAR_H
+#define HALOCONV_FAR_H
+
+#include "backend.h"
+#include "simd.h"
+
+struct far;
+struct far_mask;
+
+/* NULL when memory ran out. [setup] */
+struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, const struct simd *simd);
+void far_close(struct far *far);
+void far_reset(struct far *far);
+
+/* The far part of a mask; the cells stay the caller's: first_cell[n_out + 1] are those of each output. NULL when memory
+ * ran out. [setup], beside the driver */
+struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, const struct matrix *matrix,
+                               const struct cell *cells, const int *first_cell);
+void far_mask_free(struct far_mask *mask);
+
+/* At most two masks are warm. */
+void far_warm(struct far *far, struct far_mask *mask);
+void far_rest(struct far *far, struct far_mask *mask);
+bool far_ready(const struct far *far, const struct far_mask *mask);
+
+/* Frames that are left of the current tick: no call below may go past it. */
+int far_left(const struct far *far);
+/* The next n frames of an input. */
+void far_push(struct far *far, int in, const float *x, int n);
+/* y[n] += what is heard of a mask in an output in the next n frames. */
+void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n);
+/* They are past: at the end of a tick its share of the work is done. */
+void far_advance(struct far *far, int n);
+
+#endif

@@ -1,0 +1,118 @@
+#include "long_fft.h"
+#include "memory.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct long_fft *all; /* under lock */
+
+static void unit(float *re, float *im, double turn) /* e^(-2 pi i turn) */
+{
+    *re = (float)cos(2 * M_PI * turn);
+    *im = (float)-sin(2 * M_PI * turn);
+}
+
+static int log2_of(int n)
+{
+    int l = 0;
+    while (1 << l < n) l++;
+    return l;
+}
+
+/* Twiddles in the order of the passes (long_fft_simd.c): radix 2 first where log2(n) is odd, then radix 4. */
+static float *twiddles_make(int n)
+{
+    float *table = memory_floats((size_t)(4 * n)), *w = table;
+    if (!table) return NULL;
+    int len = n;
+    if (log2_of(n) % 2) {
+        for (int j = 0; j < len / 2; j++, w += 2) unit(&w[0], &w[1], (double)j / len);
+        len /= 2;
+    }
+    for (; len > 4; len /= 4)
+        for (int j = 0; j < len / 4; j++, w += 6)
+            for (int q = 1; q < 4; q++) unit(&w[2 * q - 2], &w[2 * q - 1], (double)(q * j) / len);
+    return table;
+}
+
+/* The bin that the passes leave at place i: each pass sorts by one digit, the last digit first. */
+static int bin_at(int i, int n)
+{
+    int bin = 0, step = 1, len = n;
+    while (len > 1) {
+        int radix = (log2_of(len) % 2) ? 2 : 4;
+        len /= radix;
+        bin += i / len * step;
+        i %= len;
+        step *= radix;
+    }
+    return bin;
+}
+
+static void tables_free(struct long_fft *f)
+{
+    free(f->weights);
+    free(f->turns);
+    free(f->down);
+    free(f->along);
+    free(f);
+}
+
+static struct long_fft *tables_make(int size)
+{
+    struct long_fft *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    f->size = size;
+    f->n_rows = 1 << log2_of(size) / 2;
+    f->n_cols = size / f->n_rows;
+    f->n_chunks = size / (LONG_CHUNK / 2);
+    f->weights = memory_floats(2 * (size_t)f->n_rows);
+    f->turns = memory_floats(2 * (size_t)size);
+    f->down = twiddles_make(f->n_rows);
+    f->along = twiddles_make(f->n_cols);
+    if (!f->weights || !f->turns || !f->down || !f->along) {
+        tables_free(f);
+        return NULL;
+    }
+    for (int r = 0; r < f->n_rows; r++) unit(&f->weights[2 * r], &f->weights[2 * r + 1], r / (4.0 * f->n_rows));
+    for (int k = 0; k < f->n_rows; k++) {
+        double bin = bin_at(k, f->n_rows) + 0.25; /* the quarter: what is left of e^(-i pi n / 2S) after the weights */
+        for (int c = 0; c < f->n_cols; c++) {
+            float *t = f->turns + 2 * LONG_LANES * ((size_t)(c / LONG_LANES) * f->n_rows + k) + c % LONG_LANES;
+            unit(&t[0], &t[LONG_LANES], c * bin / size);
+        }
+    }
+    return f;
+}
+
+const struct long_fft *long_fft_get(int size)
+{
+    pthread_mutex_lock(&lock);
+    struct long_fft *f = all;
+    while (f && f->size != size) f = f->next;
+    if (!f && (f = tables_make(size))) {
+        f->next = all;
+        all = f;
+    }
+    if (f) f->uses++;
+    pthread_mutex_unlock(&lock);
+    return f;
+}
+
+void long_fft_put(const struct long_fft *fft)
+{
+    if (!fft) return;
+    pthread_mutex_lock(&lock);
+    for (struct long_fft **link = &all; *link; link = &(*link)->next) {
+        struct long_fft *f = *link;
+        if (f != fft) continue;
+        if (--f->uses == 0) {
+            *link = f->next;
+            tables_free(f);
+        }
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,248 @@
+/* long_fft_simd - the pieces of the long transform, built once for each SIMD_LEVEL; see the Makefile and long_fft.h.
+ *
+ * Data is [n][re 16, im 16]: 16 signals side by side. A level with narrower vectors takes them LANES at a time. */
+#include "long_fft.h"
+#include "simd.h"
+#include "simd_vec.h"
+
+#include <stdbool.h>
+
+enum {
+    POINT = 2 * LONG_LANES, /* floats of a point of all lanes */
+    MOST_POINTS = 256,
+    CHUNK_COLS = LONG_CHUNK / POINT,
+};
+
+struct cvec {
+    vec re, im;
+};
+
+ALWAYS_INLINE struct cvec c_load(const float *p)
+{
+    return (struct cvec){load(p), load(p + LONG_LANES)};
+}
+ALWAYS_INLINE void c_store(float *p, struct cvec a)
+{
+    store(p, a.re);
+    store(p + LONG_LANES, a.im);
+}
+ALWAYS_INLINE struct cvec c_add(struct cvec a, struct cvec b)
+{
+    return (struct cvec){a.re + b.re, a.im + b.im};
+}
+ALWAYS_INLINE struct cvec c_sub(struct cvec a, struct cvec b)
+{
+    return (struct cvec){a.re - b.re, a.im - b.im};
+}
+ALWAYS_INLINE struct cvec c_by_i(struct cvec a) /* times i */
+{
+    return (struct cvec){-a.im, a.re};
+}
+/* Times w, or its conjugate. */
+ALWAYS_INLINE struct cvec c_turn(struct cvec a, const float *w, bool back)
+{
+    float im = back ? -w[1] : w[1];
+    return (struct cvec){a.re * w[0] - a.im * im, a.re * im + a.im * w[0]};
+}
+
+ALWAYS_INLINE int is_odd_power(int n)
+{
+    return __builtin_ctz((unsigned)n) % 2;
+}
+
+/* Decimation in frequency: natural order in, bins in the passes' order out. */
+ALWAYS_INLINE void forward(float *d, const float *w, int n)
+{
+    int len = n;
+    if (is_odd_power(n)) {
+        for (int j = 0; j < n / 2; j++, w += 2) {
+            float *p = d + j * POINT, *q = p + n / 2 * POINT;
+            struct cvec a = c_load(p), b = c_load(q);
+            c_store(p, c_add(a, b));
+            c_store(q, c_turn(c_sub(a, b), w, false));
+        }
+        len /= 2;
+    }
+    for (; len >= 4; len /= 4) {
+        int step = len / 4 * POINT;
+        for (int base = 0; base < n; base += len) {
+            const float *t = w;
+            for (int j = 0; j < len / 4; j++, t += 6) {
+                float *p = d + (base + j) * POINT;
+                struct cvec a0 = c_load(p), a1 = c_load(p + step), a2 = c_load(p + 2 * step), a3 = c_load(p + 3 * step);
+                struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
+                struct cvec y1 = c_add(s1, s3), y2 = c_sub(s0, s2), y3 = c_sub(s1, s3);
+                c_store(p, c_add(s0, s2));
+                c_store(p + step, len > 4 ? c_turn(y1, t, false) : y1);
+                c_store(p + 2 * step, len > 4 ? c_turn(y2, t + 2, false) : y2);
+                c_store(p + 3 * step, len > 4 ? c_turn(y3, t + 4, false) : y3);
+            }
+        }
+        if (len > 4) w += 6 * (len / 4);
+    }
+}
+
+/* Its inverse, times n: the same steps in the other direction. */
+ALWAYS_INLINE void backward(float *d, const float *table, int n)
+{
+    bool odd = is_odd_power(n);
+    int most = odd ? n / 2 : n;
+    for (int len = 4; len <= most; len *= 4) {
+        const float *w = table + (odd ? n : 0);
+        for (int l = most; l > len; l /= 4) w += 6 * (l / 4);
+        int step = len / 4 * POINT;
+        for (int base = 0; base < n; base += len) {
+            const float *t = w;
+            for (int j = 0; j < len / 4; j++, t += 6) {
+                float *p = d + (base + j) * POINT;
+                struct cvec b0 = c_load(p), b1 = c_load(p + step), b2 = c_load(p + 2 * step), b3 = c_load(p + 3 * step);
+                if (len > 4) b1 = c_turn(b1, t, true), b2 = c_turn(b2, t + 2, true), b3 = c_turn(b3, t + 4, true);
+                struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
+                c_store(p, c_add(s0, s1));
+                c_store(p + step, c_add(s2, s3));
+                c_store(p + 2 * step, c_sub(s0, s1));
+                c_store(p + 3 * step, c_sub(s2, s3));
+            }
+        }
+    }
+    if (odd)
+        for (int j = 0; j < n / 2; j++) {
+            float *p = d + j * POINT, *q = p + n / 2 * POINT;
+            struct cvec a = c_load(p), b = c_turn(c_load(q), table + 2 * j, true);
+            c_store(p, c_add(a, b));
+            c_store(q, c_sub(a, b));
+        }
+}
+
+#if LANES == 16
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif LANES == 8
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+/* LANES rows of LANES floats, POINT apart, to the same turned over: each round deals two halves together like cards. */
+ALWAYS_INLINE void transpose_tile(float *to, const float *from)
+{
+    vec a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++) a[i] = load(from + i * POINT);
+    for (int round = 1; round < LANES; round *= 2) {
+        for (int i = 0; i < LANES / 2; i++) {
+            b[2 * i] = LOW(a[i], a[i + LANES / 2]);
+            b[2 * i + 1] = HIGH(a[i], a[i + LANES / 2]);
+        }
+        for (int i = 0; i < LANES; i++) a[i] = b[i];
+    }
+    for (int i = 0; i < LANES; i++) store(to + i * POINT, a[i]);
+}
+
+/* 16 points of 16 lanes: points become lanes. */
+ALWAYS_INLINE void transpose(float *to, const float *from)
+{
+    for (int part = 0; part < POINT; part += LONG_LANES)
+        for (int i = 0; i < LONG_LANES; i += LANES)
+            for (int j = 0; j < LONG_LANES; j += LANES)
+                transpose_tile(to + part + j * POINT + i, from + part + i * POINT + j);
+}
+
+static void columns_in(const struct long_fft *f, float *work, const float *before, const float *now, int batch)
+{
+    float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
+    const float *turns = f->turns + (size_t)batch * f->n_rows * POINT;
+    before += batch * LONG_LANES;
+    now += batch * LONG_LANES;
+    for (int l = 0; l < LONG_LANES; l += LANES) {
+        for (int r = 0; r < f->n_rows; r++) {
+            struct cvec z = {load(before + (size_t)r * f->n_cols + l), -load(now + (size_t)r * f->n_cols + l)};
+            c_store(d + r * POINT + l, c_turn(z, f->weights + 2 * r, false));
+        }
+        forward(d + l, f->down, f->n_rows);
+        for (int k = 0; k < f->n_rows; k++) {
+            struct cvec a = c_load(d + k * POINT + l), t = c_load(turns + k * POINT + l);
+            c_store(d + k * POINT + l, (struct cvec){a.re * t.re - a.im * t.im, a.re * t.im + a.im * t.re});
+        }
+    }
+    for (int g = 0; g < f->n_rows / LONG_LANES; g++)
+        transpose(work + ((size_t)g * f->n_cols + batch * LONG_LANES) * POINT, d + g * LONG_LANES * POINT);
+}
+
+static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int group)
+{
+    float *d = work + (size_t)group * f->n_cols * POINT;
+    int n_chunks = f->n_cols / CHUNK_COLS;
+    for (int l = 0; l < LONG_LANES; l += LANES) forward(d + l, f->along, f->n_cols);
+    spectrum += (size_t)group * n_chunks * stride;
+    for (int q = 0; q < n_chunks; q++, d += LONG_CHUNK, spectrum += stride)
+        for (int i = 0; i < LONG_CHUNK; i += LANES) store(spectrum + i, load(d + i));
+}
+
+static void rows_out(const struct long_fft *f, float *work, int group)
+{
+    float *d = work + (size_t)group * f->n_cols * POINT;
+    for (int l = 0; l < LONG_LANES; l += LANES) backward(d + l, f->along, f->n_cols);
+}
+
+static void columns_out(const struct long_fft *f, const float *work, float *out, int batch)
+{
+    float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
+    const float *turns = f->turns + (size_t)batch * f->n_rows * POINT;
+    for (int g = 0; g < f->n_rows / LONG_LANES; g++)
+        transpose(d + g * LONG_LANES * POINT, work + ((size_t)g * f->n_cols + batch * LONG_LANES) * POINT);
+    for (int l = 0; l < LONG_LANES; l += LANES) {
+        for (int k = 0; k < f->n_rows; k++) {
+            struct cvec a = c_load(d + k * POINT + l), t = c_load(turns + k * POINT + l);
+            c_store(d + k * POINT + l, (struct cvec){a.re * t.re + a.im * t.im, a.im * t.re - a.re * t.im});
+        }
+        backward(d + l, f->down, f->n_rows);
+        for (int r = 0; r < f->n_rows; r++) {
+            const float *w = f->weights + 2 * r;
+            struct cvec z = c_load(d + r * POINT + l);
+            store(out + (size_t)r * f->n_cols + batch * LONG_LANES + l, z.re * w[1] - z.im * w[0]);
+        }
+    }
+}
+
+/* TILE points of the chunk: they stay in registers while all partitions of all products pass by. */
+ALWAYS_INLINE void products_tile(float *y, const struct long_product *products, int n, bool add, int at, int tile)
+{
+    struct cvec sum[8];
+    for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + i * POINT) : (struct cvec){{0}, {0}};
+    for (int c = 0; c < n; c++) {
+        const struct long_product *product = &products[c];
+        const float *x = product->x + (size_t)product->slot * LONG_CHUNK + at;
+        const float *h = product->h + at;
+        for (int p = 0, left = product->slot; p < product->n_partitions; p++, left--) {
+            if (left < 0) { /* around the ring */
+                left += product->n_slots;
+                x += (size_t)product->n_slots * LONG_CHUNK;
+            }
+            for (int i = 0; i < tile; i++) {
+                struct cvec a = c_load(x + i * POINT), b = c_load(h + i * POINT);
+                sum[i].re += a.re * b.re;
+                sum[i].im += a.re * b.im;
+                sum[i].re -= a.im * b.im;
+                sum[i].im += a.im * b.re;
+            }
+            x -= LONG_CHUNK;
+            h += LONG_CHUNK;
+        }
+    }
+    for (int i = 0; i < tile; i++) c_store(y + i * POINT, sum[i]);
+}
+
+static void products(float *y, const struct long_product *list, int n, bool add)
+{
+    if (LANES == 16) {
+        products_tile(y, list, n, add, 0, CHUNK_COLS);
+        return;
+    }
+    for (int l = 0; l < LONG_LANES; l += LANES)
+        for (int i = 0; i < CHUNK_COLS; i += 2) products_tile(y + i * POINT + l, list, n, add, i * POINT + l, 2);
+}
+
+extern const struct simd_long AT_LEVEL(simd_long_);
+const struct simd_long AT_LEVEL(simd_long_) = {columns_in, rows_in, products, rows_out, columns_out};

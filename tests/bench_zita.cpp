@@ -1,0 +1,305 @@
+/* The bench beside zita-convolver, the engine of jconvolver and of Guitarix, Aliki and others.
+ *
+ *   make bench-zita        or: build/tests/bench_zita [--quick] [--instances N] [--seconds S] [--block B] [--matrix N]
+ *
+ * Both convolve the same noise with the same responses in one run, in turns of a fifth of a second of audio, pinned to
+ * one core with all their threads. Cost is the processor time that the process used meanwhile, which counts zita's
+ * threads and does not count what other programs took; instances a core = instances * seconds of audio / that time. A
+ * block's time is the same clock's, from one call to the next: zita's process(true) waits for its threads when their
+ * result falls due, so on one core it is what a caller waits, less what other programs take.
+ *
+ * zita as jconvolver has it: OPT_VECTOR_MODE, OPT_FFTW_MEASURE, minpart = quantum = block, maxpart = MAXPART. It runs in
+ * two shapes where instances are asked for, a mono Convproc each, and Convprocs of 64 channels that share their
+ * threads; the better one is what we are compared with. The outputs are compared before anything is timed.
+ */
+#include "haloconv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <pthread.h>
+#include <sched.h>
+#include <string>
+#include <time.h>
+#include <vector>
+#include <zita-convolver.h>
+
+namespace {
+
+constexpr int RATE = 48000;
+
+double seconds_of(clockid_t clock)
+{
+    timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+[[noreturn]] void die(const std::string &what)
+{
+    std::fprintf(stderr, "bench_zita: %s\n", what.c_str());
+    std::exit(1);
+}
+
+struct Noise {
+    uint64_t state;
+    float next()
+    {
+        state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+        return (float)((double)((state * 0x2545F4914F6CDD1Dull) >> 32) / 2147483647.5 - 1.0);
+    }
+};
+
+struct Shape {
+    int channels; /* of one convolver */
+    bool matrix;  /* else channel by channel */
+    int convolvers;
+    int taps, block;
+};
+
+/* Responses are shared by the convolvers of a shape: neither of the two knows, each keeps its own spectra. */
+std::vector<std::vector<float>> responses(const Shape &shape)
+{
+    int n = shape.matrix ? shape.channels * shape.channels : std::min(shape.channels, 8);
+    std::vector<std::vector<float>> h((size_t)n);
+    Noise noise{12345};
+    for (auto &r : h) {
+        r.resize((size_t)shape.taps);
+        for (int k = 0; k < shape.taps; k++)
+            r[(size_t)k] = noise.next() * std::exp(-6.9f * (float)k / (float)shape.taps) * 0.02f;
+    }
+    return h;
+}
+
+class Convolver {
+  public:
+    virtual ~Convolver() = default;
+    virtual void process(const float *const *in, float *const *out, int n_channels, int block) = 0;
+};
+
+class Zita : public Convolver {
+  public:
+    Zita(const Shape &shape, const std::vector<std::vector<float>> &h)
+    {
+        proc.set_options(Convproc::OPT_VECTOR_MODE | Convproc::OPT_FFTW_MEASURE);
+        float density = shape.matrix ? 1.0f : 1.0f / (float)shape.channels;
+        auto n = (uint32_t)shape.channels, b = (uint32_t)shape.block;
+        if (proc.configure(n, n, (uint32_t)shape.taps, b, b, Convproc::MAXPART, density)) die("zita: configure failed");
+        for (int out = 0; out < shape.channels; out++)
+            for (int in = 0; in < shape.channels; in++) {
+                if (!shape.matrix && in != out) continue;
+                size_t r = shape.matrix ? (size_t)(out * shape.channels + in) : (size_t)out % h.size();
+                if (proc.impdata_create((uint32_t)in, (uint32_t)out, 1, const_cast<float *>(h[r].data()), 0, shape.taps))
+                    die("zita: impdata_create failed");
+            }
+        if (proc.start_process(0, SCHED_OTHER)) die("zita: start_process failed");
+    }
+    ~Zita() override
+    {
+        proc.stop_process();
+        while (!proc.check_stop()) sched_yield();
+        proc.cleanup();
+    }
+    void process(const float *const *in, float *const *out, int n_channels, int block) override
+    {
+        for (int ch = 0; ch < n_channels; ch++) std::memcpy(proc.inpdata((uint32_t)ch), in[ch], (size_t)block * 4);
+        proc.process(true);
+        for (int ch = 0; ch < n_channels; ch++) std::memcpy(out[ch], proc.outdata((uint32_t)ch), (size_t)block * 4);
+    }
+
+  private:
+    Convproc proc;
+};
+
+class Ours : public Convolver {
+  public:
+    Ours(const Shape &shape, const std::vector<std::vector<float>> &h)
+    {
+        char why[256];
+        hc_config c;
+        hc_config_init(&c);
+        c.rate = RATE;
+        c.block = shape.block;
+        c.n_in = c.n_out = shape.channels;
+        c.max_taps = shape.taps;
+        c.n_routes = shape.matrix ? shape.channels * shape.channels : shape.channels;
+        c.backend = "cpu";
+        if (hc_open(&c, &engine, why, sizeof why)) die(why);
+        std::vector<hc_route> routes;
+        for (int out = 0; out < shape.channels; out++)
+            for (int in = 0; in < shape.channels; in++) {
+                if (!shape.matrix && in != out) continue;
+                size_t r = shape.matrix ? (size_t)(out * shape.channels + in) : (size_t)out % h.size();
+                routes.push_back({in, out, h[r].data(), shape.taps, 1.0f, 0});
+            }
+        if (!shape.matrix) /* responses that are shared would be one spectrum with us: make each its own */
+            for (size_t i = 0; i < routes.size(); i++) routes[i].gain = 1.0f + 1e-7f * (float)(i + 1) * 2;
+        hc_mask *mask;
+        if (hc_mask_make(engine, routes.data(), (int)routes.size(), &mask, why, sizeof why)) die(why);
+        hc_mask_swap(engine, mask);
+    }
+    ~Ours() override { hc_close(engine); }
+    void process(const float *const *in, float *const *out, int, int block) override
+    {
+        if (hc_process(engine, in, out, block)) die("hc_process failed");
+    }
+
+  private:
+    hc_engine *engine = nullptr;
+};
+
+struct Contender {
+    std::string name;
+    Shape shape;
+    std::vector<std::unique_ptr<Convolver>> convolvers;
+    double cpu_s = 0;
+    std::vector<double> block_us;
+};
+
+struct Audio { /* what every convolver is given; outputs of the first are kept for comparison */
+    std::vector<std::vector<float>> in, out;
+    std::vector<const float *> in_at;
+    std::vector<float *> out_at;
+    Audio(int channels, int block)
+    {
+        in.resize((size_t)channels), out.resize((size_t)channels), in_at.resize((size_t)channels);
+        out_at.resize((size_t)channels);
+        Noise noise{99};
+        for (auto &x : in) {
+            x.resize((size_t)(RATE / block * block)); /* a second, again and again */
+            for (auto &s : x) s = noise.next() * 0.5f;
+        }
+        for (auto &y : out) y.resize((size_t)block);
+    }
+    void at(int64_t frame, int block)
+    {
+        for (size_t ch = 0; ch < in.size(); ch++) {
+            in_at[ch] = in[ch].data() + (size_t)(frame % (int64_t)(in[ch].size()));
+            out_at[ch] = out[ch].data();
+        }
+        (void)block;
+    }
+};
+
+void play(Contender &c, Audio &audio, int64_t first, int n_blocks, bool timed)
+{
+    double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    for (int b = 0; b < n_blocks; b++) {
+        audio.at((first + b) * c.shape.block, c.shape.block);
+        double start = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        for (auto &convolver : c.convolvers)
+            convolver->process(audio.in_at.data(), audio.out_at.data(), c.shape.channels, c.shape.block);
+        if (timed) c.block_us.push_back((seconds_of(CLOCK_PROCESS_CPUTIME_ID) - start) * 1e6);
+    }
+    if (timed) c.cpu_s += seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+}
+
+/* The same sound from both: the largest difference, in dB of the largest output. */
+double compare(Contender &a, Contender &b, int channels)
+{
+    Audio audio(channels, a.shape.block);
+    double worst = 0, peak = 0;
+    int n_blocks = std::min(2 * a.shape.taps, 4 * RATE) / a.shape.block;
+    for (int i = 0; i < n_blocks; i++) {
+        std::vector<float> first;
+        audio.at((int64_t)i * a.shape.block, a.shape.block);
+        a.convolvers[0]->process(audio.in_at.data(), audio.out_at.data(), a.shape.channels, a.shape.block);
+        first = audio.out[0];
+        b.convolvers[0]->process(audio.in_at.data(), audio.out_at.data(), b.shape.channels, b.shape.block);
+        for (size_t k = 0; k < first.size(); k++) {
+            worst = std::max(worst, (double)std::fabs(first[k] - audio.out[0][k]));
+            peak = std::max(peak, (double)std::fabs(first[k]));
+        }
+    }
+    return 20 * std::log10(worst / peak + 1e-12);
+}
+
+double quantile(std::vector<double> v, double q)
+{
+    size_t i = std::min((size_t)(q * (double)v.size()), v.size() - 1);
+    std::nth_element(v.begin(), v.begin() + (long)i, v.end());
+    return v[i];
+}
+
+/* One line of the table. instances: mono ones, or 0: one matrix. */
+void bench(int instances, int matrix, double seconds, int block, double time_s)
+{
+    int taps = (int)std::lround(seconds * RATE);
+    std::vector<Contender> contenders;
+    auto add = [&](const char *name, Shape shape) { contenders.push_back({name, shape, {}, 0, {}}); };
+    if (matrix) {
+        add("haloconv", {matrix, true, 1, taps, block});
+        add("zita", {matrix, true, 1, taps, block});
+    } else {
+        add("haloconv", {1, false, instances, taps, block});
+        if (instances >= 64) add("haloconv x 64 channels", {64, false, instances / 64, taps, block});
+        add("zita", {1, false, instances, taps, block});
+        if (instances >= 64) add("zita x 64 channels", {64, false, instances / 64, taps, block});
+    }
+    for (auto &c : contenders) {
+        auto h = responses(c.shape);
+        for (int i = 0; i < c.shape.convolvers; i++)
+            if (c.name[0] == 'h')
+                c.convolvers.push_back(std::make_unique<Ours>(c.shape, h));
+            else
+                c.convolvers.push_back(std::make_unique<Zita>(c.shape, h));
+    }
+    double off = compare(contenders[0], contenders[instances >= 64 ? 2 : 1], matrix ? matrix : 1);
+    if (!(off < -80)) die("the two differ by " + std::to_string(off) + " dB");
+
+    Audio audio(matrix ? matrix : instances >= 64 ? 64 : 1, block);
+    int turn = std::max(1, RATE / 5 / block), n_turns = (int)std::lround(time_s * 5);
+    for (int t = -2; t < n_turns; t++)
+        for (auto &c : contenders) play(c, audio, (int64_t)(t + 2) * turn, turn, t >= 0);
+
+    double audio_s = (double)n_turns * turn * block / RATE, best_zita = 0, ours = 0;
+    for (auto &c : contenders) {
+        double held = c.shape.convolvers * (matrix ? 1 : c.shape.channels) * audio_s / c.cpu_s;
+        bool is_ours = c.name[0] == 'h';
+        (is_ours ? ours : best_zita) = std::max(is_ours ? ours : best_zita, held);
+        double median = quantile(c.block_us, 0.5), p99 = quantile(c.block_us, 0.99);
+        std::printf("%-10s %5.1f s %5d frames  %-22s %8.2f a core   median %8.1f us  p99 %8.1f us = %.2f x  p99.9 %.2f x\n",
+                    matrix ? (std::to_string(matrix) + " x " + std::to_string(matrix)).c_str()
+                           : (std::to_string(instances) + " mono").c_str(),
+                    seconds, block, c.name.c_str(), held, median, p99, p99 / median,
+                    quantile(c.block_us, 0.999) / median);
+    }
+    std::printf("%70s %.2f x zita's better\n", "", ours / best_zita);
+    std::fflush(stdout);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    int instances = 0, matrix = 0, block = 0;
+    double seconds = 0, time_s = 3;
+    for (int i = 1; i < argc; i++) {
+        auto value = [&] { return i + 1 < argc ? argv[++i] : (die("a value is missing"), nullptr); };
+        if (!std::strcmp(argv[i], "--instances")) instances = std::atoi(value());
+        else if (!std::strcmp(argv[i], "--matrix")) matrix = std::atoi(value());
+        else if (!std::strcmp(argv[i], "--seconds")) seconds = std::atof(value());
+        else if (!std::strcmp(argv[i], "--block")) block = std::atoi(value());
+        else if (!std::strcmp(argv[i], "--time")) time_s = std::atof(value());
+        else die(std::string("usage: bench_zita [--instances N | --matrix N] [--seconds S] [--block B] [--time S], not ") + argv[i]);
+    }
+    cpu_set_t one; /* threads that are started later inherit it */
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one)) die("cannot be pinned to one core");
+    if (instances || matrix) {
+        bench(instances, matrix, seconds > 0 ? seconds : 1, block ? block : 64, time_s);
+        return 0;
+    }
+    for (int b : {64, 128})
+        for (double s : {1.0, 10.0}) {
+            bench(1, 0, s, b, time_s);
+            bench(s > 5 ? 64 : 256, 0, s, b, time_s);
+            bench(0, 8, s, b, time_s);
+            bench(0, 16, s, b, time_s);
+        }
+    return 0;
+}

@@ -367,13 +367,29 @@ static int choose_backend(const hc_config *c, const struct backend **backend, in
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or cuda:N", c->backend);
 }
 
-static void plan_report(const struct plan *plan, hc_info *info)
+static void plan_report(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape,
+                        hc_info *info)
 {
     info->block = plan->block;
     info->partition = plan->partition;
     info->n_partitions = plan->direct ? 0 : plan->n_partitions;
     info->method = plan->direct ? "direct" : "fft";
+    info->tick = plan->tick;
+    info->n_levels = 1 + plan->n_far;
+    info->levels[0] = (hc_level){0, plan->near_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
+    for (int i = 0; i < plan->n_far; i++) {
+        const struct plan_level *far = &plan->far[i];
+        int end = i + 1 < plan->n_far ? plan->far[i + 1].offset : plan->max_taps;
+        info->levels[1 + i] =
+            (hc_level){far->offset, end - far->offset, far->size, far->n_partitions, far->size / plan->tick};
+    }
     info->swap_delay = plan->n_far ? 2 * plan->far[plan->n_far - 1].size + plan->block : 0;
+    struct plan_work work;
+    plan_count(plan, shape, &work);
+    info->bytes_a_frame = work.bytes;
+    info->flops_a_frame = work.flops;
+    info->memory = (uint64_t)work.memory;
+    info->cost_ns = plan_cost_ns(plan, costs, shape);
 }
 
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
@@ -388,7 +404,7 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     struct plan plan;
     struct plan_shape shape = shape_of(config);
     plan_choose(&plan, backend->costs, &shape, config->method);
-    plan_report(&plan, info);
+    plan_report(&plan, backend->costs, &shape, info);
     info->backend = backend->name;
     return HC_OK;
 }
@@ -682,7 +698,8 @@ int hc_latency(const hc_engine *e)
 void hc_get_info(hc_engine *e, hc_info *info)
 {
     memset(info, 0, sizeof *info);
-    plan_report(&e->plan, info);
+    struct plan_shape shape = shape_of(&e->config);
+    plan_report(&e->plan, e->backend->costs, &shape, info);
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);

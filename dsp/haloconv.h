@@ -66,6 +66,15 @@ typedef struct hc_route {    /* one response from one input to one output; route
     int delay;               /* frames of silence in front of the taps                                        */
 } hc_route;
 
+typedef struct hc_level {    /* a run of taps that is convolved in one way                                         */
+    int offset, n_taps;      /* of the responses                                                              */
+    int size;                /* frames a partition; 0: in the time domain                                     */
+    int n_partitions;
+    int n_slices;            /* ticks that share the work on a partition; 0: it is done inside the call       */
+} hc_level;
+
+enum { HC_MOST_LEVELS = 25 };
+
 typedef struct hc_info {     /* what an engine is and how it fares                                            */
     int block;               /* most frames per hc_process                                                    */
     int partition;           /* frames a partition; for "direct" the length of the history                    */
@@ -73,6 +82,13 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     const char *backend;     /* "cpu" or "cuda"; static                                                       */
     const char *method;      /* "direct" or "fft"; static                                                     */
     char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                             */
+    int tick;                /* frames; far levels do a slice of their work after each                        */
+    int n_levels;            /* the near one first                                                            */
+    hc_level levels[HC_MOST_LEVELS];
+    double bytes_a_frame;    /* of spectra and taps that are read for a frame of all channels: n_routes pairs */
+    double flops_a_frame;
+    double cost_ns;          /* a frame of all channels, as expected from the costs that the plan was made by */
+    uint64_t memory;         /* bytes of history, spectra and one such mask                                   */
     uint64_t blocks, frames; /* calls of hc_process and frames since hc_open                                  */
     uint64_t late;           /* blocks given up                                                               */
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                       */
@@ -89,7 +105,7 @@ void hc_config_init(hc_config *config);
  * HC_EDEVICE ("cuda" asked for and none is there). "auto" falls back to the CPU. [setup] */
 int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
 
-/* How hc_open would cut this config's responses: fills in block, partition, n_partitions, backend and method, and opens
+/* How hc_open would cut this config's responses: fills in all that comes before `blocks` but the device, and opens
  * nothing ("auto" counts as the CPU). Fails with HC_EINVAL. [setup] */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 

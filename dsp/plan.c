@@ -150,3 +150,32 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     }
     plan->block = block;
 }
+
+/* Spectra are 8 bytes a bin, read once a partition and frame: the responses' for each route, the inputs' for each input
+ * (a product of a matrix finds them in the cache). */
+static void level_count(const struct plan_shape *shape, int size, int n_partitions, struct plan_work *work)
+{
+    double n = 2.0 * size, rows = ((double)shape->n_routes + shape->n_in) * n_partitions;
+    work->bytes += 8 * rows;
+    work->flops += (shape->n_in + shape->n_out) * 2.5 * n * log2(n) / size + 8.0 * shape->n_routes * n_partitions;
+    work->memory += 8 * rows * size;
+}
+
+void plan_count(const struct plan *plan, const struct plan_shape *shape, struct plan_work *work)
+{
+    *work = (struct plan_work){0};
+    if (plan->direct) {
+        double taps = (double)plan->near_taps * shape->n_routes;
+        work->bytes = 4 * taps / most(1, plan->block < plan->tick ? plan->block : plan->tick);
+        work->flops = 2 * taps;
+        work->memory = 4 * taps;
+    } else {
+        level_count(shape, plan->partition, plan->n_partitions, work);
+    }
+    work->memory += 8.0 * shape->n_in * plan->partition;
+    for (int i = 0; i < plan->n_far; i++) {
+        level_count(shape, plan->far[i].size, plan->far[i].n_partitions, work);
+        work->memory += 8.0 * shape->n_out * plan->far[i].size; /* what is heard, and what will be */
+    }
+    if (plan->n_far > 0) work->memory += 12.0 * shape->n_in * plan->far[plan->n_far - 1].size;
+}

@@ -73,4 +73,10 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 /* Nanoseconds a frame that the plan is expected to cost. */
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape);
 
+struct plan_work {          /* what a plan comes to for a shape                                       */
+    double bytes, flops;    /* a frame of all channels: bytes of taps and spectra that are read        */
+    double memory;          /* bytes of history, spectra and one mask of n_routes responses            */
+};
+void plan_count(const struct plan *plan, const struct plan_shape *shape, struct plan_work *work);
+
 #endif

@@ -327,6 +327,7 @@ static bool open_engine(struct job *job)
     config.n_out = job->responses.n_out;
     config.n_routes = job->responses.n_routes;
     config.max_taps = longest_route(job);
+    config.n_routes = job->n_routes;
     config.fade_frames = 0; /* the one mask is there from the start */
     config.n_frames = job->in.n_frames > 0 ? job->in.n_frames : 0;
     config.backend = s->backend;

@@ -109,7 +109,7 @@ static void ask_for_plan(struct subject *subject)
     hc_config_init(&config);
     if (subject->mask.rate) config.rate = subject->mask.rate;
     config.block = subject->settings->block;
-    config.n_in = config.n_out = subject->mask.n_channels;
+    config.n_in = config.n_out = config.n_routes = subject->mask.n_channels;
     if (is_configuration(subject)) {
         config.n_in = subject->mask.n_in;
         config.n_out = subject->mask.n_out;
@@ -167,8 +167,18 @@ static json_t *plan_json(const struct subject *subject)
 {
     const hc_info *plan = &subject->plan;
     if (!subject->has_plan) return json_null();
-    return json_pack("{s:i, s:s, s:i, s:i, s:s}", "block", plan->block, "method", plan->method, "partition",
-                     plan->partition, "partitions", plan->n_partitions, "backend", plan->backend);
+    json_t *levels = json_array();
+    for (int i = 0; i < plan->n_levels; i++) {
+        const hc_level *l = &plan->levels[i];
+        json_array_append_new(levels,
+                              json_pack("{s:i, s:i, s:i, s:i, s:i}", "offset", l->offset, "taps", l->n_taps,
+                                        "partition", l->size, "partitions", l->n_partitions, "slices", l->n_slices));
+    }
+    return json_pack("{s:i, s:s, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:i}", "block", plan->block, "method",
+                     plan->method, "partition", plan->partition, "partitions", plan->n_partitions, "backend",
+                     plan->backend, "tick", plan->tick, "levels", levels, "bytes_a_frame", number(plan->bytes_a_frame),
+                     "flops_a_frame", number(plan->flops_a_frame), "expected_ns_a_frame", number(plan->cost_ns),
+                     "memory_bytes", (json_int_t)plan->memory, "swap_delay", plan->swap_delay);
 }
 
 /* The largest gain of all the channels, of what at() picks. */
@@ -240,6 +250,35 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
     printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
 }
 
+static void print_level(const hc_level *l)
+{
+    printf("  %8d %8d   ", l->offset, l->n_taps);
+    if (l->size == 0)
+        printf("in the time domain, inside the call\n");
+    else if (l->n_slices == 0)
+        printf("%d x %d, inside the call\n", l->n_partitions, l->size);
+    else
+        printf("%d x %d, in %d slice%s\n", l->n_partitions, l->size, l->n_slices, l->n_slices == 1 ? "" : "s");
+}
+
+static void print_plan(const struct subject *subject)
+{
+    const hc_info *plan = &subject->plan;
+    int rate = subject->mask.rate ? subject->mask.rate : 48000;
+    if (!subject->has_plan) {
+        printf("no plan for it: %s\n", subject->why);
+        return;
+    }
+    printf("plan for blocks of %d frames, on the %s\n", plan->block, plan->backend);
+    printf("  from tap    taps   partitions\n");
+    for (int i = 0; i < plan->n_levels; i++) print_level(&plan->levels[i]);
+    printf(
+        "  a frame of all channels reads %.0f bytes and takes %.0f operations, expected %.1f ns (%.2f %% of a core)\n",
+        plan->bytes_a_frame, plan->flops_a_frame, plan->cost_ns, plan->cost_ns * rate * 1e-7);
+    printf("  memory %.1f MB, longest wait of a swap %.0f ms\n", (double)plan->memory * 1e-6,
+           1e3 * plan->swap_delay / rate);
+}
+
 static void print_mask(const struct subject *subject)
 {
     const hc_responses *mask = &subject->mask;
@@ -255,19 +294,11 @@ static void print_mask(const struct subject *subject)
 
 static void print_text(const struct subject *subject)
 {
-    const hc_info *plan = &subject->plan;
     if (is_configuration(subject))
         configuration_report_print(subject->settings->path, &subject->mask);
     else
         print_mask(subject);
-    if (!subject->has_plan)
-        printf("no plan for it: %s\n", subject->why);
-    else if (plan->n_partitions > 0)
-        printf("plan for blocks of %d frames: %s, %d partition%s of %d frames on the %s\n", plan->block, plan->method,
-               plan->n_partitions, plan->n_partitions == 1 ? "" : "s", plan->partition, plan->backend);
-    else
-        printf("plan for blocks of %d frames: %s, history of %d frames on the %s\n", plan->block, plan->method,
-               plan->partition, plan->backend);
+    print_plan(subject);
 }
 
 int info_command(int argc, char **argv)

@@ -178,7 +178,13 @@ def test_info_of_a_single_click(folder):
     info = json.loads(good("info", write("click.wav", h), "--json").stdout)
     got = info["channel"][0]
     assert got["leading_silence"] == 10 and got["t30_s"] is None and got["response_peak"] == pytest.approx(0.5, rel=1e-6)
-    assert info["plan"]["backend"] == "cpu" and info["plan"]["block"] == 64
+    plan = info["plan"]
+    assert plan["backend"] == "cpu" and plan["block"] == 64
+    assert sum(level["taps"] for level in plan["levels"]) == info["frames"]
+    assert plan["levels"][0]["offset"] == 0 and plan["memory_bytes"] > 8 * info["frames"] * info["channels"]
+    if len(plan["levels"]) > 1:  # a build without FFTW has none
+        assert all(level["slices"] * plan["tick"] == level["partition"] for level in plan["levels"][1:])
+        assert plan["swap_delay"] >= 2 * plan["levels"][-1]["partition"]
 
 
 def test_info_of_silence(folder):

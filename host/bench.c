@@ -1,71 +1,41 @@
-/* haloconv bench - measures this machine. `bench kernels`: every rung of the kernel ladder on the GPU. */
+/* haloconv bench - measures this machine. */
+#include "bench.h"
+
 #include "commands.h"
 #include "message.h"
 
-#include <getopt.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#ifdef HC_WITH_CUDA
-#include "kernels/bench.h"
-#endif
 
-static const char help[] =
-    "haloconv bench kernels - every convolution kernel, checked against float64 and timed, beside the ceilings of\n"
-    "the GPU and, where they are found along LD_LIBRARY_PATH, cuBLAS, cuDNN and cuFFT\n"
-    "\n"
-    "      --quick              a few shapes, 5 seconds; all of them take about a minute\n"
-    "      --json               one object on standard output instead of a line a measurement\n"
-    "      --write-table FILE   rewrite FILE between its lines <!-- bench kernels --> and <!-- end -->\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "  haloconv bench kernels --write-table kernels/README.md\n";
+static const char help[] = "haloconv bench SUBJECT - measures this machine\n"
+                           "\n"
+                           "  haloconv bench engine      how long each block of an engine takes, paced by the clock\n"
+                           "  haloconv bench capacity    the largest matrix and the most channels that are held\n"
+                           "  haloconv bench kernels     every CUDA kernel, checked and timed\n"
+                           "\n"
+                           "  haloconv bench SUBJECT --help has the options of each; --json prints one object.\n";
 
-#ifdef HC_WITH_CUDA
-static int bench_run(bool json, bool quick, const char *table)
-{
-    char why[MESSAGE_CAP];
-    struct bench_options options = {json, quick, table};
-    if (bench_kernels(&options, stdout, why, sizeof why) != 0) return message_error("bench: %s", why);
-    return 0;
-}
-#else
-static int bench_run(bool json, bool quick, const char *table)
-{
-    (void)json, (void)quick, (void)table;
-    return message_error("bench: this build has no CUDA; build with nvcc on PATH, or with NVCC=/path/to/nvcc");
-}
-#endif
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} subjects[] = {
+    {"engine", bench_engine},
+    {"capacity", bench_capacity},
+    {"kernels", bench_kernels_command},
+};
 
 int bench_command(int argc, char **argv)
 {
-    enum { QUICK = 256, JSON, TABLE };
-    static const struct option options[] = {{"quick", no_argument, NULL, QUICK},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"write-table", required_argument, NULL, TABLE},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    bool json = false, quick = false;
-    const char *table = NULL;
-    int option;
-    argv[0] = "haloconv";
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option == QUICK)
-            quick = true;
-        else if (option == JSON)
-            json = true;
-        else if (option == TABLE)
-            table = optarg;
-        else {
-            message_note("see `haloconv bench --help`");
-            return EXIT_USAGE;
-        }
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(help, stdout);
+        return 0;
     }
-    if (optind + 1 != argc || strcmp(argv[optind], "kernels") != 0)
-        return message_usage("bench", "what to measure is missing: kernels");
-    return bench_run(json, quick, table);
+    if (argc < 2 || argv[1][0] == '-')
+        return message_usage("bench", "what to measure is missing: engine, capacity, kernels");
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (strcmp(argv[1], subjects[i].name) == 0) {
+            argv[1] = "haloconv";
+            return subjects[i].run(argc - 1, argv + 1);
+        }
+    return message_usage("bench", "%s: is not one of engine, capacity, kernels", argv[1]);
 }

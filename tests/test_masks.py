@@ -172,12 +172,9 @@ def test_info_in_words(room):
         assert word in said, said
 
 
-def test_info_of_a_single_click(folder):
-    h = np.zeros((100, 1), np.float32)
-    h[10] = 0.5
-    info = json.loads(good("info", write("click.wav", h), "--json").stdout)
-    got = info["channel"][0]
-    assert got["leading_silence"] == 10 and got["t30_s"] is None and got["response_peak"] == pytest.approx(0.5, rel=1e-6)
+def test_info_shows_every_level_of_the_plan(room):
+    path, _ = room
+    info = json.loads(good("info", path, "--json").stdout)
     plan = info["plan"]
     assert plan["backend"] == "cpu" and plan["block"] == 64
     assert sum(level["taps"] for level in plan["levels"]) == info["frames"]
@@ -185,6 +182,15 @@ def test_info_of_a_single_click(folder):
     if len(plan["levels"]) > 1:  # a build without FFTW has none
         assert all(level["slices"] * plan["tick"] == level["partition"] for level in plan["levels"][1:])
         assert plan["swap_delay"] >= 2 * plan["levels"][-1]["partition"]
+
+
+def test_info_of_a_single_click(folder):
+    h = np.zeros((100, 1), np.float32)
+    h[10] = 0.5
+    info = json.loads(good("info", write("click.wav", h), "--json").stdout)
+    got = info["channel"][0]
+    assert got["leading_silence"] == 10 and got["t30_s"] is None and got["response_peak"] == pytest.approx(0.5, rel=1e-6)
+    assert info["plan"]["backend"] == "cpu" and info["plan"]["block"] == 64
 
 
 def test_info_of_silence(folder):

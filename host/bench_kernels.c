@@ -1,0 +1,68 @@
+/* haloconv bench kernels - every rung of the kernel ladder on the GPU. */
+#include "bench.h"
+#include "message.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#ifdef HC_WITH_CUDA
+#include "kernels/bench.h"
+#endif
+
+const char bench_kernels_help[] =
+    "haloconv bench kernels - every convolution kernel, checked against float64 and timed, beside the ceilings of\n"
+    "the GPU and, where they are found along LD_LIBRARY_PATH, cuBLAS, cuDNN and cuFFT\n"
+    "\n"
+    "      --quick              a few shapes, 5 seconds; all of them take about a minute\n"
+    "      --json               one object on standard output instead of a line a measurement\n"
+    "      --write-table FILE   rewrite FILE between its lines <!-- bench kernels --> and <!-- end -->\n"
+    "  -h, --help               this text\n"
+    "\n"
+    "  haloconv bench kernels --write-table kernels/README.md\n";
+
+#ifdef HC_WITH_CUDA
+static int bench_run(bool json, bool quick, const char *table)
+{
+    char why[MESSAGE_CAP];
+    struct bench_options options = {json, quick, table};
+    if (bench_kernels(&options, stdout, why, sizeof why) != 0) return message_error("bench: %s", why);
+    return 0;
+}
+#else
+static int bench_run(bool json, bool quick, const char *table)
+{
+    (void)json, (void)quick, (void)table;
+    return message_error("bench: this build has no CUDA; build with nvcc on PATH, or with NVCC=/path/to/nvcc");
+}
+#endif
+
+int bench_kernels_command(int argc, char **argv)
+{
+    enum { QUICK = 256, JSON, TABLE };
+    static const struct option options[] = {{"quick", no_argument, NULL, QUICK},
+                                            {"json", no_argument, NULL, JSON},
+                                            {"write-table", required_argument, NULL, TABLE},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    bool json = false, quick = false;
+    const char *table = NULL;
+    int option;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(bench_kernels_help, stdout);
+            return 0;
+        }
+        if (option == QUICK)
+            quick = true;
+        else if (option == JSON)
+            json = true;
+        else if (option == TABLE)
+            table = optarg;
+        else {
+            message_note("see `haloconv bench --help`");
+            return EXIT_USAGE;
+        }
+    }
+    if (optind != argc) return message_usage("bench", "%s: is not an option of bench kernels", argv[optind]);
+    return bench_run(json, quick, table);
+}

@@ -1,0 +1,227 @@
+#include "bench_play.h"
+
+#include "message.h"
+#include "option.h"
+#include "stopwatch.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    NOISE_FRAMES = 1 << 16,
+    FIRST_BLOCKS = 50, /* that do not count */
+    PRIORITY = 70,
+};
+
+static const double spin_s = 100e-6; /* before a block is due: a sleep ends when the system likes */
+
+bool bench_play_option(int option, const char *text, struct bench_shape *shape, double *seconds)
+{
+    switch (option) {
+    case BENCH_TAPS:
+        *seconds = 0;
+        return option_int("bench", "--taps", text, 1, 1 << 28, &shape->taps);
+    case BENCH_SECONDS:
+        return option_number("bench", "--seconds", text, 1e-4, 600, seconds);
+    case BENCH_BLOCK:
+        return option_int("bench", "--block", text, 1, 1 << 20, &shape->block);
+    case BENCH_RATE:
+        return option_int("bench", "--rate", text, 1, 10000000, &shape->rate);
+    case BENCH_BACKEND:
+        shape->backend = text;
+        return true;
+    case BENCH_METHOD:
+        shape->method = text;
+        return true;
+    default:
+        message_note("see `haloconv bench --help`");
+        return false;
+    }
+}
+
+static hc_config config_of(const struct bench_shape *shape)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.rate = shape->rate;
+    c.block = shape->block;
+    c.n_in = shape->n_in;
+    c.n_out = shape->n_out;
+    c.max_taps = shape->taps;
+    int64_t n_routes = shape->diagonal ? shape->n_in : (int64_t)shape->n_in * shape->n_out;
+    c.n_routes = n_routes > INT32_MAX ? INT32_MAX : (int)n_routes;
+    c.backend = shape->backend;
+    c.method = shape->method;
+    return c;
+}
+
+/* The system hands out more memory than it has and ends the program that uses it: look before. The responses are there
+ * twice for a while, as taps and as spectra. */
+static bool fits(const hc_config *config, char *why, size_t cap)
+{
+    hc_info plan;
+    if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
+    if (strcmp(plan.backend, "cpu") != 0) return true; /* the device's memory is the backend's to count */
+    double needs = (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
+    double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (needs < 0.9 * there) return true;
+    return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; take fewer",
+                         config->n_routes, config->max_taps, needs * 1e-9, there * 1e-9);
+}
+
+bool bench_open(const struct bench_shape *shape, hc_engine **engine, struct bench_result *result, char *why, size_t cap)
+{
+    memset(result, 0, sizeof *result);
+    hc_config config = config_of(shape);
+    hc_mask *mask;
+    double start = stopwatch_now();
+    *engine = NULL;
+    if (!fits(&config, why, cap) || hc_open(&config, engine, why, cap) != HC_OK) return false;
+    if (hc_mask_make_noise(*engine, shape->diagonal, shape->taps, shape->taps, shape->seed, &mask, why, cap) != HC_OK) {
+        hc_close(*engine);
+        *engine = NULL;
+        return false;
+    }
+    hc_mask_swap(*engine, mask);
+    result->setup_s = stopwatch_now() - start;
+    hc_get_info(*engine, &result->info);
+    return true;
+}
+
+/* ---- playing ------------------------------------------------------------------------------------ */
+
+struct player {
+    float *noise;      /* [NOISE_FRAMES + block]: every channel's input, each from a place of its own */
+    float *out_frames; /* [n_out][block] */
+    const float **in;
+    float **out;
+    double *took, *woke; /* [n]: seconds */
+};
+
+static void player_close(struct player *p)
+{
+    free(p->noise);
+    free(p->out_frames);
+    free(p->in);
+    free(p->out);
+    free(p->took);
+    free(p->woke);
+}
+
+static bool player_open(struct player *p, const struct bench_shape *shape, int64_t n)
+{
+    size_t block = (size_t)shape->block;
+    p->noise = malloc((NOISE_FRAMES + block) * sizeof *p->noise);
+    p->out_frames = calloc((size_t)shape->n_out * block, sizeof *p->out_frames);
+    p->in = calloc((size_t)shape->n_in, sizeof *p->in);
+    p->out = calloc((size_t)shape->n_out, sizeof *p->out);
+    p->took = calloc((size_t)n, sizeof *p->took);
+    p->woke = calloc((size_t)n, sizeof *p->woke);
+    if (!p->noise || !p->out_frames || !p->in || !p->out || !p->took || !p->woke) return false;
+    uint32_t state = 1;
+    for (size_t i = 0; i < NOISE_FRAMES + block; i++) {
+        state = state * 1664525u + 1013904223u;
+        p->noise[i] = (float)((double)state / 4294967296.0 - 0.5);
+    }
+    for (int ch = 0; ch < shape->n_out; ch++) p->out[ch] = p->out_frames + (size_t)ch * block;
+    return true;
+}
+
+static void aim(struct player *p, const struct bench_shape *shape, int64_t block)
+{
+    for (int ch = 0; ch < shape->n_in; ch++)
+        p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
+}
+
+static void wait_until(double when)
+{
+    double sleep = when - spin_s;
+    struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
+    if (sleep > stopwatch_now())
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
+    while (stopwatch_now() < when) continue;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double quantile_us(const double *sorted, int64_t n, double q)
+{
+    int64_t i = (int64_t)(q * (double)n);
+    return 1e6 * sorted[i < n ? i : n - 1];
+}
+
+static void sum_up(struct player *p, int64_t n, struct bench_result *r)
+{
+    r->n_blocks = n;
+    r->mean_us = 0;
+    for (int64_t i = 0; i < n; i++) r->mean_us += 1e6 * p->took[i] / (double)n;
+    qsort(p->took, (size_t)n, sizeof *p->took, by_size);
+    qsort(p->woke, (size_t)n, sizeof *p->woke, by_size);
+    r->p50_us = quantile_us(p->took, n, 0.5);
+    r->p99_us = quantile_us(p->took, n, 0.99);
+    r->p999_us = quantile_us(p->took, n, 0.999);
+    r->max_us = 1e6 * p->took[n - 1];
+    r->jitter_us = quantile_us(p->woke, n, 0.999);
+}
+
+/* A sound card's priority, where the system lets us; put back afterwards. */
+static bool priority_raise(void)
+{
+    return sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
+}
+static void priority_restore(void)
+{
+    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){.sched_priority = 0});
+}
+
+bool bench_play(hc_engine *engine, const struct bench_shape *shape, double seconds, bool paced, int64_t may_miss,
+                struct bench_result *r, char *why, size_t cap)
+{
+    double period = (double)shape->block / shape->rate;
+    int64_t n = (int64_t)ceil(seconds / period), counted = 0;
+    struct player p = {0};
+    if (n < 1) n = 1;
+    if (!player_open(&p, shape, n)) {
+        player_close(&p);
+        return message_write(why, cap, "bench: no memory for %d channels; take fewer", shape->n_in);
+    }
+    r->period_us = 1e6 * period;
+    r->n_missed = r->by_engine = r->by_wakeup = 0;
+    r->real_time = paced && priority_raise();
+    int code = HC_OK;
+    double due = stopwatch_now() + period;
+    for (int64_t i = -FIRST_BLOCKS; i < n && code == HC_OK; i++) {
+        aim(&p, shape, i + FIRST_BLOCKS);
+        if (paced) wait_until(due);
+        double start = stopwatch_now();
+        code = hc_process(engine, p.in, p.out, shape->block);
+        double end = stopwatch_now();
+        bool missed = paced && end > due + period;
+        if (i >= 0) {
+            p.took[i] = end - start;
+            p.woke[i] = paced ? start - due : 0;
+            counted = i + 1;
+            if (missed) r->n_missed++, (end - start > period ? r->by_engine++ : r->by_wakeup++);
+            if (may_miss >= 0 && r->n_missed > may_miss) break;
+        }
+        due = missed ? end + period : due + period; /* a card goes on with what comes next */
+    }
+    if (r->real_time) priority_restore();
+    if (code == HC_OK || counted > 0) sum_up(&p, counted > 0 ? counted : 1, r);
+    r->peak = 0;
+    for (size_t i = 0; i < (size_t)shape->n_out * (size_t)shape->block; i++)
+        r->peak = fmax(r->peak, fabs((double)p.out_frames[i]));
+    player_close(&p);
+    hc_get_info(engine, &r->info);
+    if (code != HC_OK) return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
+    return true;
+}

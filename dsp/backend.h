@@ -50,10 +50,13 @@ static inline float fade_gain(int pos, int len)
 struct backend {
     const char *name;                     /* "cpu", "cuda"                                                          */
     bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
-    const struct plan_costs *costs;
+    const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
+    /* Measure the costs of a device: replace those in *costs that can be. NULL: it cannot. In some tens of milliseconds
+     * for a backend that runs in place. */
+    int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
     void (*close)(void *state);

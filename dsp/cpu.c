@@ -13,6 +13,7 @@
  * either, and their work is done at the end of each tick.
  */
 #include "backend.h"
+#include "cpu_costs.h"
 #include "far.h"
 #include "fft.h"
 #include "long_fft.h"
@@ -98,6 +99,13 @@ static int describe(int device, char *text, size_t cap)
     snprintf(text, cap, "%s, %.*s %.*s", simd_choose()->name, (int)strcspn(fft, "-"), fft, (int)strcspn(version, "-"),
              version);
     return HC_OK;
+}
+
+static int measure(int device, struct plan_costs *measured, char *why, size_t cap)
+{
+    (void)device;
+    int error = cpu_costs_measure(measured);
+    return error ? fail(error, why, cap, "cpu: no memory to measure in") : HC_OK;
 }
 
 static void cpu_close(void *state)
@@ -558,6 +566,7 @@ const struct backend backend_cpu = {
     .in_place = true,
     .costs = &costs,
     .describe = describe,
+    .measure = measure,
     .open = cpu_open,
     .close = cpu_close,
     .slot_make = slot_make,

@@ -6,6 +6,7 @@
  * The driver is the thread that calls render: the audio thread for a backend that runs in place, else the worker.
  */
 #include "backend.h"
+#include "costs.h"
 #include "matrix.h"
 #include "simd.h"
 #include "team.h"
@@ -56,6 +57,7 @@ struct queue {
 struct hc_engine {
     hc_config config;
     struct plan plan;
+    struct plan_costs costs; /* that the plan was made by */
     const struct backend *backend;
     const struct simd *simd;
     void *state;
@@ -328,17 +330,26 @@ static const struct backend *cpu_for(const hc_config *c)
 }
 
 #ifdef HC_WITH_CUDA
-/* A GPU costs a few tenths of a second to start; live it pays when the CPU would be busy for a third of the time. */
+/* A GPU costs a few tenths of a second to start; live it pays where it is faster and the CPU would have something to
+ * do, or, where nobody has measured, where the CPU would be busy for a third of the time. */
 static bool gpu_is_worth_it(const hc_config *c)
 {
+    const double start_ns = 0.4e9, idle = 0.02e9, busy = 0.33e9;
     struct plan plan;
-    char text[128];
+    struct plan_costs cpu, gpu;
     struct plan_shape shape = shape_of(c);
-    plan_choose(&plan, cpu_for(c)->costs, &shape, c->method);
-    double cpu_ns = plan_cost_ns(&plan, cpu_for(c)->costs, &shape);
+    costs_find(cpu_for(c), 0, &cpu);
+    plan_choose(&plan, &cpu, &shape, c->method);
+    double cpu_ns = plan_cost_ns(&plan, &cpu, &shape);
     if (c->block == 0) cpu_ns /= c->n_threads > 0 ? c->n_threads : team_processors();
-    bool heavy = c->n_frames > 0 ? cpu_ns * (double)c->n_frames > 2e9 : cpu_ns * c->rate > 0.33e9;
-    return heavy && backend_cuda.describe(0, text, sizeof text) == HC_OK;
+    if (c->n_frames > 0 ? cpu_ns * (double)c->n_frames < 2e9 : cpu_ns * c->rate < idle) return false;
+    char text[128];
+    if (backend_cuda.describe(0, text, sizeof text) != HC_OK) return false;
+    bool measured = costs_find(&backend_cuda, 0, &gpu);
+    plan_choose(&plan, &gpu, &shape, c->method);
+    double gpu_ns = plan_cost_ns(&plan, &gpu, &shape);
+    if (c->n_frames > 0) return gpu_ns * (double)c->n_frames + start_ns < cpu_ns * (double)c->n_frames;
+    return gpu_ns < cpu_ns && (measured || cpu_ns * c->rate > busy);
 }
 #endif
 
@@ -398,21 +409,44 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     int error = check(config, why, cap);
     if (error) return error;
     const struct backend *backend = cpu_for(config);
+    if (strncmp(config->backend, "cuda", 4) == 0) {
 #ifdef HC_WITH_CUDA
-    if (strncmp(config->backend, "cuda", 4) == 0) backend = &backend_cuda;
+        backend = &backend_cuda;
+#else
+        return fail(HC_EUNSUPPORTED, why, cap, "this build has no CUDA; use backend cpu");
 #endif
+    }
     struct plan plan;
+    struct plan_costs costs;
     struct plan_shape shape = shape_of(config);
-    plan_choose(&plan, backend->costs, &shape, config->method);
-    plan_report(&plan, backend->costs, &shape, info);
+    info->measured = costs_find(backend, backend->in_place ? 0 : -1, &costs);
+    plan_choose(&plan, &costs, &shape, config->method);
+    plan_report(&plan, &costs, &shape, info);
     info->backend = backend->name;
+    return HC_OK;
+}
+
+int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
+{
+    const struct backend *backend;
+    int device;
+    struct plan_costs costs;
+    hc_config config;
+    hc_config_init(&config);
+    config.backend = name;
+    int error = choose_backend(&config, &backend, &device, why, cap);
+    if (!error) error = costs_measure(backend, device, &costs, why, cap);
+    if (error) return error;
+    *out = (hc_costs){costs.mac_ns,      costs.cmac_ns,   costs.fft_ns,  costs.far_fft_ns,
+                      costs.far_cmac_ns, costs.launch_ns, costs.slice_ns};
     return HC_OK;
 }
 
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
     struct plan_shape shape = shape_of(&e->config);
-    plan_choose(&e->plan, e->backend->costs, &shape, e->config.method);
+    costs_find(e->backend, device, &e->costs);
+    plan_choose(&e->plan, &e->costs, &shape, e->config.method);
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
     char text[96];
@@ -448,6 +482,7 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     hc_engine *e = calloc(1, sizeof *e);
     if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
     e->config = *config;
+    if (config->block > 0) costs_measure_once(&backend_cpu);
     error = choose_backend(config, &e->backend, &device, why, cap);
     if (error) goto fail;
     bool automatic = strcmp(config->backend, "auto") == 0;
@@ -699,7 +734,7 @@ void hc_get_info(hc_engine *e, hc_info *info)
 {
     memset(info, 0, sizeof *info);
     struct plan_shape shape = shape_of(&e->config);
-    plan_report(&e->plan, e->backend->costs, &shape, info);
+    plan_report(&e->plan, &e->costs, &shape, info);
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);

@@ -88,6 +88,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     double bytes_a_frame;    /* of spectra and taps that are read for a frame of all channels: n_routes pairs */
     double flops_a_frame;
     double cost_ns;          /* a frame of all channels, as expected from the costs that the plan was made by */
+    int measured;            /* (hc_plan) these costs were measured on this machine                           */
     uint64_t memory;         /* bytes of history, spectra and one such mask                                   */
     uint64_t blocks, frames; /* calls of hc_process and frames since hc_open                                  */
     uint64_t late;           /* blocks given up                                                               */
@@ -108,6 +109,19 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
 /* How hc_open would cut this config's responses: fills in all that comes before `blocks` but the device, and opens
  * nothing ("auto" counts as the CPU). Fails with HC_EINVAL. [setup] */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
+
+typedef struct hc_costs {    /* nanoseconds                                                                   */
+    double mac_ns;           /* a tap of an output frame, in the time domain                                  */
+    double cmac_ns, fft_ns;  /* a bin of a partition; a transform of N points costs fft_ns * N * log2(N)      */
+    double far_fft_ns, far_cmac_ns; /* the same of far levels                                                 */
+    double launch_ns, slice_ns;     /* a call of the device; a slice of a far level                           */
+} hc_costs;
+
+/* Measure what convolution costs with a backend ("cpu", "cuda", ...) on this machine, and keep it in the user's cache
+ * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it. The first hc_open of a live
+ * engine on a machine does this for the CPU by itself, in less than 50 ms. Fails with HC_EUNSUPPORTED (this backend's
+ * costs are built in), or as hc_open does. [setup] */
+int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);

@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] = "haloconv bench SUBJECT - measures this machine\n"
-                           "\n"
-                           "  haloconv bench engine      how long each block of an engine takes, paced by the clock\n"
-                           "  haloconv bench capacity    the largest matrix and the most channels that are held\n"
-                           "  haloconv bench kernels     every CUDA kernel, checked and timed\n"
-                           "\n"
-                           "  haloconv bench SUBJECT --help has the options of each; --json prints one object.\n";
+static const char help[] =
+    "haloconv bench SUBJECT - measures this machine\n"
+    "\n"
+    "  haloconv bench engine      how long each block of an engine takes, paced by the clock\n"
+    "  haloconv bench capacity    the largest matrix and the most channels that are held\n"
+    "  haloconv bench costs       what convolution costs on this machine; kept for every plan from now on\n"
+    "  haloconv bench kernels     every CUDA kernel, checked and timed\n"
+    "\n"
+    "  haloconv bench SUBJECT --help has the options of each; --json prints one object.\n";
 
 static const struct {
     const char *name;
@@ -21,6 +23,7 @@ static const struct {
 } subjects[] = {
     {"engine", bench_engine},
     {"capacity", bench_capacity},
+    {"costs", bench_costs},
     {"kernels", bench_kernels_command},
 };
 
@@ -31,11 +34,11 @@ int bench_command(int argc, char **argv)
         return 0;
     }
     if (argc < 2 || argv[1][0] == '-')
-        return message_usage("bench", "what to measure is missing: engine, capacity, kernels");
+        return message_usage("bench", "what to measure is missing: engine, capacity, costs, kernels");
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         if (strcmp(argv[1], subjects[i].name) == 0) {
             argv[1] = "haloconv";
             return subjects[i].run(argc - 1, argv + 1);
         }
-    return message_usage("bench", "%s: is not one of engine, capacity, kernels", argv[1]);
+    return message_usage("bench", "%s: is not one of engine, capacity, costs, kernels", argv[1]);
 }

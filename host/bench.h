@@ -4,10 +4,11 @@
 
 #include <jansson.h>
 
-extern const char bench_kernels_help[], bench_engine_help[], bench_capacity_help[];
+extern const char bench_kernels_help[], bench_engine_help[], bench_capacity_help[], bench_costs_help[];
 int bench_kernels_command(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_capacity(int argc, char **argv);
+int bench_costs(int argc, char **argv);
 
 struct bench_shape;
 struct bench_result;

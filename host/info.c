@@ -6,6 +6,7 @@
 #include "mask_remarks.h"
 #include "message.h"
 #include "option.h"
+#include "plan_report.h"
 #include "sound_format.h"
 #include "sound_in.h"
 
@@ -22,6 +23,7 @@ static const char help[] =
     "MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration (.conf).\n"
     "\n"
     "      --rate HZ        as it will be in a session of that rate; for a text, its rate            [the file's]\n"
+    "      --backend NAME   the plan for cpu or for cuda                                                      [cpu]\n"
     "      --block N        frames a call of the session that the plan is for, 0 = for files               [64]\n"
     "      --json           all of it as one object on standard output\n"
     "  -h, --help           this text\n"
@@ -36,6 +38,7 @@ static const char help[] =
 struct settings {
     const char *path;
     int rate, block;
+    const char *backend;
     bool json;
 };
 
@@ -44,20 +47,18 @@ struct subject {
     hc_responses mask;
     char format[64];
     struct mask_figures *figures; /* [n_channels] */
-    bool has_plan;
-    hc_info plan;
+    struct plan_report plan;
     char why[MESSAGE_CAP];
 };
 
 static int parse(int argc, char **argv, struct settings *s)
 {
-    static const struct option options[] = {{"rate", required_argument, NULL, 'r'},
-                                            {"block", required_argument, NULL, 'b'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"rate", required_argument, NULL, 'r'},    {"block", required_argument, NULL, 'b'},
+        {"backend", required_argument, NULL, 'k'}, {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     int option;
-    *s = (struct settings){.block = 64};
+    *s = (struct settings){.block = 64, .backend = "cpu"};
     argv[0] = "haloconv";
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         bool good = true;
@@ -67,6 +68,11 @@ static int parse(int argc, char **argv, struct settings *s)
             break;
         case 'b':
             good = option_int("info", "--block", optarg, 0, 1 << 20, &s->block);
+            break;
+        case 'k':
+            s->backend = optarg;
+            if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0)
+                return message_usage("info", "--backend %s: needs cpu or cuda", optarg);
             break;
         case 'j':
             s->json = true;
@@ -116,8 +122,8 @@ static void ask_for_plan(struct subject *subject)
         config.n_routes = subject->mask.n_routes;
     }
     config.max_taps = subject->mask.n_frames > 0 ? subject->mask.n_frames : 1; /* one without responses has none */
-    config.backend = "cpu";
-    subject->has_plan = hc_plan(&config, &subject->plan, subject->why, sizeof subject->why) == HC_OK;
+    config.backend = subject->settings->backend;
+    plan_report_make(&subject->plan, &config);
 }
 
 static bool look(struct subject *subject)
@@ -163,24 +169,6 @@ static json_t *channel_json(const struct mask_figures *f, int rate)
                      "response_peak_hz", number(rate ? f->response_peak_hz : NAN));
 }
 
-static json_t *plan_json(const struct subject *subject)
-{
-    const hc_info *plan = &subject->plan;
-    if (!subject->has_plan) return json_null();
-    json_t *levels = json_array();
-    for (int i = 0; i < plan->n_levels; i++) {
-        const hc_level *l = &plan->levels[i];
-        json_array_append_new(levels,
-                              json_pack("{s:i, s:i, s:i, s:i, s:i}", "offset", l->offset, "taps", l->n_taps,
-                                        "partition", l->size, "partitions", l->n_partitions, "slices", l->n_slices));
-    }
-    return json_pack("{s:i, s:s, s:i, s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:i}", "block", plan->block, "method",
-                     plan->method, "partition", plan->partition, "partitions", plan->n_partitions, "backend",
-                     plan->backend, "tick", plan->tick, "levels", levels, "bytes_a_frame", number(plan->bytes_a_frame),
-                     "flops_a_frame", number(plan->flops_a_frame), "expected_ns_a_frame", number(plan->cost_ns),
-                     "memory_bytes", (json_int_t)plan->memory, "swap_delay", plan->swap_delay);
-}
-
 /* The largest gain of all the channels, of what at() picks. */
 static double largest(const struct subject *subject, double (*at)(const struct mask_figures *))
 {
@@ -217,7 +205,7 @@ static int print_json(const struct subject *subject)
     json_t *all = is_configuration(subject) ? configuration_report_json(subject->settings->path, &subject->mask)
                                             : mask_json(subject);
     if (!all) return message_error("%s: no report as JSON; leave --json out", subject->settings->path);
-    json_object_set_new(all, "plan", plan_json(subject));
+    json_object_set_new(all, "plan", plan_report_json(&subject->plan));
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(all);
@@ -250,35 +238,6 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
     printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
 }
 
-static void print_level(const hc_level *l)
-{
-    printf("  %8d %8d   ", l->offset, l->n_taps);
-    if (l->size == 0)
-        printf("in the time domain, inside the call\n");
-    else if (l->n_slices == 0)
-        printf("%d x %d, inside the call\n", l->n_partitions, l->size);
-    else
-        printf("%d x %d, in %d slice%s\n", l->n_partitions, l->size, l->n_slices, l->n_slices == 1 ? "" : "s");
-}
-
-static void print_plan(const struct subject *subject)
-{
-    const hc_info *plan = &subject->plan;
-    int rate = subject->mask.rate ? subject->mask.rate : 48000;
-    if (!subject->has_plan) {
-        printf("no plan for it: %s\n", subject->why);
-        return;
-    }
-    printf("plan for blocks of %d frames, on the %s\n", plan->block, plan->backend);
-    printf("  from tap    taps   partitions\n");
-    for (int i = 0; i < plan->n_levels; i++) print_level(&plan->levels[i]);
-    printf(
-        "  a frame of all channels reads %.0f bytes and takes %.0f operations, expected %.1f ns (%.2f %% of a core)\n",
-        plan->bytes_a_frame, plan->flops_a_frame, plan->cost_ns, plan->cost_ns * rate * 1e-7);
-    printf("  memory %.1f MB, longest wait of a swap %.0f ms\n", (double)plan->memory * 1e-6,
-           1e3 * plan->swap_delay / rate);
-}
-
 static void print_mask(const struct subject *subject)
 {
     const hc_responses *mask = &subject->mask;
@@ -298,7 +257,7 @@ static void print_text(const struct subject *subject)
         configuration_report_print(subject->settings->path, &subject->mask);
     else
         print_mask(subject);
-    print_plan(subject);
+    plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);
 }
 
 int info_command(int argc, char **argv)

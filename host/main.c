@@ -16,7 +16,7 @@ static const char help[] =
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
     "  haloconv check CONF                      everything that is wrong with a configuration\n"
     "  haloconv devices                         GPUs and audio devices\n"
-    "  haloconv bench SUBJECT                   measures this machine: engine, capacity, kernels\n"
+    "  haloconv bench SUBJECT                   measures this machine: engine, capacity, costs, kernels\n"
     "\n"
     "  haloconv COMMAND --help                  all options of a command, with an example\n"
     "  haloconv --version                       version, and what this build can do\n"

@@ -62,7 +62,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-COMMANDS = ["convolve", "batch", "design", "info", "devices", "bench", "bench engine", "bench capacity", "bench kernels"]
+COMMANDS = ["convolve", "batch", "design", "info", "devices", "bench", "bench engine", "bench capacity", "bench costs", "bench kernels"]
 
 
 def options_of(command):
@@ -245,6 +245,37 @@ def test_bench_capacity_finds_what_is_held():
                              "--json").stdout)
     assert 1 <= report["matrix"]["inputs"] <= 3 and report["channels"]["missed"] == 0
     assert report["matrix"]["outputs"] == report["matrix"]["inputs"] and report["matrix"]["limit"]
+
+
+def test_costs_are_kept_and_broken_ones_ignored(folder):
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "HALOCONV_COSTS": ""}
+    (folder / "one.txt").write_text("1\n" * 5000)
+
+    def plan():
+        return json.loads(good("info", "one.txt", "--json", env=env).stdout)["plan"]
+
+    def engine():
+        good("bench", "engine", "--seconds", "0.1", "--backend", "cpu", "--time", "0.05", "--unpaced", env=env)
+
+    assert not plan()["costs_measured"] and not (folder / "cache").exists()  # info measures nothing
+    cpu = json.loads(good("bench", "costs", "--json", env=env).stdout)
+    kept = folder / "cache/haloconv/costs"
+    assert 0.001 < cpu["mac_ns"] < 1 and plan()["costs_measured"]
+    kept.unlink()
+    engine()  # the first live engine measures by itself
+    assert plan()["costs_measured"]
+    text = kept.read_text()
+    assert [p.name for p in kept.parent.iterdir()] == ["costs"]
+    for broken in ["", "garbage", text[:40], text.replace("haloconv costs 1", "haloconv costs 99"), text.replace("cpu\t", "cpu\tother "),
+                   text.rsplit("\t", 1)[0] + "\t1e9 nan -1 0 0 0 0\n", "\0" * 100]:
+        kept.write_text(broken)
+        assert not plan()["costs_measured"], broken
+    engine()  # and it is whole again
+    assert plan()["costs_measured"]
+    kept.write_text("garbage")
+    kept.parent.chmod(0o500)
+    good("bench", "costs", env=env)  # cannot be kept (unless by root): no failure
+    kept.parent.chmod(0o700)
 
 
 def test_demo_sentence(folder):

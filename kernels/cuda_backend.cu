@@ -754,18 +754,22 @@ static void cuda_mask_rest(void *state, void *mask)
 }
 
 /* Nanoseconds on an H200, rounded; a smaller card is slower by about the same factor in each, which changes no choice. */
-static const struct plan_costs costs = {
-    32,      /* min_partition */
-    FFT_MOST,
-    FAR_SIZE_MOST,
-    6e-5,    /* mac_ns: 28 to 41 TFLOP/s by channels */
-    1e-4,    /* cmac_ns */
-    2.2e-3,  /* live_cmac_ns: 8 bytes from memory, and a quarter of the input's */
-    5e-4,    /* fft_ns */
-    1500.0,  /* launch_ns: between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
-    1000.0,  /* slice_ns: of eight levels, three launches */
-    131072,  /* file_block: 1 MiB up and down, 32 partitions of 4096 a launch */
-};
+static struct plan_costs costs_of_a_gpu(void)
+{
+    struct plan_costs costs = {};
+    costs.min_partition = 32;
+    costs.max_partition = FFT_MOST;
+    costs.max_far = FAR_SIZE_MOST;
+    costs.mac_ns = 6e-5; /* 28 to 41 TFLOP/s by channels */
+    costs.cmac_ns = 1e-4;
+    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, and a quarter of the input's */
+    costs.fft_ns = 5e-4;
+    costs.launch_ns = 1500; /* between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
+    costs.slice_ns = 1000;  /* of eight levels, three launches */
+    costs.file_block = 131072; /* 1 MiB up and down, 32 partitions of 4096 a launch */
+    return costs;
+}
+static const struct plan_costs costs = costs_of_a_gpu();
 
 const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,        cuda_open,
                                      cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make,       cuda_mask_free,

@@ -19,7 +19,6 @@
 
 enum {
     BATCH_FLOATS = 1 << 23,     /* of responses that are transformed at once: 32 MiB                                */
-    BATCHES_AHEAD = 8,          /* a thread that fills a stream's queue to the brim holds up the launches of audio  */
     CHEAP_BYTES = 48 << 20      /* of spectra that a new mask may read twice in one go: 25 us on an H200            */
 };
 
@@ -351,10 +350,9 @@ cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const st
     free(terms);
     if (e == cudaSuccess && draft->noise)
         e = send(far->envelope, draft->noise->envelope, draft->noise->n_taps * sizeof(float), stream);
-    for (int r = 0, batch = 1; r < draft->matrix->n_responses && e == cudaSuccess; r += far->rows, batch++) {
+    for (int r = 0; r < draft->matrix->n_responses && e == cudaSuccess; r += far->rows) {
         const int left = draft->matrix->n_responses - r;
         e = batch_fill(mask, far, draft, r, left < far->rows ? left : far->rows, stream);
-        if (e == cudaSuccess && batch % BATCHES_AHEAD == 0) e = cudaStreamSynchronize(stream);
     }
     return e;
 }

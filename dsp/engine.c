@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -77,6 +78,7 @@ struct hc_engine {
     char device[128];
     char error[256]; /* written before `lost` is set */
     atomic_bool lost;
+    atomic_int wait_us; /* as in the config, until hc_wait_set */
     int64_t rendered; /* frames; driver only */
     atomic_uint_fast64_t blocks, frames, late, non_finite, swaps, swap_frame;
 };
@@ -491,6 +493,7 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
                        : strcmp(config->method, "fft") == 0  ? "fft"
                                                              : "auto";
     atomic_init(&e->mailbox, &no_news);
+    atomic_init(&e->wait_us, config->wait_us);
     e->fresh = true;
     e->simd = simd_choose();
     pthread_mutex_init(&e->setup, NULL);
@@ -645,16 +648,31 @@ static void silence(const hc_engine *e, float *const *out, int n)
     for (int ch = 0; ch < e->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
 }
 
+/* Wait until the worker has finished n blocks. false: the deadline passed. */
+static bool await(const hc_engine *e, uint64_t n, int64_t until)
+{
+    while (atomic_load_explicit(&e->queue->finished, memory_order_acquire) < n) {
+        if (now_us() >= until) return false;
+        if (until == INT64_MAX)
+            sched_yield(); /* no deadline, so the worker may have this processor */
+        else
+            cpu_relax();
+    }
+    return true;
+}
+
 /* Hand the block to the worker and wait for it as long as allowed; the output is in out then. False: late. */
 static bool through_worker(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     struct queue *q = e->queue;
-    uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed);
-    if (i - atomic_load_explicit(&q->finished, memory_order_acquire) >= (uint64_t)e->n_slots) {
+    int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
+    int64_t until = wait_us < 0 ? INT64_MAX : now_us() + wait_us;
+    uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed), n_slots = (uint64_t)e->n_slots;
+    if (i >= n_slots && !await(e, i + 1 - n_slots, until)) {
         q->lost += n;
         return false;
     }
-    int s = (int)(i % (uint64_t)e->n_slots);
+    int s = (int)(i % n_slots);
     struct slot *slot = &e->slots[s];
     int n_in = q->shares ? e->config.n_in / 2 : e->config.n_in,
         n_out = q->shares ? e->config.n_out / 2 : e->config.n_out;
@@ -678,11 +696,7 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
         if (!q->shares) slot_unload(e, slot, out, n, 0, n_out);
         return true;
     }
-    int64_t until = now_us() + e->config.wait_us;
-    while (atomic_load_explicit(&q->finished, memory_order_acquire) <= i) {
-        if (now_us() >= until) return false;
-        cpu_relax();
-    }
+    if (!await(e, i + 1, until)) return false;
     slot_unload(e, slot, out, n, 0, n_out);
     return true;
 }
@@ -707,6 +721,14 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
     if (!played) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
     return lost ? HC_EDEVICE : played ? HC_OK : HC_LATE;
+}
+
+int hc_wait_set(hc_engine *e, int wait_us)
+{
+    /* Such an engine has one slot and a semaphore to sleep on: it cannot go on without its block. */
+    if (e->config.wait_us < 0 && wait_us >= 0) return HC_EINVAL;
+    atomic_store_explicit(&e->wait_us, wait_us < 0 ? -1 : wait_us, memory_order_relaxed);
+    return HC_OK;
 }
 
 void hc_reset(hc_engine *e)

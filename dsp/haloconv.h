@@ -154,6 +154,10 @@ int hc_mask_swap(hc_engine *engine, hc_mask *mask);
  * says why), HC_EINVAL (n_frames out of range; out is not touched). [rt], one thread at a time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
+/* From the next hc_process on wait up to wait_us for a device, -1 = until it is done: for a host that is freewheeling or
+ * fills an engine's history. HC_EINVAL for an engine that was opened with -1: it always waits. [rt], any thread */
+int hc_wait_set(hc_engine *engine, int wait_us);
+
 /* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */
 void hc_reset(hc_engine *engine);
 

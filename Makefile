@@ -98,9 +98,13 @@ HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 
+# The plugin needs libsndfile for the masks that it ships with.
+BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
+PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
+
 .PHONY: all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MPI_PART)
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -142,6 +146,26 @@ $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 $(BUILD)/haloconv_mpi.so: host/mpi/ranks_mpi.c host/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
+
+# ---- the LV2 bundle ----------------------------------------------------------------------------------------------------
+# A host has other plugins with FFTW in them, and its planner is not safe beside itself: the bundle brings its own where
+# there is an archive. Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
+FFTW_ARCHIVE := $(if $(HAVE_FFTW),$(filter /%,$(shell $(CC) -print-file-name=libfftw3f.a)))
+PLUGIN_LIBS = $(if $(FFTW_ARCHIVE),$(subst -lfftw3f,$(FFTW_ARCHIVE),$(LIB_LIBS)),$(LIB_LIBS))
+$(PLUGIN_OBJS): ALL_CFLAGS += -fvisibility=hidden
+$(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(if $(HAVE_CUDA),-Wl$(comma)-z$(comma)nodelete) $(ALL_LDFLAGS) $^ \
+	  $(PLUGIN_LIBS) -o $@
+$(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $< -o $@
+$(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
+                                    plugins/haloconv.lv2/through.txt
+	$(Q)$< $(@D) haloconv.so $(VERSION)
+	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) plugins/haloconv.lv2/through.txt $(@D)/
 
 # ---- impulses and the demo ---------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their own.
@@ -243,4 +267,4 @@ uninstall:
 
 clean:
 	rm -rf build
--include $(wildcard $(BUILD)/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)

@@ -1,0 +1,228 @@
+/* describe - writes the bundle's Turtle from the tables of ports.h: manifest.ttl, a file a plugin, presets.ttl.
+ *
+ *   describe FOLDER BINARY VERSION
+ */
+#include "ports.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#> .\n"
+                               "@prefix bufsz:  <http://lv2plug.in/ns/ext/buf-size#> .\n"
+                               "@prefix doap:   <http://usefulinc.com/ns/doap#> .\n"
+                               "@prefix foaf:   <http://xmlns.com/foaf/0.1/> .\n"
+                               "@prefix log:    <http://lv2plug.in/ns/ext/log#> .\n"
+                               "@prefix lv2:    <http://lv2plug.in/ns/lv2core#> .\n"
+                               "@prefix opts:   <http://lv2plug.in/ns/ext/options#> .\n"
+                               "@prefix patch:  <http://lv2plug.in/ns/ext/patch#> .\n"
+                               "@prefix pg:     <http://lv2plug.in/ns/ext/port-groups#> .\n"
+                               "@prefix pprops: <http://lv2plug.in/ns/ext/port-props#> .\n"
+                               "@prefix pset:   <http://lv2plug.in/ns/ext/presets#> .\n"
+                               "@prefix rdf:    <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n"
+                               "@prefix rdfs:   <http://www.w3.org/2000/01/rdf-schema#> .\n"
+                               "@prefix rsz:    <http://lv2plug.in/ns/ext/resize-port#> .\n"
+                               "@prefix state:  <http://lv2plug.in/ns/ext/state#> .\n"
+                               "@prefix units:  <http://lv2plug.in/ns/extensions/units#> .\n"
+                               "@prefix urid:   <http://lv2plug.in/ns/ext/urid#> .\n"
+                               "@prefix work:   <http://lv2plug.in/ns/ext/worker#> .\n";
+
+/* The masks in the bundle. Those without a direct sound stand beside the dry one. */
+static const struct shipped {
+    const char *file, *symbol, *label;
+    int n_channels;
+    float dry_db, wet_db;
+} shipped[] = {
+    {"hall.wav", "hall", "Hall", 2, -90, 0},          {"room.wav", "room", "Room", 2, -90, 0},
+    {"chamber.wav", "chamber", "Chamber", 4, -90, 0}, {"plate.wav", "plate", "Plate", 2, 0, -12},
+    {"spring.wav", "spring", "Spring", 1, 0, -12},    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, -90, 0},
+    {"through.txt", "through", "Through", 1, -90, 0},
+};
+enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
+
+/* The channel rule of haloconv.h; a mono mask goes to every output of a plugin with one input. */
+static int fits(const struct shipped *s, const struct variant *v)
+{
+    if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == v->n_out;
+    return s->n_channels == 1 || s->n_channels == v->n_in || (v->n_in == 2 && s->n_channels == 4);
+}
+
+static FILE *create(const char *folder, const char *name, const char *ending)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "describe: %s: cannot be written; check the folder\n", path);
+        exit(1);
+    }
+    fputs(prefixes, file);
+    return file;
+}
+
+static void finish(FILE *file)
+{
+    if (ferror(file) || fclose(file) != 0) {
+        fprintf(stderr, "describe: a file could not be written whole; check the disk\n");
+        exit(1);
+    }
+}
+
+static void write_manifest(const char *folder, const char *binary)
+{
+    FILE *file = create(folder, "manifest", ".ttl");
+    for (int v = 0; v < N_VARIANTS; v++) {
+        const char *symbol = variants[v].symbol;
+        fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n", symbol,
+                binary, symbol);
+        for (int s = 0; s < N_SHIPPED; s++)
+            if (fits(&shipped[s], &variants[v]))
+                fprintf(file,
+                        "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI
+                        "%s> ;\n    rdfs:seeAlso <presets.ttl> .\n",
+                        symbol, shipped[s].symbol, symbol);
+    }
+    finish(file);
+}
+
+static void write_presets(const char *folder)
+{
+    FILE *file = create(folder, "presets", ".ttl");
+    for (int v = 0; v < N_VARIANTS; v++)
+        for (int s = 0; s < N_SHIPPED; s++)
+            if (fits(&shipped[s], &variants[v]))
+                fprintf(file,
+                        "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI
+                        "%s> ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
+                        "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI
+                        "> <%s> ] .\n",
+                        variants[v].symbol, shipped[s].symbol, variants[v].symbol, shipped[s].label,
+                        (double)shipped[s].dry_db, (double)shipped[s].wet_db, shipped[s].file);
+    finish(file);
+}
+
+/* Begin a port; the first one opens the list. */
+static void port(FILE *file, int *index, const char *kinds, const char *symbol, const char *name)
+{
+    fprintf(file, "%s[\n        a %s ;\n        lv2:index %d ;\n        lv2:symbol \"%s\" ;\n        lv2:name \"%s\"",
+            *index == 0 ? "    lv2:port " : " , ", kinds, *index, symbol, name);
+    (*index)++;
+}
+
+static void more(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void more(FILE *file, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs(" ;\n        ", file);
+    vfprintf(file, format, args);
+    va_end(args);
+}
+
+static void write_audio(FILE *file, const struct variant *v, int *index, int out)
+{
+    int n = out ? v->n_out : v->n_in;
+    for (int ch = 0; ch < n; ch++) {
+        static const char *const sides[] = {"Left", "Right"}, *const designations[] = {"left", "right"};
+        char symbol[32], name[32];
+        snprintf(symbol, sizeof symbol, "%s_%d", out ? "out" : "in", ch + 1);
+        if (n == 1)
+            snprintf(name, sizeof name, "%s", out ? "Out" : "In");
+        else if (n == 2)
+            snprintf(name, sizeof name, "%s %s", out ? "Out" : "In", sides[ch]);
+        else
+            snprintf(name, sizeof name, "%s %d", out ? "Out" : "In", ch + 1);
+        port(file, index, out ? "lv2:AudioPort , lv2:OutputPort" : "lv2:AudioPort , lv2:InputPort", symbol, name);
+        more(file, "pg:group <" PLUGIN_URI "%s:%s>", v->symbol, out ? "out" : "in");
+        if (n == 2) more(file, "lv2:designation pg:%s", designations[ch]);
+        if (n == 1) more(file, "lv2:designation pg:center");
+        fputs("\n    ]", file);
+    }
+}
+
+static void write_controls(FILE *file, int *index)
+{
+    for (int c = 0; c < N_CONTROLS; c++) {
+        const struct port *p = &controls[c];
+        port(file, index, control_is_output(c) ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort",
+             p->symbol, p->name);
+        if (!control_is_output(c)) more(file, "lv2:default %.1f", (double)p->standard);
+        more(file, "lv2:minimum %.1f", (double)p->least);
+        more(file, "lv2:maximum %.1f", (double)p->most);
+        if (p->unit) more(file, "units:unit units:%s", p->unit);
+        if (p->more[0]) more(file, "%s", p->more);
+        fputs("\n    ]", file);
+    }
+}
+
+static void write_messages(FILE *file, int *index)
+{
+    for (int out = 0; out < 2; out++) {
+        port(file, index, out ? "atom:AtomPort , lv2:OutputPort" : "atom:AtomPort , lv2:InputPort",
+             out ? "notify" : "control", out ? "Messages out" : "Messages in");
+        more(file, "atom:bufferType atom:Sequence");
+        more(file, "atom:supports patch:Message");
+        more(file, "lv2:designation lv2:control");
+        more(file, "lv2:portProperty lv2:connectionOptional");
+        more(file, "rsz:minimumSize %d", MESSAGE_BYTES);
+        fputs("\n    ]", file);
+    }
+}
+
+static void write_group(FILE *file, const struct variant *v, int out)
+{
+    static const char *const kinds[] = {[1] = "pg:MonoGroup , ", [2] = "pg:StereoGroup , "};
+    int n = out ? v->n_out : v->n_in;
+    fprintf(file,
+            "\n<" PLUGIN_URI "%s:%s>\n    a %spg:%s ;\n    lv2:name \"%s\" ;\n    lv2:symbol \"%s\"%s", v->symbol,
+            out ? "out" : "in", n <= 2 ? kinds[n] : "pg:DiscreteGroup , ", out ? "OutputGroup" : "InputGroup",
+            out ? "Out" : "In", out ? "out" : "in", out ? "" : " .\n");
+    if (out) fprintf(file, " ;\n    pg:source <" PLUGIN_URI "%s:in> .\n", v->symbol);
+}
+
+static void write_plugin(const char *folder, const struct variant *v, const char *version)
+{
+    int minor = 0, micro = 0, index = 0;
+    sscanf(version, "%*d.%d.%d", &minor, &micro);
+    FILE *file = create(folder, v->symbol, ".ttl");
+    fprintf(file,
+            "\n<" MASK_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Mask\" ;\n"
+            "    rdfs:comment \"Impulse response: a sound file, a text of coefficients or a configuration.\" ;\n"
+            "    rdfs:range atom:Path .\n");
+    write_group(file, v, 0);
+    write_group(file, v, 1);
+    fprintf(file,
+            "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
+            "    doap:license <http://opensource.org/licenses/MIT> ;\n"
+            "    doap:maintainer [ foaf:name \"The haloconv authors\" ] ;\n    lv2:project <urn:haloconv> ;\n"
+            "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
+            "    rdfs:comment \"Convolution with impulse responses of any length, without latency, on the CPU or an "
+            "NVIDIA GPU.\" ;\n"
+            "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
+            "        state:loadDefaultState , state:threadSafeRestore ;\n"
+            "    lv2:extensionData work:interface , state:interface ;\n"
+            "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
+            "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI
+            "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
+            v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
+            v->symbol, v->symbol, v->mask);
+    write_audio(file, v, &index, 0);
+    write_audio(file, v, &index, 1);
+    write_controls(file, &index);
+    write_messages(file, &index);
+    fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" .\n", file);
+    finish(file);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fprintf(stderr, "describe: three words are needed: FOLDER BINARY VERSION\n");
+        return 2;
+    }
+    write_manifest(argv[1], argv[2]);
+    write_presets(argv[1]);
+    for (int v = 0; v < N_VARIANTS; v++) write_plugin(argv[1], &variants[v], argv[3]);
+    return 0;
+}

@@ -1,0 +1,64 @@
+#include "messages.h"
+#include "ports.h"
+
+#include <lv2/atom/util.h>
+#include <lv2/buf-size/buf-size.h>
+#include <lv2/patch/patch.h>
+#include <string.h>
+
+void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri)
+{
+    const struct {
+        LV2_URID *id;
+        const char *uri;
+    } all[] = {
+        {&uris->atom_Path, LV2_ATOM__Path},         {&uris->atom_String, LV2_ATOM__String},
+        {&uris->atom_Object, LV2_ATOM__Object},     {&uris->atom_URID, LV2_ATOM__URID},
+        {&uris->atom_Sequence, LV2_ATOM__Sequence}, {&uris->atom_Int, LV2_ATOM__Int},
+        {&uris->atom_Float, LV2_ATOM__Float},       {&uris->patch_Set, LV2_PATCH__Set},
+        {&uris->patch_Get, LV2_PATCH__Get},         {&uris->patch_subject, LV2_PATCH__subject},
+        {&uris->patch_property, LV2_PATCH__property}, {&uris->patch_value, LV2_PATCH__value},
+        {&uris->max_block, LV2_BUF_SIZE__maxBlockLength},
+        {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
+        {&uris->plugin, plugin_uri},                {&uris->mask, MASK_URI},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].id = map->map(map->handle, all[i].uri);
+}
+
+static LV2_URID urid_of(const struct uris *uris, const LV2_Atom *atom)
+{
+    return atom && atom->type == uris->atom_URID && atom->size >= sizeof(LV2_URID) ? ((const LV2_Atom_URID *)atom)->body
+                                                                                   : 0;
+}
+
+enum message message_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
+{
+    if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return MESSAGE_NONE;
+    const LV2_Atom_Object *object = (const LV2_Atom_Object *)atom;
+    const LV2_Atom *subject = NULL, *property = NULL, *value = NULL;
+    lv2_atom_object_get(object, uris->patch_subject, &subject, uris->patch_property, &property, uris->patch_value,
+                        &value, 0);
+    LV2_URID about = urid_of(uris, subject), what = urid_of(uris, property);
+    if (about && about != uris->plugin) return MESSAGE_NONE;
+    if (object->body.otype == uris->patch_Get) return !what || what == uris->mask ? MESSAGE_GET : MESSAGE_NONE;
+    if (object->body.otype != uris->patch_Set || what != uris->mask || !value) return MESSAGE_NONE;
+    if (value->type != uris->atom_Path && value->type != uris->atom_String) return MESSAGE_NONE;
+    *path = (const char *)(value + 1);
+    *length = strnlen(*path, value->size);
+    return *length > 0 ? MESSAGE_SET : MESSAGE_NONE;
+}
+
+void message_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path)
+{
+    size_t length = strlen(path);
+    LV2_Atom_Forge_Frame object;
+    /* An event that does not fit as a whole would be cut: leave it. */
+    if (forge->offset + length + 128 > forge->size) return;
+    lv2_atom_forge_frame_time(forge, frame);
+    lv2_atom_forge_object(forge, &object, 0, uris->patch_Set);
+    lv2_atom_forge_key(forge, uris->patch_property);
+    lv2_atom_forge_urid(forge, uris->mask);
+    lv2_atom_forge_key(forge, uris->patch_value);
+    lv2_atom_forge_path(forge, path, (uint32_t)length);
+    lv2_atom_forge_pop(forge, &object);
+}

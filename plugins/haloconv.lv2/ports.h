@@ -1,0 +1,71 @@
+/* ports - what the plugins look like from outside: names, channels, ports, their ranges. The Turtle that hosts read
+ * (describe.c) and the code that they load (plugin.c) are both made from these tables.
+ *
+ * A plugin's ports are, in this order: audio in, audio out, the controls of `controls`, messages in, messages out.
+ */
+#ifndef PORTS_H
+#define PORTS_H
+
+#include <stddef.h>
+
+#define PLUGIN_URI "urn:haloconv:lv2:" /* a variant's symbol follows */
+#define MASK_URI PLUGIN_URI "mask"     /* the parameter that holds a mask's path */
+
+enum { MOST_CHANNELS = 64, MOST_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
+
+/* symbol, name, inputs, outputs, the mask in the bundle that a new instance plays */
+#define VARIANTS(V)                                                                                                    \
+    V(mono, "haloconv Mono", 1, 1, "cabinet.wav")                                                                      \
+    V(mono_to_stereo, "haloconv Mono to Stereo", 1, 2, "hall.wav")                                                     \
+    V(stereo, "haloconv Stereo", 2, 2, "hall.wav")                                                                     \
+    V(true_stereo, "haloconv True Stereo", 2, 2, "chamber.wav")                                                        \
+    V(matrix_4, "haloconv Matrix 4x4", 4, 4, "through.txt")                                                            \
+    V(matrix_8, "haloconv Matrix 8x8", 8, 8, "through.txt")                                                            \
+    V(matrix_16, "haloconv Matrix 16x16", 16, 16, "through.txt")                                                       \
+    V(matrix_32, "haloconv Matrix 32x32", 32, 32, "through.txt")                                                       \
+    V(matrix_64, "haloconv Matrix 64x64", 64, 64, "through.txt")
+
+struct variant {
+    const char *symbol, *name;
+    int n_in, n_out;
+    const char *mask;
+};
+
+#define VARIANT_ROW(symbol, name, n_in, n_out, mask) {#symbol, name, n_in, n_out, mask},
+static const struct variant variants[] = {VARIANTS(VARIANT_ROW)};
+enum { N_VARIANTS = sizeof variants / sizeof *variants };
+
+enum control { DRY, WET, GAIN, PREDELAY, ENABLED, BACKEND, FREEWHEEL, LATENCY, LOAD, LATE, N_CONTROLS };
+enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_GPU };
+
+/* The least of a gain is silence. */
+static const struct port {
+    const char *symbol, *name, *unit; /* unit: of the units vocabulary, or NULL */
+    float least, standard, most;
+    const char *more; /* further Turtle */
+} controls[N_CONTROLS] = {
+    [DRY] = {"dry", "Dry", "db", -90, -90, 12, ""},
+    [WET] = {"wet", "Wet", "db", -90, 0, 12, ""},
+    [GAIN] = {"gain", "Output gain", "db", -90, 0, 24, ""},
+    [PREDELAY] = {"predelay", "Predelay", "ms", 0, 0, MOST_PREDELAY_MS, ""},
+    [ENABLED] = {"enabled", "Enabled", NULL, 0, 1, 1, "lv2:portProperty lv2:toggled ; lv2:designation lv2:enabled"},
+    [BACKEND] = {"backend", "Backend", NULL, 0, 0, 2,
+                 "lv2:portProperty lv2:integer , lv2:enumeration , pprops:expensive , pprops:notAutomatic ;\n"
+                 "        lv2:scalePoint [ rdfs:label \"Auto\" ; rdf:value 0 ] ,\n"
+                 "            [ rdfs:label \"CPU\" ; rdf:value 1 ] , [ rdfs:label \"GPU\" ; rdf:value 2 ]"},
+    [FREEWHEEL] = {"freewheel", "Freewheel", NULL, 0, 0, 1,
+                   "lv2:portProperty lv2:toggled , lv2:connectionOptional , pprops:notOnGUI ;\n"
+                   "        lv2:designation lv2:freeWheeling"},
+    [LATENCY] = {"latency", "Latency", "frame", 0, 0, 8192,
+                 "lv2:portProperty lv2:integer , lv2:reportsLatency , pprops:notOnGUI ; lv2:designation lv2:latency"},
+    [LOAD] = {"load", "Load", "pc", 0, 0, 1000, "rdfs:comment \"Time that a block takes, of the time it lasts.\""},
+    [LATE] = {"late", "Late blocks", NULL, 0, 0, 1e9f,
+              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks that a GPU missed, played as silence.\""},
+};
+
+static inline int control_is_output(int control)
+{
+    return control >= LATENCY;
+}
+
+#endif

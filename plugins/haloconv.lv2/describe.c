@@ -195,7 +195,7 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     fprintf(file,
             "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
             "    doap:license <http://opensource.org/licenses/MIT> ;\n"
-            "    doap:maintainer [ foaf:name \"The haloconv authors\" ] ;\n    lv2:project <urn:haloconv> ;\n"
+            "    lv2:project <urn:haloconv> ;\n"
             "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
             "    rdfs:comment \"Convolution with impulse responses of any length, without latency, on the CPU or an "
             "NVIDIA GPU.\" ;\n"
@@ -211,7 +211,9 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     write_audio(file, v, &index, 1);
     write_controls(file, &index);
     write_messages(file, &index);
-    fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" .\n", file);
+    fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" ;\n"
+          "    doap:maintainer [ a foaf:Person ; foaf:name \"The haloconv authors\" ] .\n",
+          file);
     finish(file);
 }
 

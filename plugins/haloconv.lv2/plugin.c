@@ -133,6 +133,7 @@ static void say_what_plays(struct plugin *p, struct convolver *convolver, const 
                            const char *path)
 {
     hc_info info;
+    if (!p->log.log) return; /* this is no error: not on standard error */
     hc_get_info(convolver->engine, &info);
     lv2_log_note(&p->log, "haloconv: %s: %d frames at %d Hz, %d routes; %s, %s\n", path, responses->n_frames,
                  p->shape.rate, responses->n_routes, info.device, info.method);

@@ -190,6 +190,7 @@ run-demo: all impulses
 # ---- tests -----------------------------------------------------------------------------------------------------------
 PYTHON ?= /usr/bin/python3
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
+TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 run-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
@@ -232,11 +233,13 @@ $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/ladder_test: $(LADDER_OBJS)
+$(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
+$(BUILD)/tests/lv2_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-.SECONDARY: $(TEST_HELP) $(TEST_PROGRAMS:%=%.o) $(BUILD)/tests/measure.o
+.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) $(BUILD)/tests/measure.o
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 SO := libhaloconv.so

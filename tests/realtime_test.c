@@ -1,97 +1,17 @@
 /* The [rt] calls keep their promise on the CPU: no allocation, no lock, no system call.
  *
- * The counting functions below stand in front of the C library's: every call of this program, of the engine and of FFTW
- * lands here. System calls are watched by the kernel: in a child under seccomp's strict mode any but read, write and
- * exit kills. (The CUDA backend's worker makes system calls of its own, so these tests are the CPU's.)
+ * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. (The CUDA backend's worker makes system calls of its own, so these tests are the CPU's.)
  */
 #include "player.h"
+#include "trap.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static _Thread_local volatile bool armed;         /* volatile: compilers believe that malloc looks at nothing */
-static _Thread_local const char *volatile caught; /* the first forbidden call */
-
-#if !SANITIZED /* a sanitizer brings its own malloc and its own locks */
-static void note(const char *call)
-{
-    if (armed && !caught) caught = call;
-}
-
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-void *malloc(size_t n)
-{
-    return note("malloc"), __libc_malloc(n);
-}
-void *calloc(size_t n, size_t size)
-{
-    return note("calloc"), __libc_calloc(n, size);
-}
-void *realloc(void *p, size_t n)
-{
-    return note("realloc"), __libc_realloc(p, n);
-}
-void *memalign(size_t align, size_t n);
-void *memalign(size_t align, size_t n)
-{
-    return note("memalign"), __libc_memalign(align, n);
-}
-void *aligned_alloc(size_t align, size_t n)
-{
-    return note("aligned_alloc"), __libc_memalign(align, n);
-}
-void free(void *p)
-{
-    note("free"), __libc_free(p);
-}
-int posix_memalign(void **p, size_t align, size_t n)
-{
-    note("posix_memalign");
-    *p = __libc_memalign(align, n);
-    return *p ? 0 : ENOMEM;
-}
-
-#define LOCK(name, type)                                                                                               \
-    int name(type *lock)                                                                                               \
-    {                                                                                                                  \
-        static int (*real)(type *);                                                                                    \
-        note(#name);                                                                                                   \
-        if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name);                                                          \
-        return real(lock);                                                                                             \
-    }
-LOCK(pthread_mutex_lock, pthread_mutex_t)
-LOCK(pthread_mutex_trylock, pthread_mutex_t)
-LOCK(pthread_mutex_unlock, pthread_mutex_t)
-LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
-LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
-LOCK(pthread_cond_signal, pthread_cond_t)
-LOCK(pthread_cond_broadcast, pthread_cond_t)
-LOCK(sem_post, sem_t)
-LOCK(sem_wait, sem_t)
-int pthread_spin_lock(pthread_spinlock_t *lock)
-{
-    note("pthread_spin_lock");
-    while (__atomic_test_and_set((void *)lock, __ATOMIC_ACQUIRE)) {}
-    return 0;
-}
-#endif
 
 struct stage { /* an engine in full swing: two masks, odd calls, NaN, a swap every few calls */
     struct player p;
@@ -156,12 +76,11 @@ static void calls_allocate_nothing_and_take_no_lock(const char *backend)
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
         stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps);
-        caught = NULL;
-        armed = true;
+        trap_arm();
         int bad = stage_play(&s, 500);
         hc_config c;
         hc_config_init(&c);
-        armed = false;
+        const char *caught = trap_disarm();
         check(bad == 0, "%d calls went wrong", bad);
         check(!caught, "%s, block %d, %d taps: an [rt] call reached %s", stages[i].method, stages[i].block,
               stages[i].max_taps, caught);
@@ -176,35 +95,28 @@ static void the_trap_catches(const char *backend)
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     void *volatile p;
-    caught = NULL;
-    armed = true;
+    trap_arm();
     p = malloc(10);
-    armed = false;
+    const char *caught = trap_disarm();
     free(p);
     check(caught && strcmp(caught, "malloc") == 0, "malloc went by unseen");
-    caught = NULL;
-    armed = true;
+    trap_arm();
     pthread_mutex_lock(&lock);
-    armed = false;
+    caught = trap_disarm();
     pthread_mutex_unlock(&lock);
     check(caught && strcmp(caught, "pthread_mutex_lock") == 0, "a lock went by unseen");
 }
 
-/* The child's fate under seccomp: 0, or the signal that ended it. */
-static int under_seccomp(struct stage *s, bool break_it)
+static int play_300(void *stage)
 {
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) syscall(SYS_exit, 77);
-        int bad = stage_play(s, 300);
-        if (break_it) getppid();
-        syscall(SYS_exit, bad ? 1 : 0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) check_skip("the kernel has no seccomp");
-    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    return stage_play(stage, 300);
+}
+
+static int play_and_ask_the_kernel(void *stage)
+{
+    int bad = stage_play(stage, 300);
+    getppid();
+    return bad;
 }
 
 static void calls_make_no_system_call(const char *backend)
@@ -214,10 +126,10 @@ static void calls_make_no_system_call(const char *backend)
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
         stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps);
-        int fate = under_seccomp(&s, false);
+        int fate = trap_child(play_300, &s);
         check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
               fate == SIGKILL ? "an [rt] call made a system call" : "a call went wrong");
-        if (i == 0) check(under_seccomp(&s, true) == SIGKILL, "the trap lets getppid by");
+        if (i == 0) check(trap_child(play_and_ask_the_kernel, &s) == SIGKILL, "the trap lets getppid by");
         stage_close(&s);
     }
 }

@@ -1,0 +1,111 @@
+#include "trap.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Thread_local volatile bool armed;         /* volatile: compilers believe that malloc looks at nothing */
+static _Thread_local const char *volatile caught; /* the first forbidden call */
+
+#if !SANITIZED /* a sanitizer brings its own malloc and its own locks */
+static void note(const char *call)
+{
+    if (armed && !caught) caught = call;
+}
+
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
+void __libc_free(void *);
+
+void *malloc(size_t n)
+{
+    return note("malloc"), __libc_malloc(n);
+}
+void *calloc(size_t n, size_t size)
+{
+    return note("calloc"), __libc_calloc(n, size);
+}
+void *realloc(void *p, size_t n)
+{
+    return note("realloc"), __libc_realloc(p, n);
+}
+void *memalign(size_t align, size_t n);
+void *memalign(size_t align, size_t n)
+{
+    return note("memalign"), __libc_memalign(align, n);
+}
+void *aligned_alloc(size_t align, size_t n)
+{
+    return note("aligned_alloc"), __libc_memalign(align, n);
+}
+void free(void *p)
+{
+    note("free"), __libc_free(p);
+}
+int posix_memalign(void **p, size_t align, size_t n)
+{
+    note("posix_memalign");
+    *p = __libc_memalign(align, n);
+    return *p ? 0 : ENOMEM;
+}
+
+#define LOCK(name, type)                                                                                               \
+    int name(type *lock)                                                                                               \
+    {                                                                                                                  \
+        static int (*real)(type *);                                                                                    \
+        note(#name);                                                                                                   \
+        if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name);                                                          \
+        return real(lock);                                                                                             \
+    }
+LOCK(pthread_mutex_lock, pthread_mutex_t)
+LOCK(pthread_mutex_trylock, pthread_mutex_t)
+LOCK(pthread_mutex_unlock, pthread_mutex_t)
+LOCK(pthread_rwlock_rdlock, pthread_rwlock_t)
+LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
+LOCK(pthread_cond_signal, pthread_cond_t)
+LOCK(pthread_cond_broadcast, pthread_cond_t)
+LOCK(sem_post, sem_t)
+LOCK(sem_wait, sem_t)
+int pthread_spin_lock(pthread_spinlock_t *lock)
+{
+    note("pthread_spin_lock");
+    while (__atomic_test_and_set((void *)lock, __ATOMIC_ACQUIRE)) {}
+    return 0;
+}
+#endif
+
+void trap_arm(void)
+{
+    caught = NULL;
+    armed = true;
+}
+
+const char *trap_disarm(void)
+{
+    armed = false;
+    return caught;
+}
+
+int trap_child(int (*play)(void *), void *arg)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) syscall(SYS_exit, 77);
+        syscall(SYS_exit, play(arg) ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) check_skip("the kernel has no seccomp");
+    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -96,16 +98,34 @@ const char *trap_disarm(void)
     return caught;
 }
 
+/* Kill at every system call but these. (Strict mode would do, but it also forbids to read the clock without one; on
+ * machines that cannot do that, the clock is a system call.) */
+static bool forbid_system_calls(void)
+{
+    static const int allowed[] = {SYS_exit, SYS_read, SYS_write, SYS_clock_gettime};
+    enum { N = sizeof allowed / sizeof *allowed };
+    struct sock_filter filter[2 * N + 2] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    };
+    for (int i = 0; i < N; i++) {
+        filter[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], 0, 1);
+        filter[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    filter[2 * N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL);
+    struct sock_fprog program = {2 * N + 2, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 int trap_child(int (*play)(void *), void *arg)
 {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) syscall(SYS_exit, 77);
+        if (!forbid_system_calls()) syscall(SYS_exit, 77);
         syscall(SYS_exit, play(arg) ? 1 : 0);
     }
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) check_skip("the kernel has no seccomp");
-    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
 }

@@ -11,8 +11,8 @@
 void trap_arm(void);                /* this thread                                                        */
 const char *trap_disarm(void);      /* the name of the first forbidden call since trap_arm, or NULL       */
 
-/* Run play(arg) in a child under seccomp's strict mode, where any system call but read, write and exit kills. Returns 0, 1
- * where play did not return 0, or the signal that ended it: SIGKILL. */
+/* Run play(arg) in a child that the kernel kills at any system call but read, write, exit and the clock's. Returns 0, 1 where
+ * play did not return 0, or the signal that ended it: SIGSYS. */
 int trap_child(int (*play)(void *arg), void *arg);
 
 #endif

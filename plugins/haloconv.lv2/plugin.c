@@ -60,16 +60,18 @@ struct plugin {
     double late_score;  /* blocks that were late of late */
     uint64_t late_seen;
     float load;         /* percent, smoothed */
+    unsigned installed; /* serial of the newest answer: an older one comes too late */
 
     bool active, stale;        /* setup; stale: `path` is not what plays */
     atomic_int load_on;        /* the backend for the next WORK_LOAD: the control's, or the CPU after a GPU failed */
     atomic_uint last_asked;    /* serial of the newest WORK_LOAD: older ones need not be done */
 
-    /* worker; setup while there is none */
+    /* Worker and setup; a host may run them beside each other. Never held while the host is called. */
+    pthread_mutex_t load_lock;
     struct convolver *all;    /* every convolver that is not closed */
     struct convolver *newest; /* the one that the last answer was about */
 
-    pthread_mutex_t path_lock; /* worker and save() */
+    pthread_mutex_t path_lock; /* worker, setup and save() */
     char path[PATH_BYTES];     /* of the mask that plays, or that was restored and could not be read; "" = none yet */
 };
 
@@ -84,7 +86,8 @@ struct work {
 };
 
 struct answer {
-    enum { ANSWER_INSTALL, ANSWER_SWAP, ANSWER_FAILED } what;
+    enum { ANSWER_FAILED, ANSWER_INSTALL, ANSWER_SWAP } what;
+    unsigned serial;
     struct convolver *convolver;
     struct mask *mask; /* ANSWER_SWAP: convolver's next */
 };
@@ -95,6 +98,13 @@ static void path_set(struct plugin *p, const char *path)
 {
     pthread_mutex_lock(&p->path_lock);
     snprintf(p->path, sizeof p->path, "%s", path);
+    pthread_mutex_unlock(&p->path_lock);
+}
+
+static void path_get(struct plugin *p, char path[PATH_BYTES])
+{
+    pthread_mutex_lock(&p->path_lock);
+    memcpy(path, p->path, sizeof p->path);
     pthread_mutex_unlock(&p->path_lock);
 }
 
@@ -139,10 +149,10 @@ static void say_what_plays(struct plugin *p, struct convolver *convolver, const 
                  p->shape.rate, responses->n_routes, info.device, info.method);
 }
 
-/* Read a mask and make what plays it. On failure what plays goes on, and the log has the reason. */
-static struct answer load(struct plugin *p, const char *path, int backend)
+/* Read a mask and make what plays it. On failure what plays goes on, and the log has the reason. Under load_lock. */
+static struct answer load(struct plugin *p, const char *path, int backend, unsigned serial)
 {
-    struct answer answer = {.what = ANSWER_FAILED};
+    struct answer answer = {.what = ANSWER_FAILED, .serial = serial};
     struct convolver *newest = p->newest;
     hc_responses responses;
     char why[WHY_BYTES] = "";
@@ -161,7 +171,7 @@ static struct answer load(struct plugin *p, const char *path, int backend)
     }
     if (error) {
         lv2_log_error(&p->log, "haloconv: %s\n", why);
-        answer = (struct answer){.what = ANSWER_FAILED};
+        answer = (struct answer){.what = ANSWER_FAILED, .serial = serial};
     } else {
         p->newest = answer.convolver;
         say_what_plays(p, answer.convolver, &responses, path);
@@ -170,10 +180,15 @@ static struct answer load(struct plugin *p, const char *path, int backend)
     return answer;
 }
 
-static void unload(struct plugin *p, const struct answer *answer)
+/* As load, on a thread that may install the answer itself. What was asked for before is done with. */
+static struct answer load_here(struct plugin *p, const char *path)
 {
-    if (answer->what == ANSWER_SWAP) convolver_mask_free(answer->convolver, answer->mask);
-    if (answer->what == ANSWER_INSTALL) forget(p, answer->convolver);
+    pthread_mutex_lock(&p->load_lock);
+    unsigned serial = atomic_fetch_add(&p->last_asked, 1) + 1;
+    path_set(p, path);
+    struct answer answer = load(p, path, atomic_load(&p->load_on), serial);
+    pthread_mutex_unlock(&p->load_lock);
+    return answer;
 }
 
 static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function respond, LV2_Worker_Respond_Handle to,
@@ -181,22 +196,26 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
 {
     struct plugin *p = handle;
     struct work w = {0};
+    struct answer answer;
     memcpy(&w, data, size < sizeof w ? size : sizeof w);
+    pthread_mutex_lock(&p->load_lock);
     if (w.what == WORK_CLOSE) forget(p, w.convolver);
     if (w.what == WORK_MASK_FREE) convolver_mask_free(w.convolver, w.mask);
-    if (w.what != WORK_LOAD || w.serial != atomic_load(&p->last_asked)) return LV2_WORKER_SUCCESS;
-
-    if (w.path[0] == '\0') {
-        pthread_mutex_lock(&p->path_lock);
-        memcpy(w.path, p->path, sizeof w.path);
-        pthread_mutex_unlock(&p->path_lock);
+    bool wanted = w.what == WORK_LOAD && w.serial == atomic_load(&p->last_asked);
+    if (wanted) {
+        if (w.path[0] == '\0') path_get(p, w.path);
+        answer = load(p, w.path, w.backend, w.serial);
+        if (answer.what != ANSWER_FAILED || w.restored) path_set(p, w.path);
     }
-    struct answer answer = load(p, w.path, w.backend);
-    if (answer.what != ANSWER_FAILED || w.restored) path_set(p, w.path);
+    pthread_mutex_unlock(&p->load_lock);
+    if (!wanted) return LV2_WORKER_SUCCESS;
     LV2_Worker_Status status = respond(to, sizeof answer, &answer);
     if (status != LV2_WORKER_SUCCESS) {
         lv2_log_error(&p->log, "haloconv: %s: the host took no answer from the worker; try again\n", w.path);
-        unload(p, &answer);
+        pthread_mutex_lock(&p->load_lock);
+        if (answer.what == ANSWER_SWAP) convolver_mask_free(answer.convolver, answer.mask);
+        if (answer.what == ANSWER_INSTALL) forget(p, answer.convolver);
+        pthread_mutex_unlock(&p->load_lock);
     }
     return status;
 }
@@ -221,13 +240,17 @@ static bool ask_to_load(struct plugin *p, LV2_Worker_Schedule *schedule, const c
 
 static void install(struct plugin *p, const struct answer *answer)
 {
-    if (answer->what == ANSWER_SWAP) {
-        struct work w = {.what = WORK_MASK_FREE, .convolver = answer->convolver, .mask = answer->convolver->mask};
-        answer->convolver->mask = answer->mask;
-        hc_mask_swap(answer->convolver->engine, answer->mask->mask);
-        ask(p->schedule, &w); /* if the host has no room for that, it goes with its convolver */
-    }
-    if (answer->what == ANSWER_INSTALL) stage_install(&p->stage, answer->convolver);
+    bool overtaken = (int)(answer->serial - p->installed) < 0; /* by a restore() between two runs */
+    if (!overtaken) p->installed = answer->serial;
+    p->tell = true; /* after a failure too: the host shows the path that was asked for */
+    if (answer->what == ANSWER_INSTALL && overtaken) stage_retire(&p->stage, answer->convolver);
+    if (answer->what == ANSWER_INSTALL && !overtaken) stage_install(&p->stage, answer->convolver);
+    if (answer->what != ANSWER_SWAP || overtaken) return; /* a mask that is not played goes with its convolver */
+
+    struct work w = {.what = WORK_MASK_FREE, .convolver = answer->convolver, .mask = answer->convolver->mask};
+    answer->convolver->mask = answer->mask;
+    hc_mask_swap(answer->convolver->engine, answer->mask->mask);
+    ask(p->schedule, &w);
 }
 
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
@@ -237,7 +260,6 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
     struct answer answer;
     memcpy(&answer, data, sizeof answer);
     install(p, &answer);
-    p->tell = true; /* after a failure too: the host shows the path that was asked for */
     return LV2_WORKER_SUCCESS;
 }
 
@@ -379,9 +401,10 @@ static void activate(LV2_Handle handle)
     struct plugin *p = handle;
     stage_reset(&p->stage);
     if (p->stale) {
-        struct answer answer = load(p, p->path, atomic_load(&p->load_on));
+        char path[PATH_BYTES];
+        path_get(p, path);
+        struct answer answer = load_here(p, path);
         install(p, &answer);
-        p->tell = true;
     }
     p->stale = false;
     p->active = true;
@@ -412,6 +435,7 @@ static void cleanup(LV2_Handle handle)
     struct plugin *p = handle;
     while (p->all) forget(p, p->all);
     stage_free(&p->stage);
+    pthread_mutex_destroy(&p->load_lock);
     pthread_mutex_destroy(&p->path_lock);
     free(p->bundle);
     free(p);
@@ -438,6 +462,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
                                         .n_out = p->variant->n_out,
                                         .rate = (int)lrint(rate),
                                         .block = usual_block(&p->uris, p->map ? options : NULL)};
+    pthread_mutex_init(&p->load_lock, NULL);
     pthread_mutex_init(&p->path_lock, NULL);
     atomic_init(&p->load_on, BACKEND_AUTO);
     atomic_init(&p->last_asked, 0);
@@ -472,9 +497,7 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[PATH_BYTES];
-    pthread_mutex_lock(&p->path_lock);
-    memcpy(path, p->path, sizeof path);
-    pthread_mutex_unlock(&p->path_lock);
+    path_get(p, path);
     if (!map_path) /* then it is good on this machine only */
         return store(to, p->uris.mask, path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
     char *mapped = map_path->abstract_path(map_path->handle, path);
@@ -524,10 +547,8 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     } else if (schedule) { /* run() may be under way */
         if (!ask_to_load(p, schedule, path, strlen(path), true)) return LV2_STATE_ERR_UNKNOWN;
     } else { /* the host has paused run() for this */
-        struct answer answer = load(p, path, atomic_load(&p->load_on));
-        path_set(p, path);
+        struct answer answer = load_here(p, path);
         install(p, &answer);
-        p->tell = true;
     }
     return LV2_STATE_SUCCESS;
 }

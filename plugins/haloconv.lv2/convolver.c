@@ -168,7 +168,7 @@ int convolver_play(struct convolver *c, const float *const *in, float *const *ou
     return worst;
 }
 
-bool convolver_catch_up(struct convolver *c, const struct history *history, float *const *scratch, int64_t n)
+bool convolver_catch_up(struct convolver *c, struct history *history, float *const *scratch, int64_t n)
 {
     int64_t end = atomic_load_explicit(&history->end, memory_order_acquire), span = history_span(history);
     if (end - c->heard > span) c->heard = end - span; /* far too slow: it has missed something */
@@ -179,12 +179,13 @@ bool convolver_catch_up(struct convolver *c, const struct history *history, floa
         if (part > n) part = n;
         history_read(history, c->heard, &part, in);
         convolver_play(c, in, scratch, (int)part);
+        history_done(history, c->heard);
         n -= part;
     }
     return c->heard == end;
 }
 
-int convolver_hear(struct convolver *c, const struct history *history, char *why, size_t cap)
+int convolver_hear(struct convolver *c, struct history *history, char *why, size_t cap)
 {
     size_t block = (size_t)c->shape.block, n_out = (size_t)c->shape.n_out;
     float *samples = malloc(n_out * block * sizeof *samples), *scratch[MOST_CHANNELS];
@@ -194,9 +195,12 @@ int convolver_hear(struct convolver *c, const struct history *history, char *why
     int64_t end = atomic_load_explicit(&history->end, memory_order_acquire);
     c->heard = end > c->max_taps ? end - c->max_taps : 0;
     convolver_wait(c, true);
-    /* A host that renders faster than this runs away: the audio thread then does the rest. */
-    for (int64_t left = c->max_taps + 4 * history->size; left > 0; left -= c->shape.block)
-        if (convolver_catch_up(c, history, scratch, c->shape.block)) break;
+    /* A host that renders about as fast as this runs away: the audio thread then does the rest. */
+    for (int64_t lag = end - c->heard, before = INT64_MAX; lag > 0 && lag <= before / 2; before = lag, lag = end - c->heard) {
+        for (int64_t left = lag; left > 0; left -= c->shape.block)
+            convolver_catch_up(c, history, scratch, left < c->shape.block ? left : c->shape.block);
+        end = atomic_load_explicit(&history->end, memory_order_acquire);
+    }
     convolver_wait(c, false);
     free(samples);
     return HC_OK;

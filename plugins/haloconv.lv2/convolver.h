@@ -52,10 +52,10 @@ int convolver_mask_make(struct convolver *convolver, const hc_responses *respons
 void convolver_mask_free(struct convolver *convolver, struct mask *mask);
 
 /* Hear the history, up to where it stands when this returns or a little before. [setup], beside history_write */
-int convolver_hear(struct convolver *convolver, const struct history *history, char *why, size_t cap);
+int convolver_hear(struct convolver *convolver, struct history *history, char *why, size_t cap);
 
 /* Hear at most n frames more of it, n at most a block of scratch; true when it has heard all. [rt] */
-bool convolver_catch_up(struct convolver *convolver, const struct history *history, float *const *scratch, int64_t n);
+bool convolver_catch_up(struct convolver *convolver, struct history *history, float *const *scratch, int64_t n);
 
 /* Convolve the n newest frames. HC_LATE and HC_EDEVICE as hc_process. [rt] */
 int convolver_play(struct convolver *convolver, const float *const *in, float *const *out, int n);

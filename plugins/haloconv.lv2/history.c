@@ -10,6 +10,7 @@ bool history_make(struct history *h, int n_ch, int64_t frames)
     while (h->size < frames) h->size *= 2;
     h->samples = calloc((size_t)n_ch * (size_t)h->size, sizeof(float));
     atomic_init(&h->end, 0);
+    atomic_init(&h->heard, 0);
     atomic_init(&h->epoch, 0);
     return h->samples != NULL;
 }
@@ -30,6 +31,7 @@ void history_clear(struct history *h)
 void history_write(struct history *h, const float *const *in, int n)
 {
     int64_t end = atomic_load_explicit(&h->end, memory_order_relaxed);
+    (void)atomic_load_explicit(&h->heard, memory_order_acquire);
     for (int done = 0; done < n;) {
         int64_t at = (end + done) & (h->size - 1);
         int part = h->size - at < n - done ? (int)(h->size - at) : n - done;
@@ -50,4 +52,9 @@ void history_read(const struct history *h, int64_t at, int64_t *n, const float *
     int64_t from = at & (h->size - 1);
     if (*n > h->size - from) *n = h->size - from;
     for (int ch = 0; ch < h->n_ch; ch++) in[ch] = h->samples + ch * h->size + from;
+}
+
+void history_done(struct history *h, int64_t end)
+{
+    atomic_store_explicit(&h->heard, end, memory_order_release);
 }

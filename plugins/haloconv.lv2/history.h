@@ -15,6 +15,7 @@ struct history {
     int64_t size;                /* frames, a power of two                                       */
     float *samples;              /* [n_ch][size]; frame i lies at i % size                       */
     atomic_int_fast64_t end;     /* frames written since the last history_clear                  */
+    atomic_int_fast64_t heard;   /* where a reader is: orders its reads before what overwrites them */
     atomic_uint epoch;           /* of history_clear: what was heard before one is forgotten     */
 };
 
@@ -26,7 +27,8 @@ void history_write(struct history *history, const float *const *in, int n);    /
 /* Frames that a reader may count on. */
 int64_t history_span(const struct history *history);
 
-/* Point at frames [at, at + *n); *n is cut where the ring wraps. [rt] */
+/* Point at frames [at, at + *n); *n is cut where the ring wraps. Then history_done. [rt] */
 void history_read(const struct history *history, int64_t at, int64_t *n, const float **in);
+void history_done(struct history *history, int64_t end);
 
 #endif

@@ -167,7 +167,7 @@ static void take_settle(struct take *t)
         check(time(NULL) - start < 60, "the worker is not done after a minute");
     }
     /* The fade, and what had to be caught up with: under a sanitizer the worker is slower than the clock. */
-    int n = t->worker == WORKER_THREAD && SANITIZED ? 100 : 8;
+    int n = t->worker != WORKER_THREAD || !SANITIZED ? 8 : 400;
     for (int i = 0; i < n; i++) take_run(t, t->rate / 50);
 }
 
@@ -412,7 +412,7 @@ static void a_bad_file_changes_nothing(const char *backend)
     const char *broken = text_file("broken.txt", "1\nnan\n");
     static const char *const bad[] = {"/nonexistent/mask.wav", "/", "", NULL};
     for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++) {
-        struct take t = take_open("stereo", RATE, 20 * RATE, 64, w, backend);
+        struct take t = take_open("stereo", RATE, 60 * RATE, 64, w, backend);
         take_run(&t, 64);
         take_settle(&t);
         for (int i = 0; i < 3; i++) {
@@ -479,7 +479,7 @@ static void state_comes_back(const char *backend)
 
         for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++)
             for (int when = 0; when < 3; when++) { /* before activate(); beside run(); between two */
-                t = take_open("stereo", RATE, 20 * RATE, 64, w, backend);
+                t = take_open("stereo", RATE, 60 * RATE, 64, w, backend);
                 if (when == 0) {
                     host_deactivate(t.host);
                     check(host_restore(t.host, &state, mapped, true) == 0, "restore failed");

@@ -43,17 +43,11 @@ static int longest(const hc_responses *r)
     return most;
 }
 
-int convolver_mask_make(struct convolver *c, const hc_responses *r, const char *path, struct mask **out, char *why,
-                        size_t cap)
+static int play_mask(struct convolver *c, const hc_responses *r, char *why, size_t cap)
 {
-    size_t length = strlen(path) + 1;
-    struct mask *mask = malloc(sizeof *mask + length);
-    *out = NULL;
-    if (!mask) return refuse(HC_ENOMEM, why, cap, "%s: no memory for a mask; free some", path);
-    memcpy(mask->path, path, length);
-    int n = r->n_routes, error;
     hc_route all[MOST_CHANNELS]; /* one input and a mono mask: the same to every output */
     const hc_route *routes = r->routes;
+    int n = r->n_routes;
     if (c->shape.n_in == 1 && r->n_channels == 1 && n == 1) {
         for (n = 0; n < c->shape.n_out; n++) {
             all[n] = r->routes[0];
@@ -61,41 +55,15 @@ int convolver_mask_make(struct convolver *c, const hc_responses *r, const char *
         }
         routes = all;
     }
-    error = hc_mask_make(c->engine, routes, n, &mask->mask, why, cap);
-    if (error) {
-        free(mask);
-        return error;
-    }
-    mask->older = c->masks;
-    c->masks = mask;
-    *out = mask;
+    hc_mask *mask;
+    int error = hc_mask_make(c->engine, routes, n, &mask, why, cap);
+    if (error) return error;
+    hc_mask_swap(c->engine, mask);
+    hc_mask_free(c->engine, mask); /* it plays, and goes with its engine */
     return HC_OK;
 }
 
-void convolver_mask_free(struct convolver *c, struct mask *mask)
-{
-    struct mask **link = &c->masks;
-    while (*link != mask) link = &(*link)->older;
-    *link = mask->older;
-    hc_mask_free(c->engine, mask->mask);
-    free(mask);
-}
-
 /* ---- open and close ------------------------------------------------------------------------------------------------- */
-
-/* Room for masks a little longer, so that the next one of nearly this length needs no engine of its own. */
-static int room_for(int taps)
-{
-    int step = 64;
-    while (step < taps / 8) step *= 2;
-    return (taps + step - 1) / step * step;
-}
-
-bool convolver_suits(const struct convolver *c, const char *backend, const hc_responses *r)
-{
-    int taps = longest(r);
-    return taps <= c->max_taps && taps >= c->max_taps / 2 && strcmp(backend, c->backend) == 0;
-}
 
 int convolver_open(const struct convolver_shape *shape, const char *backend, const hc_responses *r, const char *path,
                    struct convolver **out, char *why, size_t cap)
@@ -109,22 +77,23 @@ int convolver_open(const struct convolver_shape *shape, const char *backend, con
     config.block = shape->block;
     config.n_in = shape->n_in;
     config.n_out = shape->n_out;
-    config.max_taps = room_for(longest(r));
-    config.fade_frames = shape->rate / 50;
+    config.max_taps = longest(r);
+    config.n_routes = r->n_routes > shape->n_out ? r->n_routes : shape->n_out;
+    config.fade_frames = 0;
     config.backend = backend;
     /* A host gives a plugin a part of the block's time; what takes longer than half of it is late. */
     config.wait_us = (int)(500000.0 * shape->block / shape->rate);
-    c->backend = backend;
     c->shape = *shape;
     c->max_taps = config.max_taps;
     c->wait_us = config.wait_us;
-    int error = hc_open(&config, &c->engine, why, cap);
-    if (!error) error = convolver_mask_make(c, r, path, &c->mask, why, cap);
+    c->path = strdup(path);
+    int error = c->path ? hc_open(&config, &c->engine, why, cap)
+                        : refuse(HC_ENOMEM, why, cap, "%s: no memory for a convolver; free some", path);
+    if (!error) error = play_mask(c, r, why, cap);
     if (error) {
         convolver_close(c);
         return error;
     }
-    hc_mask_swap(c->engine, c->mask->mask);
     *out = c;
     return HC_OK;
 }
@@ -132,8 +101,8 @@ int convolver_open(const struct convolver_shape *shape, const char *backend, con
 void convolver_close(struct convolver *c)
 {
     if (!c) return;
-    while (c->masks) convolver_mask_free(c, c->masks);
     hc_close(c->engine);
+    free(c->path);
     free(c);
 }
 

@@ -1,5 +1,5 @@
-/* convolver - an engine and the mask that it plays, read from a file: all that is made, swapped and freed when a mask,
- * the backend or its length changes.
+/* convolver - an engine and the mask that it plays, read from a file. A new mask comes with an engine of its own, cut for
+ * its length, and fades in at the frame where it is wanted; hc_mask_swap would keep the engine, but lets far levels wait.
  *
  * It is made by the worker, which lets it hear the history first, then belongs to the audio thread until that gives it up.
  */
@@ -13,20 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct mask {                /* never changed once made                                                     */
-    hc_mask *mask;
-    struct mask *older;      /* in its convolver's list; worker                                             */
-    char path[];
-};
-
 struct convolver_shape { int n_in, n_out, rate, block; };
 
 struct convolver {
     struct convolver_shape shape;
     hc_engine *engine;
-    struct mask *mask;       /* the one that plays; audio thread                                            */
-    struct mask *masks;      /* all that are not freed; worker                                              */
-    const char *backend;     /* as it was asked for: "auto", "cpu", "cuda"                                  */
+    char *path;              /* of the mask                                                                 */
     int max_taps, wait_us;
     int64_t heard;           /* the next frame of the history that it must hear                             */
     unsigned epoch;          /* of the history                                                              */
@@ -42,14 +34,6 @@ int responses_fit(const char *path, const struct convolver_shape *shape, hc_resp
 int convolver_open(const struct convolver_shape *shape, const char *backend, const hc_responses *responses,
                    const char *path, struct convolver **convolver, char *why, size_t cap);
 void convolver_close(struct convolver *convolver); /* [setup] */
-
-/* Would a mask as long as this be as well off in this engine as in one of its own? */
-bool convolver_suits(const struct convolver *convolver, const char *backend, const hc_responses *responses);
-
-/* A mask for a convolver's engine. [setup], beside its audio */
-int convolver_mask_make(struct convolver *convolver, const hc_responses *responses, const char *path,
-                        struct mask **mask, char *why, size_t cap);
-void convolver_mask_free(struct convolver *convolver, struct mask *mask);
 
 /* Hear the history, up to where it stands when this returns or a little before. [setup], beside history_write */
 int convolver_hear(struct convolver *convolver, struct history *history, char *why, size_t cap);

@@ -1,8 +1,8 @@
 /* plugin - the LV2 side of an instance: ports, messages, the worker and the state.
  *
- *   run()  patch:Set, backend, a lost GPU --- WORK_LOAD --->  work()           a mask for the engine that plays, or a
- *   work_response()  swap or install      <-- ANSWER_... ---                    convolver of its own that heard the history
- *   run()  what is no longer played       --- WORK_CLOSE -->  work()           frees it
+ *   run()  patch:Set, backend, a lost GPU --- WORK_LOAD --->  work()  a convolver that plays the mask and heard the history
+ *   work_response()  fade over to it      <--- answer -----
+ *   run()  what is no longer played       --- WORK_CLOSE -->  work()  frees it
  *
  * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one at a time;
  * "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, cleanup(). A host may call work()
@@ -31,6 +31,7 @@
 enum {
     STANDARD_BLOCK = 128, /* frames, for a host that does not say */
     MOST_BLOCK = 4096,
+    MOST_REMARKS = 10, /* about a configuration, in the log */
     PATH_BYTES = 4096,
     WHY_BYTES = 1024 + PATH_BYTES,
 };
@@ -68,28 +69,24 @@ struct plugin {
 
     /* Worker and setup; a host may run them beside each other. Never held while the host is called. */
     pthread_mutex_t load_lock;
-    struct convolver *all;    /* every convolver that is not closed */
-    struct convolver *newest; /* the one that the last answer was about */
+    struct convolver *all; /* every convolver that is not closed */
 
     pthread_mutex_t path_lock; /* worker, setup and save() */
     char path[PATH_BYTES];     /* of the mask that plays, or that was restored and could not be read; "" = none yet */
 };
 
 struct work {
-    enum { WORK_LOAD, WORK_CLOSE, WORK_MASK_FREE } what;
+    enum { WORK_LOAD, WORK_CLOSE } what;
     unsigned serial;             /* WORK_LOAD */
     int backend;                 /* WORK_LOAD */
     bool restored;               /* WORK_LOAD: path is kept for save() even if it cannot be read */
-    struct convolver *convolver; /* WORK_CLOSE, WORK_MASK_FREE */
-    struct mask *mask;           /* WORK_MASK_FREE */
+    struct convolver *convolver; /* WORK_CLOSE */
     char path[PATH_BYTES];       /* WORK_LOAD; "" = as it is. Last, so that a message is as long as its path */
 };
 
 struct answer {
-    enum { ANSWER_FAILED, ANSWER_INSTALL, ANSWER_SWAP } what;
     unsigned serial;
-    struct convolver *convolver;
-    struct mask *mask; /* ANSWER_SWAP: convolver's next */
+    struct convolver *convolver; /* NULL: it failed, and what plays goes on */
 };
 
 /* ---- loading: worker and setup -------------------------------------------------------------------------------------- */
@@ -115,7 +112,6 @@ static int open_convolver(struct plugin *p, const char *backend, const hc_respon
     if (error && strcmp(backend, backends[BACKEND_GPU]) == 0) {
         lv2_log_warning(&p->log, "haloconv: %s; the CPU plays\n", why);
         error = convolver_open(&p->shape, backends[BACKEND_CPU], responses, path, convolver, why, cap);
-        if (!error) (*convolver)->backend = backend;
     }
     if (!error) error = convolver_hear(*convolver, &p->stage.history, why, cap);
     if (error) {
@@ -135,7 +131,6 @@ static void forget(struct plugin *p, struct convolver *convolver)
             *link = convolver->older;
             break;
         }
-    if (p->newest == convolver) p->newest = NULL;
     convolver_close(convolver);
 }
 
@@ -152,30 +147,17 @@ static void say_what_plays(struct plugin *p, struct convolver *convolver, const 
 /* Read a mask and make what plays it. On failure what plays goes on, and the log has the reason. Under load_lock. */
 static struct answer load(struct plugin *p, const char *path, int backend, unsigned serial)
 {
-    struct answer answer = {.what = ANSWER_FAILED, .serial = serial};
-    struct convolver *newest = p->newest;
+    struct answer answer = {.serial = serial};
     hc_responses responses;
     char why[WHY_BYTES] = "";
     int error = responses_fit(path, &p->shape, &responses, why, sizeof why);
-    if (error) {
+    for (int i = 0; !error && i < responses.n_remarks && i < MOST_REMARKS; i++)
+        lv2_log_warning(&p->log, "haloconv: %s\n", responses.remarks[i].text);
+    if (!error) error = open_convolver(p, backends[backend], &responses, path, &answer.convolver, why, sizeof why);
+    if (error)
         lv2_log_error(&p->log, "haloconv: %s\n", why);
-        return answer;
-    }
-    if (newest && convolver_suits(newest, backends[backend], &responses)) {
-        error = convolver_mask_make(newest, &responses, path, &answer.mask, why, sizeof why);
-        answer.what = ANSWER_SWAP;
-        answer.convolver = newest;
-    } else {
-        error = open_convolver(p, backends[backend], &responses, path, &answer.convolver, why, sizeof why);
-        answer.what = ANSWER_INSTALL;
-    }
-    if (error) {
-        lv2_log_error(&p->log, "haloconv: %s\n", why);
-        answer = (struct answer){.what = ANSWER_FAILED, .serial = serial};
-    } else {
-        p->newest = answer.convolver;
+    else
         say_what_plays(p, answer.convolver, &responses, path);
-    }
     hc_responses_free(&responses);
     return answer;
 }
@@ -200,12 +182,11 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
     memcpy(&w, data, size < sizeof w ? size : sizeof w);
     pthread_mutex_lock(&p->load_lock);
     if (w.what == WORK_CLOSE) forget(p, w.convolver);
-    if (w.what == WORK_MASK_FREE) convolver_mask_free(w.convolver, w.mask);
     bool wanted = w.what == WORK_LOAD && w.serial == atomic_load(&p->last_asked);
     if (wanted) {
         if (w.path[0] == '\0') path_get(p, w.path);
         answer = load(p, w.path, w.backend, w.serial);
-        if (answer.what != ANSWER_FAILED || w.restored) path_set(p, w.path);
+        if (answer.convolver || w.restored) path_set(p, w.path);
     }
     pthread_mutex_unlock(&p->load_lock);
     if (!wanted) return LV2_WORKER_SUCCESS;
@@ -213,8 +194,7 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
     if (status != LV2_WORKER_SUCCESS) {
         lv2_log_error(&p->log, "haloconv: %s: the host took no answer from the worker; try again\n", w.path);
         pthread_mutex_lock(&p->load_lock);
-        if (answer.what == ANSWER_SWAP) convolver_mask_free(answer.convolver, answer.mask);
-        if (answer.what == ANSWER_INSTALL) forget(p, answer.convolver);
+        if (answer.convolver) forget(p, answer.convolver);
         pthread_mutex_unlock(&p->load_lock);
     }
     return status;
@@ -243,14 +223,11 @@ static void install(struct plugin *p, const struct answer *answer)
     bool overtaken = (int)(answer->serial - p->installed) < 0; /* by a restore() between two runs */
     if (!overtaken) p->installed = answer->serial;
     p->tell = true; /* after a failure too: the host shows the path that was asked for */
-    if (answer->what == ANSWER_INSTALL && overtaken) stage_retire(&p->stage, answer->convolver);
-    if (answer->what == ANSWER_INSTALL && !overtaken) stage_install(&p->stage, answer->convolver);
-    if (answer->what != ANSWER_SWAP || overtaken) return; /* a mask that is not played goes with its convolver */
-
-    struct work w = {.what = WORK_MASK_FREE, .convolver = answer->convolver, .mask = answer->convolver->mask};
-    answer->convolver->mask = answer->mask;
-    hc_mask_swap(answer->convolver->engine, answer->mask->mask);
-    ask(p->schedule, &w);
+    if (!answer->convolver) return;
+    if (overtaken)
+        stage_retire(&p->stage, answer->convolver);
+    else
+        stage_install(&p->stage, answer->convolver);
 }
 
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
@@ -342,7 +319,7 @@ static void tell(struct plugin *p, uint32_t n_frames)
     const struct convolver *newest = stage_newest(&p->stage);
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
-    if (p->tell && newest) message_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, newest->mask->path);
+    if (p->tell && newest) message_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, newest->path);
     lv2_atom_forge_pop(&p->forge, &sequence);
     p->tell = false;
 }

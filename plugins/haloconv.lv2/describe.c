@@ -41,11 +41,12 @@ static const struct shipped {
 };
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
-/* The channel rule of haloconv.h; a mono mask goes to every output of a plugin with one input. */
+/* The channel rule of haloconv.h; a mono mask goes to every output of a plugin with one input. Four channels are true
+ * stereo. */
 static int fits(const struct shipped *s, const struct variant *v)
 {
     if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == v->n_out;
-    return s->n_channels == 1 || s->n_channels == v->n_in || (v->n_in == 2 && s->n_channels == 4);
+    return s->n_channels == 1 || (v->n_in == 2 && (s->n_channels == 2 || s->n_channels == 4));
 }
 
 static FILE *create(const char *folder, const char *name, const char *ending)

@@ -235,7 +235,10 @@ $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv
 $(BUILD)/tests/ladder_test: $(LADDER_OBJS)
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # Loads the bundle; what that calls must find the trap.
-$(BUILD)/tests/lv2_test: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
+$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
+$(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(LIB_LIBS) -ldl -o $@
 $(BUILD)/tests/lv2_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/lv2_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
 $(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)

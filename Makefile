@@ -53,7 +53,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita
+SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita bench-lv2
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -151,7 +151,7 @@ $(BUILD)/haloconv_mpi.so: host/mpi/ranks_mpi.c host/ranks.h $(BUILD)/flags
 # A host has other plugins with FFTW in them, and its planner is not safe beside itself: the bundle brings its own where
 # there is an archive. Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
 FFTW_ARCHIVE := $(if $(HAVE_FFTW),$(filter /%,$(shell $(CC) -print-file-name=libfftw3f.a)))
-PLUGIN_LIBS = $(if $(FFTW_ARCHIVE),$(subst -lfftw3f,$(FFTW_ARCHIVE),$(LIB_LIBS)),$(LIB_LIBS))
+PLUGIN_LIBS = $(if $(FFTW_ARCHIVE),$(patsubst -lfftw3f,$(FFTW_ARCHIVE),$(LIB_LIBS)),$(LIB_LIBS))
 $(PLUGIN_OBJS): ALL_CFLAGS += -fvisibility=hidden
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
@@ -228,6 +228,18 @@ run-bench-zita: $(BUILD)/libhaloconv.a
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench_zita.cpp $(BUILD)/libhaloconv.a -lzita-convolver \
 	  $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
 	@$(BUILD)/tests/bench_zita
+# A stereo mask of 3 s in our plugin and in others, BENCH_SECONDS each, by the clock.
+run-bench-lv2: all
+	@.ci/setup bench
+	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_lv2
+	@mkdir -p $(BUILD)/bench-lv2 && ln -sfn $(abspath $(BUNDLE)) $(BUILD)/bench-lv2/haloconv.lv2
+	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav
+	@LV2_PATH=$(abspath $(BUILD)/bench-lv2):/usr/lib/lv2 \
+	  $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
+$(BUILD)/tests/bench_lv2: tests/bench_lv2.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(call pkg,--cflags,lilv-0) $< $(call pkg,--libs,lilv-0) -lm -o $@
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
@@ -268,10 +280,15 @@ install: all impulses
 	install -m 644 host/haloconv.1 $(TO)/share/man/man1/
 	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+ifneq ($(BUNDLE),)
+	install -d $(TO)/lib/lv2/haloconv.lv2
+	install -m 755 $(BUNDLE)/haloconv.so $(TO)/lib/lv2/haloconv.lv2/
+	install -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(TO)/lib/lv2/haloconv.lv2/
+endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
-	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv
+	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)
 
 clean:

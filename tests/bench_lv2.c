@@ -2,10 +2,11 @@
  *
  *   bench_lv2 MASK SECONDS BLOCK...
  *
- * lv2bench gives a plugin no mask and no worker, so this is a host that does (lilv): it restores a state with the mask's path,
- * sends a patch:Set of it, and runs the plugins by the clock, one after the other, so that what their own threads do
- * overlaps as it would live. An impulse first: a plugin whose tail is silent a second later did not load the mask, and gets no
- * figure. Prints the time of run() and the processor time of all the process's threads while a plugin runs alone.
+ * lv2bench gives a plugin no mask and no worker, so this is a host that does (lilv): it restores a state with the
+ * mask's path, sends a patch:Set of it, and runs the plugins by the clock, one after the other, so that what their own
+ * threads do overlaps as it would live. An impulse first: a plugin whose tail is silent a second later did not load the
+ * mask, and gets no figure. Prints the time of run() and the processor time of all the process's threads while a plugin
+ * runs alone.
  */
 #include <lilv/lilv.h>
 #include <lv2/atom/atom.h>
@@ -31,18 +32,28 @@ enum { RATE = 48000, MOST_PORTS = 256, QUEUE = 256, MESSAGE = 8192 };
 
 static const struct contestant {
     const char *name, *uri, *property;
-    struct { const char *symbol; float value; } set[6];
+    struct {
+        const char *symbol;
+        float value;
+    } set[6];
 } contestants[] = {
     {"haloconv", "urn:haloconv:lv2:stereo", "urn:haloconv:lv2:mask", {{"backend", 1}}},
-    {"zeroconvolv (x42)", "http://gareus.org/oss/lv2/zeroconvolv#Stereo", "http://gareus.org/oss/lv2/zeroconvolv#ir", {{0}}},
-    {"LSP impulse responses", "http://lsp-plug.in/plugins/lv2/impulse_responses_stereo", "http://lsp-plug.in//ports#ifn0",
+    {"zeroconvolv (x42)",
+     "http://gareus.org/oss/lv2/zeroconvolv#Stereo",
+     "http://gareus.org/oss/lv2/zeroconvolv#ir",
+     {{0}}},
+    {"LSP impulse responses",
+     "http://lsp-plug.in/plugins/lv2/impulse_responses_stereo",
+     "http://lsp-plug.in/plugins/lv2/impulse_responses_stereo/ports#ifn0",
      {{"cs_l", 1}, {"cs_r", 2}, {"dry", 0}, {"wet", 1}}},
-    {"LSP impulse reverb", "http://lsp-plug.in/plugins/lv2/impulse_reverb_stereo", "http://lsp-plug.in//ports#ifn0",
-     {{"csf0", 1}, {"cst0", 1}, {"csf1", 1}, {"cst1", 2}, {"dry", 0}, {"wet", 1}}},
+    {"LSP impulse reverb",
+     "http://lsp-plug.in/plugins/lv2/impulse_reverb_stereo",
+     "http://lsp-plug.in/plugins/lv2/impulse_reverb_stereo/ports#ifn0",
+     {{"csf0", 1}, {"cst0", 0}, {"csf1", 1}, {"cst1", 1}, {"dry", 0}, {"wet", 1}}},
 };
 enum { N = sizeof contestants / sizeof *contestants };
 
-/* ---- what a host has: URIs, a worker, a log that nobody reads ------------------------------------------------------------ */
+/* ---- what a host has: URIs, a worker, a log that nobody reads ----------------------------------- */
 
 static pthread_mutex_t uri_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *uris[4096];
@@ -85,8 +96,14 @@ static int log_f(LV2_Log_Handle handle, LV2_URID type, const char *format, ...)
     return 0;
 }
 
-struct item { uint32_t size; char data[8192]; };
-struct queue { struct item items[QUEUE]; volatile unsigned head, tail; };
+struct item {
+    uint32_t size;
+    char data[8192];
+};
+struct queue {
+    struct item items[QUEUE];
+    volatile unsigned head, tail;
+};
 
 struct plugin {
     const struct contestant *is;
@@ -137,7 +154,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* ---- a plugin --------------------------------------------------------------------------------------------------------------- */
+/* ---- a plugin ----------------------------------------------------------------------------------- */
 
 static void connect_ports(LilvWorld *world, struct plugin *p)
 {
@@ -208,9 +225,10 @@ static bool restore(LilvWorld *world, struct plugin *p, const char *mask, const 
     int fd = mkstemp(path);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file) return false;
-    fprintf(file, "@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
-                  "@prefix state: <http://lv2plug.in/ns/ext/state#> .\n"
-                  "<> a pset:Preset ; lv2:appliesTo <%s> ; state:state [ <%s> <file://%s> ] .\n",
+    fprintf(file,
+            "@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
+            "@prefix state: <http://lv2plug.in/ns/ext/state#> .\n"
+            "<> a pset:Preset ; lv2:appliesTo <%s> ; state:state [ <%s> <file://%s> ] .\n",
             p->is->uri, p->is->property, mask);
     fclose(file);
     LilvState *state = lilv_state_new_from_file(world, &map, NULL, path);
@@ -243,9 +261,14 @@ static struct plugin *plugin_open(LilvWorld *world, const struct contestant *is,
     LV2_Worker_Schedule worker_schedule = {p, schedule}, *kept = malloc(sizeof *kept);
     *kept = worker_schedule;
     static LV2_Log_Log quiet = {NULL, log_f, log_v};
-    LV2_Feature all[] = {{LV2_URID__map, &map}, {LV2_URID__unmap, &unmap}, {LV2_OPTIONS__options, options},
-                         {LV2_WORKER__schedule, kept}, {LV2_LOG__log, &quiet}, {LV2_BUF_SIZE__boundedBlockLength, NULL},
-                         {LV2_BUF_SIZE__fixedBlockLength, NULL}, {LV2_BUF_SIZE__powerOf2BlockLength, NULL}};
+    LV2_Feature all[] = {{LV2_URID__map, &map},
+                         {LV2_URID__unmap, &unmap},
+                         {LV2_OPTIONS__options, options},
+                         {LV2_WORKER__schedule, kept},
+                         {LV2_LOG__log, &quiet},
+                         {LV2_BUF_SIZE__boundedBlockLength, NULL},
+                         {LV2_BUF_SIZE__fixedBlockLength, NULL},
+                         {LV2_BUF_SIZE__powerOf2BlockLength, NULL}};
     const LV2_Feature *features[9];
     for (int i = 0; i < 8; i++) features[i] = &all[i];
     features[8] = NULL;
@@ -264,7 +287,7 @@ static struct plugin *plugin_open(LilvWorld *world, const struct contestant *is,
     return p;
 }
 
-/* ---- the measurement ---------------------------------------------------------------------------------------------------------- */
+/* ---- the measurement ---------------------------------------------------------------------------- */
 
 static double clock_s(clockid_t which)
 {
@@ -329,8 +352,9 @@ int main(int argc, char **argv)
     double seconds = atof(argv[2]);
     LilvWorld *world = lilv_world_new();
     lilv_world_load_all(world);
-    printf("| %-22s | block | run() p50 us | p99 us | worst us | all threads, %% of a core |\n|---|--:|--:|--:|--:|--:|\n",
-           "plugin");
+    printf(
+        "| %-22s | block | run() p50 us | p99 us | worst us | all threads, %% of a core |\n|---|--:|--:|--:|--:|--:|\n",
+        "plugin");
     for (int a = 3; a < argc; a++) {
         int block = atoi(argv[a]), n_blocks = (int)(seconds * RATE) / block;
         for (int i = 0; i < N; i++) {
@@ -354,7 +378,8 @@ int main(int argc, char **argv)
             qsort(took, (size_t)n_blocks, sizeof *took, ascending);
             if (tail > 1e-7)
                 printf("| %-22s | %5d | %12.1f | %6.1f | %8.1f | %24.2f |\n", contestants[i].name, block,
-                       took[n_blocks / 2] * 1e6, took[n_blocks * 99 / 100] * 1e6, took[n_blocks - 1] * 1e6, cpu / seconds * 100);
+                       took[n_blocks / 2] * 1e6, took[n_blocks * 99 / 100] * 1e6, took[n_blocks - 1] * 1e6,
+                       cpu / seconds * 100);
             else
                 printf("| %-22s | %5d | no mask (tail %.1e) | | | |\n", contestants[i].name, block, tail);
             fflush(stdout);

@@ -52,7 +52,7 @@ struct host {
     char text[LOG_BYTES], shown[LOG_BYTES];
 };
 
-/* ---- URIs: one table for the program --------------------------------------------------------------------------------- */
+/* ---- URIs: one table for the program ------------------------------------------------------------ */
 
 static pthread_mutex_t uri_lock = PTHREAD_MUTEX_INITIALIZER;
 static char uris[256][96];
@@ -74,7 +74,7 @@ static LV2_URID id(const char *uri)
     return map_uri(NULL, uri);
 }
 
-/* ---- the log ------------------------------------------------------------------------------------------------------------ */
+/* ---- the log ------------------------------------------------------------------------------------ */
 
 static int log_v(void *handle, LV2_URID type, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 static int log_v(void *handle, LV2_URID type, const char *format, va_list args)
@@ -109,7 +109,7 @@ const char *host_log(struct host *h)
     return h->shown;
 }
 
-/* ---- the worker ------------------------------------------------------------------------------------------------------------ */
+/* ---- the worker --------------------------------------------------------------------------------- */
 
 static void queue_copy(struct queue *q, size_t at, void *data, size_t n, bool in)
 {
@@ -184,7 +184,7 @@ bool host_busy(struct host *h)
            atomic_load(&h->answers.head) != atomic_load(&h->answers.tail);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ----------------------------------------------------------------------------- */
 
 const char *host_bundle(void)
 {
@@ -276,7 +276,7 @@ void host_close(struct host *h)
     free(h);
 }
 
-/* ---- ports and messages ---------------------------------------------------------------------------------------------------------- */
+/* ---- ports and messages ------------------------------------------------------------------------- */
 
 float *host_control(struct host *h, enum control control)
 {
@@ -339,7 +339,8 @@ static void listen(struct host *h)
 {
     LV2_Atom_Sequence *out = (LV2_Atom_Sequence *)(void *)h->out;
     if (out->atom.type != id(LV2_ATOM__Sequence)) return;
-    LV2_ATOM_SEQUENCE_FOREACH (out, event) {
+    LV2_ATOM_SEQUENCE_FOREACH(out, event)
+    {
         const LV2_Atom *property = NULL, *value = NULL;
         const LV2_Atom_Object *object = (const LV2_Atom_Object *)&event->body;
         check(object->atom.type == id(LV2_ATOM__Object) && object->body.otype == id(LV2_PATCH__Set),
@@ -394,7 +395,7 @@ void host_run(struct host *h, int n)
     begin_messages(h);
 }
 
-/* ---- state -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------------------------------- */
 
 static LV2_State_Status store(LV2_State_Handle handle, uint32_t key, const void *value, size_t size, uint32_t type,
                               uint32_t flags)

@@ -1,5 +1,5 @@
-/* lv2_host - a small LV2 host of one instance: loads the bundle's binary, maps URIs, runs the worker in one of the ways that
- * hosts do, keeps the log, and plays blocks of any length.
+/* lv2_host - a small LV2 host of one instance: loads the bundle's binary, maps URIs, runs the worker in one of the ways
+ * that hosts do, keeps the log, and plays blocks of any length.
  */
 #ifndef LV2_HOST_H
 #define LV2_HOST_H
@@ -37,8 +37,8 @@ void host_activate(struct host *host);
 void host_deactivate(struct host *host);
 void host_run(struct host *host, int n_frames);
 
-/* The first forbidden call of a run() since the last time, with WORKER_THREAD or WORKER_NONE; NULL = none. The first call
- * sets the trap. */
+/* The first forbidden call of a run() since the last time, with WORKER_THREAD or WORKER_NONE; NULL = none. The first
+ * call sets the trap. */
 const char *host_caught(struct host *host);
 
 void host_send_mask(struct host *host, const char *path, int frame);   /* a patch:Set in the next host_run           */

@@ -3,9 +3,9 @@
  *   HC_TEST_BACKEND=cuda LV2_INSTANCES=50,64,10 LV2_MASK=build/impulses/hall.wav BUILD=build build/tests/lv2_instances
  *
  * (instances, frames a block, seconds; LV2_VARIANT=stereo, one of two channels.)
- * As a host with one audio thread does: every instance runs once in the time of a block, one after the other, by the clock.
- * Prints the time that a round of all instances takes, p50, p99 and worst, as a share of the block's time, and the blocks that
- * were late. The rounds in which an instance loads its mask and crossfades are left out.
+ * As a host with one audio thread does: every instance runs once in the time of a block, one after the other, by the
+ * clock. Prints the time that a round of all instances takes, p50, p99 and worst, as a share of the block's time, and
+ * the blocks that were late. The rounds in which an instance loads its mask and crossfades are left out.
  */
 #include "lv2_host.h"
 
@@ -45,7 +45,8 @@ static void measure(const char *backend)
 {
     const char *words = getenv("LV2_INSTANCES"), *mask = getenv("LV2_MASK"), *variant = getenv("LV2_VARIANT");
     int n = 50, block = 64, seconds = 10;
-    if (words) check(sscanf(words, "%d,%d,%d", &n, &block, &seconds) == 3 && n <= MOST, "LV2_INSTANCES=N,BLOCK,SECONDS");
+    if (words)
+        check(sscanf(words, "%d,%d,%d", &n, &block, &seconds) == 3 && n <= MOST, "LV2_INSTANCES=N,BLOCK,SECONDS");
     struct random r = random_seeded(1);
     for (int ch = 0; ch < 2; ch++) {
         in[ch] = noise(&r, block);
@@ -74,7 +75,8 @@ static void measure(const char *backend)
     double opened = now_s() - start, period = (double)block / RATE, before = 0, after = 0;
     for (int i = 0; i < n; i++) {
         const char *log = host_log(hosts[i]);
-        check(strstr(log, backend[1] == 'p' ? "; cpu" : "; cuda"), "instance %d does not play on %s: %s", i, backend, log);
+        check(strstr(log, backend[1] == 'p' ? "; cpu" : "; cuda"), "instance %d does not play on %s: %s", i, backend,
+              log);
         before += (double)*host_control(hosts[i], LATE);
     }
     int rounds = (int)(seconds / period), over = 0;
@@ -91,11 +93,12 @@ static void measure(const char *backend)
     for (int i = 0; i < n; i++) after += (double)*host_control(hosts[i], LATE);
     qsort(took, (size_t)rounds, sizeof *took, ascending);
     double to_percent = 100 / period;
-    printf("%d instances of %s, %d frames, %s: p50 %.1f %%, p99 %.1f %%, worst %.1f %% of the %.0f us of a block; %d of %d "
+    printf("%d instances of %s, %d frames, %s: p50 %.1f %%, p99 %.1f %%, worst %.1f %% of the %.0f us of a block; %d "
+           "of %d "
            "rounds over; %.0f blocks late; opened in %.1f s\n",
            n, variant ? variant : "stereo", block, backend, took[rounds / 2] * to_percent,
-           took[rounds * 99 / 100] * to_percent, took[rounds - 1] * to_percent, period * 1e6, over, rounds, after - before,
-           opened);
+           took[rounds * 99 / 100] * to_percent, took[rounds - 1] * to_percent, period * 1e6, over, rounds,
+           after - before, opened);
     start = now_s();
     for (int i = 0; i < n; i++) host_close(hosts[i]);
     printf("closed in %.1f s\n", now_s() - start);

@@ -1,8 +1,8 @@
 /* The LV2 plugin in a host: what it plays, how it changes, what it must not do on the audio thread.
  *
- * A take is an instance and all that went in and came out; any frame is then worked out in float64 from the mask's file.
- * Tests that run on each backend set the plugin's own control and wait for the device (freewheel), so that a busy machine
- * is no failure; the log must name the backend that was asked for.
+ * A take is an instance and all that went in and came out; any frame is then worked out in float64 from the mask's
+ * file. Tests that run on each backend set the plugin's own control and wait for the device (freewheel), so that a busy
+ * machine is no failure; the log must name the backend that was asked for.
  */
 #include "lv2_host.h"
 #include "player.h"
@@ -20,7 +20,7 @@
 
 enum { RATE = 48000 };
 
-/* ---- masks ------------------------------------------------------------------------------------------------------------- */
+/* ---- masks -------------------------------------------------------------------------------------- */
 
 static char folder[64];
 
@@ -98,7 +98,7 @@ static void responses_drop(struct responses *r)
     free(r);
 }
 
-/* ---- takes --------------------------------------------------------------------------------------------------------------- */
+/* ---- takes -------------------------------------------------------------------------------------- */
 
 struct take {
     struct host *host;
@@ -178,9 +178,13 @@ static void check_log(struct take *t, const char *word)
     check(strstr(log, word), "the log lacks \"%s\": %s", word, log);
 }
 
-struct mix { double dry, wet; int predelay; };
+struct mix {
+    double dry, wet;
+    int predelay;
+};
 
-/* Frames first...last - 1 against the mask's file, at random places and the edges; heard: the first frame that counts. */
+/* Frames first...last - 1 against the mask's file, at random places and the edges; heard: the first frame that counts.
+ */
 static void check_mix(const struct take *t, const char *path, struct mix mix, int heard, int first, int last)
 {
     enum { N = 40 };
@@ -201,15 +205,16 @@ static void check_mix(const struct take *t, const char *path, struct mix mix, in
     }
     for (int i = 0; i < n_check * N; i++) {
         double got = (double)t->out[outs[i]][frames[i]], off = fabs(got - want[i]);
-        check(off <= PEAK_SHARE * peak, "%s, %s, %d Hz: channel %d, frame %d of %d: got %.9g, want %.9g, off by %.3g of %.3g",
-              t->variant->symbol, path, t->rate, outs[i], frames[i], t->n, got, want[i], off, peak);
+        check(off <= PEAK_SHARE * peak,
+              "%s, %s, %d Hz: channel %d, frame %d of %d: got %.9g, want %.9g, off by %.3g of %.3g", t->variant->symbol,
+              path, t->rate, outs[i], frames[i], t->n, got, want[i], off, peak);
     }
     responses_drop(r);
 }
 
 static const struct mix wet_only = {0, 1, 0};
 
-/* ---- what it plays ---------------------------------------------------------------------------------------------------------- */
+/* ---- what it plays ------------------------------------------------------------------------------ */
 
 static void every_plugin_plays_its_mask(const char *backend)
 {
@@ -259,10 +264,10 @@ static void channels_follow_the_rule(const char *backend)
         const char *variant;
         int n_channels;
         bool fits;
-    } cases[] = {{"mono", 1, true},   {"mono", 2, false},          {"mono_to_stereo", 1, true},
-                 {"stereo", 1, true}, {"mono_to_stereo", 2, true}, {"mono_to_stereo", 3, false},
-                 {"stereo", 2, true}, {"stereo", 4, true},         {"stereo", 3, false},
-                 {"matrix_4", 1, true}, {"matrix_4", 4, true},     {"matrix_4", 2, false},
+    } cases[] = {{"mono", 1, true},      {"mono", 2, false},          {"mono_to_stereo", 1, true},
+                 {"stereo", 1, true},    {"mono_to_stereo", 2, true}, {"mono_to_stereo", 3, false},
+                 {"stereo", 2, true},    {"stereo", 4, true},         {"stereo", 3, false},
+                 {"matrix_4", 1, true},  {"matrix_4", 4, true},       {"matrix_4", 2, false},
                  {"matrix_64", 64, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *mask = mask_file("rule.wav", cases[i].n_channels, 300, RATE, i);
@@ -281,8 +286,9 @@ static void channels_follow_the_rule(const char *backend)
 static void matrices_load_configurations(const char *backend)
 {
     mask_file("conf.wav", 2, 700, RATE, 22);
-    const char *fits = text_file("fits.conf", "/convolver/new 3 4 256 2000\n/impulse/read 1 1 1 0 0 0 1 conf.wav\n"
-                                              "/impulse/read 3 1 0.5 30 0 0 2 conf.wav\n/impulse/read 2 4 -1 0 0 0 1 conf.wav\n");
+    const char *fits =
+        text_file("fits.conf", "/convolver/new 3 4 256 2000\n/impulse/read 1 1 1 0 0 0 1 conf.wav\n"
+                               "/impulse/read 3 1 0.5 30 0 0 2 conf.wav\n/impulse/read 2 4 -1 0 0 0 1 conf.wav\n");
     const char *wide = text_file("wide.conf", "/convolver/new 5 4 256 2000\n/impulse/read 5 1 1 0 0 0 1 conf.wav\n");
     struct take t = take_open("matrix_4", RATE, 4000, 64, WORKER_AT_ONCE, backend);
     host_send_mask(t.host, fits, 0);
@@ -295,12 +301,14 @@ static void matrices_load_configurations(const char *backend)
     take_close(&t);
 }
 
-/* ---- how it changes --------------------------------------------------------------------------------------------------------- */
+/* ---- how it changes ----------------------------------------------------------------------------- */
 
 /* A mask set in the middle: before its frame the old one, after the crossfade the new one with its whole tail. */
 static void a_mask_comes_with_its_tail(const char *backend)
 {
-    static const struct { int taps_before, taps_after; } cases[] = {{9000, 8000}, {500, 20000}, {20000, 500}};
+    static const struct {
+        int taps_before, taps_after;
+    } cases[] = {{9000, 8000}, {500, 20000}, {20000, 500}};
     for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++)
         for (int i = 0; i < 3; i++) {
             const char *before = mask_file("before.wav", 2, cases[i].taps_before, RATE, 4);
@@ -339,9 +347,20 @@ static void nothing_clicks(const char *backend)
     static const struct {
         enum control control;
         float value, level;
-    } moves[] = {{WET, -6, 0.501187f}, {WET, -90, 0},   {WET, 0, 1},     {DRY, 0, 2},     {GAIN, -6, 1.002374f},
-                 {GAIN, 0, 2},         {ENABLED, 0, 1}, {ENABLED, 1, 2}, {DRY, -90, 1},   {BACKEND, BACKEND_CPU, 1},
-                 {BACKEND, BACKEND_AUTO, 1},            {PREDELAY, 100, 1}, {PREDELAY, 0, 1}, {N_CONTROLS, 0, 0.5f},
+    } moves[] = {{WET, -6, 0.501187f},
+                 {WET, -90, 0},
+                 {WET, 0, 1},
+                 {DRY, 0, 2},
+                 {GAIN, -6, 1.002374f},
+                 {GAIN, 0, 2},
+                 {ENABLED, 0, 1},
+                 {ENABLED, 1, 2},
+                 {DRY, -90, 1},
+                 {BACKEND, BACKEND_CPU, 1},
+                 {BACKEND, BACKEND_AUTO, 1},
+                 {PREDELAY, 100, 1},
+                 {PREDELAY, 0, 1},
+                 {N_CONTROLS, 0, 0.5f},
                  {N_CONTROLS, 1, 1}};
     for (size_t m = 0; m < sizeof moves / sizeof *moves; m++) {
         if (moves[m].control == N_CONTROLS)
@@ -351,7 +370,8 @@ static void nothing_clicks(const char *backend)
         take_run(&t, 64);
         take_settle(&t);
         float got = t.out[1][t.n - 1];
-        check(fabsf(got - moves[m].level) < 1e-5f, "move %zu: level %g, want %g", m, (double)got, (double)moves[m].level);
+        check(fabsf(got - moves[m].level) < 1e-5f, "move %zu: level %g, want %g", m, (double)got,
+              (double)moves[m].level);
     }
     /* 20 ms from one level to the next; a smoothstep is at most 1.5 times as steep as a line. */
     double most = 0, allowed = 1.6 / (RATE / 50.0);
@@ -421,7 +441,7 @@ static void activate_forgets(const char *backend)
     take_close(&t);
 }
 
-/* ---- what goes wrong --------------------------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ---------------------------------------------------------------------------- */
 
 static void a_bad_file_changes_nothing(const char *backend)
 {
@@ -477,7 +497,7 @@ static void junk_is_left_alone(const char *backend)
     take_close(&t);
 }
 
-/* ---- state --------------------------------------------------------------------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------------------------------- */
 
 static void state_comes_back(const char *backend)
 {
@@ -488,7 +508,8 @@ static void state_comes_back(const char *backend)
         host_send_mask(t.host, mask, 0);
         take_run(&t, 64);
         check(host_save(t.host, &state, mapped) == 0, "save failed");
-        check(strncmp(state.value, "session:", 8) == (mapped ? 0 : strncmp(mask, "session:", 8)), "saved %s", state.value);
+        check(strncmp(state.value, "session:", 8) == (mapped ? 0 : strncmp(mask, "session:", 8)), "saved %s",
+              state.value);
         check(state.size == strlen(state.value) + 1, "%zu bytes", state.size);
         check(state.flags == (mapped ? 3u : 1u), "flags %u", state.flags); /* a bare path is not portable */
         take_close(&t);
@@ -510,8 +531,8 @@ static void state_comes_back(const char *backend)
                 take_run_random(&t, 2000, 100, 13);
                 check_mix(&t, mask, wet_only, 0, from, t.n);
                 struct host_state empty = {0}, again;
-                check(host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0, "saved %s, then %s",
-                      state.value, again.value);
+                check(host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0,
+                      "saved %s, then %s", state.value, again.value);
                 check(host_restore(t.host, &empty, mapped, true) == 0, "an empty state was refused");
                 take_run(&t, 64);
                 take_settle(&t);
@@ -546,7 +567,7 @@ static void a_lost_file_stays_in_the_state(const char *backend)
     }
 }
 
-/* ---- real time, many, and long ------------------------------------------------------------------------------------------------ */
+/* ---- real time, many, and long ------------------------------------------------------------------ */
 
 static void run_allocates_nothing_and_takes_no_lock(const char *backend)
 {
@@ -574,7 +595,10 @@ static void run_allocates_nothing_and_takes_no_lock(const char *backend)
     take_close(&t);
 }
 
-struct child { struct take take; int n_runs; };
+struct child {
+    struct take take;
+    int n_runs;
+};
 
 static int run_many(void *arg)
 {
@@ -611,8 +635,8 @@ static void fifty_instances(const char *backend)
     }
 }
 
-/* What a session does to a plugin, in a wild order. Whatever leaks or is used when it is gone, valgrind and the sanitizers
- * see; here the output has to stay finite. */
+/* What a session does to a plugin, in a wild order. Whatever leaks or is used when it is gone, valgrind and the
+ * sanitizers see; here the output has to stay finite. */
 static void churn(const char *backend)
 {
     struct random r = random_seeded(18);
@@ -621,7 +645,8 @@ static void churn(const char *backend)
     int rounds = getenv("HC_TEST_ROUNDS") ? atoi(getenv("HC_TEST_ROUNDS")) : 12;
     for (int round = 0; round < rounds; round++) {
         enum host_worker worker = (enum host_worker)(round % 4);
-        struct take t = take_open(round % 3 ? "stereo" : "true_stereo", RATE, 100000, 1 << random_int(&r, 0, 9), worker, backend);
+        struct take t =
+            take_open(round % 3 ? "stereo" : "true_stereo", RATE, 100000, 1 << random_int(&r, 0, 9), worker, backend);
         struct host_state state = {0};
         for (int i = 0; i < 60 && t.n < t.cap - 9000; i++) {
             int what = random_int(&r, 0, 11);

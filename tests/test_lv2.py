@@ -1,7 +1,9 @@
 """The LV2 bundle before hosts that others wrote: lv2_validate, sord_validate, lv2info, lv2apply, lv2bench, jalv."""
 
 import os
+import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -31,21 +33,20 @@ def path(tmp_path):
     """LV2_PATH with our bundle and the specifications, and no other plugin."""
     (tmp_path / "lv2").mkdir()
     (tmp_path / "lv2/haloconv.lv2").symlink_to(BUNDLE)
-    spec = subprocess.run(["pkg-config", "--variable=lv2dir", "lv2core"], stdout=subprocess.PIPE, text=True).stdout.strip() or "/usr/lib/lv2"
-    for name in os.listdir(spec):
-        if os.path.exists(f"{spec}/{name}/manifest.ttl") and "lv2:Specification" in open(f"{spec}/{name}/manifest.ttl").read():
-            (tmp_path / "lv2" / name).symlink_to(f"{spec}/{name}")
+    for manifest in pathlib.Path("/usr/lib/lv2").glob("*/manifest.ttl"):
+        if "lv2:Specification" in manifest.read_text(errors="replace"):
+            (tmp_path / "lv2" / manifest.parent.name).symlink_to(manifest.parent)
     return {**os.environ, "LV2_PATH": str(tmp_path / "lv2")}
 
 
 def run(*words, env=None, timeout=120):
-    done = subprocess.run([*map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-                          timeout=timeout)
+    done = subprocess.run([*map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, env=env, timeout=timeout)
     assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
 
-# ---- its data -------------------------------------------------------------------------------------------------------------
+# ---- its data ------------------------------------------------------------------------------------------------------
 def test_valid_for_the_specifications():
     """lv2_validate is sord_validate with the vocabularies of LV2."""
     said = run(tool("lv2_validate"), *sorted(BUNDLE.glob("*.ttl")))
@@ -57,10 +58,11 @@ def test_lv2info(variant, path):
     said = run(tool("lv2info"), URI + variant, env=path)
     n_in, n_out = VARIANTS[variant]
     assert len(re.findall(r"Symbol: +in_\d+\n", said)) == n_in and len(re.findall(r"Symbol: +out_\d+\n", said)) == n_out
-    for symbol in ["dry", "wet", "gain", "predelay", "enabled", "backend", "freewheel", "latency", "load", "late", "control", "notify"]:
+    for symbol in ["dry", "wet", "gain", "predelay", "enabled", "backend", "freewheel", "latency", "load", "late",
+                   "control", "notify"]:
         assert re.search(rf"Symbol: +{symbol}\n", said), symbol
-    for uri in ["core#enabled", "core#freeWheeling", "core#latency", "core#reportsLatency", "core#hardRTCapable", "state#interface",
-                "worker#interface", "state#threadSafeRestore"]:
+    for uri in ["core#enabled", "core#freeWheeling", "core#latency", "core#reportsLatency", "core#hardRTCapable",
+                "state#interface", "worker#interface", "state#threadSafeRestore"]:
         assert uri in said, uri
     assert "Required Features" not in said, said
     names = said.split("Presets:")[1].split("Port 0:")[0].split("\n")
@@ -74,7 +76,7 @@ def test_exports_its_entry_alone():
     assert [line.split()[-1] for line in said.splitlines()] == ["lv2_descriptor"], said
 
 
-# ---- what it plays in lv2apply, which has no worker, no options, no URIs, and plays one frame at a time --------------------------
+# ---- what it plays in lv2apply, which has no worker, no options, no URIs, and plays one frame at a time ------------
 def bundle_with(folder, env, shipped, mask):
     """LV2_PATH with a copy of the bundle in which `shipped` is another mask."""
     (folder / "lv2/haloconv.lv2").unlink()
@@ -83,8 +85,9 @@ def bundle_with(folder, env, shipped, mask):
     return env
 
 
-@pytest.mark.parametrize("variant,shipped,n_mask", [("mono", "cabinet.wav", 1), ("mono_to_stereo", "hall.wav", 2), ("stereo", "hall.wav", 2),
-                                                    ("true_stereo", "chamber.wav", 4), ("matrix_8", None, 1)])
+@pytest.mark.parametrize("variant,shipped,n_mask",
+                         [("mono", "cabinet.wav", 1), ("mono_to_stereo", "hall.wav", 2), ("stereo", "hall.wav", 2),
+                          ("true_stereo", "chamber.wav", 4), ("matrix_8", None, 1)])
 def test_lv2apply_is_haloconv_convolve(folder, path, variant, shipped, n_mask):
     tool("lv2apply")
     if SAN:
@@ -106,8 +109,8 @@ def test_lv2apply_mixes(folder, path):
     if SAN:
         pytest.skip(HOST_LIBRARY)
     x = write("x.wav", noise(9000, 2))
-    run("lv2apply", "-i", x, "-o", "got.wav", "-c", "dry", "-3", "-c", "wet", "-6", "-c", "gain", "2", "-c", "predelay", "10", URI + "stereo",
-        env=path)
+    knobs = ["-c", "dry", "-3", "-c", "wet", "-6", "-c", "gain", "2", "-c", "predelay", "10"]
+    run("lv2apply", "-i", x, "-o", "got.wav", *knobs, URI + "stereo", env=path)
     convolve(x, BUNDLE / "hall.wav", "wet.wav", "--tail", "same")
     wet, want = read("wet.wav"), read(x) * 10 ** (-1 / 20)
     want[480:] += wet[:-480] * 10 ** (-4 / 20)
@@ -124,15 +127,17 @@ def test_lv2bench_runs_every_plugin(path, block):
         assert re.search(rf"^\d+\.\d+ {URI}{variant}$", said, re.M), said
 
 
-# ---- jalv on a JACK server of its own ---------------------------------------------------------------------------------------
+# ---- jalv on a JACK server of its own ------------------------------------------------------------------------------
 @pytest.fixture
 def jack(path, tmp_path):
     tool("jalv"), tool("jackd")
     if SAN:
         pytest.skip(HOST_LIBRARY)
-    env = {**path, "JACK_DEFAULT_SERVER": f"haloconv-{os.getpid()}", "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
-    server = subprocess.Popen(["jackd", "-n", env["JACK_DEFAULT_SERVER"], "-r", "-d", "dummy", "-r", "48000", "-p", "128"],
-                              stdin=subprocess.DEVNULL, stdout=open(tmp_path / "jackd.log", "w"), stderr=subprocess.STDOUT)
+    name = f"haloconv-{os.getpid()}"
+    env = {**path, "JACK_DEFAULT_SERVER": name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
+    with open(tmp_path / "jackd.log", "w", encoding="utf-8") as log:
+        server = subprocess.Popen(["jackd", "-n", name, "-r", "-d", "dummy", "-r", "48000", "-p", "128"],
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     time.sleep(1)
     if server.poll() is not None:
         pytest.skip("no JACK server: " + (tmp_path / "jackd.log").read_text()[-200:])
@@ -146,8 +151,9 @@ def jack(path, tmp_path):
 
 class Jalv:
     def __init__(self, env, *options):
-        self.process = subprocess.Popen(["stdbuf", "-oL", "jalv", "-t", *map(str, options), URI + "stereo"], env=env, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=1)
+        words = ["stdbuf", "-oL", "jalv", "-t", *map(str, options), URI + "stereo"]
+        self.process = subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, bufsize=1)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.said = ""
 
@@ -166,7 +172,6 @@ class Jalv:
         raise AssertionError(f"jalv did not say {pattern} in {seconds} s: {self.said}")
 
     def ready(self):
-        import select
         return bool(select.select([self.process.stdout], [], [], 0.1)[0])
 
     def close(self):
@@ -203,8 +208,8 @@ def test_jalv_loads_a_session(jack, folder):
     (folder / "session").mkdir()
     write(folder / "session/own.wav", noise(5000, 2))
     (folder / "session/manifest.ttl").write_text(
-        f"@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
-        f"@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        "@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
         f"<state.ttl> a pset:Preset ; lv2:appliesTo <{URI}stereo> ; rdfs:seeAlso <state.ttl> .\n")
     (folder / "session/state.ttl").write_text(
         f"@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"

@@ -17,7 +17,7 @@ static int refuse(int code, char *why, size_t cap, const char *format, ...)
     return code;
 }
 
-/* ---- masks -------------------------------------------------------------------------------------------------------- */
+/* ---- masks -------------------------------------------------------------------------------------- */
 
 int responses_fit(const char *path, const struct convolver_shape *shape, hc_responses *r, char *why, size_t cap)
 {
@@ -63,7 +63,7 @@ static int play_mask(struct convolver *c, const hc_responses *r, char *why, size
     return HC_OK;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------- */
+/* ---- open and close ----------------------------------------------------------------------------- */
 
 int convolver_open(const struct convolver_shape *shape, const char *backend, const hc_responses *r, const char *path,
                    struct convolver **out, char *why, size_t cap)
@@ -113,7 +113,7 @@ void convolver_reset(struct convolver *c, const struct history *history)
     c->heard = 0;
 }
 
-/* ---- the audio thread, and the worker before it ---------------------------------------------------------------------- */
+/* ---- the audio thread, and the worker before it ------------------------------------------------- */
 
 void convolver_wait(struct convolver *c, bool waits)
 {
@@ -158,14 +158,16 @@ int convolver_hear(struct convolver *c, struct history *history, char *why, size
 {
     size_t block = (size_t)c->shape.block, n_out = (size_t)c->shape.n_out;
     float *samples = malloc(n_out * block * sizeof *samples), *scratch[MOST_CHANNELS];
-    if (!samples) return refuse(HC_ENOMEM, why, cap, "no memory for %zu frames of %zu outputs; free some", block, n_out);
+    if (!samples)
+        return refuse(HC_ENOMEM, why, cap, "no memory for %zu frames of %zu outputs; free some", block, n_out);
     for (size_t ch = 0; ch < n_out; ch++) scratch[ch] = samples + ch * block;
     c->epoch = atomic_load_explicit(&history->epoch, memory_order_acquire);
     int64_t end = atomic_load_explicit(&history->end, memory_order_acquire);
     c->heard = end > c->max_taps ? end - c->max_taps : 0;
     convolver_wait(c, true);
     /* A host that renders about as fast as this runs away: the audio thread then does the rest. */
-    for (int64_t lag = end - c->heard, before = INT64_MAX; lag > 0 && lag <= before / 2; before = lag, lag = end - c->heard) {
+    for (int64_t lag = end - c->heard, before = INT64_MAX; lag > 0 && lag <= before / 2;
+         before = lag, lag = end - c->heard) {
         for (int64_t left = lag; left > 0; left -= c->shape.block)
             convolver_catch_up(c, history, scratch, left < c->shape.block ? left : c->shape.block);
         end = atomic_load_explicit(&history->end, memory_order_acquire);

@@ -1,8 +1,9 @@
-/* convolver - an engine and the mask that it plays, read from a file. A new mask comes with an engine of its own, cut for
- * its length, and fades in at the frame where it is wanted; hc_mask_swap would keep the engine, but lets far levels wait.
+/* convolver - an engine and the mask that it plays, read from a file. A new mask comes with an engine of its own, cut
+ * for its length, and fades in at the frame where it is wanted; hc_mask_swap would keep the engine, but lets far levels
+ * wait.
  *
- * It is made by the worker, which lets it hear the history first, then belongs to the audio thread until that gives it up.
- */
+ * It is made by the worker, which lets it hear the history first, then belongs to the audio thread until that gives it
+ * up. */
 #ifndef CONVOLVER_H
 #define CONVOLVER_H
 
@@ -28,14 +29,15 @@ struct convolver {
 };
 
 /* A mask file, fit for a plugin of this shape. [setup] */
-int responses_fit(const char *path, const struct convolver_shape *shape, hc_responses *responses, char *why, size_t cap);
+int responses_fit(const char *path, const struct convolver_shape *shape, hc_responses *responses, char *why,
+                  size_t cap);
 
 /* Make a convolver for these responses that plays them. [setup] */
 int convolver_open(const struct convolver_shape *shape, const char *backend, const hc_responses *responses,
                    const char *path, struct convolver **convolver, char *why, size_t cap);
 void convolver_close(struct convolver *convolver); /* [setup] */
 
-/* Hear the history, up to where it stands when this returns or a little before. [setup], beside history_write */
+/* Hear the history, up to where it stands at the end or a little before. [setup], beside history_write */
 int convolver_hear(struct convolver *convolver, struct history *history, char *why, size_t cap);
 
 /* Hear at most n frames more of it, n at most a block of scratch; true when it has heard all. [rt] */

@@ -75,8 +75,8 @@ static void write_manifest(const char *folder, const char *binary)
     FILE *file = create(folder, "manifest", ".ttl");
     for (int v = 0; v < N_VARIANTS; v++) {
         const char *symbol = variants[v].symbol;
-        fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n", symbol,
-                binary, symbol);
+        fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n",
+                symbol, binary, symbol);
         for (int s = 0; s < N_SHIPPED; s++)
             if (fits(&shipped[s], &variants[v]))
                 fprintf(file,
@@ -175,8 +175,7 @@ static void write_group(FILE *file, const struct variant *v, int out)
 {
     static const char *const kinds[] = {[1] = "pg:MonoGroup , ", [2] = "pg:StereoGroup , "};
     int n = out ? v->n_out : v->n_in;
-    fprintf(file,
-            "\n<" PLUGIN_URI "%s:%s>\n    a %spg:%s ;\n    lv2:name \"%s\" ;\n    lv2:symbol \"%s\"%s", v->symbol,
+    fprintf(file, "\n<" PLUGIN_URI "%s:%s>\n    a %spg:%s ;\n    lv2:name \"%s\" ;\n    lv2:symbol \"%s\"%s", v->symbol,
             out ? "out" : "in", n <= 2 ? kinds[n] : "pg:DiscreteGroup , ", out ? "OutputGroup" : "InputGroup",
             out ? "Out" : "In", out ? "out" : "in", out ? "" : " .\n");
     if (out) fprintf(file, " ;\n    pg:source <" PLUGIN_URI "%s:in> .\n", v->symbol);
@@ -187,10 +186,9 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     int minor = 0, micro = 0, index = 0;
     sscanf(version, "%*d.%d.%d", &minor, &micro);
     FILE *file = create(folder, v->symbol, ".ttl");
-    fprintf(file,
-            "\n<" MASK_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Mask\" ;\n"
-            "    rdfs:comment \"Impulse response: a sound file, a text of coefficients or a configuration.\" ;\n"
-            "    rdfs:range atom:Path .\n");
+    fprintf(file, "\n<" MASK_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Mask\" ;\n"
+                  "    rdfs:comment \"Impulse response: a sound file, a text of coefficients or a configuration.\" ;\n"
+                  "    rdfs:range atom:Path .\n");
     write_group(file, v, 0);
     write_group(file, v, 1);
     fprintf(file,
@@ -204,8 +202,8 @@ static void write_plugin(const char *folder, const struct variant *v, const char
             "        state:loadDefaultState , state:threadSafeRestore ;\n"
             "    lv2:extensionData work:interface , state:interface ;\n"
             "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-            "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI
-            "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
+            "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI
+            "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
             v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
             v->symbol, v->symbol, v->mask);
     write_audio(file, v, &index, 0);

@@ -12,15 +12,22 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri)
         LV2_URID *id;
         const char *uri;
     } all[] = {
-        {&uris->atom_Path, LV2_ATOM__Path},         {&uris->atom_String, LV2_ATOM__String},
-        {&uris->atom_Object, LV2_ATOM__Object},     {&uris->atom_URID, LV2_ATOM__URID},
-        {&uris->atom_Sequence, LV2_ATOM__Sequence}, {&uris->atom_Int, LV2_ATOM__Int},
-        {&uris->atom_Float, LV2_ATOM__Float},       {&uris->patch_Set, LV2_PATCH__Set},
-        {&uris->patch_Get, LV2_PATCH__Get},         {&uris->patch_subject, LV2_PATCH__subject},
-        {&uris->patch_property, LV2_PATCH__property}, {&uris->patch_value, LV2_PATCH__value},
+        {&uris->atom_Path, LV2_ATOM__Path},
+        {&uris->atom_String, LV2_ATOM__String},
+        {&uris->atom_Object, LV2_ATOM__Object},
+        {&uris->atom_URID, LV2_ATOM__URID},
+        {&uris->atom_Sequence, LV2_ATOM__Sequence},
+        {&uris->atom_Int, LV2_ATOM__Int},
+        {&uris->atom_Float, LV2_ATOM__Float},
+        {&uris->patch_Set, LV2_PATCH__Set},
+        {&uris->patch_Get, LV2_PATCH__Get},
+        {&uris->patch_subject, LV2_PATCH__subject},
+        {&uris->patch_property, LV2_PATCH__property},
+        {&uris->patch_value, LV2_PATCH__value},
         {&uris->max_block, LV2_BUF_SIZE__maxBlockLength},
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
-        {&uris->plugin, plugin_uri},                {&uris->mask, MASK_URI},
+        {&uris->plugin, plugin_uri},
+        {&uris->mask, MASK_URI},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].id = map->map(map->handle, all[i].uri);
 }

@@ -1,8 +1,8 @@
 /* plugin - the LV2 side of an instance: ports, messages, the worker and the state.
  *
- *   run()  patch:Set, backend, a lost GPU --- WORK_LOAD --->  work()  a convolver that plays the mask and heard the history
- *   work_response()  fade over to it      <--- answer -----
- *   run()  what is no longer played       --- WORK_CLOSE -->  work()  frees it
+ *   run()  patch:Set, backend, a lost GPU --- WORK_LOAD --->  work()  a convolver that plays the mask and heard the
+ * history work_response()  fade over to it      <--- answer ----- run()  what is no longer played       --- WORK_CLOSE
+ * -->  work()  frees it
  *
  * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one at a time;
  * "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, cleanup(). A host may call work()
@@ -56,16 +56,16 @@ struct plugin {
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
     struct stage stage;
-    int backend;        /* the control's, as it was acted upon */
-    bool tell;          /* the mask's path goes out with the next run() */
-    double late_score;  /* blocks that were late of late */
+    int backend;       /* the control's, as it was acted upon */
+    bool tell;         /* the mask's path goes out with the next run() */
+    double late_score; /* blocks that were late of late */
     uint64_t late_seen;
     float load;         /* percent, smoothed */
     unsigned installed; /* serial of the newest answer: an older one comes too late */
 
-    bool active, stale;        /* setup; stale: `path` is not what plays */
-    atomic_int load_on;        /* the backend for the next WORK_LOAD: the control's, or the CPU after a GPU failed */
-    atomic_uint last_asked;    /* serial of the newest WORK_LOAD: older ones need not be done */
+    bool active, stale;     /* setup; stale: `path` is not what plays */
+    atomic_int load_on;     /* the backend for the next WORK_LOAD: the control's, or the CPU after a GPU failed */
+    atomic_uint last_asked; /* serial of the newest WORK_LOAD: older ones need not be done */
 
     /* Worker and setup; a host may run them beside each other. Never held while the host is called. */
     pthread_mutex_t load_lock;
@@ -89,7 +89,7 @@ struct answer {
     struct convolver *convolver; /* NULL: it failed, and what plays goes on */
 };
 
-/* ---- loading: worker and setup -------------------------------------------------------------------------------------- */
+/* ---- loading: worker and setup ------------------------------------------------------------------ */
 
 static void path_set(struct plugin *p, const char *path)
 {
@@ -200,7 +200,7 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
     return status;
 }
 
-/* ---- the audio thread's half of it ------------------------------------------------------------------------------------ */
+/* ---- the audio thread's half of it -------------------------------------------------------------- */
 
 static bool ask(LV2_Worker_Schedule *schedule, const struct work *w)
 {
@@ -296,7 +296,8 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
     if (p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
-        LV2_ATOM_SEQUENCE_FOREACH (p->messages_in, event) {
+        LV2_ATOM_SEQUENCE_FOREACH(p->messages_in, event)
+        {
             const char *path = NULL;
             size_t length = 0;
             enum message message = message_read(&p->uris, &event->body, &path, &length);
@@ -371,7 +372,7 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
         p->messages_out = data;
 }
 
-/* ---- setup -------------------------------------------------------------------------------------------------------------- */
+/* ---- setup -------------------------------------------------------------------------------------- */
 
 static void activate(LV2_Handle handle)
 {
@@ -456,7 +457,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     return p;
 }
 
-/* ---- state ---------------------------------------------------------------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------------------------------- */
 
 static void path_free(const LV2_State_Free_Path *free_path, char *path)
 {

@@ -7,7 +7,7 @@
 
 enum { HISTORY_SECONDS = 10, HISTORY_FLOATS = 1 << 23 }; /* 32 MiB, all channels together */
 
-/* ---- ramps -------------------------------------------------------------------------------------------------------- */
+/* ---- ramps -------------------------------------------------------------------------------------- */
 
 static void ramp_turn(struct ramp *ramp, float target, int frames)
 {
@@ -39,7 +39,7 @@ static float fade_gain(int pos, int len)
     return pos >= len ? 1.0f : t * t * (3.0f - 2.0f * t);
 }
 
-/* ---- make and free ------------------------------------------------------------------------------------------------- */
+/* ---- make and free ------------------------------------------------------------------------------ */
 
 bool stage_make(struct stage *s, const struct convolver_shape *shape)
 {
@@ -108,7 +108,7 @@ void stage_reset(struct stage *s)
     s->fresh = true;
 }
 
-/* ---- what changes ---------------------------------------------------------------------------------------------------- */
+/* ---- what changes ------------------------------------------------------------------------------- */
 
 void stage_turn(struct stage *s, const struct knobs *knobs)
 {
@@ -158,7 +158,7 @@ static void move_up(struct stage *s)
     s->lost = false;
 }
 
-/* ---- audio --------------------------------------------------------------------------------------------------------------- */
+/* ---- audio -------------------------------------------------------------------------------------- */
 
 static void play(struct stage *s, struct convolver *c, float *const *out, int n)
 {
@@ -208,7 +208,8 @@ static void delay(struct stage *s, int n)
         if (!fading && s->delay_to == 0) continue;
         for (int i = 0; i < n; i++) x[i] = line[(s->delay_end + i - s->delay_from) & mask];
         for (int i = 0; fading && i < n; i++)
-            x[i] += fade_gain(s->delay_pos + i, s->ramp_frames) * (line[(s->delay_end + i - s->delay_to) & mask] - x[i]);
+            x[i] +=
+                fade_gain(s->delay_pos + i, s->ramp_frames) * (line[(s->delay_end + i - s->delay_to) & mask] - x[i]);
     }
     s->delay_end += n;
     s->delay_pos += n;

@@ -428,9 +428,9 @@ static void silence_is_silence_whatever_comes_in(const char *backend)
 
 static void activate_forgets(const char *backend)
 {
-    struct take t = take_open("stereo", RATE, 20000, 64, WORKER_AT_ONCE, backend);
+    struct take t = take_open("stereo", RATE, 60000, 64, WORKER_AT_ONCE, backend);
     *host_control(t.host, PREDELAY) = 3;
-    take_run_random(&t, 10000, 300, 9);
+    take_run_random(&t, 50000, 300, 9); /* once around the delay line */
     host_deactivate(t.host);
     host_activate(t.host);
     int from = t.n;

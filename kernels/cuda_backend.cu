@@ -771,7 +771,24 @@ static struct plan_costs costs_of_a_gpu(void)
 }
 static const struct plan_costs costs = costs_of_a_gpu();
 
-const struct backend backend_cuda = {"cuda",         false,          &costs,         cuda_describe,        cuda_open,
-                                     cuda_close,     cuda_slot_make, cuda_slot_free, cuda_mask_make,       cuda_mask_free,
-                                     cuda_mask_make_noise, cuda_mask_warm, cuda_mask_ready, cuda_mask_rest, cuda_process,
-                                     cuda_reset};
+static struct backend backend_of_a_gpu(void)
+{
+    struct backend backend = {};
+    backend.name = "cuda";
+    backend.costs = &costs;
+    backend.describe = cuda_describe;
+    backend.open = cuda_open;
+    backend.close = cuda_close;
+    backend.slot_make = cuda_slot_make;
+    backend.slot_free = cuda_slot_free;
+    backend.mask_make = cuda_mask_make;
+    backend.mask_free = cuda_mask_free;
+    backend.mask_make_noise = cuda_mask_make_noise;
+    backend.mask_warm = cuda_mask_warm;
+    backend.mask_ready = cuda_mask_ready;
+    backend.mask_rest = cuda_mask_rest;
+    backend.process = cuda_process;
+    backend.reset = cuda_reset;
+    return backend;
+}
+const struct backend backend_cuda = backend_of_a_gpu();

@@ -42,7 +42,7 @@ static double time_once_ms(cudaStream_t stream, cudaEvent_t a, cudaEvent_t b)
     return ms;
 }
 
-/* ---- cuBLAS ---------------------------------------------------------------------------------------------------------- */
+/* ---- cuBLAS ------------------------------------------------------------------------------------------------------ */
 
 static int (*cublasCreate_v2)(void **);
 static int (*cublasSetMathMode)(void *, int);
@@ -71,7 +71,7 @@ cudaError_t peer_sgemm(int n, const float *a, const float *b, float *c)
     return cublasSgemm_v2(cublas, 0, 0, n, n, n, &one, a, n, b, n, &zero, c, n) == 0 ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* ---- cuDNN ----------------------------------------------------------------------------------------------------------- */
+/* ---- cuDNN ------------------------------------------------------------------------------------------------------- */
 
 static int (*cudnnCreate)(void **);
 static int (*cudnnSetStream)(void *, cudaStream_t);
@@ -237,7 +237,7 @@ static bool dnn_accepts(const struct task *t)
 const struct rung peer_cudnn = {
     "cuDNN", "cudnnConvolutionForward, fp32", "peer", false, dnn_accepts, dnn_prepare, dnn_launch, dnn_discard};
 
-/* ---- cuFFT ----------------------------------------------------------------------------------------------------------- */
+/* ---- cuFFT ------------------------------------------------------------------------------------------------------- */
 
 static int (*cufftPlanMany)(int *, int, int *, int *, int, int, int *, int, int, int, int);
 static int (*cufftExecR2C)(int, float *, float2 *);
@@ -267,7 +267,8 @@ static const size_t SCRATCH_MOST = (size_t)24 << 30;
 static const size_t GROUP_BYTES = (size_t)20 << 20; /* of spectra: a group's stay in the L2 of an H200 or an A100 */
 
 /* Segments of L frames, `hop` apart: the first L - hop >= K - 1 of each only feed the rest.
- * One input: x is one row with L - hop zeros before it, and the segments overlap in it. Several: each is laid out apart. */
+ * One input: x is one row with L - hop zeros before it, and the segments overlap in it. Several: each is laid out
+ * apart. */
 struct ols {
     int L, hop, n_segments, in_dist; /* segments of a row                                                     */
     int group, n_groups;             /* segments a forward transform takes at once; BANK: all                 */

@@ -1,7 +1,7 @@
 /* bench_peers - the libraries that the ladder is measured against, each opened at run time if it is there.
  *
- * The two convolutions are written as rungs, so that the bench checks and times them as any other. They get their input in
- * the form that suits them, copied by prepare, which is not timed. */
+ * The two convolutions are written as rungs, so that the bench checks and times them as any other. They get their input
+ * in the form that suits them, copied by prepare, which is not timed. */
 #ifndef HALOCONV_BENCH_PEERS_H
 #define HALOCONV_BENCH_PEERS_H
 

@@ -4,14 +4,14 @@
  *   z[n] = x[2n] + i x[2n+1], n < P        one complex transform of P points does for 2P real ones
  *
  *   forward   three radix-2 stages at a time in registers (a radix-8 pass), decimation in frequency: natural order in,
- *             bit-reversed order out; the inverse runs the stages backwards, bit-reversed in, natural out. No reordering
- *             pass: whoever reads or writes bin k uses position brev(k).
- *   unpack    X[k], X[P-k] from Z[k], Z[P-k]:  E = Z[k] + Z*[P-k],  O = Z[k] - Z*[P-k],  T = i W^k O,  W = exp(-2 pi i / 2P)
+ *             bit-reversed order out; the inverse runs the stages backwards, bit-reversed in, natural out. No
+ *             reordering pass: whoever reads or writes bin k uses position brev(k).
+ *   unpack    X[k], X[P-k] from Z[k], Z[P-k]:  E = Z[k] + Z*[P-k], O = Z[k] - Z*[P-k], T = i W^k O, W = exp(-pi i / P)
  *                                              2 X[k] = E - T,  2 X*[P-k] = E + T
  *   spectrum  [P] float2, natural order; bin 0 holds the two real bins: DC in x, Nyquist in y
  *
- * Shared memory is skewed so that strides of 8 (last pass), of 64 and of P/16 (bit-reversed reads) all miss each other's
- * banks. Twiddles come from one table tw[i] = W^i, i < P, made in double on the host.
+ * Shared memory is skewed so that strides of 8 (last pass), of 64 and of P/16 (bit-reversed reads) all miss each
+ * other's banks. Twiddles come from one table tw[i] = W^i, i < P, made in double on the host.
  *
  * cost     2P real points: 5 P log2(P) flop; shared memory is crossed ceil(log2(P) / 3) + 1 times
  * limits   8.53 P bytes of shared memory: 34.1 KiB at P = 4096
@@ -35,7 +35,10 @@ static inline size_t fft_shared_bytes(int P) { return fft_per_block(P) * (size_t
 
 __device__ static inline float2 cadd(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 __device__ static inline float2 csub(float2 a, float2 b) { return make_float2(a.x - b.x, a.y - b.y); }
-__device__ static inline float2 cmul(float2 a, float2 b) { return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+__device__ static inline float2 cmul(float2 a, float2 b)
+{
+    return make_float2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
 __device__ static inline float2 conj(float2 a) { return make_float2(a.x, -a.y); }
 
 /* z times exp(-i pi m / 4), m = 0 ... 3 known to the compiler; dir -1 conjugates the factor. */
@@ -132,8 +135,8 @@ __device__ static inline struct fft_reach fft_reach_of(int t, int log2_L)
     return at;
 }
 
-/* Forward. r[m] = z[t + m P/8] on entry; on return s[skew(brev(k))] = Z[k], and the block is in step. All threads of the
- * block call it. s: this transform's shared memory. */
+/* Forward. r[m] = z[t + m P/8] on entry; on return s[skew(brev(k))] = Z[k], and the block is in step. All threads of
+ * the block call it. s: this transform's shared memory. */
 template <bool SKEWED = true>
 __device__ static inline void fft_forward(float2 *s, int log2_P, int t, const float2 *tw, float2 r[8])
 {

@@ -4,16 +4,18 @@
  *   h          [ part 0 | 0 ][ part 1 | 0 ]..  forward: H_p = transform of P taps and P zeros, once a mask
  *   y(block b) = last P frames of the inverse of sum_p H_p X_(b-p): the first P are wrapped round and dropped
  *
- *   mac, many blocks at once: a thread owns one bin of 8 neighbouring blocks. Going from part p to p + 1 the 8 spectra slide
- *   back by one, so a register window takes one X and one H (16 bytes) for 8 complex products (32 FMA).
- *   mac, one block: the parts are split over the threads of a block and over blocks; the sums are added up in a fixed order
- *   by the inverse as it loads them. No atomics: same input, same bits.
+ *   mac, many blocks at once: a thread owns one bin of 8 neighbouring blocks. Going from part p to p + 1 the 8 spectra
+ *   slide back by one, so a register window takes one X and one H (16 bytes) for 8 complex products (32 FMA).
+ *   mac, one block: the parts are split over the threads of a block and over blocks; the sums are added up in a fixed
+ *   order by the inverse as it loads them. No atomics: same input, same bits.
  *
- * cost     a block of audio and a cell: n_parts * P * 4 FMA; bytes 16 P n_parts for one block, 16 P (n_parts + 7) / 8 for many
+ * cost     a block of audio and a cell: n_parts * P * 4 FMA; bytes 16 P n_parts for one block, 16 P (n_parts + 7) / 8
+ *          for many
  * limits   P = 32 ... 4096 (fft_block.cuh)
- * ceiling  one block: memory bandwidth over the spectra; many: 32 FMA to 16 bytes. Of a file's block on an H200 the three
- *          kernels are 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps): the rest is copies.
- *          One-pass overlap-save (rung 15) is faster, but could win 9% here, and wants spectra of its own for each mask
+ * ceiling  one block: memory bandwidth over the spectra; many: 32 FMA to 16 bytes. Of a file's block on an H200 the
+ *          three kernels are 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps): the
+ *          rest is copies. One-pass overlap-save (rung 15) is faster, but could win 9% here, and wants spectra of its
+ *          own for each mask
  */
 #include "partition.h"
 
@@ -144,7 +146,7 @@ static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_ma
                     next[u] = x[(size_t)slot * P];
                 }
 #pragma unroll
-                for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; the oldest in use is replaced after */
+                for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; the oldest is replaced after */
 #pragma unroll
                     for (int j = 0; j < MAC_BLOCKS; j++)
                         multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u], bin0);
@@ -215,7 +217,8 @@ cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cu
     const bool one = job->n_blocks == 1;
     const int threads = one ? ONE_THREADS : P < MAC_THREADS ? P : MAC_THREADS;
     const int bins = P < threads ? P : threads, groups = one ? 1 : (job->n_blocks + MAC_BLOCKS - 1) / MAC_BLOCKS;
-    const int parts = job->most_parts - job->first_part, least = one ? 4 * (threads / bins) : 16; /* parts worth a split */
+    const int parts = job->most_parts - job->first_part;
+    const int least = one ? 4 * (threads / bins) : 16; /* parts worth a split */
     const long blocks = (long)(P / bins) * job->n_out * groups;
     /* Enough splits for two blocks a multiprocessor, as far as there are parts and room. */
     long splits = 2L * job->n_sm / blocks, room = (long)(job->sums_room / ((size_t)job->n_out * job->n_blocks));

@@ -12,7 +12,7 @@ struct part_cell {            /* one response from one input                    
     int in;
 };
 
-struct part_forward {         /* X[ch][slot][.] = scale * transform of frames first + b hop ... + n_valid, then zeros  */
+struct part_forward {         /* X[ch][slot][.] = scale * transform of frames first + b hop ... + n_valid, then zeros */
     const float *x;           /* row ch at x + ch * x_pitch, indexed by frame & ring_mask; even pitch and first       */
     size_t x_pitch;
     unsigned ring_mask;
@@ -24,7 +24,7 @@ struct part_forward {         /* X[ch][slot][.] = scale * transform of frames fi
     float scale;
 };
 
-struct part_mac {             /* sums[split][out][b] = sum over cells and parts p >= first_part of X[slot + b - p] H[p]  */
+struct part_mac {             /* sums[split][out][b] = sum over cells and parts >= first_part of X[slot + b - p] H[p] */
     const float2 *x;          /* [n_in][n_slots][P]                                                                  */
     int slot, n_slots;
     const struct part_cell *cells;
@@ -36,7 +36,7 @@ struct part_mac {             /* sums[split][out][b] = sum over cells and parts 
     int n_sm;
 };
 
-struct part_inverse {         /* y[out][b P + i] = frame P + i of the inverse of the sum over the splits, i < P          */
+struct part_inverse {         /* y[out][b P + i] = frame P + i of the inverse of the sum over the splits, i < P       */
     const float2 *sums;
     int n_splits, n_out, n_blocks;
     float *y;

@@ -5,8 +5,9 @@
  *
  * cost     2 loads and 1 FMA a tap: the textbook's ratio of 1
  * limits   none
- * ceiling  the load path: a warp's load a cycle and multiprocessor, where 4 warps' FMA could issue: 2 loads an FMA are 1/8
- *          of the FMA rate. That neighbours read the same frames is left to L1, which serves 88% of what is asked at 11 taps
+ * ceiling  the load path: a warp's load a cycle and multiprocessor, where 4 warps' FMA could issue: 2 loads an FMA are
+ *          1/8 of the FMA rate. That neighbours read the same frames is left to L1, which serves 88% of what is asked
+ *          at 11 taps
  */
 #include "rung.cuh"
 

@@ -1,17 +1,19 @@
-/* rung 3, halo - a tile with its left halo, centre and right halo in shared memory, loaded by three steps (figure 7.11).
+/* rung 3, halo - a tile with its left halo, centre and right halo in shared memory, loaded by three steps (figure
+ * 7.11).
  *
  *   x (global)   ..[== left halo, n ==][====== centre, B ======][== right halo ==]..    K = n + 1 + right, n = K / 2
  *   N (shared)     0 ............. n-1  n ............... n+B-1  n+B .. n+B+right-1     thread t: sum_j N[t+j] M[j]
  *
- * The book's mask is centred and not flipped. Ours is causal: flipped, M[j] = h[K-1-j], and the output shifted by `right`:
- * the thread at centre frame c holds y[c + right], so that nothing right of the output's own frame is read. A halo can be
- * no wider than the block, as each thread loads at most one cell of it: longer masks run in chunks of 2 B taps.
+ * The book's mask is centred and not flipped. Ours is causal: flipped, M[j] = h[K-1-j], and the output shifted by
+ * `right`: the thread at centre frame c holds y[c + right], so that nothing right of the output's own frame is read. A
+ * halo can be no wider than the block, as each thread loads at most one cell of it: longer masks run in chunks of 2 B
+ * taps.
  *
- * cost     a tile and chunk of K taps: B + K - 1 loads where rung 2 has B K: (128 x 11) / (128 + 10) = 10.2 times fewer for
- *          B = 128, n = 5 (10.13 where a boundary saves n (n-1) / 2 of them), 8.38 (8.14) for B = 32
+ * cost     a tile and chunk of K taps: B + K - 1 loads where rung 2 has B K: (128 x 11) / (128 + 10) = 10.2 times fewer
+ *          for B = 128, n = 5 (10.13 where a boundary saves n (n-1) / 2 of them), 8.38 (8.14) for B = 32
  * limits   masks of 16384 taps together
- * ceiling  1 load, now from shared memory, and 1 tap an FMA: 1/8 of the FMA rate. What falls is what L1 is asked for, which
- *          was not the wall: DRAM and L2 are read no less than by rung 2, whose halo cells L1 already kept
+ * ceiling  1 load, now from shared memory, and 1 tap an FMA: 1/8 of the FMA rate. What falls is what L1 is asked for,
+ *          which was not the wall: DRAM and L2 are read no less than by rung 2, whose halo cells L1 already kept
  */
 #include "mask_constant.cuh"
 

@@ -2,10 +2,10 @@
  * cache (figure 7.14, "mixed memory").
  *
  *   x (global)   ..[  halo: read where it lies  ][====== tile, B ======]..
- *   s (shared)                                    0 ............... B-1        thread t: s[t-k] while k <= t, then x[i-k]
+ *   s (shared)                                    0 ............... B-1      thread t: s[t-k] while k <= t, then x[i-k]
  *
- * cost     B loads into shared memory; then 1 load an FMA, from shared memory or, for the K(K-1)/2 products that reach over
- *          the tile's edge (all but B(B+1)/2 when K >= B), from L1
+ * cost     B loads into shared memory; then 1 load an FMA, from shared memory or, for the K(K-1)/2 products that reach
+ *          over the tile's edge (all but B(B+1)/2 when K >= B), from L1
  * limits   masks of 16384 taps together
  * ceiling  1/8 of the FMA rate, less the divergent warp at the seam: it takes both ways one after the other
  */
@@ -13,7 +13,8 @@
 
 enum { B = 128 };
 
-static __global__ void cached_halo(const float *__restrict__ x, int at, float *__restrict__ y, int n_taps, long n_frames)
+static __global__ void cached_halo(const float *__restrict__ x, int at, float *__restrict__ y, int n_taps,
+                                   long n_frames)
 {
     __shared__ float s[B];
     const int t = threadIdx.x;

@@ -1,4 +1,5 @@
-/* rung 5, two steps - tile and halo in shared memory by two loads: one of all threads, one of as many as cells are left.
+/* rung 5, two steps - tile and halo in shared memory by two loads: one of all threads, one of as many as cells are
+ * left.
  *
  *   x (global)   ..[==== halo, K-1 ====][======== tile, B ========]..
  *   s (shared)     0 ................................... B+K-2              thread t: sum_k h[k] s[K-1+t-k]

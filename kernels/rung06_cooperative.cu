@@ -2,10 +2,10 @@
  *
  *   x (global)   ..[======= halo, K-1 =======][======== tile, B ========]..
  *   s (shared)     0 ....................................... B+K-2            thread t: sum_k h[k] s[K-1+t-k]
- *                  [ t + 0 B ][ t + 1 B ] ...... [ t + 4 B ]                  step m: every thread, if its cell is wanted
+ *                  [ t + 0 B ][ t + 1 B ] ...... [ t + 4 B ]                step m: every thread, if its cell is wanted
  *
- * cost     a tile and chunk: B + K - 1 loads, several in flight at once; B K FMA. Chunks of 512 taps: a quarter of rung 5's
- *          barriers
+ * cost     a tile and chunk: B + K - 1 loads, several in flight at once; B K FMA. Chunks of 512 taps: a quarter of rung
+ *          5's barriers
  * limits   masks of 16384 taps together
  * ceiling  1 load and 1 tap an FMA: 1/8 of the FMA rate
  */
@@ -13,7 +13,8 @@
 
 enum { B = 128, CHUNK = 512 };
 
-static __global__ void cooperative(const float *__restrict__ x, int at, float *__restrict__ y, int n_taps, long n_frames)
+static __global__ void cooperative(const float *__restrict__ x, int at, float *__restrict__ y, int n_taps,
+                                   long n_frames)
 {
     __shared__ float s[B + CHUNK];
     const int t = threadIdx.x;

@@ -3,10 +3,11 @@
  *   x (texture)   0 0 0 [ x0 x1 x2 ....... x(i-K+1) ... x(i) ....] 0 0 0     thread i: y[i] = sum_k h[k] fetch(i-k)
  *
  * cost     1 fetch an FMA
- * limits   masks of 16384 taps together; n_frames of the device's longest linear texture (2^28 here); rows 512-byte aligned,
- *          as the fetch would otherwise have to begin inside the row before, where frame -1 is not 0
- * ceiling  the texture units: 4 quads, 16 fetches a cycle and multiprocessor against 128 FMA: 1/8 of the FMA rate; half of
- *          it is seen. Taps are read four at a time: one at a time, at 511 taps, ran 8 times slower (README.md, constant)
+ * limits   masks of 16384 taps together; n_frames of the device's longest linear texture (2^28 here); rows 512-byte
+ *          aligned, as the fetch would otherwise have to begin inside the row before, where frame -1 is not 0
+ * ceiling  the texture units: 4 quads, 16 fetches a cycle and multiprocessor against 128 FMA: 1/8 of the FMA rate; half
+ *          of it is seen. Taps are read four at a time: one at a time, at 511 taps, ran 8 times slower (README.md,
+ *          constant)
  */
 #include "mask_constant.cuh"
 

@@ -3,8 +3,8 @@
  *   lane           0                31
  *   near         [ x(i) ............. ]     32 frames, as k0 stands
  *   far          [ x(i-32) .......... ]     the 32 before them: one coalesced load for 32 taps
- *   step s       lane takes near[lane-s], or far[lane-s+32] where that is below 0: the giving lane knows which, as exactly
- *                one lane takes from it; so one select and one shuffle a tap
+ *   step s       lane takes near[lane-s], or far[lane-s+32] where that is below 0: the giving lane knows which, as
+ *                exactly one lane takes from it; so one select and one shuffle a tap
  *
  * cost     1 shuffle and 1 FMA a tap; 1/32 load
  * limits   masks of 16384 taps together

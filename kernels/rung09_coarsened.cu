@@ -1,7 +1,8 @@
-/* rung 9, coarsened - rung 6 with several outputs a thread: EACH, a block apart in the tile, and tiles by a grid stride.
+/* rung 9, coarsened - rung 6 with several outputs a thread: EACH, a block apart in the tile, and tiles by a grid
+ * stride.
  *
  *   x (global)   ..[==== halo, CHUNK ====][=========== tile, EACH B ===========]..   block b: tiles b, b + grid, ...
- *   s (shared)     0 ....................................... EACH B + CHUNK - 1      thread t: outputs t, t+B, t+2B, t+3B
+ *   s (shared)     0 ....................................... EACH B + CHUNK - 1    thread t: outputs t, t+B, t+2B, t+3B
  *
  * cost     a tile and chunk: EACH B + K - 1 loads, EACH B K FMA; a tap is read once for EACH FMA
  * limits   masks of 16384 taps together

@@ -1,11 +1,12 @@
-/* rung 10, unrolled - rung 9 with the mask width known to the compiler: no loop over taps, addresses in the instructions.
+/* rung 10, unrolled - rung 9 with the mask width known to the compiler: no loop over taps, addresses in the
+ * instructions.
  *
  *   x (global)   ..[===== halo, W-1 =====][=========== tile, EACH B ===========]..     W = K for the textbook's widths,
- *   s (shared)     0 ..................................... EACH B + W - 2               otherwise chunks of 64 (16) taps
+ *   s (shared)     0 ..................................... EACH B + W - 2              otherwise chunks of 64 (16) taps
  *
  * cost     as rung 9, less the loop: per FMA 1 load and nothing else; the tap is an operand in constant memory
- * limits   masks of 16384 taps together, each padded with zeros to whole chunks: widths other than 3, 5, 7, 9 and 11 fall
- *          back to chunks of 16 (to 32 taps) or 64
+ * limits   masks of 16384 taps together, each padded with zeros to whole chunks: widths other than 3, 5, 7, 9 and 11
+ *          fall back to chunks of 16 (to 32 taps) or 64
  * ceiling  1 load an FMA: 1/4 of the FMA rate
  */
 #include "mask_constant.cuh"

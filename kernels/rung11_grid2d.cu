@@ -5,8 +5,8 @@
  *                row 1  ..[==== halo ====][==== tile ====]..    one 16-byte load: 4 rows of a frame for 4 FMA;
  *                row 2, 3                                       neighbours 16 bytes apart: no bank is hit twice
  *
- * A thread loads its frame from all four rows and stores them as one: a thread a row would store with a stride of 4, on a
- * quarter of the banks. Where the channels are not a multiple of 4, a row is a quarter of a channel: none is idle.
+ * A thread loads its frame from all four rows and stores them as one: a thread a row would store with a stride of 4, on
+ * a quarter of the banks. Where the channels are not a multiple of 4, a row is a quarter of a channel: none is idle.
  *
  * cost     4 (TILE + CHUNK) loads, 4 TILE CHUNK FMA; 1 launch for all channels where rungs 1 to 10 make one each
  * limits   one mask for all (SHARED), of 16384 taps; others are rung 14's

@@ -2,26 +2,28 @@
  *
  *   The outputs of a tile are a matrix, ROWS = 64 frames a column:   Y[m][n] = y[64 n + m] = sum_j T[m][j] X[j][n]
  *
- *        j ->                           n ->                          X[j][n] = x[64 n + j - 16 q_first]: columns overlap, so X
- *     m  [ q   q-1 q-2 .. ]          j  [ | | | | ]                   is the signal itself, in rows of 64 in shared memory,
- *     |  [ q+1 q   q-1 .. ]          |  [ | | | | ]                   read by ldmatrix at any j
+ *        j ->                           n ->                     X[j][n] = x[64 n + j - 16 q_first]: columns overlap,
+ *     m  [ q   q-1 q-2 .. ]          j  [ | | | | ]              so X is the signal itself, in rows of 64 in shared
+ *     |  [ q+1 q   q-1 .. ]          |  [ | | | | ]              memory, read by ldmatrix at any j
  *     v  [ q+2 q+1 q   .. ]  16x16   v  [ | | | | ]  16x8
  *
- *   T[m][j] = h[m - j + ..]: a 16 x 16 block depends on its diagonal q alone, so a step of 16 taps loads ONE new block of T and
- *   the other three slide down by one row of blocks in registers. A warp holds 64 x 16 outputs: a step is 4 x 2 blocks times
- *   3 products = 24 mma for 2 + 2 loads of 16 bytes.
+ *   T[m][j] = h[m - j + ..]: a 16 x 16 block depends on its diagonal q alone, so a step of 16 taps loads ONE new block
+ *   of T and the other three slide down by one row of blocks in registers. A warp holds 64 x 16 outputs: a step is 4 x
+ *   2 blocks times 3 products = 24 mma for 2 + 2 loads of 16 bytes.
  *
- *   v = hi + lo, both fp16 (22 bits of v), scaled by a power of two so that the largest value is near 2^15 and lo stays out of
+ *   v = hi + lo, both fp16 (22 bits of v), scaled by a power of two so that the largest value is near 2^15 and lo stays
+ *   out of
  *   the denormals: x a tile, h a mask.   x h = hi hi + hi lo + lo hi; lo lo is below fp32's last bit.
  *
- * What made it fast: 4 x 2 blocks a warp and 16 warps a multiprocessor instead of 4 x 4 and 8 (2.0 instead of 1.5 times the
- * FMA rate at 512 taps: the start of one tile hides behind the others); the tile's first frames kept in registers between
- * the search for the peak and the split (2.0 -> 2.15).
+ * What made it fast: 4 x 2 blocks a warp and 16 warps a multiprocessor instead of 4 x 4 and 8 (2.0 instead of 1.5 times
+ * the FMA rate at 512 taps: the start of one tile hides behind the others); the tile's first frames kept in registers
+ * between the search for the peak and the split (2.0 -> 2.15).
  *
  * cost     a tile: 3 (n_taps + 64) TILE products.  n_taps = 512: 36 steps, each 24 mma a warp
- * error    the tensor cores cut off where fp32 rounds: sums of LEAF steps (128 taps) in them, then added up in fp32. 6e-7 of the
- *          peak and 124 to 128 dB on noise; in one sum of 512 taps 2e-6 and 116 dB
- * limits   compute capability 8.0 and up; wants 528 tiles of 4096 frames to fill an H200; |x| and |h| any size: scaled by tile
+ * error    the tensor cores cut off where fp32 rounds: sums of LEAF steps (128 taps) in them, then added up in fp32.
+ *          6e-7 of the peak and 124 to 128 dB on noise; in one sum of 512 taps 2e-6 and 116 dB
+ * limits   compute capability 8.0 and up; wants 528 tiles of 4096 frames to fill an H200; |x| and |h| any size: scaled
+ *          by tile
  * ceiling  a third of the fp16 rate of mma.sync (about 580 TFLOP/s of the 990 of wgmma) * n_taps / (n_taps + 64)
  */
 #include "ladder.h"
@@ -33,25 +35,25 @@
 #include <string.h>
 
 enum {
-    BLOCK = 16,                      /* side of a Toeplitz block: the taps of a step                                       */
-    SLIDE = 4,                       /* blocks on top of each other: they slide down, one new at the top                   */
-    ROWS = SLIDE * BLOCK,            /* outputs in a column                                                                */
-    COLS = 2,                        /* column groups (8 columns) a warp                                                   */
+    BLOCK = 16,                         /* side of a Toeplitz block: the taps of a step                               */
+    SLIDE = 4,                          /* blocks on top of each other: they slide down, one new at the top           */
+    ROWS = SLIDE * BLOCK,               /* outputs in a column                                                        */
+    COLS = 2,                           /* column groups (8 columns) a warp                                           */
     WARPS = 4,
     THREADS = 32 * WARPS,
     COLUMNS = 8 * COLS * WARPS,
     TILE = ROWS * COLUMNS,
-    STEPS = 16,                      /* of a chunk: staged at once; a multiple of SLIDE                                    */
+    STEPS = 16,                         /* of a chunk: staged at once; a multiple of SLIDE                            */
     CHUNK = STEPS * BLOCK,
-    AHEAD = TILE - ROWS + CHUNK,     /* frames that the first chunk reads                                                  */
+    AHEAD = TILE - ROWS + CHUNK,        /* frames that the first chunk reads                                          */
     MINE = (AHEAD + 4 * THREADS - 1) / (4 * THREADS),
-    LEAF = 8,                        /* steps in one sum of the tensor cores, which cut off instead of rounding            */
-    LINES = COLUMNS + 2 * CHUNK / ROWS, /* the ring of inputs, in lines of ROWS frames                                     */
-    LINE = ROWS + 8,                 /* halves a line: 16 bytes apart, so that the 8 lines of an ldmatrix miss each other  */
-    OUT_LINE = ROWS + 4              /* floats a column on its way out: no bank conflicts                                  */
+    LEAF = 8,                           /* steps in one sum of the tensor cores, which cut off instead of rounding    */
+    LINES = COLUMNS + 2 * CHUNK / ROWS, /* the ring of inputs, in lines of ROWS frames                                */
+    LINE = ROWS + 8,                    /* halves a line: 16 bytes apart: the 8 lines of an ldmatrix miss each other  */
+    OUT_LINE = ROWS + 4                 /* floats a column on its way out: no bank conflicts                          */
 };
 
-struct part {                        /* a block of T as the lanes of mma.m16n8k16 hold it                                  */
+struct part {                        /* a block of T as the lanes of mma.m16n8k16 hold it                             */
     uint4 lane[32];
 };
 
@@ -73,10 +75,10 @@ struct shared {
 struct job {
     const float *x;
     float *y;
-    const struct block *blocks;      /* [masks][n_steps]: diagonal q = n_steps - SLIDE - step                              */
-    const float *unscale;            /* [masks]: what the mask's scale is undone by                                        */
-    long n_frames, x_step, y_pitch;  /* x_step: 0 for one input                                                            */
-    int n_steps, n_out;              /* n_steps: a multiple of SLIDE                                                       */
+    const struct block *blocks;      /* [masks][n_steps]: diagonal q = n_steps - SLIDE - step                         */
+    const float *unscale;            /* [masks]: what the mask's scale is undone by                                   */
+    long n_frames, x_step, y_pitch;  /* x_step: 0 for one input                                                       */
+    int n_steps, n_out;              /* n_steps: a multiple of SLIDE                                                  */
     bool shared_mask;
 };
 
@@ -161,7 +163,8 @@ static __global__ void __launch_bounds__(THREADS, 4) fir_tensor(const __grid_con
     const int n_chunks = (job.n_steps + STEPS - 1) / STEPS;
     const struct block *blocks = job.blocks + (long)mask * job.n_steps;
     const float *x = job.x + out * job.x_step;
-    const long first = (long)tile * TILE - (job.n_steps - SLIDE) * (long)BLOCK; /* frame j of the tile's input is x[first + j] */
+    /* Frame j of the tile's input is x[first + j]. */
+    const long first = (long)tile * TILE - (job.n_steps - SLIDE) * (long)BLOCK;
 
     stage_blocks(s, blocks, 0, job.n_steps);
     float4 ahead[MINE];
@@ -246,7 +249,8 @@ static __global__ void __launch_bounds__(THREADS, 4) fir_tensor(const __grid_con
 #pragma unroll
     for (int i = 0; i < SLIDE * COLS * 4; i++) { /* lane l holds rows l / 4 and + 8, columns l % 4 * 2 and + 1 */
         const int row = i / (4 * COLS), col = i / 4 % COLS, e = i % 4;
-        s.out[warp * 8 * COLS + 8 * col + lane % 4 * 2 + e % 2][row * BLOCK + lane / 4 + e / 2 * 8] = total[row][col][e] * unscale;
+        s.out[warp * 8 * COLS + 8 * col + lane % 4 * 2 + e % 2][row * BLOCK + lane / 4 + e / 2 * 8] =
+            total[row][col][e] * unscale;
     }
     __syncthreads();
     float *y = job.y + out * job.y_pitch;
@@ -262,7 +266,7 @@ static __global__ void __launch_bounds__(THREADS, 4) fir_tensor(const __grid_con
 #endif
 }
 
-/* ---- the rung ----------------------------------------------------------------------------------------------------- */
+/* ---- the rung ---------------------------------------------------------------------------------------------------- */
 
 struct prepared {
     struct block *blocks;
@@ -287,7 +291,8 @@ static void discard(void *opaque)
     delete p;
 }
 
-/* Element (m, k) of diagonal q is h[16 q + m - k]. A lane holds rows g and g + 8 of columns t, t + 1, then of t + 8, t + 9. */
+/* Element (m, k) of diagonal q is h[16 q + m - k]. A lane holds rows g and g + 8 of columns t, t + 1, then of t + 8, t
+ * + 9. */
 static void block_fill(struct block *b, const float *h, int n_taps, int q, float scale)
 {
     for (int lane = 0; lane < 32; lane++) {

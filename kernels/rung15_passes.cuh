@@ -2,12 +2,12 @@
  *
  * Complex points z[n], n < M, are a polynomial modulo z^M - i. With c the square root of e^ia,
  *   modulo z^2n - e^ia  ->  modulo z^n - c (low + c high)  and  modulo z^n + c (low - c high)
- * takes it in log2 M stages to its values at the M roots of z^M = i: the transform, at the odd frequencies (4k + 1) / 4M.
- * A factor belongs to a node of this tree, not to a point: the first pass has all its factors in constants, the second
- * shares them among neighbours, and nothing is multiplied between passes. Order of the values: bit-reversed.
+ * takes it in log2 M stages to its values at the M roots of z^M = i: the transform, at the odd frequencies (4k + 1) /
+ * 4M. A factor belongs to a node of this tree, not to a point: the first pass has all its factors in constants, the
+ * second shares them among neighbours, and nothing is multiplied between passes. Order of the values: bit-reversed.
  *
- * The way back is the textbook's decimation in time, from bit-reversed to natural order, whose factors belong to a point's
- * place; e^(-i pi n / 2M) is left over for each output (odd frequencies), and 1/M is in the spectra.
+ * The way back is the textbook's decimation in time, from bit-reversed to natural order, whose factors belong to a
+ * point's place; e^(-i pi n / 2M) is left over for each output (odd frequencies), and 1/M is in the spectra.
  *
  * Both ways a butterfly is a +- cb. With c = cos (1 + i tan) that is 6 FMA (Linzer and Feig), against 8 for a product,
  * a sum and a difference. A large tan does no harm, since cos is then small: rounding stays relative to |cb|. Half of a

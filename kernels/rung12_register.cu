@@ -1,30 +1,38 @@
 /* rung 12, register - each thread keeps a sliding window of inputs in registers; memory only feeds the window.
  *
- *   a block is one warp; it computes tiles of TILE = 896 outputs, one after another; lane t owns outputs V t ... V t + V-1
+ *   a block is one warp; it computes tiles of TILE = 896 outputs, one after another; lane t owns V t ... V t + V-1
  *
  *   x             ..[ CHUNK ][ CHUNK ][======= tile, TILE =======]..
- *   ring (shared)  2nd chunk  1st       each further chunk of taps brings CHUNK older frames, which take the place of the
- *                                       newest, no longer needed: the tile itself is loaded once
+ *   ring (shared)  2nd chunk  1st       each further chunk of taps brings CHUNK older frames, which take the place of
+ *                                       the newest, no longer needed: the tile itself is loaded once
  *   window (registers, V + 4)  [ 4 new | V kept ]    slides 4 frames down every 4 taps:
  *                              one 16-byte load of x and one of taps feed 4 V = 112 FMA
  *
- *   Two rings: while one tile is computed, cp.async fills the other with the next tile; likewise the taps. No barrier at all.
- *   V = 28: 16 bytes at a stride of 112: the 8 threads of a quarter warp hit every bank once.
+ *   Two rings: while one tile is computed, cp.async fills the other with the next tile; likewise the taps. No barrier
+ *   at all. V = 28: 16 bytes at a stride of 112: the 8 threads of a quarter warp hit every bank once.
  *
- * What made it fast, each step measured as a share of the FMA rate:
- *   77 -> 81   at 4096 taps: a ring instead of loading the tile again for each chunk; V = 28 instead of 16
- *   81 -> 88   An FMA reads three registers, the register file delivers two a cycle, one from the even and one from the odd
- *              ones. A block of one warp makes the control flow uniform for the compiler too, so it moves the taps of a turn to
- *              uniform registers (R2UR in the SASS): two reads an FMA. A short shared mask comes as an argument of the kernel
- *              (constant memory, ULDC) and needs no load at all: 90 at 256 taps. __maxnreg__: fewer conflicts than without it.
- *   75 -> 79   at 64 taps: a multiple of 4 warps a multiprocessor. With 18, two of the four schedulers have 5, and all wait
+ *   A short shared mask is convolved at half the rate, in three parts for four (E, O: even and odd frames or taps):
+ *       y[2m] = (hE * xE)[m] + (hO * xO)[m-1]      y[2m+1] = ((hE + hO) * (xE + xO) - hE * xE - hO * xO)[m]
+ *   Pairs lie side by side in the window, so that only the sums xE + xO are new: 43 FMA for 2 taps, not 56.
  *
- * cost     a tile: TILE + n_taps loads of x from device memory or L2, TILE * n_taps FMA.  n_taps = 256: 1152 loads, 229376 FMA
- * error    sums of CHUNK taps, then those added up: 2e-7 to 6e-7 of the peak on noise at any number of taps; 1e-6 (up to 256
- *          taps: 3e-6) where all products are equal and every rounding goes the same way
+ * What made it fast, each step measured:
+ *   77 -> 81 % of the FMA rate  at 4096 taps: a ring instead of loading the tile again for each chunk; V = 28 for 16
+ *   81 -> 88   An FMA reads three registers, the register file delivers two a cycle, one from the even and one from the
+ *              odd ones. A block of one warp makes the control flow uniform for the compiler too, so it moves the taps
+ *              of a turn to uniform registers (R2UR in the SASS): two reads an FMA. A short shared mask comes as an
+ *              argument of the kernel (constant memory, ULDC) and needs no load at all. __maxnreg__: fewer conflicts
+ *   75 -> 79   at 64 taps: a multiple of 4 warps a multiprocessor. With 18, two of the schedulers have 5, and all wait
+ *   79 -> 89 % of the copy rate  at 64 taps: three parts for four. ncu had 77% of the FMA pipe and 74% of the copy rate
+ *              busy at once; 23% fewer FMA were to give 15% and gave 14 (413 to 470 G samples/s); 20% at 128 taps, 19
+ *              at 256, which is 108% of the direct form's FMA rate
+ *
+ * cost     a tile: TILE + n_taps loads of x from device memory or L2, TILE * n_taps FMA (short, shared: 0.77 of that).
+ *          n_taps = 256: 1152 loads, 176128 FMA
+ * error    sums of CHUNK taps, then those added up: 2e-7 to 6e-7 of the peak on noise at any number of taps; some 1e-6
+ *          where all products are equal and every rounding goes the same way (a stream: below 1e-6)
  * limits   none on taps, frames or channels. Wants 132 * 16 tiles: rung_few takes blocks that are smaller
- * ceiling  the FP32 FMA rate (65 TFLOP/s on an H200): of the issue slots of the inner loop 95% are FMA; below 64 taps the
- *          copy rate, 8 bytes a sample
+ * ceiling  the FP32 FMA rate (65 TFLOP/s on an H200): of the issue slots of the inner loop 95% are FMA; up to 64 taps
+ *          the copy rate, 8 bytes a sample
  */
 #include "fir.h"
 #include "ladder.h"
@@ -34,12 +42,12 @@
 #include <string.h>
 
 enum {
-    V = 28,                       /* outputs a thread; V / 4 odd keeps the 16-byte loads free of bank conflicts          */
-    TILE = 32 * V,                /* outputs a warp                                                                      */
-    THREADS = 32,                 /* a block is one warp: nothing to wait for but its own copies                         */
-    SLIDE = V + 4,                /* taps after which the window is back at its start: one turn of the inner loop        */
-    ROW = 128,                    /* frames that one 16-byte copy of each lane moves                                     */
-    SHORT_TAPS = 256              /* up to this many taps are staged in one chunk                                        */
+    V = 28,                       /* outputs a thread; V / 4 odd keeps the 16-byte loads free of bank conflicts       */
+    TILE = 32 * V,                /* outputs a warp                                                                   */
+    THREADS = 32,                 /* a block is one warp: nothing to wait for but its own copies                      */
+    SLIDE = V + 4,                /* taps after which the window is back at its start: one turn of the inner loop     */
+    ROW = 128,                    /* frames that one 16-byte copy of each lane moves                                  */
+    SHORT_TAPS = 256              /* up to this many taps are staged in one chunk                                     */
 };
 
 /* Shared memory of a block. SHORT: one chunk holds all taps. */
@@ -47,29 +55,34 @@ template <bool SHORT> struct staged {
     enum {
         CHUNK = SHORT ? SHORT_TAPS : ROW, /* taps staged at once, and added up in one plain sum */
         RING = TILE + (SHORT ? 1 : 2) * CHUNK,
-        AGAIN = SHORT ? 0 : SLIDE /* the ring's first floats again at its end: a turn reads SLIDE floats in one piece    */
+        AGAIN = SHORT ? 0 : SLIDE /* the ring's first floats again at its end: a turn reads SLIDE floats in one piece */
     };
     float ring[2][RING + AGAIN], taps[2][CHUNK];
-    static_assert(CHUNK % ROW == 0 && TILE % ROW == 0 && CHUNK % SLIDE == 0 && SLIDE <= ROW, "how copies are dealt to lanes");
+    static_assert(CHUNK % ROW == 0 && TILE % ROW == 0 && CHUNK % SLIDE == 0 && SLIDE <= ROW,
+                  "how copies are dealt to lanes");
     static_assert(CHUNK + 0 <= TILE + 0 && (SHORT || RING % CHUNK == 0), "chunks must not wrap round");
 };
 
 struct job {
-    enum { IN_JOB = false };        /* where the taps are: here or in h                                                  */
-    const float *x, *h; /* h: [masks][n_taps], padded with zeros to a multiple of SLIDE, 16-byte aligned                 */
+    enum { IN_JOB = false };        /* where the taps are: here or in h                                               */
+    const float *x, *h; /* h: [masks][n_taps], padded with zeros to a multiple of SLIDE, 16-byte aligned              */
     float *y;
-    long n_frames, x_step, y_pitch; /* x_step: floats from one output's input to the next's: x_pitch, or 0 for one input */
-    int n_taps, h_step, n_out;      /* n_taps: padded                                                                    */
-    int n_tiles, n_whole;           /* tiles of an output; those that do not reach past the end                          */
-    int tile_stride, out_stride;    /* gridDim.x = tile_stride * n_out + out_stride                                      */
+    long n_frames, x_step, y_pitch; /* x_step: floats from one output's input to the next's; 0 for one input          */
+    int n_taps, h_step, n_out;      /* n_taps: padded                                                                 */
+    int n_tiles, n_whole;           /* tiles of an output; those that do not reach past the end                       */
+    int tile_stride, out_stride;    /* gridDim.x = tile_stride * n_out + out_stride                                   */
 };
 
-struct job_with_taps : job {        /* a short mask as an argument: it lies in constant memory                           */
+struct pair {                       /* taps 2i and 2i + 1, and their sum                                              */
+    float even, odd, both;
+};
+
+struct job_with_taps : job {        /* a short mask as an argument: it lies in constant memory                        */
     enum { IN_JOB = true };
-    float taps[SHORT_TAPS];
+    struct pair pairs[SHORT_TAPS / 2];
 };
 
-struct unit {                       /* of work: one tile of one output                                                   */
+struct unit {                       /* of work: one tile of one output                                                */
     int tile, out;
 };
 
@@ -85,7 +98,8 @@ __device__ static inline struct unit unit_next(const struct job &job, struct uni
 __device__ static inline void copy16(float *to, const float *from, int n = 16)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(n)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(n)
                  : "memory");
 #else
     const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading on past n is safe */
@@ -134,8 +148,8 @@ __device__ static inline void stage_tile(float *ring, float *taps, const struct 
 }
 
 /* The chunk of taps k0 ..., and as many older frames to ring[to ...]. */
-__device__ static inline void stage_chunk(float *ring, int to, float *taps, const struct job &job, struct unit at, int k0,
-                                          int lane4)
+__device__ static inline void stage_chunk(float *ring, int to, float *taps, const struct job &job, struct unit at,
+                                          int k0, int lane4)
 {
     static_assert(staged<false>::CHUNK == ROW, "one copy a lane");
     const float *x = job.x + at.out * job.x_step;
@@ -151,18 +165,14 @@ __device__ static inline void load4(float (&to)[4], const float *from)
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
 
-/* SLIDE taps: sum[o] += sum_k h[k] x[o - k]. below[SLIDE] is x[0]. window: x[0 .. V-1] in quads 1 .. V/4 before, and again
- * after, SLIDE frames further down. */
-__device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][4], const float *below, const float *h,
-                                    bool uniform)
+/* SLIDE taps: sum[o] += sum_k h[k] x[o - k]. below[SLIDE] is x[0]. window: x[0 .. V-1] in quads 1 .. V/4 before, and
+ * again after, SLIDE frames further down. */
+__device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][4], const float *below, const float *h)
 {
     const int quads = SLIDE / 4;
     float tap[SLIDE];
 #pragma unroll
-    for (int k = 0; k < SLIDE; k += 4) {
-        if (uniform) tap[k] = h[k], tap[k + 1] = h[k + 1], tap[k + 2] = h[k + 2], tap[k + 3] = h[k + 3];
-        else load4(*(float (*)[4])(tap + k), h + k);
-    }
+    for (int k = 0; k < SLIDE; k += 4) load4(*(float (*)[4])(tap + k), h + k);
 #pragma unroll
     for (int k = 0; k < SLIDE; k++) {
         const int low = (quads - k / 4) % quads; /* the quad that the new frames replace */
@@ -175,8 +185,42 @@ __device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][
     }
 }
 
+/* Three convolutions at half the rate. even, odd: of the even taps and frames, of the odd ones, one pair more to the
+ * left; both: of the sums of pairs. */
+struct thirds { float even[V / 2], odd[V / 2 + 1], both[V / 2]; };
+
+/* As slide, with sums[i] = the sum of the two frames of pair i of the window. */
+__device__ static inline void slide_pairs(struct thirds &sum, float (&window)[SLIDE / 4][4], float (&sums)[SLIDE / 2],
+                                          const float *below, const struct pair *h)
+{
+    const int quads = SLIDE / 4, pairs = SLIDE / 2;
+#pragma unroll
+    for (int k = 0; k < SLIDE; k += 4) {
+        const int low = (quads - k / 4) % quads;
+        load4(window[low], below + SLIDE - k - 4);
+        sums[2 * low] = window[low][0] + window[low][1];
+        sums[2 * low + 1] = window[low][2] + window[low][3];
+#pragma unroll
+        for (int d = 0; d < 2; d++) {
+            const struct pair tap = h[k / 2 + d];
+#pragma unroll
+            for (int m = 0; m < V / 2; m++) {
+                const int q = (2 * low + m + 2 - d) % pairs; /* pair m of the outputs, less d */
+                sum.even[m] = fmaf(tap.even, window[q / 2][q % 2 * 2], sum.even[m]);
+                sum.both[m] = fmaf(tap.both, sums[q], sum.both[m]);
+            }
+#pragma unroll
+            for (int m = 0; m <= V / 2; m++) {
+                const int q = (2 * low + m + 1 - d) % pairs;
+                sum.odd[m] = fmaf(tap.odd, window[q / 2][q % 2 * 2 + 1], sum.odd[m]);
+            }
+        }
+    }
+}
+
 /* Through shared memory, so that a warp writes whole lines. */
-__device__ static inline void store_tile(float *out, const float (&total)[V], const struct job &job, struct unit at, int lane4)
+__device__ static inline void store_tile(float *out, const float (&total)[V], const struct job &job, struct unit at,
+                                         int lane4)
 {
     __syncwarp();
 #pragma unroll
@@ -199,7 +243,7 @@ __device__ static inline void store_tile(float *out, const float (&total)[V], co
 
 /* job.h staged in shared memory, or, for a short mask that all outputs share, job.taps */
 template <bool SHORT, class JOB>
-static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_constant__ JOB job)
+static __global__ void __maxnreg__(JOB::IN_JOB ? 112 : SHORT ? 96 : 120) fir_register(const __grid_constant__ JOB job)
 {
     const int CHUNK = staged<SHORT>::CHUNK, RING = staged<SHORT>::RING;
     extern __shared__ __align__(16) unsigned char shared[];
@@ -211,7 +255,8 @@ static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_c
     stage_tile<SHORT, !JOB::IN_JOB>(ring, taps, job, at, lane4);
     while (at.tile < job.n_tiles) {
         const struct unit next = unit_next(job, at);
-        float total[V] = {}, sum[V] = {}, window[SLIDE / 4][4];
+        float total[V] = {}, sum[V] = {}, window[SLIDE / 4][4], sums[SLIDE / 2];
+        struct thirds third = {};
         int below = CHUNK + V / 4 * lane4; /* where in the ring the window ends */
         int oldest = 0;                    /* where in the ring the frames of this chunk begin */
         int k0 = 0;
@@ -227,15 +272,25 @@ static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_c
 
             if (k0 == 0)
 #pragma unroll
-                for (int q = 0; q < V / 4; q++) load4(window[q + 1], ring + below + 4 * q);
+                for (int q = 0; q < V / 4; q++) {
+                    load4(window[q + 1], ring + below + 4 * q);
+                    sums[2 * q + 2] = window[q + 1][0] + window[q + 1][1];
+                    sums[2 * q + 3] = window[q + 1][2] + window[q + 1][3];
+                }
             const int end = SHORT ? job.n_taps : min(CHUNK, job.n_taps - k0);
 #pragma unroll 1
             for (int k = 0; k < end; k += SLIDE) {
                 below -= SLIDE;
                 if (!SHORT && below < 0) below += RING;
-                if constexpr (JOB::IN_JOB) slide(sum, window, ring + below, job.taps + k, true);
-                else slide(sum, window, ring + below, taps + k, false);
+                if constexpr (JOB::IN_JOB) slide_pairs(third, window, sums, ring + below, job.pairs + k / 2);
+                else slide(sum, window, ring + below, taps + k);
             }
+            if constexpr (JOB::IN_JOB)
+#pragma unroll
+                for (int m = 0; m < V / 2; m++) {
+                    sum[2 * m] = third.even[m] + third.odd[m];
+                    sum[2 * m + 1] = third.both[m] - third.even[m] - third.odd[m + 1];
+                }
             float *t = taps;
             taps = next_taps, next_taps = t;
             k0 += CHUNK;
@@ -253,7 +308,8 @@ static __global__ void __maxnreg__(SHORT ? 96 : 120) fir_register(const __grid_c
 /* ---- a stream: fir.h ----------------------------------------------------------------------------------------------
  * The same for inputs in rings and any number of cells an output: the unit of work is a cell of a tile, and the tile is
  * stored after its last. Copies of 16 bytes want frames in fours, so tiles start up to 3 frames before the job's first.
- * Sums of SLIDE taps, 4 of those, then compensated (Kahan): below 1e-6 of the peak also on a long average of a steady level.
+ * Sums of SLIDE taps, 4 of those, then compensated (Kahan): below 1e-6 of the peak also on a long average of a steady
+ * level.
  */
 struct cell_unit {
     int tile, out;
@@ -287,9 +343,10 @@ static_assert(sizeof(struct fir_cell) == sizeof(int4) && FIR_PAD % SLIDE == 0, "
 
 using stream_staged = struct staged<false>;
 
-/* 128 taps and the frames that they bring, or at k0 = 0 the tile too: to ring[to ...]. at: frame that lies at ring[to]. */
-__device__ static inline void stage_stream(float *ring, int to, float *taps, const struct fir_job &job, struct fir_cell cell,
-                                           unsigned at, int k0, int lane4)
+/* 128 taps and the frames that they bring, or at k0 = 0 the tile too: to ring[to ...]. at: frame that lies at
+ * ring[to]. */
+__device__ static inline void stage_stream(float *ring, int to, float *taps, const struct fir_job &job,
+                                           struct fir_cell cell, unsigned at, int k0, int lane4)
 {
     const float *x = job.x + (size_t)cell.in * ((size_t)job.ring_mask + 1);
     at += lane4;
@@ -301,8 +358,8 @@ __device__ static inline void stage_stream(float *ring, int to, float *taps, con
     if (k0 + lane4 < cell.n_taps) copy16(taps + lane4, cell.taps + k0 + lane4);
 }
 
-__device__ static inline void store_stream(float *out, const float (&total)[V], const struct fir_job &job, struct cell_unit u,
-                                           int early, int lane)
+__device__ static inline void store_stream(float *out, const float (&total)[V], const struct fir_job &job,
+                                           struct cell_unit u, int early, int lane)
 {
     __syncwarp();
 #pragma unroll
@@ -342,7 +399,8 @@ static __global__ void __maxnreg__(168) fir_register_stream(const __grid_constan
             __syncwarp();
             if (k0 + CHUNK < cell.n_taps) {
                 oldest = oldest == 0 ? RING - CHUNK : oldest - CHUNK;
-                stage_stream(ring, oldest, next_taps, job, cell, start + at.tile * TILE - k0 - CHUNK, k0 + CHUNK, lane4);
+                stage_stream(ring, oldest, next_taps, job, cell, start + at.tile * TILE - k0 - CHUNK, k0 + CHUNK,
+                             lane4);
             } else if (next.tile < n_tiles) {
                 stage_stream(next_ring, 0, next_taps, job, next_cell, start + next.tile * TILE, 0, lane4);
             }
@@ -355,7 +413,7 @@ static __global__ void __maxnreg__(168) fir_register_stream(const __grid_constan
             for (int k = 0; k < end; k += SLIDE) {
                 below -= SLIDE;
                 if (below < 0) below += RING;
-                slide(sum, window, ring + below, taps + k, false);
+                slide(sum, window, ring + below, taps + k);
 #pragma unroll
                 for (int o = 0; o < V; o++) part[o] += sum[o], sum[o] = 0.0f;
             }
@@ -391,15 +449,16 @@ extern "C" cudaError_t fir_register_launch(const struct fir_job *job, cudaStream
     enum { BLOCKS_AN_SM = 12 }; /* as many as the registers allow, a multiple of 4 */
     const int n_tiles = (job->n + (int)(job->pos % 4) + TILE - 1) / TILE;
     const long n_work = (long)n_tiles * job->n_out, room = (long)BLOCKS_AN_SM * job->n_sm;
-    fir_register_stream<<<(unsigned)(n_work < room ? n_work : room), THREADS, sizeof(stream_staged), stream>>>(*job, n_tiles);
+    const unsigned n_blocks = (unsigned)(n_work < room ? n_work : room);
+    fir_register_stream<<<n_blocks, THREADS, sizeof(stream_staged), stream>>>(*job, n_tiles);
     return cudaGetLastError();
 }
 
-/* ---- the rung ----------------------------------------------------------------------------------------------------- */
+/* ---- the rung ---------------------------------------------------------------------------------------------------- */
 
 struct prepared {
-    float *h;           /* device; NULL: in taps */
-    float taps[SHORT_TAPS];
+    float *h;           /* device; NULL: in pairs */
+    struct pair pairs[SHORT_TAPS / 2];
     int n_taps, n_blocks;
 };
 
@@ -425,7 +484,8 @@ template <bool SHORT, class JOB> static cudaError_t fit(int *resident)
 {
     const int bytes = shared_bytes<SHORT, JOB>();
     cudaError_t e = cudaFuncSetAttribute(fir_register<SHORT, JOB>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident, fir_register<SHORT, JOB>, THREADS, bytes);
+    if (e == cudaSuccess)
+        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(resident, fir_register<SHORT, JOB>, THREADS, bytes);
     if (*resident > 4) *resident -= *resident % 4; /* as many warps on each of the four schedulers: 18 for 16 cost 6% */
     return e;
 }
@@ -442,13 +502,17 @@ static cudaError_t prepare(const struct task *task, void **opaque)
     cudaError_t e = cudaGetDevice(&device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, device);
     if (e == cudaSuccess && is_short && n_masks == 1) {
-        memcpy(p->taps, task->h_host, width);
+        float taps[SHORT_TAPS] = {};
+        memcpy(taps, task->h_host, width);
+        for (int i = 0; i < SHORT_TAPS / 2; i++)
+            p->pairs[i] = {taps[2 * i], taps[2 * i + 1], taps[2 * i] + taps[2 * i + 1]};
         e = fit<true, struct job_with_taps>(&resident);
     } else {
         if (e == cudaSuccess) e = is_short ? fit<true, struct job>(&resident) : fit<false, struct job>(&resident);
         if (e == cudaSuccess) e = cudaMalloc(&p->h, n_masks * pitch);
         if (e == cudaSuccess) e = cudaMemset(p->h, 0, n_masks * pitch);
-        if (e == cudaSuccess) e = cudaMemcpy2D(p->h, pitch, task->h_host, width, width, n_masks, cudaMemcpyHostToDevice);
+        if (e == cudaSuccess)
+            e = cudaMemcpy2D(p->h, pitch, task->h_host, width, width, n_masks, cudaMemcpyHostToDevice);
         if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the launch may use any stream */
     }
     if (e == cudaSuccess && resident == 0) e = cudaErrorInvalidConfiguration;
@@ -476,7 +540,7 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
     const int n_blocks = n_work < p->n_blocks ? (int)n_work : p->n_blocks;
     job.tile_stride = n_blocks / task->n_out, job.out_stride = n_blocks % task->n_out;
     if (!p->h) {
-        memcpy(job.taps, p->taps, sizeof job.taps);
+        memcpy(job.pairs, p->pairs, sizeof job.pairs);
         fir_register<true><<<n_blocks, THREADS, shared_bytes<true, struct job_with_taps>(), stream>>>(job);
     } else if (p->n_taps <= SHORT_TAPS) {
         fir_register<true><<<n_blocks, THREADS, shared_bytes<true, struct job>(), stream>>>((const struct job &)job);

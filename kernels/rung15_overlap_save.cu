@@ -15,18 +15,27 @@
  *   A thread writes where it has read: one barrier an exchange. Rows of 16 points are padded by 2: no bank conflicts.
  *   M = 8192, 16384: 32 points a thread. Longer segments are cut by an outer pass, 2^C points that are 2^L apart:
  *
- *   CLUSTER   one kernel; the outer pass goes through distributed shared memory, sends counted by the receiver's barrier
+ *   BANKED    one input, many masks: the input is transformed once for several of them, its spectrum stays in registers
+ *   CLUSTER   one kernel; the outer pass goes through distributed shared memory, sends counted by the receiver's
+ *             barrier
  *   SCRATCH   three kernels: outer pass | all the rest, in place in global memory, last written first | outer pass back
  *
  * cost     a frame of a segment at M = 4096: 42 FP32 of 53 instructions, 32 bytes through shared memory, 8 bytes of
  *          device memory (SCRATCH 24). A frame is in 2M / (2M - n_taps) segments; the second read comes from L2
- * limits   any mask: one that leaves less than an eighth of a segment fresh is cut in parts, a launch each, summed in y.
- *          Shared memory 36, 72 and 144 KiB; CLUSTER needs sm_90 and 16 multiprocessors near each other
+ * limits   any mask: one that leaves less than an eighth of a segment fresh is cut in parts, a launch each, summed in
+ *          y. Shared memory 36, 72 and 144 KiB; CLUSTER needs sm_90 and 16 multiprocessors near each other
  * error    132 to 134 dB against float64 on white noise; factors and spectra are made in double
- * ceiling  8 bytes a frame at the copy rate: 530 G frames/s on an H200. There, one channel of 2^27 frames (ncu):
+ * ceiling  8 bytes a frame at the copy rate: 530 G frames/s on an H200. There, one channel of 2^26 frames (ncu):
  *          M = 4096 is held by three things at once: L2 (80% busy: every block reads spectrum and factors anew, twice
- *          the bytes of its input), L1 and shared memory (73%) and issue slots (69%). 64 taps 77% of the copy rate,
- *          1024 taps 70%. M = 8192: 16 warps hide less, issue slots 62%; 4096 taps 53%.
+ *          the bytes of its input), L1 and shared memory (70%) and issue slots (69%), and they come in turns: when a
+ *          warp issues, three more are ready, and in a third of the cycles none is. 64 taps 77% of the copy rate, 1024
+ *          taps 70%. M = 8192: 16 warps hide less, issue slots 62%; 4096 taps 52%. What did not help, against 363 and
+ *          272 G frames/s at 1024 and 4096 taps:
+ *            32 warps a multiprocessor at 64 registers   358, 270     M = 8192 with 24 warps    272 (20 bytes spilled)
+ *            input past L1, so that tables stay there    361, 272     spectra past L1           339, 271
+ *            tables and spectrum loaded a pass earlier   364, 271     upper half stored untested   357, 271
+ *            blocks that stay, their next segment copied to shared memory behind the last pass: 297, 235
+ *          BANKED: 64 masks of 512 taps, 2^18 frames: 417 G frames/s, 345 without it
  *          CLUSTER, 16 x 16384: 103 and 84 G frames/s at 48000 and 144000 taps, issue slots 26%: one block a
  *          multiprocessor hides nothing of its exchanges, and 7 clusters of 16 leave 20 multiprocessors idle. SCRATCH
  *          moves three times the bytes and reaches 141 and 120, its outer passes at the copy rate. CLUSTER is kept as
@@ -42,31 +51,32 @@
 #include <vector>
 
 enum {
-    ROW = 16,     /* points of pass C: one thread's, next to each other                                                */
-    ROW_SKEW = 2, /* padding: rows start 4 banks apart, so that 8 threads read 16 bytes each at once                   */
-    ALIGN = 32,   /* frames: segments begin on a sector of 128 bytes if their channel does                             */
+    ROW = 16,     /* points of pass C: one thread's, next to each other                                               */
+    ROW_SKEW = 2, /* padding: rows start 4 banks apart, so that 8 threads read 16 bytes each at once                  */
+    ALIGN = 32,   /* frames: segments begin on a sector of 128 bytes if their channel does                            */
     OUTER_THREADS = 256,
-    MOST_HIGH = 65536, /* of a grid                                                                                    */
-    SCRATCH_MIB = 512  /* at most; 64 costs a tenth of the speed, in tails of short kernels                            */
+    MOST_HIGH = 65536, /* of a grid                                                                                   */
+    SCRATCH_MIB = 512  /* at most; 64 costs a tenth of the speed, in tails of short kernels                           */
 };
 
 struct job {
     const float *x;
     float *y;
     long x_pitch, y_pitch, n_frames;
-    int n_segments;         /* of a channel                                                                            */
-    int in_step, mask_step; /* 0 or 1: from one output to the next                                                     */
-    bool out_first;         /* grid: (outputs, segments), so that neighbours share their input; else (segments, outputs) */
-    bool add;               /* to what y holds: every part of the mask but the first                                   */
-    int drop;               /* wrapped frames at the front of a segment                                                */
-    long delay;             /* of this part of the mask                                                                */
-    int ahead;              /* blocks that run at once, for the prefetch; 0: none                                      */
-    const float4 *spectra;  /* [mask][8][points / 16], two points a float4                                             */
+    int n_out, masks_a_block; /* BANKED                                                                               */
+    int n_segments;         /* of a channel                                                                           */
+    int in_step, mask_step; /* 0 or 1: from one output to the next                                                    */
+    bool out_first;         /* grid: (outputs, segments): neighbours share their input; else (segments, outputs)      */
+    bool add;               /* to what y holds: every part of the mask but the first                                  */
+    int drop;               /* wrapped frames at the front of a segment                                               */
+    long delay;             /* of this part of the mask                                                               */
+    int ahead;              /* blocks that run at once, for the prefetch; 0: none                                     */
+    const float4 *spectra;  /* [mask][8][points / 16], two points a float4                                            */
     size_t spectrum_step;
-    const float4 *forward_a, *forward_b, *forward_c, *back_b, *back_a, *back_outer; /* [factors / 2][node or place]    */
-    const float2 *untwist;  /* [2^(C + L) / points of the last pass]                                                   */
-    float2 *scratch;        /* SCRATCH: [segments of this launch][2^C][2^L]                                            */
-    int first;              /* SCRATCH: segment of this launch, counted over all outputs                               */
+    const float4 *forward_a, *forward_b, *forward_c, *back_b, *back_a, *back_outer; /* [factors / 2][node or place]   */
+    const float2 *untwist;  /* [2^(C + L) / points of the last pass]                                                  */
+    float2 *scratch;        /* SCRATCH: [segments of this launch][2^C][2^L]                                           */
+    int first;              /* SCRATCH: segment of this launch, counted over all outputs                              */
 };
 
 /* 2^L points in a block: passes of 2^A, 2^B and 16 points, 2^A points a thread. */
@@ -248,7 +258,8 @@ __device__ static inline void through_spectrum(const job &job, float2 *s, int ra
 /* ---- a segment a block ------------------------------------------------------------------------------------------- */
 
 template <int L>
-static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM) alone(const __grid_constant__ job job)
+static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM)
+    alone(const __grid_constant__ job job)
 {
     using lay = layout<L>;
     constexpr int FRAMES = 2 << L;
@@ -264,7 +275,78 @@ static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_A
         if (next + FRAMES <= job.n_frames) prefetch<FRAMES * (int)sizeof(float), lay::THREADS>(input(job, at) + next);
     }
     through_spectrum<0, L>(job, (float2 *)shared, 0, at.out, r);
-    store<lay::POINTS, lay::STEP>(r, __ldg(job.untwist + t), output(job, at), job.drop, end(job, at, FRAMES), job.add, t);
+    const float2 turn = __ldg(job.untwist + t);
+    store<lay::POINTS, lay::STEP>(r, turn, output(job, at), job.drop, end(job, at, FRAMES), job.add, t);
+}
+
+/* ---- a segment a block, for many masks --------------------------------------------------------------------------- */
+
+/* grid: (segments, groups of masks). The spectrum of the input stays in registers: after three passes of 16 points each
+ * thread has one row. Two barriers a mask. */
+template <int L>
+static __global__ void __launch_bounds__(layout<L>::THREADS, 2) bank(const __grid_constant__ job job)
+{
+    using lay = layout<L>;
+    static_assert(lay::A == 4 && lay::B == 4 && lay::ROWS == lay::THREADS, "a thread has a row");
+    constexpr int FRAMES = 2 << L, STEP = lay::STEP, ROWS = lay::ROWS;
+    extern __shared__ float4 shared[];
+    const int t = threadIdx.x, group = t / 16, lane = t % 16;
+    float2 *const column = (float2 *)shared + skewed(t), *const across = (float2 *)shared + group * skewed(STEP) + lane;
+    float4 *const along = (float4 *)((float2 *)shared + t * skewed(ROW));
+    place at = {(int)blockIdx.y * job.masks_a_block, blockIdx.x * (long)(FRAMES - job.drop)};
+    const int last = min(at.out + job.masks_a_block, job.n_out);
+    float2 x[ROW], r[ROW];
+
+    load<ROW, STEP>(r, job.x, begin(job, at), job.n_frames, t);
+    pass_forward<ROW>(r, from_root());
+#pragma unroll
+    for (int j = 0; j < ROW; j++) column[j * skewed(STEP)] = r[j];
+    from_table<ROW> f;
+    f.load(job.forward_b, ROW, group);
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < ROW; j++) r[j] = across[j * skewed(ROW)];
+    pass_forward<ROW>(r, f);
+#pragma unroll
+    for (int j = 0; j < ROW; j++) across[j * skewed(ROW)] = r[j];
+    f.load(job.forward_c, ROWS, t);
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < ROW / 2; k++) {
+        const float4 two = along[k];
+        x[2 * k] = make_float2(two.x, two.y);
+        x[2 * k + 1] = make_float2(two.z, two.w);
+    }
+    pass_forward<ROW>(x, f);
+
+    for (; at.out < last; at.out++) {
+        const float4 *spectrum = job.spectra + (size_t)at.out * job.spectrum_step + t;
+#pragma unroll
+        for (int k = 0; k < ROW / 2; k++) {
+            const float4 h = __ldg(spectrum + k * ROWS);
+            const float2 a = x[2 * k], b = x[2 * k + 1];
+            r[2 * k] = make_float2(a.x * h.x - a.y * h.y, a.x * h.y + a.y * h.x);
+            r[2 * k + 1] = make_float2(b.x * h.z - b.y * h.w, b.x * h.w + b.y * h.z);
+        }
+        pass_back<ROW, true>(r, from_leaf());
+        __syncthreads(); /* all have read their columns of the mask before */
+#pragma unroll
+        for (int k = 0; k < ROW / 2; k++)
+            along[k] = make_float4(r[2 * k].x, r[2 * k].y, r[2 * k + 1].x, r[2 * k + 1].y);
+        f.load(job.back_b, ROW, lane);
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < ROW; j++) r[j] = across[j * skewed(ROW)];
+        pass_back<ROW, false>(r, f);
+#pragma unroll
+        for (int j = 0; j < ROW; j++) across[j * skewed(ROW)] = r[j];
+        f.load(job.back_a, STEP, t);
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < ROW; j++) r[j] = column[j * skewed(STEP)];
+        pass_back<ROW, false>(r, f);
+        store<ROW, STEP>(r, __ldg(job.untwist + t), output(job, at), job.drop, end(job, at, FRAMES), false, t);
+    }
 }
 
 /* ---- a segment in three kernels ---------------------------------------------------------------------------------- */
@@ -283,7 +365,8 @@ static __global__ void __launch_bounds__(OUTER_THREADS, 2) outer_forward(const _
 }
 
 template <int C, int L>
-static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM) inner(const __grid_constant__ job job)
+static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM)
+    inner(const __grid_constant__ job job)
 {
     using lay = layout<L>;
     extern __shared__ float4 shared[];
@@ -354,8 +437,9 @@ __device__ static inline void inbox_wait(uint32_t inbox)
 /* Sends z to another block's shared memory and counts it in that block's inbox. */
 __device__ static inline void send(uint32_t to, uint32_t inbox, float2 z)
 {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(z.x),
-                 "f"(z.y), "r"(inbox) : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+                 "f"(z.x), "f"(z.y), "r"(inbox)
+                 : "memory");
 }
 
 /* Relaxed: the inboxes order what is sent. */
@@ -369,16 +453,18 @@ __device__ static inline void cluster_wait()
 }
 #endif
 
-/* A block a 2^C-th of a segment. First barrier: all inboxes are open. Second: nobody reads his shared memory any more. A
- * block with its second inbox full has nothing left to receive, and those it sent to wait for that: it may exit. Before
- * sm_90 the kernel is empty and never launched. */
+/* A block a 2^C-th of a segment. First barrier: all inboxes are open. Second: nobody reads his shared memory any more.
+ * A block with its second inbox full has nothing left to receive, and those it sent to wait for that: it may exit.
+ * Before sm_90 the kernel is empty and never launched. */
 template <int C, int L>
-static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM) cluster(const __grid_constant__ job job)
+static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM)
+    cluster(const __grid_constant__ job job)
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     using lay = layout<L>;
     constexpr int R = 1 << C, S = 1 << L, FRAMES = 2 * R * S;
-    constexpr int SHARE = S / R, STEP = lay::STEP; /* points a block has of every outer column, and gets from every block */
+    /* SHARE: points a block has of every outer column, and gets from every block */
+    constexpr int SHARE = S / R, STEP = lay::STEP;
     extern __shared__ float4 shared[];
     __shared__ uint64_t inbox[2];
     float2 *const s = (float2 *)shared, *const column = s + skewed(threadIdx.x);
@@ -433,12 +519,12 @@ static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_A
 
 /* ---- host -------------------------------------------------------------------------------------------------------- */
 
-enum joint { ALONE, CLUSTER, SCRATCH };
+enum joint { ALONE, BANKED, CLUSTER, SCRATCH };
 
 struct shape {
     joint joint;
     int C, L, a, b, threads, bytes;
-    double us; /* H200: a wave of segments, as many as run at once; SCRATCH: a segment, of many */
+    double us; /* H200: a wave of segments, as many as run at once; BANKED: and a mask; SCRATCH: a segment, of many */
     const void *kernel, *before, *after;
 };
 
@@ -447,6 +533,7 @@ static const struct shape shapes[] = {
     {ALONE, 0, LAYOUT(12), 7.6, (const void *)alone<12>, nullptr, nullptr},
     {ALONE, 0, LAYOUT(13), 11.4, (const void *)alone<13>, nullptr, nullptr},
     {ALONE, 0, LAYOUT(14), 13.5, (const void *)alone<14>, nullptr, nullptr},
+    {BANKED, 0, LAYOUT(12), 3.4, (const void *)bank<12>, nullptr, nullptr},
     {CLUSTER, 4, LAYOUT(14), 31, (const void *)cluster<4, 14>, nullptr, nullptr},
     {SCRATCH, 5, LAYOUT(13), 3.4, (const void *)inner<5, 13>, (const void *)outer_forward<5, 13>,
      (const void *)outer_back<5, 13>},
@@ -461,6 +548,7 @@ struct prepared {
     int n_masks;
     int drop, fresh;   /* frames of a segment */
     long n_segments;   /* of a channel */
+    int masks_a_block; /* BANKED */
     int chunk;         /* SCRATCH: segments a launch */
     float4 *spectra;   /* [part][mask][8][points / 16] */
     float4 *tables;
@@ -508,6 +596,12 @@ static int slots_of(const struct shape *s)
     return 0;
 }
 
+/* Waves of blocks that take `masks` masks each; the forward transform is as much as 0.8 of a mask's way back. */
+static double bank_waves(double n_segments, int n_out, int masks, int slots)
+{
+    return ceil(n_segments * ((n_out + masks - 1) / masks) / slots) * (0.8 + masks);
+}
+
 /* The shape, and the cut of the mask, with the least time to expect. */
 static void choose(const struct task *task, struct prepared *p)
 {
@@ -518,6 +612,8 @@ static void choose(const struct task *task, struct prepared *p)
 #endif
         const int slots = slots_of(&shapes[i]), frames = 2 << (shapes[i].C + shapes[i].L);
         if (!slots) continue;
+        const bool banked = shapes[i].joint == BANKED;
+        if (banked && (task->sharing != BANK || task->n_out < 2 || task->n_taps > frames / 2)) continue;
         int least = 1;
         while (round_up((task->n_taps + least - 1) / least, ALIGN) > frames / 8 * 7) least++;
         for (int n = least; n < 4 * least; n++) {
@@ -525,8 +621,14 @@ static void choose(const struct task *task, struct prepared *p)
             const int fresh = frames - round_up(part - 1, ALIGN);
             const long n_segments = (task->n_frames + fresh - 1) / fresh;
             const double segments = (double)n_segments * task->n_out;
-            const double us = n * shapes[i].us * (shapes[i].joint == SCRATCH ? segments + 2 : ceil(segments / slots));
-            if (us >= best) continue;
+            double waves = shapes[i].joint == SCRATCH ? segments + 2 : ceil(segments / slots);
+            int masks = 1;
+            for (int m = 1; banked && n == 1 && m <= task->n_out; m++)
+                if (m == 1 || bank_waves(n_segments, task->n_out, m, slots) < waves)
+                    waves = bank_waves(n_segments, task->n_out, masks = m, slots);
+            const double us = n * shapes[i].us * waves;
+            if (us >= best || (banked && n > 1)) continue;
+            p->masks_a_block = masks;
             best = us;
             p->shape = &shapes[i];
             p->part = part;
@@ -582,9 +684,10 @@ static void back_table(std::vector<factor> &all, int n, int r)
 
 struct root { double re, im; };
 
-/* The spectrum of a part of a mask, over M, in the passes' order, in double. roots: [node of the tree, counted from 1] */
-static void spectrum_of(const float *h, int n_taps, int log2_points, const std::vector<root> &roots, std::vector<root> &z,
-                        float *out)
+/* The spectrum of a part of a mask, over M, in the passes' order, in double. roots: [node of the tree, counted from
+ * 1] */
+static void spectrum_of(const float *h, int n_taps, int log2_points, const std::vector<root> &roots,
+                        std::vector<root> &z, float *out)
 {
     const int M = 1 << log2_points;
     for (int i = 0; i < M; i++) z[i] = {i < n_taps ? h[i] : 0.0, i + M < n_taps ? h[i + M] : 0.0};
@@ -704,7 +807,8 @@ static cudaError_t launch_scratch(const struct prepared *p, struct job *job, int
         const dim3 outer((1u << s->L) / OUTER_THREADS, n);
         job->first = (int)first;
         e = cudaLaunchKernel(s->before, outer, dim3(OUTER_THREADS), args, 0, stream);
-        if (e == cudaSuccess) e = cudaLaunchKernel(s->kernel, dim3(n << s->C), dim3(s->threads), args, s->bytes, stream);
+        if (e == cudaSuccess)
+            e = cudaLaunchKernel(s->kernel, dim3(n << s->C), dim3(s->threads), args, s->bytes, stream);
         if (e == cudaSuccess) e = cudaLaunchKernel(s->after, outer, dim3(OUTER_THREADS), args, 0, stream);
     }
     return e;
@@ -725,11 +829,14 @@ static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t 
     job.mask_step = task->sharing != SHARED;
     job.out_first = task->sharing == BANK && p->n_segments < MOST_HIGH;
     job.drop = p->drop;
+    job.n_out = task->n_out, job.masks_a_block = p->masks_a_block;
     if (job.out_first && s->joint == ALONE) job.ahead = 0; /* the next segment is a neighbour's already */
 
     const unsigned blocks = 1u << (s->joint == CLUSTER ? s->C : 0); /* a segment */
     const unsigned n_segments = (unsigned)p->n_segments, n_out = (unsigned)task->n_out;
-    const dim3 grid = job.out_first ? dim3(n_out * blocks, n_segments) : dim3(n_segments * blocks, n_out);
+    const dim3 grid = s->joint == BANKED ? dim3(n_segments, (n_out + p->masks_a_block - 1) / p->masks_a_block)
+                      : job.out_first    ? dim3(n_out * blocks, n_segments)
+                                         : dim3(n_segments * blocks, n_out);
     cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config = launch_of(s, grid, &attribute);
     config.stream = stream;

@@ -93,7 +93,8 @@ CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*
 WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
 LADDER := $(addprefix $(BUILD)/kernels/,rung% ladder.o bench%)
 LADDER_OBJS := $(filter-out $(WINNERS),$(filter $(LADDER),$(CUDA_OBJS)))
-LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
+CHOICE_OBJ := $(BUILD)/kernels/choice.o
+LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS)) $(if $(HAVE_CUDA),$(CHOICE_OBJ))
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
@@ -244,7 +245,7 @@ $(BUILD)/tests/bench_lv2: tests/bench_lv2.c $(BUILD)/flags
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(HELP_LIBS) $(LIB_LIBS) -o $@
-$(BUILD)/tests/ladder_test: $(LADDER_OBJS)
+$(BUILD)/tests/ladder_test: $(LADDER_OBJS) $(if $(HAVE_CUDA),,$(CHOICE_OBJ))
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # Loads the bundle; what that calls must find the trap.
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl

@@ -1,9 +1,11 @@
-/* bench - see bench.h. A measurement is: outputs poisoned, one run, every output looked at for NaN and about 200 of them (all
- * edges: first and last frames, around tile sizes, around n_taps) compared with float64; then warm-up; then event pairs around
- * each run. Where input and output of a shape fit in the L2 cache several copies take turns, as many as 256 MB hold, up to 8.
+/* bench - see bench.h. A measurement is: outputs poisoned, one run, every output looked at for NaN and about 200 of
+ * them (all edges: first and last frames, around tile sizes, around n_taps) compared with float64; then warm-up; then
+ * event pairs around each run. Where input and output of a shape fit in the L2 cache several copies take turns, as many
+ * as 256 MB hold, up to 8.
  *
  * The input is noise by a hash of its index: the device makes it, and the CPU knows any frame of it without copying. */
 #include "bench.h"
+#include "bench_measure.h"
 #include "bench_peers.h"
 #include "rung.cuh"
 
@@ -23,14 +25,6 @@ static const double FLOP_MOST =
 static const double CUDNN_FLOP =
     5e10; /* cuDNN is given fewer frames of the same task where it would take seconds              */
 static const size_t ROTATE_BYTES = 256 << 20;
-
-struct shape {
-    int taps;
-    long frames;
-    int channels;
-    enum sharing sharing;
-    bool quick;
-};
 
 #define M(log2) (1L << (log2))
 static const struct shape full_shapes[] = {
@@ -71,11 +65,13 @@ struct bench {
     const struct rung *rungs[MOST_RUNGS]; /* the peers first */
     struct result results[MOST_SHAPES * MOST_RUNGS];
     uint64_t seed;
+    double budget_us;                     /* for the runs of one rung on one shape                     */
+    cudaEvent_t *events;                  /* [2 MOST_RUNS]                                             */
 };
 
 #define PEERS 2
 
-static int fail(struct bench *b, const char *format, ...)
+int bench_fail(struct bench *b, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -87,10 +83,10 @@ static int fail(struct bench *b, const char *format, ...)
 #define TRY(call, what)                                                                                                \
     do {                                                                                                               \
         cudaError_t status_ = (call);                                                                                  \
-        if (status_ != cudaSuccess) return fail(b, "%s failed: %s", what, cudaGetErrorString(status_));                \
+        if (status_ != cudaSuccess) return bench_fail(b, "%s failed: %s", what, cudaGetErrorString(status_));          \
     } while (0)
 
-/* ---- noise and reference ----------------------------------------------------------------------------------------------- */
+/* ---- noise and reference ----------------------------------------------------------------------------------------- */
 
 /* Uniform in -1 ... 1 in steps of 2^-23, the same on host and device (splitmix64). */
 __host__ __device__ static inline float noise_at(uint64_t seed, uint64_t i)
@@ -163,7 +159,7 @@ static double error_of(const struct sample *samples, const float *got, long n_fr
     return sqrt(wrong / all);
 }
 
-/* ---- ceilings ---------------------------------------------------------------------------------------------------------- */
+/* ---- ceilings ---------------------------------------------------------------------------------------------------- */
 
 enum { CHAINS = 16, FMA_STEPS = 4000, FMA_UNROLL = 16, FMA_THREADS = 256 };
 
@@ -183,7 +179,8 @@ static __global__ void fma_loop(float *y, float b, float c, unsigned long long *
     for (int i = 0; i < CHAINS; i++) sum += a[i];
     if (sum == 123.456f) y[0] = sum; /* never; the compiler does not know */
     __syncthreads();
-    if (threadIdx.x == 0) atomicMax(cycles, (unsigned long long)(clock64() - begin)); /* the oldest warps finish first */
+    if (threadIdx.x == 0)
+        atomicMax(cycles, (unsigned long long)(clock64() - begin)); /* the oldest warps finish first */
 }
 
 template <class Run> static double best_ms(int runs, Run run)
@@ -235,7 +232,7 @@ static int ceilings(struct bench *b)
     return 0;
 }
 
-/* ---- one rung on one shape ----------------------------------------------------------------------------------------------- */
+/* ---- one rung on one shape --------------------------------------------------------------------------------------- */
 
 struct sets { /* copies of a task that take turns */
     int n;
@@ -270,7 +267,7 @@ static int sets_make(struct bench *b, struct sets *s, const struct shape *shape)
 
     s->h_host = (float *)malloc(h_floats * sizeof(float));
     s->samples = (struct sample *)malloc(SAMPLES * sizeof *s->samples);
-    if (!s->h_host || !s->samples) return fail(b, "out of memory");
+    if (!s->h_host || !s->samples) return bench_fail(b, "out of memory");
     for (size_t i = 0; i < h_floats; i++) s->h_host[i] = noise_at(b->seed * 3 + 1, i);
     float *h;
     TRY(cudaMalloc(&h, h_floats * sizeof(float)), "cudaMalloc");
@@ -322,14 +319,13 @@ static int time_it(struct bench *b, const struct sets *s, const struct task *tas
                    void *const *prepared, struct result *r)
 {
     float us[MOST_RUNS], first = 0.0f;
-    const double budget_us = b->options->quick ? 15e3 : 60e3;
     for (int i = 0; i < s->n; i++) TRY(rung->launch(&tasks[i], prepared[i], 0), rung->name);
     TRY(cudaEventRecord(s->events[0]), "cudaEventRecord");
     TRY(rung->launch(&tasks[0], prepared[0], 0), rung->name);
     TRY(cudaEventRecord(s->events[1]), "cudaEventRecord");
     TRY(cudaEventSynchronize(s->events[1]), rung->name);
     TRY(cudaEventElapsedTime(&first, s->events[0], s->events[1]), "cudaEventElapsedTime");
-    r->runs = (int)(budget_us / (1e3 * first + 1.0));
+    r->runs = (int)(b->budget_us / (1e3 * first + 1.0));
     if (r->runs < 5) r->runs = first > 100.0f ? 3 : 5;
     if (r->runs > (tasks->n_out > 16 ? 200 : MOST_RUNS)) r->runs = tasks->n_out > 16 ? 200 : MOST_RUNS;
     for (int i = 0; i < r->runs; i++) {
@@ -402,7 +398,7 @@ static int measure(struct bench *b, const struct sets *s, const struct rung *run
     return 0;
 }
 
-/* ---- what is told --------------------------------------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 static const struct result *result_of(const struct bench *b, int shape, const struct rung *rung)
 {
@@ -421,6 +417,9 @@ static const char *number(char *text, size_t cap, double value, const char *form
     return text;
 }
 
+static const char live_text[] =
+    "64 frames of stereo, 4096 taps, host buffer to host buffer through the engine";
+
 static void print_heading(const struct bench *b)
 {
     fprintf(b->out, "%s, driver %s, %.0f MHz under load, %s\n", b->gpu, b->driver, b->sm_mhz, b->date);
@@ -429,6 +428,8 @@ static void print_heading(const struct bench *b)
         fprintf(b->out, "%.1f TFLOP/s\n", b->sgemm_tflops);
     else
         fprintf(b->out, "%s\n", peer_cublas_missing());
+    if (b->options->live_p50_us > 0)
+        fprintf(b->out, "%s: %.1f us p50, %.1f p99\n", live_text, b->options->live_p50_us, b->options->live_p99_us);
     fprintf(b->out, "%-13s %6s %9s %4s %-6s %8s %10s %10s %8s %8s %6s %6s %8s %8s\n", "rung", "taps", "frames", "ch",
             "masks", "error", "median us", "p99 us", "Gs/s", "TFLOP/s", "%FMA", "%copy", "x cuDNN", "x cuFFT");
 }
@@ -464,6 +465,8 @@ static void print_json(const struct bench *b)
     json_number(b->out, "fma_tflops", b->fma_tflops);
     json_number(b->out, "copy_tbs", b->copy_tbs);
     json_number(b->out, "sgemm_tflops", b->sgemm_tflops);
+    json_number(b->out, "live_p50_us", b->options->live_p50_us);
+    json_number(b->out, "live_p99_us", b->options->live_p99_us);
     fprintf(b->out, ", \"results\": [");
     for (int i = 0; i < b->n_results; i++) {
         const struct result *r = &b->results[i];
@@ -657,6 +660,9 @@ static void table_write(const struct bench *b, FILE *f)
                many_frames, false);
     table_grid(b, f, "### Live blocks\n\nMicroseconds, launch included: rungs 1 to 10 launch once a channel.",
                live_blocks, true);
+    if (b->options->live_p50_us > 0)
+        fprintf(f, "\nThe whole way, %s: %.1f us p50, %.1f p99.\n", live_text, b->options->live_p50_us,
+                b->options->live_p99_us);
     table_best(b, f);
     for (int i = 0; i < PEERS; i++) {
         const char *why = i ? peer_cufft_missing() : peer_cudnn_missing();
@@ -673,7 +679,7 @@ static char *table_open(struct bench *b, const char *path, char **begin, char **
     char *text = NULL;
     size_t n = 0;
     FILE *f = fopen(path, "r");
-    if (!f) return fail(b, "%s: cannot be read", path), (char *)NULL;
+    if (!f) return bench_fail(b, "%s: cannot be read", path), (char *)NULL;
     for (size_t cap = 1 << 16;; cap *= 2) {
         char *more = (char *)realloc(text, cap);
         if (!more) break;
@@ -687,7 +693,7 @@ static char *table_open(struct bench *b, const char *path, char **begin, char **
     *end = *begin ? strstr(*begin, table_to) : NULL;
     if (*end) return text;
     free(text);
-    return fail(b, "%s: has no lines %s and %s to write between", path, table_from, table_to), (char *)NULL;
+    return bench_fail(b, "%s: has no lines %s and %s to write between", path, table_from, table_to), (char *)NULL;
 }
 
 /* Replace what stands between the markers: written beside the file, then renamed. */
@@ -704,11 +710,11 @@ static int table_replace(struct bench *b, const char *path)
         fputs(end, f);
     }
     free(text);
-    if (!f || ferror(f) | fclose(f) || rename(beside, path) != 0) return fail(b, "%s: cannot be written", path);
+    if (!f || ferror(f) | fclose(f) || rename(beside, path) != 0) return bench_fail(b, "%s: cannot be written", path);
     return 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static void who(struct bench *b)
 {
@@ -726,11 +732,55 @@ static void who(struct bench *b)
     if (gmtime_r(&now, &tm)) strftime(b->date, sizeof b->date, "%Y-%m-%d", &tm);
 }
 
-static int run_shape(struct bench *b, int index, cudaEvent_t *events)
+/* Fresh numbers for each shape. */
+static uint64_t next_seed(uint64_t seed) { return seed * 6364136223846793005u + 1442695040888963407u; }
+
+int bench_shape(struct bench *b, const struct shape *shape, unsigned wanted, double budget_us, double us[CHOICES])
 {
     struct sets s = {};
-    s.events = events;
-    b->seed = b->seed * 6364136223846793005u + 1442695040888963407u; /* fresh numbers for each shape */
+    s.events = b->events;
+    b->seed = next_seed(b->seed);
+    b->budget_us = budget_us;
+    int status = sets_make(b, &s, shape);
+    for (int c = 0; c < CHOICES && status == 0; c++) {
+        us[c] = 0.0;
+        for (int i = PEERS; i < b->n_rungs && status == 0; i++) {
+            struct result r = {};
+            if (!(wanted >> c & 1) || strcmp(b->rungs[i]->name, choice_rung[c]) != 0) continue;
+            status = measure(b, &s, b->rungs[i], &r);
+            if (status == 0 && r.not_run && strcmp(r.not_run, "WRONG") == 0)
+                status = bench_fail(b, "%s is wrong at %d taps, %ld frames, %d channels, %s", r.rung->name, shape->taps,
+                                    shape->frames, shape->channels, sharing_name[shape->sharing]);
+            if (status == 0 && !r.not_run) us[c] = r.median_us;
+        }
+    }
+    sets_free(&s);
+    return status;
+}
+
+/* The shapes of this run, as proof for the table: they are not in it. */
+static int choice_write(struct bench *b)
+{
+    struct choice_probe probes[MOST_SHAPES] = {};
+    char when[512];
+    for (int i = 0; i < b->n_shapes; i++) {
+        probes[i] = {b->shapes[i].taps, b->shapes[i].frames, b->shapes[i].channels, b->shapes[i].sharing, {}};
+        for (int c = 0; c < CHOICES; c++)
+            for (int j = PEERS; j < b->n_rungs; j++) {
+                const struct result *r = result_of(b, i, b->rungs[j]);
+                if (r && strcmp(r->rung->name, choice_rung[c]) == 0) probes[i].ns[c] = (int)(1e3 * r->median_us + 0.5);
+            }
+    }
+    snprintf(when, sizeof when, "%s, %s", b->gpu, b->date);
+    return bench_choice_write(b, b->options->choice, b->gpu, when, probes, b->n_shapes);
+}
+
+static int run_shape(struct bench *b, int index)
+{
+    struct sets s = {};
+    s.events = b->events;
+    b->seed = next_seed(b->seed);
+    b->budget_us = b->options->quick ? 15e3 : 60e3;
     int status = sets_make(b, &s, &b->shapes[index]);
     const struct result *peer[PEERS] = {};
     for (int i = 0; i < b->n_rungs && status == 0; i++) {
@@ -750,16 +800,12 @@ static int run_shape(struct bench *b, int index, cudaEvent_t *events)
     return status;
 }
 
-static int bench_all(struct bench *b)
+/* Everything up to the first measurement; bench_end undoes it. */
+static int bench_begin(struct bench *b)
 {
     int n = 0;
-    if (b->options->table) { /* rather now than after all the work */
-        char *begin, *end, *text = table_open(b, b->options->table, &begin, &end);
-        if (!text) return -1;
-        free(text);
-    }
     if (cudaGetDeviceCount(&n) != cudaSuccess || n < 1)
-        return fail(b, "no CUDA device; `nvidia-smi` shows what the driver sees");
+        return bench_fail(b, "no CUDA device; `nvidia-smi` shows what the driver sees");
     TRY(cudaSetDevice(0), "cudaSetDevice(0)");
     who(b);
     const struct rung *const *ladder = ladder_rungs(&n);
@@ -770,33 +816,94 @@ static int bench_all(struct bench *b)
     b->n_shapes = (int)(b->options->quick ? sizeof quick_shapes / sizeof *quick_shapes
                                           : sizeof full_shapes / sizeof *full_shapes);
     b->seed = (uint64_t)time(NULL) * 1000003u;
-    if (ceilings(b) != 0) return -1;
-    if (!b->options->json) print_heading(b);
-
-    cudaEvent_t *events = (cudaEvent_t *)calloc(2 * MOST_RUNS, sizeof *events);
-    if (!events) return fail(b, "out of memory");
-    int status = 0;
-    for (int i = 0; i < 2 * MOST_RUNS; i++) cudaEventCreate(&events[i]);
-    for (int i = 0; i < b->n_shapes && status == 0; i++) status = run_shape(b, i, events);
-    for (int i = 0; i < 2 * MOST_RUNS; i++) cudaEventDestroy(events[i]);
-    free(events);
-    if (status != 0) return status;
-    if (b->options->json) print_json(b);
-    if (b->options->table && table_replace(b, b->options->table) != 0) return -1;
-    if (b->n_wrong)
-        return fail(b, "%d measurement%s wrong; see WRONG above", b->n_wrong, b->n_wrong == 1 ? " is" : "s are");
+    b->fma_tflops = b->copy_tbs = 1.0; /* until the ceilings are measured */
+    b->events = (cudaEvent_t *)calloc(2 * MOST_RUNS, sizeof *b->events);
+    if (!b->events) return bench_fail(b, "out of memory");
+    for (int i = 0; i < 2 * MOST_RUNS; i++) TRY(cudaEventCreate(&b->events[i]), "cudaEventCreate");
     return 0;
 }
 
-int bench_kernels(const struct bench_options *options, FILE *out, char *why, size_t cap)
+static void bench_end(struct bench *b)
+{
+    for (int i = 0; b->events && i < 2 * MOST_RUNS; i++)
+        if (b->events[i]) cudaEventDestroy(b->events[i]);
+    free(b->events);
+}
+
+static int bench_all(struct bench *b)
+{
+    if (b->options->table) { /* rather now than after all the work */
+        char *begin, *end, *text = table_open(b, b->options->table, &begin, &end);
+        if (!text) return -1;
+        free(text);
+    }
+    if (bench_begin(b) != 0 || ceilings(b) != 0) return -1;
+    if (!b->options->json) print_heading(b);
+    for (int i = 0; i < b->n_shapes; i++)
+        if (run_shape(b, i) != 0) return -1;
+    if (b->options->json) print_json(b);
+    if (b->options->table && table_replace(b, b->options->table) != 0) return -1;
+    if (b->options->choice && choice_write(b) != 0) return -1;
+    if (b->n_wrong)
+        return bench_fail(b, "%d measurement%s wrong; see WRONG above", b->n_wrong, b->n_wrong == 1 ? " is" : "s are");
+    return 0;
+}
+
+/* Of each shape, the choice against the best of the same run. */
+static int choice_check(struct bench *b, double most)
+{
+    static const struct shape between[] = {
+        {96, 1 << 22, 1, SHARED, false}, {7, 3000, 24, SHARED, false},    {300, 200000, 16, OWN, false},
+        {700, 100, 40, OWN, false},      {2000, 9000, 12, SHARED, false}, {150, 1500, 30, BANK, false},
+    };
+    const int n_between = (int)(sizeof between / sizeof *between), n = b->n_shapes + n_between;
+    if (strcmp(b->gpu, choice_gpu) != 0) return 1;
+    for (int s = 0; s < n; s++) {
+        const struct shape *shape = s < n_between ? &between[s] : &b->shapes[s - n_between];
+        double us[CHOICES], best = 1e30;
+        if (bench_shape(b, shape, CHOICE_ANY, 10e3, us) != 0) return -1;
+        for (int i = 0; i < CHOICES; i++)
+            if (us[i] > 0 && us[i] < best) best = us[i];
+        const int chosen = ladder_choose(shape->taps, shape->frames, shape->channels, shape->sharing, CHOICE_ANY);
+        fprintf(b->out, "    %6d taps %9ld frames %4d %-6s %-12s %8.1f us, best %8.1f\n", shape->taps, shape->frames,
+                shape->channels, sharing_name[shape->sharing], choice_rung[chosen], us[chosen], best);
+        if (!(us[chosen] > 0 && us[chosen] <= most * best))
+            return bench_fail(b, "%d taps, %ld frames, %d channels, %s: chose %s, %.1f us; the best takes %.1f",
+                              shape->taps, shape->frames, shape->channels, sharing_name[shape->sharing],
+                              choice_rung[chosen], us[chosen], best);
+    }
+    return 0;
+}
+
+static struct bench *bench_make(const struct bench_options *options, FILE *out, char *why, size_t cap)
 {
     struct bench *b = (struct bench *)calloc(1, sizeof *b);
     if (!b) {
         snprintf(why, cap, "out of memory");
-        return -1;
+        return NULL;
     }
     b->out = out, b->options = options, b->why = why, b->cap = cap;
+    return b;
+}
+
+int bench_kernels(const struct bench_options *options, FILE *out, char *why, size_t cap)
+{
+    struct bench *b = bench_make(options, out, why, cap);
+    if (!b) return -1;
     int status = bench_all(b);
+    bench_end(b);
+    free(b);
+    return status;
+}
+
+int bench_choices(double most, FILE *out, char *why, size_t cap)
+{
+    static const struct bench_options options = {};
+    struct bench *b = bench_make(&options, out, why, cap);
+    if (!b) return -1;
+    int status = bench_begin(b);
+    if (status == 0) status = choice_check(b, most);
+    bench_end(b);
     free(b);
     return status;
 }

@@ -1,4 +1,5 @@
-/* ladder - what a rung is: one way to convolve on a GPU, in a file of its own, and how the bench and the backend run it.
+/* ladder - what a rung is: one way to convolve on a GPU, in a file of its own, and how the bench and the backend run
+ * it.
  *
  * Every rung computes the causal convolution of a task, in float32:
  *
@@ -11,6 +12,8 @@
 #ifndef HALOCONV_LADDER_H
 #define HALOCONV_LADDER_H
 
+#include "choice.h"
+
 #include <cuda_runtime.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +21,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum sharing { SHARED, OWN, BANK };
 
 struct task {
     int n_taps;            /* 1 ...                                                                          */

@@ -1,27 +1,29 @@
-/* rung 12b, few - small live blocks: too few outputs to fill the device, so the taps are dealt to threads, warps and blocks.
+/* rung 12b, few - small live blocks: too few outputs to fill the device, so the taps are dealt to threads, warps and
+ * blocks.
  *
- *   a block: 64 outputs of one channel, `share` taps of its mask; all of its x and h is under way at once, then one barrier
+ *   a block: 64 outputs of one channel, `share` taps of its mask; all of its x and h is under way at once, then one
+ *   barrier
  *
  *   x (shared) [====== share ======|== 64 ==]     h (shared) [ part 0 | part 1 | ... | part 31 ]
  *
- *   8 threads hold the 64 outputs, 8 each, for one part of the taps; 32 such groups take the parts. Going down 8 taps the
- *   window of 16 frames slides: 4 loads of 16 bytes feed 64 FMA.
- *   The parts are added up: 4 of a warp by shuffles, the 8 warps through shared memory, the blocks of one tile by the block that
- *   finishes last, all in a fixed order: same input, same bits.
+ *   8 threads hold the 64 outputs, 8 each, for one part of the taps; 32 such groups take the parts. Going down 8 taps
+ *   the window of 16 frames slides: 4 loads of 16 bytes feed 64 FMA.
+ *   The parts are added up: 4 of a warp by shuffles, the 8 warps through shared memory, the blocks of one tile by the
+ *   block that finishes last, all in a fixed order: same input, same bits.
  *
- *   x and h are staged once for all parts. Its predecessor gave each part a copy of its own (64 + 2 part floats), so that fewer
- *   taps fitted: 5.1 us, now 3.1, for 2 channels, 64 frames, 4096 taps; 145, now 18, for 1024 channels.
+ *   x and h are staged once for all parts. Its predecessor gave each part a copy of its own (64 + 2 part floats), so
+ *   that fewer taps fitted: 5.1 us, now 3.1, for 2 channels, 64 frames, 4096 taps; 145, now 18, for 1024 channels.
  *
- *   A task has one mask an output. A stream (fir.h) has any number of cells an output: their shares are counted through, and
- *   blocks take turns. Its inputs are rings; its first frame may lie anywhere, so tiles start up to 3 frames before it: copies
- *   of 16 bytes want frames in fours.
+ *   A task has one mask an output. A stream (fir.h) has any number of cells an output: their shares are counted
+ *   through, and blocks take turns. Its inputs are rings; its first frame may lie anywhere, so tiles start up to 3
+ *   frames before it: copies of 16 bytes want frames in fours.
  *
  * cost     a block: 64 + 2 share loads from L2, 64 share FMA.  share = 256: 576 loads, 16384 FMA, 64 a thread
- * error    LEAF taps in one sum, up to 4 of those in the next, those compensated (Kahan): below 1e-6 of the peak also where
- *          equal products let roundings pile up (a long average of a steady level); 2e-7 on noise
- * limits   a task: 2^20 taps, 4096 frames, 65535 channels; made for up to 512 frames
- * ceiling  few channels: launch, latency of L2 and the last block's sum (1.1 us); many: 16-byte loads from shared memory,
- *          4 for 64 FMA: 52% of the FMA rate reached
+ * error    LEAF taps in one sum, up to 4 of those in the next, those compensated (Kahan): below 1e-6 of the peak also
+ *          where equal products let roundings pile up (a long average of a steady level); 2e-7 on noise
+ * limits   a task: 2^20 taps and frames, 65535 channels; made for up to 512 frames
+ * ceiling  few channels: launch, latency of L2 and the last block's sum (1.1 us); many: 16-byte loads from shared
+ *          memory, 4 for 64 FMA: 52% of the FMA rate reached
  */
 #include "fir.h"
 #include "ladder.h"
@@ -30,23 +32,28 @@
 #include <stdint.h>
 
 enum {
-    V = 8,                         /* outputs a thread                                                                 */
+    V = 8,                         /* outputs a thread                                                                */
     TILE = 64,
     GROUP = TILE / V,
     THREADS = 256,
     PARTS = THREADS / GROUP,
-    GRAIN = PARTS * V,             /* a share is a multiple of this: a part is a multiple of V taps                    */
-    SHARE_MOST = 4096,             /* taps staged at once                                                              */
-    LEAF = 32,                     /* taps in one plain sum                                                            */
-    ALONE = 768                    /* up to here one block is done sooner than several and their last sum (1 us)       */
+    GRAIN = PARTS * V,             /* a share is a multiple of this: a part is a multiple of V taps                   */
+    SHARE_MOST = 4096,             /* taps staged at once                                                             */
+    LEAF = 32,                     /* taps in one plain sum                                                           */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    BLOCKS_AN_SM = 3,              /* sm_75 has no copies past the registers                                          */
+#else
+    BLOCKS_AN_SM = 4,              /* 64 registers a thread                                                           */
+#endif
+    ALONE = 768                    /* up to here one block is done sooner than several and their last sum (1 us)      */
 };
 
 struct job {
-    const float *x, *h;            /* h: [masks][h_pitch], padded with zeros to a multiple of GRAIN                    */
-    float *y, *sums;               /* sums: [tile and out][share][TILE]                                                */
-    unsigned *arrived;             /* [tile and out], 0 between launches                                               */
+    const float *x, *h;            /* h: [masks][h_pitch], padded with zeros to a multiple of GRAIN                   */
+    float *y, *sums;               /* sums: [tile and out][share][TILE]                                               */
+    unsigned *arrived;             /* [tile and out], 0 between launches                                              */
     long n_frames, x_step, h_step, y_pitch;
-    int n_taps, share;             /* n_taps: padded                                                                   */
+    int n_taps, share;             /* n_taps: padded                                                                  */
 };
 
 /* Quarter warps read 16 bytes at a stride of 32: 4 floats of padding a 32 spread them over all banks. */
@@ -55,7 +62,8 @@ __host__ __device__ static inline int padded(int i) { return i + i / 32 * 4; }
 __device__ static inline void copy16(float *to, const float *from, int n)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(n)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(n)
                  : "memory");
 #else
     const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading on past n is safe */
@@ -88,12 +96,17 @@ __device__ static inline void add_kept(float &total, float &lost, float part)
     total = t;
 }
 
-struct sums { float total[V], lost[V]; };
+struct sums {
+    float total[V], lost[V];
+    bool any; /* something is in them */
+};
 
-/* Adds n taps of h, a multiple of V, to the sums of all threads. copy_x(to, j): x[j - n ... j - n + 3], counted from the first
- * frame of the tile, to shared memory. h: 16-byte aligned. shared: padded(TILE + n) + n floats. All threads of the block. */
+/* Adds n taps of h, a multiple of V, to the sums of all threads. copy_x(to, j): x[j - n ... j - n + 3], counted from
+ * the first frame of the tile, to shared memory. h: 16-byte aligned. shared: padded(TILE + n) + n floats. All threads
+ * of the block. */
 template <class Copy>
-__device__ static inline void add_share(struct sums &sums, float *shared, float *shared_h, const float *h, int n, Copy copy_x)
+__device__ static inline void add_share(struct sums &sums, float *shared, float *shared_h, const float *h, int n,
+                                        Copy copy_x)
 {
     const int lane = threadIdx.x % GROUP, n_part = (n + GRAIN - 1) / GRAIN * V, at = threadIdx.x / GROUP * n_part;
     for (int j = 4 * threadIdx.x; j < n; j += 4 * THREADS) copy16(shared_h + j, h + j, 16);
@@ -118,16 +131,21 @@ __device__ static inline void add_share(struct sums &sums, float *shared, float 
 #pragma unroll
                 for (int o = 0; o < V; o++) part[o] += leaf[o], leaf[o] = 0.0f;
         }
+        if (!sums.any)
 #pragma unroll
-        for (int o = 0; o < V; o++) add_kept(sums.total[o], sums.lost[o], part[o] + leaf[o]);
+            for (int o = 0; o < V; o++) sums.total[o] = part[o] + leaf[o];
+        else
+#pragma unroll
+            for (int o = 0; o < V; o++) add_kept(sums.total[o], sums.lost[o], part[o] + leaf[o]);
     }
+    sums.any = true;
     __syncthreads();
 }
 
-/* The sum of output o of the tile, in thread o < TILE of the block that comes last to its tile; false in the others. tile: of
- * all tiles and outputs. warps: shared. All threads of the block. */
-__device__ static inline bool add_up(const struct sums &sums, float (*warps)[TILE], float *device_sums, unsigned *arrived,
-                                     int tile, float *total)
+/* The sum of output o of the tile, in thread o < TILE of the block that comes last to its tile; false in the others.
+ * tile: of all tiles and outputs. warps: shared. All threads of the block. */
+__device__ static inline bool add_up(const struct sums &sums, float (*warps)[TILE], float *device_sums,
+                                     unsigned *arrived, int tile, float *total)
 {
     __shared__ bool last;
     const int o = threadIdx.x, n = gridDim.z;
@@ -157,7 +175,8 @@ __device__ static inline bool add_up(const struct sums &sums, float (*warps)[TIL
     for (int i = o / TILE; i < n; i += THREADS / TILE * 4)
 #pragma unroll
         for (int r = 0; r < 4; r++)
-            if (i + THREADS / TILE * r < n) quarter[r] += __ldcg(device_sums + (i + THREADS / TILE * r) * TILE + o % TILE);
+            if (i + THREADS / TILE * r < n)
+                quarter[r] += __ldcg(device_sums + (i + THREADS / TILE * r) * TILE + o % TILE);
     warps[o / TILE][o % TILE] = (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
     __syncthreads();
     if (o < TILE) *total = (warps[0][o] + warps[1][o]) + (warps[2][o] + warps[3][o]);
@@ -165,7 +184,7 @@ __device__ static inline bool add_up(const struct sums &sums, float (*warps)[TIL
 }
 
 /* grid: tiles x n_out x shares */
-static __global__ void __launch_bounds__(THREADS) fir_few(const __grid_constant__ struct job job)
+static __global__ void __launch_bounds__(THREADS, BLOCKS_AN_SM) fir_few(const __grid_constant__ struct job job)
 {
     extern __shared__ __align__(16) float shared[];
     __shared__ float warps[THREADS / 32][TILE];
@@ -178,23 +197,25 @@ static __global__ void __launch_bounds__(THREADS) fir_few(const __grid_constant_
     for (int k = 0; k < share; k += SHARE_MOST) { /* more than once only for masks beyond shares * SHARE_MOST */
         const int n = min(SHARE_MOST, share - k);
         const long from = first - k0 - k - n;
-        add_share(sums, shared, shared + padded(TILE + min(job.share, (int)SHARE_MOST)), h + k, n, [&](float *to, int j) {
-            const long f = from + j, left = f < 0 ? 0 : job.n_frames - f;
-            copy16(to, left > 0 ? x + f : x, left >= 4 ? 16 : left > 0 ? 4 * (int)left : 0);
-        });
+        add_share(sums, shared, shared + padded(TILE + min(job.share, (int)SHARE_MOST)), h + k, n,
+                  [&](float *to, int j) {
+                      const long f = from + j, left = f < 0 ? 0 : job.n_frames - f;
+                      copy16(to, left > 0 ? x + f : x, left >= 4 ? 16 : left > 0 ? 4 * (int)left : 0);
+                  });
     }
     const bool done = add_up(sums, warps, job.sums, job.arrived, blockIdx.y * gridDim.x + blockIdx.x, &total);
     if (done && threadIdx.x < TILE && first + threadIdx.x < job.n_frames)
         job.y[out * job.y_pitch + first + threadIdx.x] = total;
 }
 
-/* grid: tiles x n_out x splits. Share i of an output goes to split i % splits; a cell starts a share of its own. */
-static __global__ void __launch_bounds__(THREADS) fir_few_stream(const __grid_constant__ struct fir_job job, int share)
+/* grid: n_out x tiles x splits. Share i of an output goes to split i % splits; a cell starts a share of its own. */
+static __global__ void __launch_bounds__(THREADS, BLOCKS_AN_SM)
+    fir_few_stream(const __grid_constant__ struct fir_job job, int share)
 {
     extern __shared__ __align__(16) float shared[];
     __shared__ float warps[THREADS / 32][TILE];
-    const int out = blockIdx.y, early = (int)(job.pos % 4), c_end = __ldg(job.first + out + 1);
-    const unsigned first = job.pos - early + blockIdx.x * TILE; /* a multiple of 4 */
+    const int out = blockIdx.x, early = (int)(job.pos % 4), c_end = __ldg(job.first + out + 1);
+    const unsigned first = job.pos - early + blockIdx.y * TILE; /* a multiple of 4 */
     struct sums sums = {};
     float total;
 
@@ -215,7 +236,7 @@ static __global__ void __launch_bounds__(THREADS) fir_few_stream(const __grid_co
     float *device_sums = (float *)job.scratch;
     unsigned *arrived = (unsigned *)(device_sums + (size_t)job.n_sm * TILE);
     const bool done = add_up(sums, warps, device_sums, arrived, blockIdx.y * gridDim.x + blockIdx.x, &total);
-    const int i = (int)(blockIdx.x * TILE + threadIdx.x) - early;
+    const int i = (int)(blockIdx.y * TILE + threadIdx.x) - early;
     if (done && threadIdx.x < TILE && i >= 0 && i < job.n)
         job.y[out * job.y_pitch + i] = total + (job.add ? job.add[out * job.add_pitch + i] : 0.0f);
 }
@@ -227,13 +248,14 @@ static size_t shared_bytes(int share)
     return (padded(TILE + n) + n) * sizeof(float);
 }
 
-/* Blocks without splits, and the taps of an output: into how many splits, so that every block has a multiprocessor to itself. */
+/* Blocks without splits, and the taps of an output: into how many splits, so that every block has a multiprocessor to
+ * itself. */
 static int splits_of(long blocks, int n_taps, int n_sm)
 {
     return blocks < n_sm && n_taps > ALONE ? (int)(n_sm / blocks) : 1;
 }
 
-/* ---- a stream ------------------------------------------------------------------------------------------------------ */
+/* ---- a stream ---------------------------------------------------------------------------------------------------- */
 
 extern "C" size_t fir_scratch_bytes(int n_sm) { return (size_t)n_sm * (TILE * sizeof(float) + sizeof(unsigned)); }
 
@@ -252,12 +274,12 @@ extern "C" cudaError_t fir_few_launch(const struct fir_job *job, cudaStream_t st
     if (share < GRAIN) share = GRAIN;
     const int shares = job->most_taps / share + job->most_cells; /* at least as many as there are */
     const int splits = shares < wanted ? shares : wanted;
-    const dim3 grid(tiles, job->n_out, splits > 1 ? splits : 1);
+    const dim3 grid(job->n_out, tiles, splits > 1 ? splits : 1); /* up to 65536 outputs */
     fir_few_stream<<<grid, THREADS, shared_bytes(share), stream>>>(*job, share);
     return cudaGetLastError();
 }
 
-/* ---- the rung ----------------------------------------------------------------------------------------------------- */
+/* ---- the rung ---------------------------------------------------------------------------------------------------- */
 
 struct prepared {
     float *h, *sums;
@@ -267,7 +289,8 @@ struct prepared {
 
 static bool accepts(const struct task *task)
 {
-    return task->n_taps >= 1 && task->n_frames >= 1 && task->n_frames <= 4096 && task->n_out <= 65535 && task->n_taps <= 1 << 20;
+    return task->n_taps >= 1 && task->n_frames >= 1 && task->n_frames <= 1 << 20 && task->n_out <= 65535 &&
+           task->n_taps <= 1 << 20;
 }
 
 static void discard(void *opaque)

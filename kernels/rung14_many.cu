@@ -4,16 +4,20 @@
  *   s (shared)       0 ................ CHUNK-1  CHUNK ....... CHUNK+T-1        thread t: outputs V t ... V t + V - 1
  *   taps (shared)  [ tap 0: mask 0 1 ][ tap 1: mask 0 1 ]..                         of MASKS masks: sum[mask][V]
  *
- *   window (registers)  [ 4 new | V kept ] slides 4 frames down every 4 taps: one 16-byte load of x feeds 4 V MASKS FMA,
- *                       one of 4 taps 4 V. V = 12, V = 20: 8 lanes of 16 bytes at a stride of V words hit every bank once.
+ *   window (registers)  [ 4 new | V kept ] slides 4 frames down every 4 taps: a 16-byte load of x feeds 4 V MASKS FMA,
+ *                       one of 4 taps 4 V. V = 12, V = 20: 8 lanes of 16 bytes at a stride of V words hit every bank
+ *                       once.
  *
  *   bank       MASKS 2, V 12: a frame in registers meets 2 masks, and x is staged half as often; 4 masks want 159
  *              registers a thread, and with the 12 warps that leaves ran 5% slower
  *   own        MASKS 1, V 20: nothing is shared between channels, so the taps are, between more outputs
  *   few        MASKS 1, V 4, a warp a block: blocks of 1 to 512 frames (live audio) of many channels
  *
- * cost     a tile and chunk: T + CHUNK loads of x, MASKS CHUNK of taps, MASKS T CHUNK FMA; 6 wavefronts of shared memory in
- *          the time of 24 (bank), 5 in 20 (own)
+ * Not for the backend: where it fills the GPU it is bound by the FMA rate as register is, which has its copies under
+ * way meanwhile, and where it does not, few deals out the taps as well (256 taps, frames and channels: as fast as few).
+ *
+ * cost     a tile and chunk: T + CHUNK loads of x, MASKS CHUNK of taps, MASKS T CHUNK FMA; 6 wavefronts of shared
+ *          memory in the time of 24 (bank), 5 in 20 (own)
  * error    CHUNK taps in one sum, those added up: below 1e-6 up to 65536 taps
  * limits   none on taps and frames; n_out up to 65535
  * ceiling  the FMA rate
@@ -128,5 +132,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_many = {
-    "many", "several masks over one tile, or each channel its own", "record.md 3, 5", true,
+    "many", "several masks over one tile, or each channel its own", "record.md 3, 5", false,
     accepts, NULL, launch, NULL};

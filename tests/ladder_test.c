@@ -1,9 +1,13 @@
-/* Every rung of the kernel ladder is the same convolution: against float64, at the edges of tiles, chunks and masks. */
+/* Every rung of the kernel ladder is the same convolution: against float64, at the edges of tiles, chunks and masks.
+ * And the fastest is found without trying. */
 #include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include "kernels/choice.h"
+#include "kernels/choice_table.h"
 #ifdef HC_WITH_CUDA
+#include "kernels/bench.h"
 #include "kernels/ladder.h"
 
 #include <math.h>
@@ -181,8 +185,8 @@ static void many_channels_match_reference(const char *backend)
         }
 }
 
-/* Exercise 1 of chapter 7 and its like: N = {4,1,3,2,3}, M = {2,1,4} centred and not flipped is 8 21 13 20 7. Ours is flipped
- * and causal: the mask reversed, the output one frame later. */
+/* Exercise 1 of chapter 7 and its like: N = {4,1,3,2,3}, M = {2,1,4} centred and not flipped is 8 21 13 20 7. Ours is
+ * flipped and causal: the mask reversed, the output one frame later. */
 static void textbook_exercises_are_exact(const char *backend)
 {
     (void)backend;
@@ -215,13 +219,85 @@ static void rungs_match_reference(const char *backend)
 }
 #endif
 
+/* ---- which one --------------------------------------------------------------------------------------------------- */
+
+static const unsigned choice_sets[] = {CHOICE_ANY, CHOICE_120_DB, CHOICE_FIR};
+static const double NEARLY = 1.1; /* of the best time */
+
+/* ns: of each choice as measured, 0 = it was not. false: none of the set was. */
+static bool choice_holds(const int ns[CHOICES], int n_taps, long n_frames, int n_out, enum sharing sharing,
+                         unsigned set)
+{
+    int best = 0;
+    for (int i = 0; i < CHOICES; i++)
+        if (set >> i & 1 && ns[i] > 0 && (best <= 0 || ns[i] < best)) best = ns[i];
+    if (best <= 0) return false;
+    enum choice chosen = ladder_choose(n_taps, n_frames, n_out, sharing, set);
+    check(set >> chosen & 1, "%d taps, %ld frames, %d outputs: chose %s, which is not in the set", n_taps, n_frames,
+          n_out, choice_rung[chosen]);
+    check(ns[chosen] > 0 && ns[chosen] <= NEARLY * best,
+          "%d taps, %ld frames, %d outputs, sharing %d: chose %s, %d ns; the best takes %d", n_taps, n_frames, n_out,
+          (int)sharing, choice_rung[chosen], ns[chosen], best);
+    return true;
+}
+
+/* At the shapes of the table, and at those that were measured beside it and are not in it. */
+static void choices_are_nearly_the_best_measured(const char *backend)
+{
+    (void)backend;
+    int n = 0;
+    for (size_t set = 0; set < sizeof choice_sets / sizeof *choice_sets; set++) {
+        for (int s = SHARED; s <= BANK; s++)
+            for (size_t o = s == SHARED ? 0 : 1; o < sizeof choice_out / sizeof *choice_out; o++)
+                for (size_t f = 0; f < sizeof choice_frames / sizeof *choice_frames; f++)
+                    for (size_t t = 0; t < sizeof choice_taps / sizeof *choice_taps; t++)
+                        n += choice_holds(choice_ns[s][o][f][t], choice_taps[t], choice_frames[f], choice_out[o],
+                                          (enum sharing)s, choice_sets[set]);
+        const struct choice_probe *p;
+        for (int i = 0; (p = choice_probe_at(i)); i++)
+            n += choice_holds(p->ns, p->n_taps, p->n_frames, p->n_out, p->sharing, choice_sets[set]);
+    }
+    check(n > 500, "only %d shapes", n);
+}
+
+/* Any shape gets a kernel of the set, however far from the table. */
+static void every_shape_has_a_choice(const char *backend)
+{
+    (void)backend;
+    struct random r = random_seeded(5);
+    for (int i = 0; i < 200000; i++) {
+        const int n_taps = 1 << random_int(&r, 0, 28), n_out = 1 << random_int(&r, 0, 16);
+        const long n_frames = 1L << random_int(&r, 0, 34);
+        const unsigned set = choice_sets[i % 3];
+        const int chosen = ladder_choose(n_taps + i % 2, n_frames, n_out, (enum sharing)(i % 7 % 3), set);
+        check(chosen >= 0 && chosen < CHOICES && (set >> chosen & 1), "%d taps, %ld frames, %d outputs: %d", n_taps,
+              n_frames, n_out, chosen);
+    }
+}
+
+#ifdef HC_WITH_CUDA
+/* On the GPU of the table: chosen against best, both measured now. */
+static void choices_are_nearly_the_best_now(const char *backend)
+{
+    (void)backend;
+    need_device();
+    char why[256] = "";
+    const int status = bench_choices(NEARLY, stdout, why, sizeof why);
+    if (status > 0) check_skip("the table is of another GPU");
+    check(status == 0, "%s", why);
+}
+#endif
+
 int main(void)
 {
     static const struct test tests[] = {
+        {"choices_are_nearly_the_best_measured", choices_are_nearly_the_best_measured, false},
+        {"every_shape_has_a_choice", every_shape_has_a_choice, false},
         {"rungs_match_reference", rungs_match_reference, false},
 #ifdef HC_WITH_CUDA
         {"many_channels_match_reference", many_channels_match_reference, false},
         {"textbook_exercises_are_exact", textbook_exercises_are_exact, false},
+        {"choices_are_nearly_the_best_now", choices_are_nearly_the_best_now, false},
 #endif
     };
     return check_main("ladder_test", tests, sizeof tests / sizeof *tests);

@@ -53,7 +53,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita bench-lv2
+SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita bench-lv2 bench-batch
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -217,6 +217,8 @@ run-fuzz: impulses
 	cp tests/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
 	$(call FUZZ,responses) corpus_responses
 	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/fuzz_configuration.dict corpus_configuration
+run-bench-batch: all
+	@HALOCONV=$(BUILD)/haloconv $(PYTHON) tests/bench_batch.py
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md

@@ -78,8 +78,13 @@ struct backend {
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
      * later blocks need may still be under way. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    /* Forget the history, as if just opened; masks stay. */
+    /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
+    /* For files (block 0): process in two halves, with up to `flight` calls, each with a slot of its own, between them. begin
+     * returns at once; end waits for the oldest. 0 and NULL for a backend that has none. */
+    int flight;
+    int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
+    int (*end)(void *state, char *why, size_t cap);
 };
 
 extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */

@@ -64,6 +64,10 @@ struct hc_engine {
     void *state;
     struct slot slots[N_SLOTS];
     int n_slots;         /* 1 where hc_process always waits for its block */
+    int flight;          /* blocks that hc_submit may start; 0 behind a queue */
+    bool halves;         /* the backend's begin and end do it; else hc_submit convolves at once */
+    int sizes[N_SLOTS];  /* frames of the blocks under way, by slot */
+    uint64_t n_submitted, n_collected;
     struct queue *queue; /* NULL: in place */
 
     _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
@@ -166,7 +170,7 @@ static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
         begin_fade(e);
     }
     struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len};
-    int error = e->backend->process(e->state, slot, n, &fade, why, cap);
+    int error = (e->halves ? e->backend->begin : e->backend->process)(e->state, slot, n, &fade, why, cap);
     e->fresh = false;
     e->rendered += n;
     if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) end_fade(e);
@@ -458,11 +462,14 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     else
         snprintf(e->device, sizeof e->device, "%s:%d %s", e->backend->name, device, text);
     e->n_slots = e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
+    e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
+    if (e->halves) e->n_slots = e->backend->flight;
+    e->flight = e->halves ? e->backend->flight : e->backend->in_place ? 1 : 0;
     for (int i = 0; i < e->n_slots; i++) {
         error = e->backend->slot_make(e->state, &e->slots[i], why, cap);
         if (error) return error;
     }
-    return e->backend->in_place ? HC_OK : queue_open(e, why, cap);
+    return e->backend->in_place || e->halves ? HC_OK : queue_open(e, why, cap);
 }
 
 /* Undo open_on, whole or in part. */
@@ -701,10 +708,74 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
     return true;
 }
 
+static void set_lost(hc_engine *e, const char *why)
+{
+    if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return;
+    snprintf(e->error, sizeof e->error, "%s", why);
+    atomic_store_explicit(&e->lost, true, memory_order_release);
+}
+
+/* The first half of a block in slot: with begin on its way, else convolved. */
+static void start_block(hc_engine *e, struct slot *slot, int n)
+{
+    char why[sizeof e->error] = "";
+    if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return;
+    if (render(e, slot, n, why, sizeof why) != HC_OK) set_lost(e, why);
+}
+
+int hc_submit_room(hc_engine *e, float **in)
+{
+    if (e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
+    const struct slot *slot = &e->slots[e->n_submitted % (uint64_t)e->n_slots];
+    for (int ch = 0; ch < e->config.n_in; ch++) in[ch] = slot->in + (size_t)ch * e->plan.block;
+    return HC_OK;
+}
+
+int hc_submit(hc_engine *e, const float *const *in, int n)
+{
+    if (n < 1 || n > e->plan.block || e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
+    unsigned fp_state = simd_denormals_off();
+    int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
+    e->sizes[i] = n;
+    if (in) slot_load(e, &e->slots[i], in, n, 0, e->config.n_in);
+    start_block(e, &e->slots[i], n);
+    simd_denormals_restore(fp_state);
+    return atomic_load_explicit(&e->lost, memory_order_acquire) ? HC_EDEVICE : HC_OK;
+}
+
+int hc_collect_room(hc_engine *e, const float **out)
+{
+    if (e->n_submitted == e->n_collected) return HC_EINVAL;
+    const struct slot *slot = &e->slots[e->n_collected % (uint64_t)e->n_slots];
+    for (int ch = 0; ch < e->config.n_out; ch++) out[ch] = slot->out + (size_t)ch * e->plan.block;
+    return HC_OK;
+}
+
+int hc_collect(hc_engine *e, float *const *out)
+{
+    char why[sizeof e->error] = "";
+    if (e->n_submitted == e->n_collected) return HC_EINVAL;
+    int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
+    bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
+    if (!lost && e->halves && e->backend->end(e->state, why, sizeof why) != HC_OK) {
+        set_lost(e, why);
+        lost = true;
+    }
+    if (out && !lost) slot_unload(e, &e->slots[i], out, n, 0, e->config.n_out);
+    if (out && lost) silence(e, out, n);
+    atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
+    return lost ? HC_EDEVICE : n;
+}
+
 int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 {
-    if (n < 0 || n > e->plan.block) return HC_EINVAL;
+    if (n < 0 || n > e->plan.block || e->n_submitted != e->n_collected) return HC_EINVAL;
     if (n == 0) return HC_OK;
+    if (e->halves) {
+        hc_submit(e, in, n);
+        return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
+    }
     unsigned fp_state = simd_denormals_off();
     bool played = true;
     if (e->queue) {
@@ -736,14 +807,12 @@ void hc_reset(hc_engine *e)
     struct queue *q = e->queue;
     while (q && atomic_load_explicit(&q->finished, memory_order_acquire) < atomic_load(&q->posted))
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (e->n_collected != e->n_submitted) hc_collect(e, NULL); /* nobody will */
     if (e->fade_len > 0) end_fade(e);
     if (q) q->lost = 0;
     e->fresh = true;
     char why[sizeof e->error] = "";
-    if (e->backend->reset(e->state, why, sizeof why) != HC_OK && !atomic_load(&e->lost)) {
-        memcpy(e->error, why, sizeof why);
-        atomic_store_explicit(&e->lost, true, memory_order_release);
-    }
+    if (e->backend->reset(e->state, why, sizeof why) != HC_OK) set_lost(e, why);
 }
 
 int hc_latency(const hc_engine *e)
@@ -757,6 +826,7 @@ void hc_get_info(hc_engine *e, hc_info *info)
     memset(info, 0, sizeof *info);
     struct plan_shape shape = shape_of(&e->config);
     plan_report(&e->plan, &e->costs, &shape, info);
+    info->flight = e->flight;
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);

@@ -79,6 +79,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     int block;               /* most frames per hc_process                                                    */
     int partition;           /* frames a partition; for "direct" the length of the history                    */
     int n_partitions;        /* partitions that cover max_taps; 0 for "direct"                                */
+    int flight;              /* blocks that may be between hc_submit and hc_collect; 0 = neither can be called */
     const char *backend;     /* "cpu" or "cuda"; static                                                       */
     const char *method;      /* "direct" or "fft"; static                                                     */
     char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                             */
@@ -157,6 +158,23 @@ int hc_process(hc_engine *engine, const float *const *in, float *const *out, int
 /* From the next hc_process on wait up to wait_us for a device, -1 = until it is done: for a host that is freewheeling or
  * fills an engine's history. HC_EINVAL for an engine that was opened with -1: it always waits. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
+
+/* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0), so
+ * that copies to and from a device and its work on other blocks share their time. hc_submit takes n_frames (1 to block) and
+ * returns before they are convolved; in = NULL: they are in the engine's own memory, finite, where hc_submit_room said
+ * (pinned memory, which a GPU copies from directly). hc_collect waits for the oldest block: its frames, to out, or with
+ * out = NULL to be read where hc_collect_room said before the call. Any counts, in order; the output is that of hc_process,
+ * which may be called when no block is under way. Return HC_OK (hc_collect: the count of frames), HC_EINVAL (no room;
+ * nothing under way; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
+int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
+int hc_collect(hc_engine *engine, float *const *out);
+
+/* Where the next hc_submit(engine, NULL, n) will look: in[n_in]. HC_EINVAL: no room. [setup] */
+int hc_submit_room(hc_engine *engine, float **in);
+
+/* Where the frames of the oldest block under way are once it is collected, until flight more are submitted: out[n_out].
+ * HC_EINVAL: nothing is under way. [setup] */
+int hc_collect_room(hc_engine *engine, const float **out);
 
 /* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */
 void hc_reset(hc_engine *engine);

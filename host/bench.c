@@ -14,6 +14,7 @@ static const char help[] =
     "  haloconv bench capacity    the largest matrix and the most channels that are held\n"
     "  haloconv bench costs       what convolution costs on this machine; kept for every plan from now on\n"
     "  haloconv bench kernels     every CUDA kernel, checked and timed\n"
+    "  haloconv bench offline     a long sound from memory to memory, beside a ring that only copies\n"
     "\n"
     "  haloconv bench SUBJECT --help has the options of each; --json prints one object.\n";
 
@@ -25,6 +26,7 @@ static const struct {
     {"capacity", bench_capacity},
     {"costs", bench_costs},
     {"kernels", bench_kernels_command},
+    {"offline", bench_offline},
 };
 
 int bench_command(int argc, char **argv)
@@ -34,11 +36,11 @@ int bench_command(int argc, char **argv)
         return 0;
     }
     if (argc < 2 || argv[1][0] == '-')
-        return message_usage("bench", "what to measure is missing: engine, capacity, costs, kernels");
+        return message_usage("bench", "what to measure is missing: engine, capacity, costs, kernels, offline");
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         if (strcmp(argv[1], subjects[i].name) == 0) {
             argv[1] = "haloconv";
             return subjects[i].run(argc - 1, argv + 1);
         }
-    return message_usage("bench", "%s: is not one of engine, capacity, costs, kernels", argv[1]);
+    return message_usage("bench", "%s: is not one of engine, capacity, costs, kernels, offline", argv[1]);
 }

@@ -9,6 +9,7 @@ int bench_kernels_command(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_capacity(int argc, char **argv);
 int bench_costs(int argc, char **argv);
+int bench_offline(int argc, char **argv);
 
 struct bench_shape;
 struct bench_result;

@@ -344,17 +344,8 @@ void pipeline_finish(struct pipeline *pipeline)
 
 /* ---- the caller's thread ------------------------------------------------------------------------ */
 
-static bool process_block(struct pipeline *pipeline, hc_engine *engine, const float *in, float *out, const float **ins,
-                          float **outs)
+static bool engine_failed(struct pipeline *pipeline, hc_engine *engine)
 {
-    int n_in = pipeline->in->n_channels, n_out = pipeline->out->n_channels;
-    size_t block = (size_t)pipeline->block;
-    for (int ch = 0; ch < n_in; ch++) ins[ch] = in + (size_t)ch * block;
-    for (int ch = 0; ch < n_out; ch++) outs[ch] = out + (size_t)ch * block;
-    double start = stopwatch_now();
-    int rc = hc_process(engine, ins, outs, pipeline->block);
-    pipeline->process_s += stopwatch_now() - start;
-    if (rc == HC_OK) return true;
     hc_info info;
     hc_get_info(engine, &info);
     char why[MESSAGE_CAP];
@@ -369,29 +360,83 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Whole blocks in until every frame of the range has come out; behind the end of the input follow zeros. */
-static bool feed(struct pipeline *pipeline, hc_engine *engine, struct pipeline_range range,
-                 struct pipeline_progress progress, const float *zeros, const float **ins, float **outs)
+struct feed { /* where the caller's thread is in the stream */
+    struct pipeline *pipeline;
+    hc_engine *engine;
+    struct pipeline_range range;
+    int flight; /* blocks that the engine takes before it gives one back; 0: it knows no halves */
+    int n_started;
+    struct in_block *held; /* with flight 0: the block that was started */
+    int64_t fed, started, produced, end; /* frames; end: INT64_MAX = not known yet */
+    const float *zeros, **ins;
+    float **outs;
+};
+
+static bool start_block(struct feed *feed, const float *in)
 {
-    int64_t fed = 0, produced = 0, end = INT64_MAX;
-    for (;;) {
+    struct pipeline *pipeline = feed->pipeline;
+    for (int ch = 0; ch < pipeline->in->n_channels; ch++) feed->ins[ch] = in + (size_t)ch * (size_t)pipeline->block;
+    if (feed->flight == 0) return true; /* finish_block does it all */
+    double start = stopwatch_now();
+    int rc = hc_submit(feed->engine, feed->ins, pipeline->block);
+    pipeline->process_s += stopwatch_now() - start;
+    return rc == HC_OK || engine_failed(pipeline, feed->engine);
+}
+
+static bool finish_block(struct feed *feed, float *out)
+{
+    struct pipeline *pipeline = feed->pipeline;
+    for (int ch = 0; ch < pipeline->out->n_channels; ch++) feed->outs[ch] = out + (size_t)ch * (size_t)pipeline->block;
+    double start = stopwatch_now();
+    int rc = feed->flight > 0 ? hc_collect(feed->engine, feed->outs)
+                              : hc_process(feed->engine, feed->ins, feed->outs, pipeline->block);
+    pipeline->process_s += stopwatch_now() - start;
+    if (feed->held) block_queue_push(&pipeline->in_free, feed->held);
+    feed->held = NULL;
+    return rc >= 0 || engine_failed(pipeline, feed->engine);
+}
+
+/* Start blocks until the engine has as many as it takes; behind the end of the input follow zeros. */
+static bool start_blocks(struct feed *feed)
+{
+    struct pipeline *pipeline = feed->pipeline;
+    int most = feed->flight > 0 ? feed->flight : 1;
+    while (feed->n_started < most && feed->started < feed->end) {
         struct in_block *in = NULL;
-        if (end == INT64_MAX) {
+        if (feed->end == INT64_MAX) {
             in = block_queue_pop(&pipeline->in_full);
             if (!in) return false;
-            fed += in->n;
-            if (in->last) end = range.skip + fed + range.tail;
+            feed->fed += in->n;
+            if (in->last) feed->end = feed->range.skip + feed->fed + feed->range.tail;
         }
-        if (produced >= end) return true;
+        bool wanted = feed->started < feed->end;
+        if (wanted && !start_block(feed, in ? in->planar : feed->zeros)) return false;
+        if (wanted && feed->flight == 0)
+            feed->held = in;
+        else if (in)
+            block_queue_push(&pipeline->in_free, in);
+        feed->n_started += wanted;
+        feed->started += wanted ? pipeline->block : 0;
+    }
+    return true;
+}
+
+/* Whole blocks in until every frame of the range has come out. */
+static bool feed_all(struct feed *feed, struct pipeline_progress progress)
+{
+    struct pipeline *pipeline = feed->pipeline;
+    for (;;) {
+        if (!start_blocks(feed)) return false;
+        if (feed->n_started == 0) return true;
         struct out_block *out = block_queue_pop(&pipeline->out_free);
-        if (!out || !process_block(pipeline, engine, in ? in->planar : zeros, out->planar, ins, outs)) return false;
-        if (in) block_queue_push(&pipeline->in_free, in);
-        out->from = (int)clamp(range.skip - produced, 0, pipeline->block);
-        out->n = (int)clamp(end - produced, 0, pipeline->block) - out->from;
+        if (!out || !finish_block(feed, out->planar)) return false;
+        feed->n_started--;
+        out->from = (int)clamp(feed->range.skip - feed->produced, 0, pipeline->block);
+        out->n = (int)clamp(feed->end - feed->produced, 0, pipeline->block) - out->from;
         if (out->n < 0) out->n = 0;
-        produced += pipeline->block;
+        feed->produced += pipeline->block;
         block_queue_push(&pipeline->out_full, out);
-        if (progress.report) progress.report(progress.data, produced);
+        if (progress.report) progress.report(progress.data, feed->produced);
     }
 }
 
@@ -404,8 +449,10 @@ bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct pipeline_
     float *zeros = calloc((size_t)pipeline->in->n_channels * (size_t)info.block, sizeof *zeros);
     const float **ins = calloc((size_t)pipeline->in->n_channels, sizeof *ins);
     float **outs = calloc((size_t)pipeline->out->n_channels, sizeof *outs);
+    struct feed feed = {.pipeline = pipeline, .engine = engine, .range = range, .flight = info.flight, .end = INT64_MAX,
+                        .zeros = zeros, .ins = ins, .outs = outs};
     if (zeros && ins && outs)
-        feed(pipeline, engine, range, progress, zeros, ins, outs);
+        feed_all(&feed, progress);
     else
         give_up(pipeline, "no memory for the blocks of audio; use a smaller --block");
     free(zeros);

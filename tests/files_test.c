@@ -154,6 +154,59 @@ static void any_number_of_threads_is_identical(const char *backend)
     }
 }
 
+/* Blocks that are under way together, of mixed sizes, some in the engine's own memory, sound as one after another. */
+static void halves_are_process(const char *backend)
+{
+    static const int sizes[] = {0, 0, 0, 0, 0, 5000, 0, 3, 70000, 0, 0, 0, 1, 0};
+    enum { N = sizeof sizes / sizeof *sizes };
+    hc_config c = config_for("fft", 9000, 2, 3, 2);
+    struct stage s;
+    c.n_routes = 6;
+    stage_open(&s, backend, &c, 3000000, 51);
+    struct scene scene = player_scene(&s.p, s.routes, s.n_routes);
+    int block = s.p.info.block, flight = s.p.info.flight, from[N + 1] = {0};
+    check(flight >= 1, "flight %d", flight);
+    player_swap(&s.p, scene);
+    for (int i = 0; i < N; i++) {
+        int n = sizes[i] == 0 || sizes[i] > block ? block : sizes[i];
+        from[i + 1] = from[i] + n;
+        player_run(&s.p, n);
+    }
+    player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);
+    float *got = must_alloc((size_t)from[N] * 3, sizeof *got), *rooms[3];
+    const float *ins[2], *read[3];
+    hc_reset(s.p.engine);
+    check(hc_collect(s.p.engine, NULL) == HC_EINVAL, "collected what was not submitted");
+    for (int started = 0, done = 0; done < N;) {
+        if (started < N && started - done < flight) {
+            int n = from[started + 1] - from[started];
+            for (int ch = 0; ch < 2; ch++) ins[ch] = s.p.in[ch] + from[started];
+            check(hc_submit_room(s.p.engine, rooms) == HC_OK, "no room for block %d", started);
+            for (int ch = 0; ch < 2 && started % 3 == 0; ch++) memcpy(rooms[ch], ins[ch], (size_t)n * sizeof(float));
+            int rc = hc_submit(s.p.engine, started % 3 == 0 ? NULL : ins, n);
+            check(rc == HC_OK, "hc_submit of block %d: %d", started, rc);
+            started++;
+            continue;
+        }
+        check(started == N || hc_submit(s.p.engine, ins, 1) == HC_EINVAL, "more than %d blocks were taken", flight);
+        for (int out = 0; out < 3; out++) rooms[out] = got + (size_t)out * from[N] + from[done];
+        check(hc_process(s.p.engine, ins, rooms, 1) == HC_EINVAL, "hc_process between the halves");
+        check(hc_collect_room(s.p.engine, read) == HC_OK, "no room of block %d", done);
+        int n = hc_collect(s.p.engine, done % 2 ? NULL : rooms);
+        check(n == from[done + 1] - from[done], "block %d: %d frames, want %d", done, n, from[done + 1] - from[done]);
+        for (int out = 0; out < 3 && done % 2; out++) memcpy(rooms[out], read[out], (size_t)n * sizeof(float));
+        done++;
+    }
+    for (int out = 0; out < 3; out++)
+        for (int f = 0; f < from[N]; f++) {
+            float y = got[(size_t)out * from[N] + f], want = s.p.out[out][f];
+            check(memcmp(&y, &want, sizeof y) == 0, "%s, channel %d, frame %d: got %.9g, hc_process gave %.9g", backend, out,
+                  f, (double)y, (double)want);
+        }
+    free(got);
+    stage_close(&s);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -161,6 +214,7 @@ int main(void)
         {"parts_and_wholes_mix", parts_and_wholes_mix, true},
         {"swap_and_reset_in_a_file", swap_and_reset_in_a_file, true},
         {"any_number_of_threads_is_identical", any_number_of_threads_is_identical, true},
+        {"halves_are_process", halves_are_process, true},
     };
     return check_main("files", tests, sizeof tests / sizeof *tests);
 }

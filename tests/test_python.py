@@ -135,7 +135,7 @@ def test_devices_are_listed(hc):
 
 def test_structures_are_the_headers(hc, folder):
     """ctypes believes what it is told: sizes and places of all fields, as the compiler has them."""
-    checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_info", hc._Info)]
+    checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_level", hc._Level), ("hc_info", hc._Info)]
     lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
     lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks for field in kind._fields_]
     (folder / "sizes.c").write_text('#include "haloconv.h"\n#include <stdio.h>\nint main(void) {' + "\n".join(lines) + "}\n")

@@ -46,11 +46,17 @@ class _Route(ctypes.Structure):
                 ("gain", ctypes.c_float), ("delay", ctypes.c_int)]
 
 
+class _Level(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_int), ("n_taps", ctypes.c_int), ("size", ctypes.c_int), ("n_partitions", ctypes.c_int), ("n_slices", ctypes.c_int)]
+
+
 class _Info(ctypes.Structure):
-    _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int), ("backend", ctypes.c_char_p),
-                ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128), ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64),
-                ("late", ctypes.c_uint64), ("non_finite", ctypes.c_uint64), ("swaps", ctypes.c_uint64),
-                ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int), ("error", ctypes.c_char * 256)]
+    _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int), ("flight", ctypes.c_int),
+                ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128), ("tick", ctypes.c_int),
+                ("n_levels", ctypes.c_int), ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double),
+                ("flops_a_frame", ctypes.c_double), ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int), ("memory", ctypes.c_uint64),
+                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64), ("non_finite", ctypes.c_uint64),
+                ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int), ("error", ctypes.c_char * 256)]
 
 
 def _load():
@@ -233,7 +239,9 @@ class Stream:
         info = _Info()
         _lib.hc_get_info(self._engine, ctypes.byref(info))
         values = {name: getattr(info, name) for name, _ in _Info._fields_}
-        return {name: value.decode(errors="replace") if isinstance(value, bytes) else value for name, value in values.items()}
+        levels = [{name: getattr(level, name) for name, _ in _Level._fields_} for level in info.levels[:info.n_levels]]
+        texts = {name: value.decode(errors="replace") for name, value in values.items() if isinstance(value, bytes)}
+        return {**values, **texts, "levels": levels}
 
 
 def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate=48000):

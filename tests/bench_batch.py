@@ -1,0 +1,177 @@
+"""The bench of many files: 10,000 utterances of 10 s at 16 kHz through 1,000 rooms of 1 s, 16-bit files in /dev/shm.
+
+    python3 tests/bench_batch.py     BENCH_FILES (10000), BENCH_ROOMS (1000), BENCH_REPEATS (3), BENCH_PROCESSES (all processors),
+                                     BENCH_PEER_FILES (1600; a share of the files for the slow peer), HALOCONV (build/haloconv)
+
+    haloconv        `haloconv batch`, the whole command, on the CPU and, where there is one, on a GPU
+    torchaudio      torchaudio.functional.fftconvolve (without torchaudio: the same by torch.fft; without torch: scipy), file by
+                    file on the GPU if there is one, read and written by soundfile, in so many processes, which are warm
+    read and write  the same files by soundfile in so many processes, and no convolution: a floor
+    copy bytes      the same bytes by read and write in so many processes: the floor under it
+
+Checks some outputs against float64 first. A peer's seconds are scaled from its share of the files.
+"""
+
+import multiprocessing
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import soundfile
+
+RATE, SECONDS = 16000, 10
+FILES = int(os.environ.get("BENCH_FILES", 10000))
+ROOMS = int(os.environ.get("BENCH_ROOMS", 1000))
+REPEATS = int(os.environ.get("BENCH_REPEATS", 3))
+PROCESSES = int(os.environ.get("BENCH_PROCESSES", len(os.sched_getaffinity(0))))
+PEER_FILES = min(FILES, int(os.environ.get("BENCH_PEER_FILES", 1600)))
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HALOCONV = pathlib.Path(os.environ.get("HALOCONV", ROOT / "build/haloconv")).resolve()
+
+
+def names(i):
+    return f"in/u{i:05d}.wav", f"rooms/r{i * 7919 % ROOMS:04d}.wav"
+
+
+def make(span):
+    rng = np.random.default_rng(span[0])
+    long = (rng.uniform(-0.5, 0.5, 3 * RATE * SECONDS) * 32767).astype("<i2")
+    for i in range(*span):
+        at = int(rng.integers(0, 2 * RATE * SECONDS))
+        soundfile.write(f"in/u{i:05d}.wav", long[at:at + RATE * SECONDS], RATE, "PCM_16")
+        if i < ROOMS:
+            h = rng.standard_normal(RATE) * np.exp(-6.9 * np.arange(RATE) / RATE)
+            soundfile.write(f"rooms/r{i:04d}.wav", h * 0.3 / np.sqrt((h ** 2).sum()), RATE, "PCM_16")
+
+
+def spans(n, parts):
+    edges = np.linspace(0, n, parts + 1).astype(int)
+    return [(int(a), int(b)) for a, b in zip(edges, edges[1:]) if b > a]
+
+
+# ---- what the processes of the others do ----------------------------------------------------------------------------
+def copy_bytes(span):
+    tail = bytes(2 * (RATE - 1))
+    for i in range(*span):
+        with open(names(i)[0], "rb") as source, open(f"out/{i}.wav", "wb") as target:
+            target.write(source.read() + tail)
+
+
+def read_and_write(span):
+    tail = np.zeros(RATE - 1, np.float32)
+    for i in range(*span):
+        x, _ = soundfile.read(names(i)[0], dtype="float32")
+        soundfile.write(f"out/{i}.wav", np.concatenate([x, tail]), RATE, "PCM_16")
+
+
+def convolver():
+    """A function of two arrays, and what it is called."""
+    try:
+        import torch
+    except ImportError:
+        import scipy.signal
+        return lambda x, h: scipy.signal.fftconvolve(x, h), "scipy fftconvolve"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    try:
+        from torchaudio.functional import fftconvolve
+        name = "torchaudio fftconvolve"
+    except ImportError:
+        def fftconvolve(x, h):
+            n = x.shape[-1] + h.shape[-1] - 1
+            return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)
+        name = "torch.fft as torchaudio does it"
+    return lambda x, h: fftconvolve(torch.from_numpy(x).to(device), torch.from_numpy(h).to(device)).cpu().numpy(), f"{name} ({device})"
+
+
+STATE = {}
+
+
+def warm(_):
+    convolve, name = convolver()
+    STATE["convolve"] = convolve
+    convolve(np.zeros(RATE * SECONDS, np.float32), np.zeros(RATE, np.float32))
+    time.sleep(0.5)  # so that every process takes one of these
+    return name
+
+
+def convolve_files(span):
+    for i in range(*span):
+        x, _ = soundfile.read(names(i)[0], dtype="float32")
+        h, _ = soundfile.read(names(i)[1], dtype="float32")
+        soundfile.write(f"out/{i}.wav", STATE["convolve"](x, h), RATE, "PCM_16")
+
+
+def timed(pool, work, n):
+    shutil.rmtree("out", ignore_errors=True)
+    os.mkdir("out")
+    start = time.perf_counter()
+    pool.map(work, spans(n, PROCESSES * 4), chunksize=1)
+    return time.perf_counter() - start
+
+
+# ---- ours -----------------------------------------------------------------------------------------------------------
+def ours(backend, *options):
+    shutil.rmtree("out", ignore_errors=True)
+    start = time.perf_counter()
+    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", backend, "-q", *options], check=False)
+    if done.returncode:
+        sys.exit(f"haloconv batch --backend {backend}: exit {done.returncode}")
+    return time.perf_counter() - start
+
+
+def check():
+    import scipy.signal
+    for i in range(0, FILES, max(1, FILES // 20)):
+        x, h, y = (soundfile.read(name)[0] for name in (*names(i), f"out/{i}.wav"))
+        want = scipy.signal.fftconvolve(x, h)
+        off = np.abs(y - want).max() * 32768 if y.shape == want.shape else np.inf
+        if not off <= 0.51:
+            sys.exit(f"check failed: output {i} is off by {off:.2f} steps of 16 bits; no times are given")
+
+
+def main():
+    memory = pathlib.Path("/dev/shm")
+    folder = tempfile.mkdtemp(prefix="haloconv-bench-", dir=memory if memory.is_dir() else None)
+    os.chdir(folder)
+    rows = {}
+    try:
+        os.mkdir("in")
+        os.mkdir("rooms")
+        spawn = multiprocessing.get_context("spawn")
+        with spawn.Pool(PROCESSES) as pool:
+            pool.map(make, spans(FILES, PROCESSES), chunksize=1)
+            with open("list.csv", "w", encoding="utf-8") as file:
+                file.write("input,mask,output\n" + "".join(f"{x},{h},{i}.wav\n" for i in range(FILES) for x, h in [names(i)]))
+            for name, work in [("copy bytes", copy_bytes), ("read and write (soundfile)", read_and_write)]:
+                rows[name] = statistics.median(timed(pool, work, FILES) for _ in range(REPEATS))
+                print(f"{name}: {rows[name]:.3f} s", flush=True)
+        backends = ["cpu"]
+        if "cuda:0" in subprocess.run([str(HALOCONV), "devices"], capture_output=True, text=True, check=False).stdout:
+            backends.append("cuda")
+        for backend in backends:
+            ours(backend)
+            check()
+            rows[f"haloconv batch ({backend})"] = statistics.median(ours(backend) for _ in range(REPEATS))
+            print(f"haloconv {backend}: {rows[f'haloconv batch ({backend})']:.3f} s", flush=True)
+        with spawn.Pool(PROCESSES) as pool:
+            name = pool.map(warm, range(PROCESSES), chunksize=1)[0]
+            rows[name] = timed(pool, convolve_files, PEER_FILES) * FILES / PEER_FILES
+    finally:
+        os.chdir("/")
+        shutil.rmtree(folder)
+    print(f"\n{FILES} files of {SECONDS} s, {ROOMS} rooms of 1 s, {RATE} Hz, 16 bits; {platform.machine()}, {PROCESSES} processes\n")
+    print("| | s | files a second |\n|---|--:|--:|")
+    for name, seconds in rows.items():
+        print(f"| {name} | {seconds:.2f} | {FILES / seconds:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

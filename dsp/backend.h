@@ -54,8 +54,7 @@ struct backend {
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
-    /* Measure the costs of a device: replace those in *costs that can be. NULL: it cannot. In some tens of milliseconds
-     * for a backend that runs in place. */
+    /* Measure the costs of a device in some tens of milliseconds: replace those in *costs that can be. NULL: it cannot. */
     int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);

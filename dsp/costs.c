@@ -10,8 +10,8 @@
 
 #define HEAD "haloconv costs 1 " HC_VERSION
 
-enum { N_NUMBERS = 7, MOST_LINES = 64, LINE_CAP = 512 };
-static const double most_off = 50; /* times more or less than the backend was built with: no measurement */
+enum { N_NUMBERS = 8, MOST_LINES = 64, LINE_CAP = 512 };
+static const double most_off = 30; /* times more or less than the backend was built with: no measurement */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* What this process has read or measured. Under lock. */
@@ -24,8 +24,8 @@ static bool is_read;
 
 static void numbers_of(struct plan_costs *c, double *numbers[N_NUMBERS])
 {
-    double *all[N_NUMBERS] = {&c->mac_ns,      &c->cmac_ns,   &c->fft_ns,  &c->far_fft_ns,
-                              &c->far_cmac_ns, &c->launch_ns, &c->slice_ns};
+    double *all[N_NUMBERS] = {&c->mac_ns,      &c->cmac_ns,   &c->fft_ns,   &c->far_fft_ns,
+                              &c->far_cmac_ns, &c->launch_ns, &c->slice_ns, &c->call_ns};
     memcpy(numbers, all, sizeof all);
 }
 
@@ -82,8 +82,8 @@ static void file_read(void)
     while (good && n_lines < MOST_LINES && fgets(text, sizeof text, file)) {
         struct line l;
         double *n = l.numbers;
-        if (sscanf(text, "%15[^\t]\t%255[^\t]\t%lf %lf %lf %lf %lf %lf %lf", l.backend, l.device, n, n + 1, n + 2,
-                   n + 3, n + 4, n + 5, n + 6) == 2 + N_NUMBERS)
+        if (sscanf(text, "%15[^\t]\t%255[^\t]\t%lf %lf %lf %lf %lf %lf %lf %lf", l.backend, l.device, n, n + 1, n + 2,
+                   n + 3, n + 4, n + 5, n + 6, n + 7) == 2 + N_NUMBERS)
             lines[n_lines++] = l;
     }
     fclose(file);
@@ -106,8 +106,8 @@ static bool file_write(void)
     fwrite(text, 1, (size_t)n, file);
     for (int i = 0; i < n_lines; i++) {
         const double *k = lines[i].numbers;
-        n = snprintf(text, sizeof text, "%s\t%s\t%.6g %.6g %.6g %.6g %.6g %.6g %.6g\n", lines[i].backend,
-                     lines[i].device, k[0], k[1], k[2], k[3], k[4], k[5], k[6]);
+        n = snprintf(text, sizeof text, "%s\t%s\t%.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g\n", lines[i].backend,
+                     lines[i].device, k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]);
         fwrite(text, 1, (size_t)n, file);
     }
     bool good = !ferror(file);
@@ -146,7 +146,8 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
 {
     char name[256];
     *costs = *backend->costs;
-    if (!backend->measure || is_off() || (device >= 0 && !device_name(backend, device, name, sizeof name))) return false;
+    if (backend == &backend_cpu_files || is_off() || (device >= 0 && !device_name(backend, device, name, sizeof name)))
+        return false;
     pthread_mutex_lock(&lock);
     struct line *l = line_find(backend, device >= 0 ? name : NULL);
     bool found = l && take(l, backend, costs);
@@ -154,17 +155,14 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     return found;
 }
 
-int costs_measure(const struct backend *backend, int device, struct plan_costs *costs, char *why, size_t cap)
+void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs)
 {
     struct line fresh = {0};
-    if (!backend->measure) return fail(HC_EUNSUPPORTED, why, cap, "%s: its costs are fixed", backend->name);
-    *costs = *backend->costs;
-    int error = backend->measure(device, costs, why, cap);
-    if (error) return error;
-    if (is_off() || !device_name(backend, device, fresh.device, sizeof fresh.device)) return HC_OK;
-    snprintf(fresh.backend, sizeof fresh.backend, "%s", backend->name);
+    struct plan_costs copy = *costs;
     double *numbers[N_NUMBERS];
-    numbers_of(costs, numbers);
+    if (is_off() || !device_name(backend, device, fresh.device, sizeof fresh.device)) return;
+    snprintf(fresh.backend, sizeof fresh.backend, "%s", backend->name);
+    numbers_of(&copy, numbers);
     for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *numbers[k];
     pthread_mutex_lock(&lock);
     struct line *l = line_find(backend, fresh.device);
@@ -174,11 +172,11 @@ int costs_measure(const struct backend *backend, int device, struct plan_costs *
         file_write();
     }
     pthread_mutex_unlock(&lock);
-    return HC_OK;
 }
 
 void costs_measure_once(const struct backend *backend)
 {
     struct plan_costs costs;
-    if (!is_off() && backend->in_place && !costs_find(backend, 0, &costs)) costs_measure(backend, 0, &costs, NULL, 0);
+    if (is_off() || !backend->measure || costs_find(backend, 0, &costs)) return;
+    if (backend->measure(0, &costs, NULL, 0) == HC_OK) costs_keep(backend, 0, &costs);
 }

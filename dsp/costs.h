@@ -15,11 +15,10 @@
  * for this backend, whatever the device's name: no device is touched. Returns whether they were measured. [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
-/* Measure and keep them. HC_EUNSUPPORTED: this backend cannot. A cache that cannot be written is no failure: this process
- * goes by what was measured. [setup] */
-int costs_measure(const struct backend *backend, int device, struct plan_costs *costs, char *why, size_t cap);
+/* Keep what was measured, for this process and, if the cache can be written, for all to come. [setup] */
+void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs);
 
-/* The first time on this machine, where it takes no longer than some tens of milliseconds: backends that run in place. */
+/* Measure and keep them the first time on this machine, for a backend that does so in some tens of milliseconds. [setup] */
 void costs_measure_once(const struct backend *backend);
 
 #endif

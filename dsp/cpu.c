@@ -83,6 +83,7 @@ static const struct plan_costs costs = {
     .far_cmac_ns = 0.4,
     .launch_ns = 50,
     .slice_ns = 60,
+    .call_ns = 100,
     .file_block = 65536,
 };
 

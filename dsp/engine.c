@@ -6,6 +6,7 @@
  * The driver is the thread that calls render: the audio thread for a backend that runs in place, else the worker.
  */
 #include "backend.h"
+#include "call_costs.h"
 #include "costs.h"
 #include "matrix.h"
 #include "simd.h"
@@ -441,10 +442,14 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     hc_config_init(&config);
     config.backend = name;
     int error = choose_backend(&config, &backend, &device, why, cap);
-    if (!error) error = costs_measure(backend, device, &costs, why, cap);
     if (error) return error;
+    costs = *backend->costs;
+    error = backend->measure ? backend->measure(device, &costs, why, cap)
+                             : call_costs_measure(name, &costs.call_ns, why, cap);
+    if (error) return error;
+    costs_keep(backend, device, &costs);
     *out = (hc_costs){costs.mac_ns,      costs.cmac_ns,   costs.fft_ns,  costs.far_fft_ns,
-                      costs.far_cmac_ns, costs.launch_ns, costs.slice_ns};
+                      costs.far_cmac_ns, costs.launch_ns, costs.slice_ns, costs.call_ns};
     return HC_OK;
 }
 

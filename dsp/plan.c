@@ -53,6 +53,7 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
     double ns = plan->direct ? costs->mac_ns * plan->near_taps * shape->n_routes
                              : near_ns(costs, shape, plan->partition, plan->n_partitions);
     if (!plan->direct || plan->n_far > 0) ns += costs->launch_ns / plan->tick;
+    if (shape->block > 0) ns += costs->call_ns / shape->block;
     for (int i = 0; i < plan->n_far; i++)
         ns += far_ns(costs, shape, plan->tick, plan->far[i].size, plan->far[i].n_partitions);
     return ns;

@@ -56,6 +56,7 @@ struct plan_costs {         /* what a backend can do and what it pays, in nanose
     double far_cmac_ns;
     double launch_ns;       /* ... plus this for every tick of audio                                   */
     double slice_ns;        /* and this for every slice of a far level                                 */
+    double call_ns;         /* and this for every live call: no plan can change it                     */
     int file_block;         /* most frames a call when the engine may choose ...                       */
     int file_parts;         /* ... and how many partitions, at least, it is to hold; 0 = any number    */
 };

@@ -766,6 +766,7 @@ static struct plan_costs costs_of_a_gpu(void)
     costs.fft_ns = 5e-4;
     costs.launch_ns = 1500; /* between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
     costs.slice_ns = 1000;  /* of eight levels, three launches */
+    costs.call_ns = 13000;  /* to the card and back, of which a tick's launch is a part */
     costs.file_block = 131072; /* 1 MiB up and down, 32 partitions of 4096 a launch */
     return costs;
 }

@@ -68,12 +68,14 @@ struct backend {
     /* A mask with far levels cannot sound with its full tail before they have run for a while. mask_warm: begin to keep
      * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process? True
      * at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition. mask_rest: it
-     * is no longer heard, to be freed at any moment. At most two masks are warm at once, never NULL; reset keeps them so.
+     * is no longer heard, to be freed as soon as mask_idle says that nobody works on it (NULL: at any moment), or after a
+     * reset. At most two masks are warm at once, never NULL; reset keeps them so.
      * Where nothing was heard since open or reset a mask plays at once. All NULL for a backend that needs no time.
      * [the driver] */
     void (*mask_warm)(void *state, void *mask);
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_rest)(void *state, void *mask);
+    bool (*mask_idle)(void *state, const void *mask);
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
      * later blocks need may still be under way. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);

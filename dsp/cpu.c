@@ -19,7 +19,9 @@
 #include "long_fft.h"
 #include "memory.h"
 #include "simd.h"
+#include "team.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +125,20 @@ static void cpu_close(void *state)
     free(cpu);
 }
 
+/* Threads for the far levels: none where the audio thread does with little of its time, else as many as keep each of
+ * them half idle, as far as there are processors. */
+static int far_threads(const hc_config *config, const struct plan *plan)
+{
+    const double little = 0.25, busy = 0.5;
+    int n_channels = config->n_in > config->n_out ? config->n_in : config->n_out;
+    struct plan_shape shape = {plan->max_taps, plan->block, config->n_in, config->n_out,
+                               config->n_routes ? config->n_routes : n_channels};
+    double load = 1e-9 * config->rate * plan_cost_ns(plan, &costs, &shape);
+    int most = (config->n_threads > 0 ? config->n_threads : team_processors()) - 1, n = (int)ceil(load / busy);
+    if (config->n_threads > 0) return most;
+    return load < little ? 0 : n < most ? n : most;
+}
+
 static int cpu_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
 {
     (void)device;
@@ -141,7 +157,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->faded = memory_floats((size_t)cpu->n_out * plan->block);
     if (!cpu->history || !cpu->faded) goto no_memory;
     if (plan->n_far > 0) {
-        cpu->far = far_open(plan, cpu->n_in, cpu->n_out, config->n_routes, cpu->simd);
+        cpu->far = far_open(plan, cpu->n_in, cpu->n_out, config->n_routes, far_threads(config, plan), cpu->simd);
         if (!cpu->far) goto no_memory;
     }
     if (!plan->direct) {
@@ -296,6 +312,13 @@ static bool cpu_mask_ready(void *state, const void *impl)
     const struct cpu *cpu = state;
     const struct cpu_mask *mask = impl;
     return !cpu->far || far_ready(cpu->far, mask->far);
+}
+
+static bool cpu_mask_idle(void *state, const void *impl)
+{
+    const struct cpu *cpu = state;
+    const struct cpu_mask *mask = impl;
+    return !cpu->far || far_idle(cpu->far, mask->far);
 }
 
 static void cpu_mask_rest(void *state, void *impl)
@@ -514,6 +537,7 @@ static void add_far(struct cpu *cpu, const struct slot *slot, struct cpu_mask *c
     size_t block = (size_t)cpu->plan->block;
     for (int end = at + n; at < end; at += n) {
         n = end - at < far_left(cpu->far) ? end - at : far_left(cpu->far);
+        far_begin(cpu->far);
         for (int in = 0; in < cpu->n_in; in++) far_push(cpu->far, in, slot->in + in * block + at, n);
         for (int m = 0; m < n_masks; m++)
             for (int o = 0; o < cpu->n_out && masks[m]; o++)
@@ -577,6 +601,7 @@ const struct backend backend_cpu = {
     .mask_warm = cpu_mask_warm,
     .mask_ready = cpu_mask_ready,
     .mask_rest = cpu_mask_rest,
+    .mask_idle = cpu_mask_idle,
     .process = cpu_process,
     .reset = cpu_reset,
 };

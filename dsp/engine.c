@@ -28,6 +28,7 @@ enum {
     MOST_CHANNELS = 65536,
     LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
     SHARE_CHANNELS = 2048, /* in and out: from here on the worker copies half of them */
+    MOST_LEAVING = 4,
     N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
@@ -73,6 +74,8 @@ struct hc_engine {
 
     _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
     hc_mask *from, *to;         /* driver only */
+    hc_mask *leaving[MOST_LEAVING]; /* heard no more, maybe still worked on by the backend's threads; driver only */
+    int n_leaving;
     hc_mask *coming;            /* taken from the mailbox, its far levels are not there yet; driver only */
     bool is_coming;             /* driver only; `coming` may be NULL: silence */
     int fade_pos, fade_len;     /* driver only; fade_len = 0: no fade */
@@ -114,11 +117,27 @@ static void mask_drop(hc_mask *mask)
     if (mask) atomic_fetch_sub_explicit(&mask->uses, 1, memory_order_release);
 }
 
+/* Those that the backend's threads are done with, or that play again, may go. */
+static void let_go(hc_engine *e)
+{
+    for (int i = 0; i < e->n_leaving;) {
+        hc_mask *mask = e->leaving[i];
+        bool again = mask == e->to || mask == e->from || (e->is_coming && mask == e->coming);
+        if (!again && e->backend->mask_idle && !e->backend->mask_idle(e->state, mask->impl)) {
+            i++;
+            continue;
+        }
+        mask_drop(mask);
+        e->leaving[i] = e->leaving[--e->n_leaving];
+    }
+}
+
 /* It is heard no more. */
 static void mask_leave(hc_engine *e, hc_mask *mask)
 {
-    if (mask && e->backend->mask_rest) e->backend->mask_rest(e->state, mask->impl);
-    mask_drop(mask);
+    if (!mask) return;
+    if (e->backend->mask_rest) e->backend->mask_rest(e->state, mask->impl);
+    e->leaving[e->n_leaving++] = mask;
 }
 
 static void take_news(hc_engine *e)
@@ -140,7 +159,7 @@ static void take_news(hc_engine *e)
 static void begin_fade(hc_engine *e)
 {
     hc_mask *mask = e->coming;
-    if (!e->is_coming) return;
+    if (!e->is_coming || e->n_leaving == MOST_LEAVING) return;
     if (mask && !e->fresh && e->backend->mask_ready && !e->backend->mask_ready(e->state, mask->impl)) return;
     e->coming = NULL;
     e->is_coming = false;
@@ -166,6 +185,7 @@ static void end_fade(hc_engine *e)
 
 static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
 {
+    if (e->n_leaving > 0) let_go(e);
     if (e->fade_len == 0) {
         take_news(e);
         begin_fade(e);
@@ -531,6 +551,7 @@ void hc_close(hc_engine *e)
 {
     if (!e) return;
     queue_close(e);
+    if (e->backend->in_place) e->backend->reset(e->state, NULL, 0); /* its threads let go of the masks */
     while (e->masks) {
         hc_mask *mask = e->masks;
         e->masks = mask->next;

@@ -1,7 +1,9 @@
 #include "far.h"
+#include "crew.h"
 #include "long_fft.h"
 #include "memory.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 enum {
     MOST_WARM = 2,
     LIST = 32,      /* products that are handed over at once */
+    JOB_GROUP = 4,  /* outputs of a job */
     WORK_GROUP = 16 /* outputs that share a pass over the inputs' spectra: these stay in the cache meanwhile */
 };
 
@@ -27,6 +30,15 @@ struct work { /* how far the work on a window has come */
     struct far_mask *masks[MOST_WARM];
 };
 
+/* Jobs that are taken one by one, by any thread: how many there are << 32 | the next. */
+typedef atomic_uint_fast64_t ticket;
+
+struct jobs {         /* of a window: inputs, then groups of outputs of each mask; with threads only */
+    ticket ins, outs; /* outs has none before the last of the inputs is done */
+    atomic_int ins_done, outs_done;
+    int n_in, n_out; /* written by the driver while nobody works */
+};
+
 struct level {
     const struct long_fft *fft;
     int size, n_slots;     /* n_slots: windows that are kept, as many as there are partitions */
@@ -40,6 +52,7 @@ struct level {
     int64_t heard;   /* window that is heard in this tick */
     int heard_at;    /* the tick's first frame within it */
     struct work work;
+    struct jobs jobs;
 };
 
 struct spectra {   /* of a response in a level: partitions [first, first + n) */
@@ -75,6 +88,8 @@ struct far {
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
     struct far_mask *warm[MOST_WARM];
+    struct crew *crew;  /* NULL: the driver does all the work, in slices */
+    float *job_scratch; /* the driver's, for jobs */
     struct level levels[PLAN_MOST_FAR];
 };
 
@@ -117,7 +132,17 @@ static bool level_open(const struct far *far, struct level *l, const struct plan
     return l->spectra && l->in_work && l->out_work;
 }
 
-struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, const struct simd *simd)
+static bool job_any(void *far, float *scratch);
+
+static bool crew_begin(struct far *far, int n_threads)
+{
+    size_t n_scratch = (size_t)JOB_GROUP * 2 * (size_t)far->levels[far->n_levels - 1].size;
+    far->job_scratch = memory_floats(n_scratch);
+    far->crew = far->job_scratch ? crew_open(n_threads, n_scratch, job_any, far) : NULL;
+    return far->crew != NULL;
+}
+
+struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads, const struct simd *simd)
 {
     struct far *far = calloc(1, sizeof *far);
     if (!far) return NULL;
@@ -131,6 +156,7 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
     far->ring = memory_floats((size_t)n_in * far->ring_stride);
     bool good = far->ring != NULL;
     for (int i = 0; i < far->n_levels && good; i++) good = level_open(far, &far->levels[i], &plan->far[i], n_routes);
+    if (good && n_threads > 0) good = crew_begin(far, n_threads);
     if (!good) {
         far_close(far);
         return NULL;
@@ -142,6 +168,7 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
 void far_close(struct far *far)
 {
     if (!far) return;
+    crew_close(far->crew);
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
         long_fft_put(l->fft);
@@ -149,12 +176,16 @@ void far_close(struct far *far)
         free(l->in_work);
         free(l->out_work);
     }
+    free(far->job_scratch);
     free(far->ring);
     free(far);
 }
 
+static void finish(struct far *far, int level);
+
 void far_reset(struct far *far)
 {
+    for (int i = 0; i < far->n_levels && far->crew; i++) finish(far, i);
     memset(far->ring, 0, (size_t)far->n_in * far->ring_stride * sizeof(float));
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
@@ -306,9 +337,23 @@ void far_rest(struct far *far, struct far_mask *mask)
 {
     for (int m = 0; m < MOST_WARM; m++) {
         if (far->warm[m] == mask) far->warm[m] = NULL;
-        for (int i = 0; i < far->n_levels; i++)
+        for (int i = 0; i < far->n_levels && !far->crew; i++)
             if (far->levels[i].work.masks[m] == mask) far->levels[i].work.masks[m] = NULL;
     }
+}
+
+static bool is_complete(const struct level *l)
+{
+    return atomic_load_explicit(&l->jobs.ins_done, memory_order_acquire) == l->jobs.n_in &&
+           atomic_load_explicit(&l->jobs.outs_done, memory_order_acquire) == l->jobs.n_out;
+}
+
+bool far_idle(const struct far *far, const struct far_mask *mask)
+{
+    for (int i = 0; i < far->n_levels && far->crew; i++)
+        for (int m = 0; m < MOST_WARM; m++)
+            if (far->levels[i].work.masks[m] == mask && !is_complete(&far->levels[i])) return false;
+    return true;
 }
 
 bool far_ready(const struct far *far, const struct far_mask *mask)
@@ -364,6 +409,21 @@ static int sum_chunk(const struct far *far, const struct level *l, const struct 
     return partitions;
 }
 
+/* A piece of the transform of an input. work: [2S]. */
+static void columns_of(const struct far *far, const struct level *l, int in, float *work, int piece)
+{
+    const float *ring = far->ring + (size_t)in * far->ring_stride;
+    int now = (int)(l->window * l->size % far->ring_size), before = now - l->size;
+    if (before < 0) before += far->ring_size;
+    far->simd->pieces->columns_in(l->fft, work, ring + before, ring + now, piece);
+}
+
+static void rows_of(const struct far *far, const struct level *l, int in, float *work, int piece)
+{
+    float *slot = l->spectra + (size_t)in * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
+    far->simd->pieces->rows_in(l->fft, work, slot, l->chunk_stride, piece);
+}
+
 static int group_size(const struct far *far, const struct level *l)
 {
     int left = far->n_out - l->work.channel;
@@ -390,18 +450,13 @@ static void next_mask(struct work *w)
 static void piece_in(struct far *far, struct level *l)
 {
     struct work *w = &l->work;
-    const struct simd_long *pieces = far->simd->pieces;
     if (w->phase == COLUMNS_IN) {
-        const float *ring = far->ring + (size_t)w->channel * far->ring_stride;
-        int now = (int)(l->window * l->size % far->ring_size), before = now - l->size;
-        pieces->columns_in(l->fft, l->in_work, ring + (before < 0 ? before + far->ring_size : before), ring + now,
-                           w->i);
+        columns_of(far, l, w->channel, l->in_work, w->i);
         w->spent += columns_ns * l->size / l->n_columns;
         next_piece(w, l->n_columns, ROWS_IN);
         return;
     }
-    float *slot = l->spectra + (size_t)w->channel * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
-    pieces->rows_in(l->fft, l->in_work, slot, l->chunk_stride, w->i);
+    rows_of(far, l, w->channel, l->in_work, w->i);
     w->spent += rows_ns * l->size / l->n_rows;
     next_piece(w, l->n_rows, COLUMNS_IN);
     if (w->phase == ROWS_IN || ++w->channel < far->n_in) return;
@@ -419,7 +474,12 @@ static void piece_out(struct far *far, struct level *l, int level)
     }
     const struct mask_level *ml = &mask->levels[level];
     const struct simd_long *pieces = far->simd->pieces;
-    int n = group_size(far, l), in_group = w->i % n, out = w->channel + in_group, piece = w->i / n;
+    int n = group_size(far, l);
+    if (n == 1 && !ml->out[w->channel]) {
+        if (++w->channel >= far->n_out) next_mask(w);
+        return;
+    }
+    int in_group = w->i % n, out = w->channel + in_group, piece = w->i / n;
     float *work = l->out_work + (size_t)in_group * 2 * (size_t)l->size;
     bool silent = !ml->out[out];
     switch (w->phase) {
@@ -453,12 +513,125 @@ static void work_on(struct far *far, int level, double until)
             piece_out(far, l, level);
 }
 
+/* ---- the work, with threads to help --------------------------------------------------------------------------------
+ */
+
+static int n_groups(const struct far *far)
+{
+    return (far->n_out + JOB_GROUP - 1) / JOB_GROUP;
+}
+
+/* A value that comes again is no danger: who gets a number by it sees the window that it was last written for. */
+static bool ticket_take(ticket *t, int *i)
+{
+    uint_fast64_t now = atomic_load_explicit(t, memory_order_relaxed);
+    do {
+        if ((uint32_t)now >= now >> 32) return false;
+    } while (!atomic_compare_exchange_weak_explicit(t, &now, now + 1, memory_order_acquire, memory_order_relaxed));
+    *i = (int)(uint32_t)now;
+    return true;
+}
+
+static void ticket_offer(ticket *t, int n)
+{
+    atomic_store_explicit(t, (uint_fast64_t)n << 32, memory_order_release);
+}
+
+static void job_in(struct far *far, struct level *l, int in, float *scratch)
+{
+    for (int i = 0; i < l->n_columns; i++) columns_of(far, l, in, scratch, i);
+    for (int i = 0; i < l->n_rows; i++) rows_of(far, l, in, scratch, i);
+}
+
+static void job_out(struct far *far, int level, int job, float *scratch)
+{
+    struct level *l = &far->levels[level];
+    const struct simd_long *pieces = far->simd->pieces;
+    const struct far_mask *mask = l->work.masks[job / n_groups(far)];
+    const struct mask_level *ml = &mask->levels[level];
+    int first = job % n_groups(far) * JOB_GROUP, end = first + JOB_GROUP < far->n_out ? first + JOB_GROUP : far->n_out;
+    for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
+        for (int out = first; out < end; out++)
+            if (ml->out[out])
+                sum_chunk(far, l, mask, ml, out, chunk,
+                          scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK);
+    for (int out = first; out < end; out++) {
+        float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
+        if (!ml->out[out]) continue;
+        for (int i = 0; i < l->n_rows; i++) pieces->rows_out(l->fft, work, i);
+        for (int i = 0; i < l->n_columns; i++)
+            pieces->columns_out(l->fft, work, ml->out[out] + (l->window & 1) * l->size, i);
+    }
+}
+
+static bool job_of_level(struct far *far, int level, float *scratch)
+{
+    struct level *l = &far->levels[level];
+    struct jobs *jobs = &l->jobs;
+    int i;
+    if (ticket_take(&jobs->ins, &i)) {
+        int n_in = jobs->n_in, n_out = jobs->n_out; /* once the job counts as done the next window may be written */
+        job_in(far, l, i, scratch);
+        int done = atomic_fetch_add_explicit(&jobs->ins_done, 1, memory_order_acq_rel) + 1;
+        if (done == n_in && n_out > 0) ticket_offer(&jobs->outs, n_out); /* who takes one sees all inputs */
+        return true;
+    }
+    if (!ticket_take(&jobs->outs, &i)) return false;
+    job_out(far, level, i, scratch);
+    atomic_fetch_add_explicit(&jobs->outs_done, 1, memory_order_release);
+    return true;
+}
+
+/* Small levels first: they are due first. */
+static bool job_any(void *data, float *scratch)
+{
+    struct far *far = data;
+    for (int i = 0; i < far->n_levels; i++)
+        if (job_of_level(far, i, scratch)) return true;
+    return false;
+}
+
+static void jobs_offer(struct far *far, struct level *l, int i, int64_t window)
+{
+    int n_masks = 0;
+    work_begin(far, l, i, window);
+    for (int m = 0; m < MOST_WARM; m++) {
+        struct far_mask *mask = l->work.masks[m];
+        l->work.masks[m] = NULL;
+        if (mask) l->work.masks[n_masks++] = mask;
+    }
+    atomic_store_explicit(&l->jobs.ins_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&l->jobs.outs_done, 0, memory_order_relaxed);
+    ticket_offer(&l->jobs.outs, 0);
+    l->jobs.n_in = far->n_in;
+    l->jobs.n_out = n_masks * n_groups(far);
+    ticket_offer(&l->jobs.ins, far->n_in);
+}
+
+/* Do what nobody has begun, and see what others have begun done: at most a job of each thread is waited for. */
+static void finish(struct far *far, int level)
+{
+    while (!is_complete(&far->levels[level]))
+        if (!job_of_level(far, level, far->job_scratch)) {
+#if defined __x86_64__
+            __builtin_ia32_pause();
+#endif
+        }
+}
+
 /* ---- ticks ---------------------------------------------------------------------------------------------------------
  */
 
 int far_left(const struct far *far)
 {
     return far->tick - far->pos;
+}
+
+void far_begin(struct far *far)
+{
+    if (!far->crew || far->pos > 0) return;
+    for (int i = 0; i < far->n_levels; i++)
+        if (far->levels[i].heard_at == 0) finish(far, i);
 }
 
 void far_push(struct far *far, int in, const float *x, int n)
@@ -485,13 +658,19 @@ void far_advance(struct far *far, int n)
     far->frame += far->tick;
     far->ring_at += far->tick;
     if (far->ring_at == far->ring_size) far->ring_at = 0;
+    bool offered = false;
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
         int64_t window = far->frame / l->size - 1;
         int slice = (int)(far->frame % l->size) / far->tick;
+        if (far->crew) {
+            if (slice == 0) jobs_offer(far, l, i, window), offered = true;
+            continue;
+        }
         if (slice == 0) work_begin(far, l, i, window);
         bool last = slice == l->size / far->tick - 1;
         work_on(far, i, last ? 2 * l->work.total + 1 : l->work.slice_ns * (slice + 1));
     }
+    if (offered) crew_wake(far->crew);
     hear(far);
 }

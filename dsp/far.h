@@ -10,6 +10,10 @@
  *   work                                       [S/tick slices      )
  *   heard                                                     [S output frames      )   from (w+2)S - tick on
  *
+ * With threads to help, each does whole jobs instead, an input's transform or the products and transforms of a few
+ * outputs, as soon as a window is complete; what they have not begun when it is heard the driver does itself. The frames
+ * that come out are the same, bit for bit.
+ *
  * All calls but make and free are the driver's. A mask plays nothing of the windows that began before it was warm.
  */
 #ifndef HALOCONV_FAR_H
@@ -21,8 +25,8 @@
 struct far;
 struct far_mask;
 
-/* NULL when memory ran out. [setup] */
-struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, const struct simd *simd);
+/* n_threads: beside the driver; 0 = it does all the work, in slices. NULL when memory ran out. [setup] */
+struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads, const struct simd *simd);
 void far_close(struct far *far);
 void far_reset(struct far *far);
 
@@ -35,10 +39,14 @@ void far_mask_free(struct far_mask *mask);
 /* At most two masks are warm. */
 void far_warm(struct far *far, struct far_mask *mask);
 void far_rest(struct far *far, struct far_mask *mask);
+/* Nobody works on it any more: after far_rest, within the time of a window. */
+bool far_idle(const struct far *far, const struct far_mask *mask);
 bool far_ready(const struct far *far, const struct far_mask *mask);
 
 /* Frames that are left of the current tick: no call below may go past it. */
 int far_left(const struct far *far);
+/* Before the first of the calls below for a tick: what is heard in it is there from now on. */
+void far_begin(struct far *far);
 /* The next n frames of an input. */
 void far_push(struct far *far, int in, const float *x, int n);
 /* y[n] += what is heard of a mask in an output in the next n frames. */

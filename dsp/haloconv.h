@@ -55,7 +55,8 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */
     const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"                                       "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
-    int n_threads;           /* of the CPU for a file (block 0), 0 = all processors; the output is the same    0  */
+    int n_threads;           /* of the CPU, the audio thread counted in; the output is the same. 0 = for files
+                                (block 0) all processors, live as many as the far levels need              0  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair add        */

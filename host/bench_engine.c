@@ -22,6 +22,7 @@ const char bench_engine_help[] =
     "      --rate HZ                                                                                   [48000]\n"
     "      --backend NAME       auto, cpu, cuda, cuda:N                                                 [auto]\n"
     "      --method NAME        auto, direct, fft                                                       [auto]\n"
+    "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
     "      --time S             seconds of audio to play                                                  [10]\n"
     "      --unpaced            as fast as it goes, instead of a block each period\n"
     "      --json               one object on standard output\n"

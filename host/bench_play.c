@@ -35,6 +35,8 @@ bool bench_play_option(int option, const char *text, struct bench_shape *shape, 
     case BENCH_BACKEND:
         shape->backend = text;
         return true;
+    case BENCH_THREADS:
+        return option_int("bench", "--threads", text, 0, 256, &shape->n_threads);
     case BENCH_METHOD:
         shape->method = text;
         return true;
@@ -55,6 +57,7 @@ static hc_config config_of(const struct bench_shape *shape)
     c.max_taps = shape->taps;
     int64_t n_routes = shape->diagonal ? shape->n_in : (int64_t)shape->n_in * shape->n_out;
     c.n_routes = n_routes > INT32_MAX ? INT32_MAX : (int)n_routes;
+    c.n_threads = shape->n_threads;
     c.backend = shape->backend;
     c.method = shape->method;
     return c;

@@ -11,6 +11,7 @@ struct bench_shape {
     int n_in, n_out;
     bool diagonal;      /* input i to output i; else every input to every output */
     int taps, block, rate;
+    int n_threads;      /* of the CPU; 0 = as many as it takes */
     const char *backend, *method;
     uint64_t seed;
 };
@@ -38,12 +39,12 @@ bool bench_play(hc_engine *engine, const struct bench_shape *shape, double secon
 
 /* Options that the benches of engines share: false after a usage error. */
 enum { BENCH_INPUTS = 256, BENCH_OUTPUTS, BENCH_ROUTES, BENCH_TAPS, BENCH_SECONDS, BENCH_BLOCK, BENCH_RATE, BENCH_BACKEND,
-       BENCH_METHOD, BENCH_OWN };
+       BENCH_METHOD, BENCH_THREADS, BENCH_OWN };
 #define BENCH_PLAY_OPTIONS                                                                                             \
     {"taps", required_argument, NULL, BENCH_TAPS}, {"seconds", required_argument, NULL, BENCH_SECONDS},                \
         {"block", required_argument, NULL, BENCH_BLOCK}, {"rate", required_argument, NULL, BENCH_RATE},                \
         {"backend", required_argument, NULL, BENCH_BACKEND}, {"method", required_argument, NULL, BENCH_METHOD},        \
-        {"help", no_argument, NULL, 'h'}
+        {"threads", required_argument, NULL, BENCH_THREADS}, {"help", no_argument, NULL, 'h'}
 /* seconds: of the responses, to be turned into taps when the rate is known; 0 = taps were given. */
 bool bench_play_option(int option, const char *text, struct bench_shape *shape, double *seconds);
 

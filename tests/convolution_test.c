@@ -144,6 +144,43 @@ static void far_levels_match_in_any_calls(const char *backend)
     live_equals_files(backend, 200, 20000, 4, frames, most);
 }
 
+/* Far levels by threads beside the caller, or by the caller alone: the same frames, bit for bit. Blocks follow one
+ * another without a pause here, so threads are late all the time and the caller does some of their work. */
+static void threads_change_no_frame(const char *backend)
+{
+    if (strcmp(backend, "cpu") != 0) check_skip("of the CPU only");
+    enum { CHANNELS = 6, TAPS = 20000 };
+    struct random r = random_seeded(211);
+    int frames = SANITIZED ? 20000 : 100000;
+    hc_route routes[CHANNELS * CHANNELS];
+    float *taps[CHANNELS * CHANNELS];
+    for (int i = 0; i < CHANNELS * CHANNELS; i++) {
+        taps[i] = noise(&r, TAPS);
+        routes[i] = route(i / CHANNELS, i % CHANNELS, taps[i], i % 5 ? TAPS : 100);
+    }
+    for (int odd = 0; odd < 2; odd++) {
+        hc_config c = config_for("auto", 64, TAPS, CHANNELS, CHANNELS);
+        c.n_routes = CHANNELS * CHANNELS;
+        struct player p[2];
+        for (int i = 0; i < 2; i++) {
+            c.n_threads = i ? 4 : 1;
+            player_open(&p[i], &c, backend, frames, 212);
+            player_swap(&p[i], player_scene(&p[i], routes, CHANNELS * CHANNELS));
+            for (int call = 0; p[i].n_frames < frames; call++) {
+                int n = odd ? 1 + call * 37 % 64 : 64;
+                player_run(&p[i], n < frames - p[i].n_frames ? n : (int)(frames - p[i].n_frames));
+            }
+        }
+        for (int ch = 0; ch < CHANNELS; ch++)
+            check(memcmp(p[0].out[ch], p[1].out[ch], (size_t)frames * sizeof(float)) == 0,
+                  "output %d is another one with 4 threads than with 1", ch);
+        player_check(&p[1], 0, frames, PEAK_SHARE);
+        player_close(&p[0]);
+        player_close(&p[1]);
+    }
+    for (int i = 0; i < CHANNELS * CHANNELS; i++) free(taps[i]);
+}
+
 static void masks_of_half_a_minute_match(const char *backend)
 {
     if (SANITIZED) check_skip("a sanitizer is slow");
@@ -357,7 +394,8 @@ static void sixty_four_channels_match_reference(const char *backend)
     free(full);
 }
 
-/* Blocks of a file fill a GPU with tiles: cells that share an output, one without any, calls that begin at any frame. */
+/* Blocks of a file fill a GPU with tiles: cells that share an output, one without any, calls that begin at any frame.
+ */
 static void large_blocks_match_reference(const char *backend)
 {
     enum { IN = 4, OUT = 6, TAPS = 300, FRAMES = 262144 + 1001 };
@@ -365,8 +403,8 @@ static void large_blocks_match_reference(const char *backend)
     struct random r = random_seeded(75);
     float *h[5];
     for (int i = 0; i < 5; i++) h[i] = noise(&r, TAPS);
-    hc_route routes[] = {route(0, 0, h[0], TAPS), route(1, 0, h[1], 129),  route(2, 0, h[2], 1),
-                         route(1, 1, h[1], 128),  route(3, 2, h[3], 33),   route(0, 3, h[4], TAPS),
+    hc_route routes[] = {route(0, 0, h[0], TAPS), route(1, 0, h[1], 129), route(2, 0, h[2], 1),
+                         route(1, 1, h[1], 128),  route(3, 2, h[3], 33),  route(0, 3, h[4], TAPS),
                          route(3, 3, h[0], 299),  route(2, 5, h[2], 257)};
     for (int m = 0; m < 2; m++) {
         hc_config c = config_for(methods[m], 0, TAPS, IN, OUT); /* output 4 has no route */
@@ -716,6 +754,7 @@ int main(void)
         {"long_responses_match_reference", long_responses_match_reference, true},
         {"far_levels_match_at_every_block", far_levels_match_at_every_block, true},
         {"far_levels_match_in_any_calls", far_levels_match_in_any_calls, true},
+        {"threads_change_no_frame", threads_change_no_frame, true},
         {"masks_of_half_a_minute_match", masks_of_half_a_minute_match, true},
         {"constant_memory_edges_match_reference", constant_memory_edges_match_reference, true},
         {"call_sizes_do_not_matter", call_sizes_do_not_matter, true},

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST_FILES = 512 };
@@ -21,11 +22,39 @@ static char names[MOST_FILES][PATH_MAX];
 static atomic_bool taken[MOST_FILES];
 static mode_t user_mask; /* of new files; it can be read by setting it only, which threads would do to one another */
 
+/* Other threads go on while the handler runs: one of them may be about to make a file that the handler has not seen. */
+static atomic_bool stopping;
+static atomic_int n_making;                /* threads inside make_file */
+static _Thread_local volatile bool making; /* this one is: a handler that interrupts it must not wait for it */
+
 static void stop(int signal_number)
 {
+    atomic_store(&stopping, true);
+    for (int i = 0; i < 1000 && atomic_load(&n_making) > (making ? 1 : 0); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (int i = 0; i < MOST_FILES; i++)
         if (names[i][0]) unlink(names[i]);
     _exit(128 + signal_number);
+}
+
+/* Does nothing, unless the process is at its end and its files are being removed: then it is no more this thread's. */
+static void leave_it_to_the_handler(void)
+{
+    while (atomic_load(&stopping)) pause();
+}
+
+static int make_file(char *name)
+{
+    making = true;
+    atomic_fetch_add(&n_making, 1);
+    if (atomic_load(&stopping)) {
+        atomic_fetch_sub(&n_making, 1);
+        leave_it_to_the_handler();
+    }
+    int fd = mkostemps(name, 5, O_CLOEXEC);
+    atomic_fetch_sub(&n_making, 1);
+    making = false;
+    return fd;
 }
 
 static char *name_take(void)
@@ -45,14 +74,14 @@ static void name_give_back(struct part_file *part)
 
 void part_file_watch_signals(void)
 {
-    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = stop}, before;
     user_mask = umask(0);
     umask(user_mask);
     sigfillset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
-        sigaction(stopping[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(stopping[i], &action, NULL); /* nohup stays in force */
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        sigaction(ending[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(ending[i], &action, NULL); /* nohup stays in force */
     }
     /* A closed pipe or a limit on file sizes is an error of the write, to be reported as one. */
     signal(SIGPIPE, SIG_IGN);
@@ -92,7 +121,7 @@ static bool make_beside(struct part_file *part, mode_t mode, char *why, size_t c
                              MOST_FILES);
     int length = snprintf(part->name, PATH_MAX, "%.*s.%.200s.XXXXXX.part", folder, part->target, name);
     errno = ENAMETOOLONG;
-    if (length > 0 && length < PATH_MAX) part->fd = mkostemps(part->name, 5, O_CLOEXEC);
+    if (length > 0 && length < PATH_MAX) part->fd = make_file(part->name);
     if (part->fd < 0) {
         int error = errno;
         name_give_back(part);
@@ -132,6 +161,7 @@ bool part_file_commit(struct part_file *part, const char *path, char *why, size_
     part->fd = -1;
     if (!error && part->target && rename(part->name, part->target) != 0) error = errno;
     if (error) {
+        leave_it_to_the_handler();
         part_file_abandon(part);
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
                              strerror(error));

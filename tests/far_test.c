@@ -86,10 +86,10 @@ static void every_length_matches_reference(const char *backend)
 {
     static const int taps[] = {191, 192, 193, 447, 448, 449, 959, 960, 961, 1983, 1984, 1985, 5000, 48000};
     for (size_t t = 0; t < sizeof taps / sizeof *taps; t++) {
-        struct random r = random_seeded((uint64_t)taps[t]);
-        hc_route *routes = full_matrix(&r, 2, 2, taps[t]);
         hc_config c = config_for("auto", 64, SANITIZED ? 5000 : 48000, 2, 2);
         if (taps[t] > c.max_taps) continue;
+        struct random r = random_seeded((uint64_t)taps[t]);
+        hc_route *routes = full_matrix(&r, 2, 2, taps[t]);
         struct player p;
         player_open(&p, &c, backend, taps[t] + 9000, (uint64_t)taps[t]);
         needs_far_levels(&p);

@@ -1,12 +1,14 @@
 #include "sample.h"
 
+#include <endian.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { TILE = 2048 }; /* frames at once: the tile of a channel stays in the first-level cache */
 
 size_t sample_bytes(enum sample_kind kind)
 {
-    return kind == SAMPLE_S16 ? 2 : 4;
+    return kind == SAMPLE_S16 ? 2 : kind == SAMPLE_S24 ? 3 : 4;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
@@ -32,6 +34,25 @@ SPLIT(split_s16, int16_t, 0x1p-15f)
 SPLIT(split_s32, int32_t, 0x1p-31f)
 SPLIT(split_float, float, 1.0f)
 
+/* Four bytes at a time, of which one belongs to the sample behind; so the last one of all is put together by itself. */
+static void split_s24(const char *restrict raw, int n_channels, size_t n, float *restrict planar, size_t stride)
+{
+    size_t frame_bytes = 3 * (size_t)n_channels;
+    for (size_t ch = 0; ch < (size_t)n_channels; ch++) {
+        const char *from = raw + 3 * ch;
+        float *to = planar + ch * stride;
+        size_t whole = ch + 1 == (size_t)n_channels ? n - 1 : n;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t word = 0;
+            if (i < whole)
+                memcpy(&word, from + i * frame_bytes, 4);
+            else
+                memcpy(&word, from + i * frame_bytes, 3);
+            to[i] = (float)(int32_t)(le32toh(word) << 8) * 0x1p-31f;
+        }
+    }
+}
+
 void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t n_frames, float *planar, size_t stride)
 {
     const char *at = raw;
@@ -39,6 +60,7 @@ void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t
         size_t n = n_frames - done < TILE ? n_frames - done : TILE;
         const void *tile = at + done * (size_t)n_channels * sample_bytes(kind);
         if (kind == SAMPLE_S16) split_s16(tile, n_channels, n, planar + done, stride);
+        if (kind == SAMPLE_S24) split_s24(tile, n_channels, n, planar + done, stride);
         if (kind == SAMPLE_S32) split_s32(tile, n_channels, n, planar + done, stride);
         if (kind == SAMPLE_FLOAT) split_float(tile, n_channels, n, planar + done, stride);
     }
@@ -110,11 +132,23 @@ static void round_s32(const float *restrict x, size_t n, int bits, int32_t *rest
 INTERLEAVE(interleave_16, int16_t)
 INTERLEAVE(interleave_32, int32_t)
 
+/* The upper three bytes of each word, the lowest first. */
+static void interleave_24(const int32_t *restrict x, int n_channels, int ch, size_t n, char *restrict raw)
+{
+    char *to = raw + 3 * ch;
+    for (size_t i = 0; i < n; i++, to += 3 * n_channels) {
+        uint32_t word = (uint32_t)x[i] >> 8;
+        uint16_t low = htole16((uint16_t)word);
+        memcpy(to, &low, 2);
+        to[2] = (char)(word >> 16);
+    }
+}
+
 /* Floats travel as the 32-bit words that they are. */
 static void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, void *y)
 {
     if (kind == SAMPLE_S16) round_s16(x, n, bits, y);
-    if (kind == SAMPLE_S32) round_s32(x, n, bits, y);
+    if (kind == SAMPLE_S24 || kind == SAMPLE_S32) round_s32(x, n, bits, y);
     if (kind == SAMPLE_FLOAT) memcpy(y, x, n * sizeof *x);
 }
 
@@ -125,14 +159,19 @@ static void join_tile(enum sample_kind kind, int bits, const float *planar, size
         int16_t s16[TILE];
         int32_t s32[TILE];
     } tile[2];
-    int step = n_channels == 2 ? 2 : 1;
+    int step = n_channels == 2 && kind != SAMPLE_S24 ? 2 : 1;
+    bool straight = n_channels == 1 && kind != SAMPLE_S24; /* nothing to interleave */
     for (int ch = 0; ch < n_channels; ch += step) {
         for (int i = 0; i < step; i++) {
             const float *x = planar + (size_t)(ch + i) * stride;
             look(x, n, seen);
-            round_channel(kind, bits, x, n, n_channels == 1 ? raw : (void *)&tile[i]);
+            round_channel(kind, bits, x, n, straight ? raw : (void *)&tile[i]);
         }
-        if (n_channels == 1) break;
+        if (straight) break;
+        if (kind == SAMPLE_S24) {
+            interleave_24(tile[0].s32, n_channels, ch, n, raw);
+            continue;
+        }
         if (kind == SAMPLE_S16 && step == 2) interleave_16_pair(tile[0].s16, tile[1].s16, n, raw);
         if (kind == SAMPLE_S16 && step == 1) interleave_16(tile[0].s16, n_channels, ch, n, raw);
         if (kind != SAMPLE_S16 && step == 2) interleave_32_pair(tile[0].s32, tile[1].s32, n, raw);

@@ -182,10 +182,20 @@ const char *sound_format_name(int format, char *text, size_t cap)
     return text;
 }
 
+/* Containers whose samples lie in the file with the lowest byte first. */
+static bool is_little_endian(int format)
+{
+    int container = format & SF_FORMAT_TYPEMASK, end = format & SF_FORMAT_ENDMASK;
+    bool wav = container == SF_FORMAT_WAV || container == SF_FORMAT_WAVEX || container == SF_FORMAT_RF64 ||
+               container == SF_FORMAT_W64;
+    return wav && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_LITTLE);
+}
+
 enum sample_kind sound_format_kind(int format)
 {
     switch (format & SF_FORMAT_SUBMASK) {
     case SF_FORMAT_PCM_24:
+        return is_little_endian(format) ? SAMPLE_S24 : SAMPLE_S32;
     case SF_FORMAT_PCM_32:
     case SF_FORMAT_ALAC_20:
     case SF_FORMAT_ALAC_24:

@@ -216,6 +216,10 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 {
     sf_count_t got = 0;
     if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
+    if (in->kind == SAMPLE_S24) {
+        int64_t frame_bytes = (int64_t)sample_bytes(in->kind) * in->n_channels;
+        got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
+    }
     if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
     if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
     if (got < 0) got = 0;

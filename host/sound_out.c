@@ -215,6 +215,8 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
         const void *from = at + (size_t)done * frame_bytes;
         if (out->kind == SAMPLE_S16) wrote = sf_writef_short(out->file, from, n);
+        if (out->kind == SAMPLE_S24)
+            wrote = sf_write_raw(out->file, from, n * (sf_count_t)frame_bytes) / (sf_count_t)frame_bytes;
         if (out->kind == SAMPLE_S32) wrote = sf_writef_int(out->file, from, n);
         if (out->kind == SAMPLE_FLOAT) wrote = sf_writef_float(out->file, from, n);
         if (wrote != n || out->error || sf_error(out->file)) return write_failed(out, why, cap);

@@ -1,7 +1,7 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LV2, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
 
@@ -33,6 +33,7 @@ $(eval $(call find,SOXR,soxr))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
+$(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')))
@@ -50,10 +51,11 @@ haloconv $(VERSION)
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
+  OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test soak fuzz bench-files bench-zita bench-lv2 bench-batch
+SETUP_GOALS := demo test gpu-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 bench-batch
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -62,9 +64,10 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR JANSSON PORTAUDIO JACK LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
+FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR JANSSON PORTAUDIO JACK LO LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
 LIB_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
-HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0)
+HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
+             $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
@@ -103,7 +106,7 @@ MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
-.PHONY: all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
+.PHONY: race-storms all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
@@ -194,10 +197,18 @@ TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
-run-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
+TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
+              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
+run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
-run-gpu-test: all impulses $(TEST_PROGRAMS) $(BUILD)/tests/measure
+run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
+# ThreadSanitizer over storms of changes: a build of its own, where nothing else is.
+RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole
+run-race-test:
+	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
+race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
+	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
@@ -222,6 +233,10 @@ run-bench-batch: all
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md
+
+run-bench-live: all $(TEST_TOOLS)
+	@.ci/setup bench
+	@$(TEST_ENV) LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(PYTHON) tests/bench_live.py
 
 # The peer has a C++ interface; only this bench is C++.
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
@@ -260,7 +275,27 @@ $(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HO
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) $(BUILD)/tests/measure.o
+# What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
+FAULTY_OBJS := $(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_device.o
+$(BUILD)/tests/faulty_engine.o: dsp/engine.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for a device that fails)
+	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,session rig tape mixer guard histogram console realtime message)
+$(BUILD)/tests/session_test: $(BUILD)/tests/session_test.o $(BUILD)/tests/trap.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
+                             $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+$(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) $^ -ldl -pthread -o $@
+$(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(call pkg,--libs,jack) -pthread -o $@
+.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 SO := libhaloconv.so

@@ -7,6 +7,8 @@ int check_command(int argc, char **argv);
 int batch_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
+int live_command(int argc, char **argv);
+int jack_command(int argc, char **argv);
 int design_command(int argc, char **argv);
 int bench_command(int argc, char **argv);
 

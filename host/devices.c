@@ -1,20 +1,14 @@
 /* haloconv devices - what can convolve here, and what can record and play. */
+#include "audio_devices.h"
 #include "commands.h"
 #include "dsp/haloconv.h"
 #include "message.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#ifdef HC_WITH_PORTAUDIO
-#include <portaudio.h>
-#endif
 
 static const char help[] = "haloconv devices - the CPU, the GPUs, and the audio devices\n"
                            "\n"
@@ -38,52 +32,6 @@ static void add_processors(json_t *list)
         json_array_append_new(list, json_pack("{s:o, s:o}", "backend", text(line), "name", text(tab ? tab + 1 : "")));
     }
 }
-
-#ifdef HC_WITH_PORTAUDIO
-static json_t *ask_portaudio(void)
-{
-    json_t *list = json_array();
-    bool started = Pa_Initialize() == paNoError;
-    for (int i = 0; started && i < Pa_GetDeviceCount(); i++) {
-        const PaDeviceInfo *device = Pa_GetDeviceInfo(i);
-        const PaHostApiInfo *api = Pa_GetHostApiInfo(device->hostApi);
-        json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o, s:i, s:i, s:f, s:b, s:b}", "index", i, "name", text(device->name), "api",
-                            text(api->name), "inputs", device->maxInputChannels, "outputs", device->maxOutputChannels,
-                            "rate", device->defaultSampleRate, "default_input", Pa_GetDefaultInputDevice() == i,
-                            "default_output", Pa_GetDefaultOutputDevice() == i));
-    }
-    if (started) Pa_Terminate();
-    return list;
-}
-
-/* PortAudio is asked in a process of its own: where ALSA has no configuration it aborts, and ALSA and JACK tell standard
- * error all that they tried. NULL when it could not be asked. Before any use of CUDA, which does not survive a fork. */
-static json_t *list_audio(void)
-{
-    int ends[2], status = 0;
-    if (pipe(ends) != 0) return NULL;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        int nothing = open("/dev/null", O_WRONLY);
-        if (nothing >= 0) dup2(nothing, STDERR_FILENO);
-        close(ends[0]);
-        json_dumpfd(ask_portaudio(), ends[1], 0);
-        _exit(0);
-    }
-    close(ends[1]);
-    json_t *list = child > 0 ? json_loadfd(ends[0], 0, NULL) : NULL;
-    close(ends[0]);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    return list;
-}
-#else
-static json_t *list_audio(void)
-{
-    return json_array();
-}
-#endif
 
 static const char *get(const json_t *object, const char *key)
 {
@@ -141,7 +89,7 @@ int devices_command(int argc, char **argv)
         as_json = true;
     }
     if (optind < argc) return message_usage("devices", "%s: takes no names", argv[optind]);
-    json_t *audio = list_audio(), *processors = json_array();
+    json_t *audio = audio_devices_list(), *processors = json_array();
     add_processors(processors);
     if (as_json) {
         json_t *all = json_pack("{s:O, s:O?}", "processors", processors, "audio", audio);

@@ -11,6 +11,8 @@ static const char help[] =
     "haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n"
     "\n"
     "  haloconv convolve INPUT MASK -o OUTPUT   a sound file through a mask\n"
+    "  haloconv live MASK                       microphone to speakers\n"
+    "  haloconv jack MASK                       a JACK client with one port a channel\n"
     "  haloconv batch MANIFEST -o FOLDER        many sound files through many masks\n"
     "  haloconv design KIND ... -o MASK         make a filter or a room\n"
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
@@ -47,6 +49,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_JACK
                                  " jack"
 #endif
+#ifdef HC_WITH_LO
+                                 " osc"
+#endif
     ;
 
 static const struct {
@@ -54,6 +59,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"convolve", convolve_command},
+    {"live", live_command},
+    {"jack", jack_command},
     {"batch", batch_command},
     {"design", design_command},
     {"info", info_command},

@@ -62,7 +62,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-COMMANDS = ["convolve", "batch", "design", "info", "devices", "bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
+COMMANDS = ["convolve", "jack", "live", "batch", "design", "info", "devices", "bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
 
 
 def options_of(command):

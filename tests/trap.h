@@ -9,6 +9,7 @@
 #include "check.h"
 
 void trap_arm(void);                /* this thread                                                        */
+void trap_let_by(const char *call); /* on this thread from now on: "sem_post", a wake-up; NULL: nothing    */
 const char *trap_disarm(void);      /* the name of the first forbidden call since trap_arm, or NULL       */
 
 /* Run play(arg) in a child that the kernel kills at any system call but read, write, exit and the clock's. Returns 0, 1

@@ -1,0 +1,92 @@
+#include "audio_devices.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef HC_WITH_PORTAUDIO
+#include <portaudio.h>
+#endif
+
+#ifdef HC_WITH_PORTAUDIO
+static json_t *text(const char *value)
+{
+    json_t *json = json_string(value);
+    return json ? json : json_string("(name is not UTF-8)");
+}
+
+static json_t *ask_portaudio(void)
+{
+    json_t *list = json_array();
+    bool started = Pa_Initialize() == paNoError;
+    for (int i = 0; started && i < Pa_GetDeviceCount(); i++) {
+        const PaDeviceInfo *device = Pa_GetDeviceInfo(i);
+        const PaHostApiInfo *api = Pa_GetHostApiInfo(device->hostApi);
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:o, s:i, s:i, s:f, s:b, s:b}", "index", i, "name", text(device->name), "api",
+                            text(api->name), "inputs", device->maxInputChannels, "outputs", device->maxOutputChannels,
+                            "rate", device->defaultSampleRate, "default_input", Pa_GetDefaultInputDevice() == i,
+                            "default_output", Pa_GetDefaultOutputDevice() == i));
+    }
+    if (started) Pa_Terminate();
+    return list;
+}
+
+json_t *audio_devices_list(void)
+{
+    int ends[2], status = 0;
+    if (pipe(ends) != 0) return NULL;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        int nothing = open("/dev/null", O_WRONLY);
+        if (nothing >= 0) dup2(nothing, STDERR_FILENO);
+        close(ends[0]);
+        json_dumpfd(ask_portaudio(), ends[1], 0);
+        _exit(0);
+    }
+    close(ends[1]);
+    json_t *list = child > 0 ? json_loadfd(ends[0], 0, NULL) : NULL;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return list;
+}
+#else
+json_t *audio_devices_list(void)
+{
+    return json_array();
+}
+#endif
+
+/* How well a device answers to what was asked: by its number, its name, "API: name", or a part of the name. */
+static int match(const json_t *device, const char *wanted)
+{
+    char number[16], full[512];
+    const char *name = json_string_value(json_object_get(device, "name"));
+    snprintf(number, sizeof number, "%d", (int)json_integer_value(json_object_get(device, "index")));
+    snprintf(full, sizeof full, "%s: %s", json_string_value(json_object_get(device, "api")), name);
+    if (strcmp(wanted, number) == 0) return 4;
+    if (strcmp(wanted, full) == 0) return 3;
+    if (strcmp(wanted, name) == 0) return 2;
+    return strcasestr(full, wanted) ? 1 : 0;
+}
+
+const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input)
+{
+    const json_t *best = NULL, *device;
+    int best_match = 0;
+    size_t i;
+    json_array_foreach(list, i, device)
+    {
+        if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) continue;
+        bool is_default = json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
+        int how = wanted ? match(device, wanted) : is_default;
+        if (how > best_match) best = device;
+        if (how > best_match) best_match = how;
+    }
+    return best;
+}

@@ -1,0 +1,41 @@
+#include "keys.h"
+
+#include <poll.h>
+#include <termios.h>
+#include <unistd.h>
+
+static struct termios before;
+static bool is_open;
+
+/* In the background a read or a change of the terminal would stop the process. */
+static bool in_foreground(void)
+{
+    return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+bool keys_open(void)
+{
+    if (!isatty(STDIN_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &before) != 0) return false;
+    struct termios single = before;
+    single.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C stays a signal */
+    single.c_cc[VMIN] = 1;
+    single.c_cc[VTIME] = 0;
+    is_open = tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;
+    return is_open;
+}
+
+void keys_close(void)
+{
+    if (is_open && in_foreground()) tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    is_open = false;
+}
+
+int keys_next(void)
+{
+    struct pollfd ready = {.fd = STDIN_FILENO, .events = POLLIN};
+    unsigned char key;
+    if (!is_open || !in_foreground() || poll(&ready, 1, 0) != 1) return 0;
+    if (read(STDIN_FILENO, &key, 1) == 1) return key;
+    is_open = false; /* the terminal is gone */
+    return 0;
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""A live session by the clock, on jackd's dummy driver: LIVE_SECONDS (60) for each part, PERIOD (64) frames at 48 kHz.
+
+  hold   a stereo mask of 3 s in `haloconv jack`, and beside it, on a server of its own, a client that does nothing: what the
+         machine loses by itself both lose. "not finished" is jackd's word for a client that missed its period.
+  load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
+         take) and the processor time of the whole process (threads beside the callback included)
+
+HALOCONV and BUILD say which program; BACKEND (cpu) is passed on to the first part.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import soundfile
+
+BUILD = pathlib.Path(os.environ.get("BUILD", "build")).resolve()
+HALOCONV = os.environ.get("HALOCONV", str(BUILD / "haloconv"))
+SECONDS = float(os.environ.get("LIVE_SECONDS", "60"))
+PERIOD = int(os.environ.get("PERIOD", "64"))
+BACKEND = os.environ.get("BACKEND", "cpu")
+PARTS = sys.argv[1:] or ["hold", "load"]
+
+
+class Server:
+    def __init__(self, name):
+        self.name, self.log = f"{name}-{os.getpid()}", pathlib.Path(f"{name}.log").resolve()
+        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
+        self.process = subprocess.Popen(["jackd", "-r", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(PERIOD), "-C", "8", "-P", "8"],
+                                        stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT, env=self.env)
+        for _ in range(200):
+            if "playback_1" in self.run("jack_lsp").stdout:
+                return
+            time.sleep(0.05)
+        sys.exit(f"bench_live: no server; see {self.log}: {self.log.read_text()}")
+
+    def run(self, *args):
+        return subprocess.run(args, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+
+    def lost(self):
+        text = self.log.read_text(errors="replace")
+        return {"driver late": text.count("Process XRun"), "not finished": text.count("was not finished")}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def ports(server, client):
+    for _ in range(200):
+        if f"{client}:" in server.run("jack_lsp").stdout:
+            return
+        time.sleep(0.05)
+    print(f"bench_live: {client} does not come up, or is gone already")
+
+
+def cpu_seconds(pid):
+    if not pathlib.Path(f"/proc/{pid}/stat").exists():
+        return 0
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def finish(process):
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def wait_idle(process, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        time.sleep(0.2)
+
+
+def hold():
+    taps = 3 * 48000
+    h = np.random.default_rng(1).normal(size=(taps, 2)) * np.exp(-6 * np.arange(taps) / taps)[:, None] / 200
+    soundfile.write("h.wav", h.astype(np.float32), 48000, subtype="FLOAT")
+    busy, idle = Server("busy"), Server("idle")
+    stats = pathlib.Path("stats.json")
+    nothing = subprocess.Popen([str(BUILD / "tests/jack_stage"), "idle", idle.name], env=idle.env, stdout=subprocess.PIPE,
+                               stdin=subprocess.DEVNULL, text=True)
+    start = time.monotonic()
+    ours = subprocess.Popen([HALOCONV, "jack", "h.wav", "--server", busy.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
+                            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ports(busy, "haloconv"), ports(idle, "idle")
+    began = cpu_seconds(ours.pid)
+    wait_idle(ours, SECONDS)
+    used, took = cpu_seconds(ours.pid) - began, time.monotonic() - start
+    finish(ours), finish(nothing)
+    idle_xruns = nothing.stdout.read().strip()
+    seen, period = json.loads(stats.read_text()), 1e6 * PERIOD / 48000
+    us = seen["callback_us"]
+    print(f"hold: stereo, 3 s, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
+    print("      callback " + ", ".join(f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]) +
+          f" of {period:.0f} us; {100 * used / took:.1f} % of a core")
+    print(f"      ours:       late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; {busy.lost()}")
+    print(f"      do-nothing: {idle_xruns}; {idle.lost()}", flush=True)
+    busy.stop(), idle.stop()
+
+
+def load():
+    if not shutil.which("jconvolver"):
+        print("load: no jconvolver here; .ci/setup bench installs it")
+        return
+    rng, n = np.random.default_rng(2), 8
+    h = (rng.normal(size=(48000, n * n)) * np.exp(-6 * np.arange(48000) / 48000)[:, None] / 2000).astype(np.float32)
+    lines = [f"/convolver/new {n} {n} {PERIOD} 48000 1.0"]
+    for i in range(n * n):
+        soundfile.write(f"h{i}.wav", h[:, i], 48000, subtype="FLOAT")
+        lines.append(f"/impulse/read {i // n + 1} {i % n + 1} 1 0 0 0 1 h{i}.wav")
+    pathlib.Path("matrix.conf").write_text("\n".join(lines) + "\n")
+    server = Server("load")
+    results = {"haloconv": [], "jconvolver": []}
+    turns = 3
+    for _ in range(turns):
+        for name, command in {"haloconv": [HALOCONV, "jack", "matrix.conf", "--server", server.name, "--name", "haloconv", "--backend", "cpu"],
+                              "jconvolver": ["jconvolver", "-s", server.name, "-N", "jconvolver", "matrix.conf"]}.items():
+            lost = server.lost()
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=open(f"{name}.log", "w"),
+                                       stderr=subprocess.STDOUT, env=server.env)
+            ports(server, name)
+            for ch in range(1, n + 1):
+                server.run("jack_connect", f"system:capture_{ch}", f"{name}:in-{ch}")
+                server.run("jack_connect", f"{name}:out-{ch}", f"system:playback_{ch}")
+            time.sleep(2)
+            began, start = cpu_seconds(process.pid), time.monotonic()
+            meter = subprocess.Popen(["stdbuf", "-oL", "jack_cpu_load"], env=server.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                     stdin=subprocess.DEVNULL, text=True)
+            wait_idle(process, SECONDS / (2 * turns))
+            if process.poll() is not None:  # jconvolver does so when its threads are late too often
+                finish(meter)
+                results[name].append(None)
+                said = [line for line in pathlib.Path(f"{name}.log").read_text(errors="replace").splitlines() if "late" not in line]
+                print(f"load: {name} ended by itself: {said[-1] if said else ''}")
+                time.sleep(1)
+                continue
+            core = 100 * (cpu_seconds(process.pid) - began) / (time.monotonic() - start)
+            finish(meter), finish(process)
+            loads = [float(x) for x in re.findall(r"DSP load ([\d.]+)", meter.stdout.read())]
+            missed = server.lost()["not finished"] - lost["not finished"]
+            results[name].append((statistics.median(loads) if loads else float("nan"), core, missed))
+            time.sleep(1)
+    print(f"load: 8 x 8, 1 s, {PERIOD} frames, {turns} turns each")
+    for name, turns_of in results.items():
+        rows = [row for row in turns_of if row]
+        if not rows:
+            print(f"      {name:10s} held none of its turns")
+            continue
+        print(f"      {name:10s} JACK load {statistics.median(r[0] for r in rows):5.1f} %, {statistics.median(r[1] for r in rows):5.1f} % of a core, "
+              f"periods missed {sum(r[2] for r in rows)}, turns held {len(rows)} of {turns}", flush=True)
+    server.stop()
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for part in PARTS:
+        {"hold": hold, "load": load}[part]()

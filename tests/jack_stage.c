@@ -1,0 +1,234 @@
+/* jack_stage - plays a sound into a JACK client and records what comes out, to the frame.
+ *
+ *   jack_stage SERVER PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [freewheel] [resize FRAME PERIOD]...
+ *
+ *   jack_stage idle SERVER          a client that does nothing, until SIGINT; says how many xruns it was told of
+ *
+ * PLAY and RECORD are raw float frames of N_IN and N_OUT channels; the sound goes to FIRST:in-1... and is taken from
+ * LAST:out-1... Two clients, so that the graph has no loop: what is played in a cycle is recorded in the same one, and
+ * frame 0 of RECORD is the answer to frame 0 of PLAY. Both count cycles from the same one on.
+ */
+#include <jack/jack.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64, MOST_RESIZES = 16 };
+
+struct side {
+    jack_client_t *client;
+    jack_port_t *ports[MOST];
+    int n_channels;
+    float *frames; /* [n_frames][n_channels] */
+    long n_frames;
+    atomic_long done; /* frames since the common start; -1: not begun */
+};
+
+static struct side player, recorder;
+static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
+static atomic_bool is_down;
+
+static bool has_begun(struct side *side)
+{
+    if (atomic_load(&side->done) >= 0) return true;
+    unsigned start = atomic_load(&start_time);
+    if (start == 0 || (int)(jack_last_frame_time(side->client) - start) < 0) return false;
+    atomic_store(&side->done, 0);
+    return true;
+}
+
+static int on_play(jack_nframes_t n, void *data)
+{
+    (void)data;
+    bool begun = has_begun(&player);
+    long at = atomic_load(&player.done);
+    for (int ch = 0; ch < player.n_channels; ch++) {
+        float *out = jack_port_get_buffer(player.ports[ch], n);
+        for (long i = 0; i < (long)n; i++)
+            out[i] = begun && at + i < player.n_frames ? player.frames[(at + i) * player.n_channels + ch] : 0;
+    }
+    if (begun) atomic_store(&player.done, at + (long)n);
+    return 0;
+}
+
+static int on_record(jack_nframes_t n, void *data)
+{
+    (void)data;
+    if (!has_begun(&recorder)) return 0;
+    long at = atomic_load(&recorder.done);
+    for (int ch = 0; ch < recorder.n_channels; ch++) {
+        const float *in = jack_port_get_buffer(recorder.ports[ch], n);
+        for (long i = 0; i < (long)n && at + i < recorder.n_frames; i++)
+            recorder.frames[(at + i) * recorder.n_channels + ch] = in[i];
+    }
+    atomic_store(&recorder.done, at + (long)n);
+    return 0;
+}
+
+static void on_shutdown(void *data)
+{
+    (void)data;
+    atomic_store(&is_down, true);
+}
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "jack_stage: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void open_side(struct side *side, const char *server, const char *name, JackProcessCallback process,
+                      unsigned long flags)
+{
+    jack_status_t status;
+    side->client = jack_client_open(name, JackNoStartServer | JackServerName | JackUseExactName, &status, server);
+    if (!side->client) die(server, "the client cannot be opened");
+    atomic_init(&side->done, -1);
+    for (int ch = 0; ch < side->n_channels; ch++) {
+        char port[32];
+        snprintf(port, sizeof port, "%d", ch + 1);
+        side->ports[ch] = jack_port_register(side->client, port, JACK_DEFAULT_AUDIO_TYPE, flags, 0);
+        if (!side->ports[ch]) die(port, "cannot be registered");
+    }
+    jack_set_process_callback(side->client, process, NULL);
+    jack_on_shutdown(side->client, on_shutdown, NULL);
+    if (jack_activate(side->client) != 0) die(name, "cannot be activated");
+}
+
+/* The other client may still be on its way. */
+static void wire(jack_client_t *client, const char *from, const char *to)
+{
+    for (int i = 0; i < 500; i++) {
+        if (jack_port_by_name(client, from) && jack_port_by_name(client, to) && jack_connect(client, from, to) == 0)
+            return;
+        pause_ms(20);
+    }
+    die(from, "cannot be connected");
+}
+
+static void wire_all(const char *first, const char *last)
+{
+    char name[400];
+    for (int ch = 0; ch < player.n_channels; ch++) {
+        snprintf(name, sizeof name, "%s:in-%d", first, ch + 1);
+        wire(player.client, jack_port_name(player.ports[ch]), name);
+    }
+    for (int ch = 0; ch < recorder.n_channels; ch++) {
+        snprintf(name, sizeof name, "%s:out-%d", last, ch + 1);
+        wire(recorder.client, name, jack_port_name(recorder.ports[ch]));
+    }
+}
+
+static void read_frames(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) die(path, "cannot be read");
+    fseek(file, 0, SEEK_END);
+    player.n_frames = ftell(file) / (long)sizeof(float) / player.n_channels;
+    rewind(file);
+    player.frames = malloc((size_t)player.n_frames * (size_t)player.n_channels * sizeof(float) + 1);
+    size_t want = (size_t)player.n_frames * (size_t)player.n_channels;
+    if (!player.frames || fread(player.frames, sizeof(float), want, file) != want) die(path, "cannot be read");
+    fclose(file);
+}
+
+static atomic_ulong idle_xruns, idle_cycles;
+
+static int on_idle(jack_nframes_t n, void *data)
+{
+    (void)n, (void)data;
+    atomic_fetch_add(&idle_cycles, 1);
+    return 0;
+}
+
+static int on_idle_xrun(void *data)
+{
+    (void)data;
+    atomic_fetch_add(&idle_xruns, 1);
+    return 0;
+}
+
+static int be_idle(const char *server)
+{
+    sigset_t set;
+    int number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    jack_client_t *client = jack_client_open("idle", JackNoStartServer | JackServerName, NULL, server);
+    if (!client) die(server, "no server answers");
+    jack_set_process_callback(client, on_idle, NULL);
+    jack_set_xrun_callback(client, on_idle_xrun, NULL);
+    if (!jack_port_register(client, "in", JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0) || jack_activate(client) != 0)
+        die("idle", "cannot be activated");
+    sigwait(&set, &number);
+    jack_client_close(client);
+    printf("xruns %lu in %lu cycles\n", atomic_load(&idle_xruns), atomic_load(&idle_cycles));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "idle") == 0) return be_idle(argv[2]);
+    if (argc < 9)
+        die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [freewheel] [resize FRAME PERIOD]...");
+    player.n_channels = atoi(argv[3]);
+    recorder.n_channels = atoi(argv[6]);
+    recorder.n_frames = atol(argv[8]);
+    long resize_at[MOST_RESIZES] = {0}, resize_to[MOST_RESIZES] = {0};
+    int n_resizes = 0;
+    bool freewheel = false;
+    for (int i = 9; i < argc; i++) {
+        if (strcmp(argv[i], "freewheel") == 0) freewheel = true;
+        if (strcmp(argv[i], "resize") == 0 && i + 2 < argc && n_resizes < MOST_RESIZES) {
+            resize_at[n_resizes] = atol(argv[i + 1]);
+            resize_to[n_resizes++] = atol(argv[i + 2]);
+        }
+    }
+    read_frames(argv[2]);
+    size_t n = (size_t)recorder.n_frames * (size_t)recorder.n_channels;
+    recorder.frames = calloc(n, sizeof(float));
+    if (!recorder.frames) die(argv[7], "no memory");
+
+    /* libjack's sockets bear the client's name alone: two of one name, opened at once on two servers, take each
+     * other's. */
+    char name[32];
+    snprintf(name, sizeof name, "play-%d", (int)getpid());
+    open_side(&player, argv[1], name, on_play, JackPortIsOutput);
+    snprintf(name, sizeof name, "record-%d", (int)getpid());
+    open_side(&recorder, argv[1], name, on_record, JackPortIsInput);
+    wire_all(argv[4], argv[5]);
+    pause_ms(200); /* the new order of the graph is in force */
+    if (freewheel && jack_set_freewheel(recorder.client, 1) != 0) die("freewheel", "refused");
+    if (freewheel) pause_ms(200);
+    atomic_store(&start_time, jack_frame_time(recorder.client) + jack_get_sample_rate(recorder.client) / 10);
+    int resized = 0;
+    double waited = 0;
+    for (long last = -1, done; (done = atomic_load(&recorder.done)) < recorder.n_frames; last = done) {
+        if (atomic_load(&is_down)) die(argv[1], "the server went away");
+        waited = done == last ? waited + 0.005 : 0;
+        if (waited > 30) die(argv[1], "stands still");
+        if (resized < n_resizes && done >= resize_at[resized])
+            jack_set_buffer_size(recorder.client, (jack_nframes_t)resize_to[resized++]);
+        pause_ms(5);
+    }
+    if (freewheel) jack_set_freewheel(recorder.client, 0);
+    jack_client_close(player.client);
+    jack_client_close(recorder.client);
+    FILE *file = fopen(argv[7], "wb");
+    if (!file || fwrite(recorder.frames, sizeof(float), n, file) != n || fclose(file) != 0)
+        die(argv[7], "cannot be written");
+    return 0;
+}

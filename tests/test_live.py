@@ -1,0 +1,679 @@
+"""The live hosts on real servers with no sound card: jackd's dummy driver, PortAudio on top of it, and ALSA's file plugin.
+
+Every server has a name of its own, so that several run at once. In the synchronous mode of jackd no cycle is lost, however
+slow the machine: what is recorded is compared frame by frame. jack_stage plays and records.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, noise, read, refused, write
+from scipy.signal import fftconvolve
+
+STAGE = BUILD / "tests/jack_stage"
+FAULTY = BUILD / "tests/haloconv_faulty"
+FEATURES = subprocess.run([str(HALOCONV), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+HAS_JACK = "jack" in FEATURES and shutil.which("jackd") is not None
+needs_jack = pytest.mark.skipif(not HAS_JACK, reason="no JACK in the build, or no jackd; make setup installs it")
+PATIENCE = 60 if SAN else 20
+if "thread" in SAN or "address" in SAN:  # jackd's and PortAudio's leaks are not ours
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone():
+    """JACK's servers of a machine share a registry under /dev/shm with places for 8, and a process killed at the wrong moment
+    can block it for all. Where we may (root), these tests have a /dev/shm and System V semaphores of their own."""
+    libc, NEW_MOUNTS, NEW_IPC, PRIVATE = ctypes.CDLL(None, use_errno=True), 0x20000, 0x08000000, 1 << 18 | 1 << 14
+    if libc.unshare(NEW_MOUNTS | NEW_IPC) == 0:
+        libc.mount(b"none", b"/", None, PRIVATE, None)
+        libc.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"size=512m")
+
+
+# ---- servers and clients ----------------------------------------------------------------------------------------------
+def wait_for(what, truth, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = truth()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def stop(process, how=signal.SIGTERM):
+    if process.poll() is None:
+        process.send_signal(how)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Server:
+    count = 0
+
+    def __init__(self, period, name=None, synchronous=True):
+        Server.count += 1
+        self.name, self.clean = name or f"hc{os.getpid()}-{Server.count}", True
+        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
+        # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
+        mode = ["-S", "-t", "3000"] if synchronous else []
+        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(period)]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=open(f"{self.name}.log", "a"),
+                                        stderr=subprocess.STDOUT, env=self.env)
+        wait_for(f"server {self.name}", lambda: "system:playback_1" in self.ports())
+
+    def close(self):
+        """Orderly: JACK has places for 8 servers on a machine, and one that was killed keeps its place until it has run again."""
+        if not self.clean:
+            self.clean = True
+            self.start()
+        stop(self.process)
+
+    def tool(self, *args, **kwargs):
+        return subprocess.run(list(map(str, args)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60, **kwargs)
+
+    def ports(self, *options):
+        done = self.tool("jack_lsp", *options)
+        return done.stdout if done.returncode == 0 else ""
+
+    def kill(self):
+        self.clean = False
+        self.process.kill()
+        self.process.wait()
+
+    def stage(self, x, n_out, n_frames, *options, first="hc", last=None):
+        """Play x [frames][channels] into `first`, record n_frames of `last`'s outputs."""
+        name = f"{self.name}-{Server.count}"
+        x.astype(np.float32).tofile(f"{name}.x")
+        self.finish = subprocess.Popen(
+            list(map(str, [STAGE, self.name, f"{name}.x", x.shape[1], first, last or first, n_out, f"{name}.y", n_frames, *options])),
+            env=self.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+
+        def result():
+            err = self.finish.communicate(timeout=120)[1]
+            assert self.finish.returncode == 0, err
+            return np.fromfile(f"{name}.y", np.float32).reshape(-1, n_out).astype(np.float64)
+
+        return result
+
+    def play(self, *args, **kwargs):
+        return self.stage(*args, **kwargs)()
+
+
+class Client:
+    """The program, running; what it says is in lines."""
+
+    def __init__(self, *args, program=HALOCONV, env=None, ready=r"\d+ Hz", **kwargs):
+        Server.count += 1
+        self.log, self.report = pathlib.Path(f"client-{Server.count}.log"), pathlib.Path(f"client-{Server.count}.json")
+        # The report's path is absolute: a reader elsewhere may want it.
+        self.process = subprocess.Popen([str(program), *map(str, args), "--stats", str(self.report.resolve())],
+                                        **{"stdin": subprocess.DEVNULL, **kwargs}, stdout=subprocess.DEVNULL,
+                                        stderr=open(self.log, "w"), env={**os.environ, **(env or {})})
+        if ready:
+            self.says(ready)
+
+    def said(self):
+        return self.log.read_text(errors="replace")
+
+    def says(self, pattern):
+        wait_for(f"'{pattern}' in: {self.said()}",
+                 lambda: re.search(pattern, self.said()) or (self.process.poll() is not None and self.gone()))
+
+    def gone(self):
+        time.sleep(0.05)
+        raise AssertionError(f"exit {self.process.returncode}: {self.said()}")
+
+    def end(self, how=signal.SIGTERM, status=0):
+        """Its statistics."""
+        if how:
+            self.process.send_signal(how)
+        assert self.process.wait(PATIENCE) == status, self.said()
+        return json.loads(self.report.read_text()) if self.report.exists() else None
+
+
+@pytest.fixture
+def run(folder):
+    """Makes servers and clients that are gone after the test."""
+    with contextlib.ExitStack() as stack:
+        class Run:
+            @staticmethod
+            def server(*args, **kwargs):
+                server = Server(*args, **kwargs)
+                stack.callback(server.close)
+                return server
+
+            @staticmethod
+            def client(*args, **kwargs):
+                client = Client(*args, **kwargs)
+                stack.callback(stop, client.process)
+                return client
+
+            @staticmethod
+            def jack(server, mask, *options, **kwargs):
+                return Run.client("jack", mask, "--server", server.name, "--name", "hc", *options, **kwargs)
+
+        yield Run
+
+
+def response(n_frames=12000, n_channels=2, seed=4):
+    """A decaying room [n_frames][n_channels]; sum of squares about 1."""
+    h = np.random.default_rng(seed).normal(size=(n_frames, n_channels)) * np.exp(-6 * np.arange(n_frames) / n_frames)[:, None]
+    return (h / np.sqrt((h ** 2).sum(0))).astype(np.float32)
+
+
+def wet(x, h, n_frames):
+    """Channel by channel, in float64; the first n_frames."""
+    y = np.stack([fftconvolve(x[:, c].astype(np.float64), h[:, c].astype(np.float64)) for c in range(x.shape[1])], 1)
+    return np.pad(y, ((0, max(0, n_frames - len(y))), (0, 0)))[:n_frames]
+
+
+# ---- JACK -------------------------------------------------------------------------------------------------------------
+@needs_jack
+def test_several_servers_to_the_frame(run, backend):
+    """Different periods at once; what is recorded is what `haloconv convolve` makes, with no frame of latency."""
+    h, x = response(), noise(48000, 2)
+    write("h.wav", h), write("x.wav", x)
+    convolve("x.wav", "h.wav", "y.wav", "--format", "wav:float")
+    want, servers, clients, results = read("y.wav"), [], [], []
+    for period in [64, 256, 1024]:
+        servers.append(run.server(period))
+        clients.append(run.jack(servers[-1], "h.wav", "--backend", backend, "--wait-us", 1000000))
+    for server in servers:
+        results.append(server.stage(x, 2, len(want)))
+    for result in results:
+        assert_close(result(), want)
+    for period, client in zip([64, 256, 1024], clients):
+        stats = client.end()
+        assert stats["block"] == period and stats["late"] == 0 and stats["backend"] == backend, stats
+        assert 0 < stats["callback_us"]["p50"] <= stats["callback_us"]["p99"] <= stats["callback_us"]["max"], stats
+
+
+@needs_jack
+def test_freewheel_is_complete(run, backend):
+    h, x = response(), noise(96000, 2)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--backend", backend, "--wait-us", 0)  # freewheeling has no deadline
+    start = time.monotonic()
+    assert_close(server.play(x, 2, 480000, "freewheel"), wet(x, h, 480000))
+    assert SAN or time.monotonic() - start < 9, "freewheeling took as long as playing"
+    client.end()
+
+
+@needs_jack
+def test_the_buffer_size_changes_while_playing(run, backend):
+    h, x = response(), noise(200000, 2)
+    server = run.server(64)
+    client = run.jack(server, write("h.wav", h), "--backend", backend, "--wait-us", 1000000)
+    sizes = ["resize", 20000, 512, "resize", 70000, 128, "resize", 120000, 64]
+    assert_close(server.play(x, 2, 190000, *sizes), wet(x, h, 190000))
+    client.says("blocks of 512 frames[^$]*blocks of 128 frames[^$]*blocks of 64 frames")
+    assert client.end()["engines"] == 4
+
+
+@needs_jack
+def test_two_chained_clients(run):
+    h, g, x = response(seed=5), response(3000, seed=6), noise(48000, 2)
+    server = run.server(64)
+    one = run.jack(server, write("h.wav", h))
+    two = run.client("jack", write("g.wav", g), "--server", server.name, "--name", "hc2")
+    for ch in [1, 2]:
+        assert server.tool("jack_connect", f"hc:out-{ch}", f"hc2:in-{ch}").returncode == 0
+    n = 60000
+    assert_close(server.play(x, 2, n, first="hc", last="hc2"), wet(wet(x, h, n), g, n))
+    one.end(), two.end()
+
+
+DEBIAN = pathlib.Path("/usr/share/jconvolver/config-files/ambisonic/uhjenc.conf")
+
+
+@needs_jack
+@pytest.mark.skipif(not (shutil.which("jconvolver") and DEBIAN.exists()), reason="jconvolver and its configurations are not installed")
+def test_a_configuration_sounds_as_in_jconvolver(run):
+    """One of Debian's, as it is: Hilbert transforms, diracs and copies, with its own names of client and ports."""
+    server, x = run.server(256), noise(30000, 3)
+    text = DEBIAN.read_text()
+    text = re.sub(r"(/convolver/new +\d+ +\d+ +)\d+", r"\g<1>256", text)  # without latency only where it is the period
+    text = re.sub(r"^/(input|output)/name.*\n", "", text, flags=re.M) + "/input/name 1 W\n/input/name 2 X\n/input/name 3 Y\n" \
+        "/output/name 1 L system:playback_1\n/output/name 2 R\n"
+    text = re.sub(r"^/jack/client.*$", "", text, flags=re.M).replace("/convolver/new", "/jack/client uhj\n/convolver/new", 1)
+    pathlib.Path("uhj.conf").write_text(text)
+    heard = {}
+    for name, start in {
+            "jconvolver": lambda: subprocess.Popen(["jconvolver", "-s", server.name, "uhj.conf"], stdin=subprocess.DEVNULL,
+                                                   stdout=open("jconvolver.log", "w"), stderr=subprocess.STDOUT, env=server.env),
+            "haloconv": lambda: run.client("jack", "uhj.conf", "--server", server.name).process}.items():
+        process = start()
+        wait_for(f"{name}'s ports", lambda: "uhj:R" in server.ports())
+        wait_for("its connection", lambda: re.search(r"uhj:L\n   system:playback_1", server.ports("-c")))
+        time.sleep(0.5)
+        for port, alias in zip("WXYLR", ["hc:in-1", "hc:in-2", "hc:in-3", "hc:out-1", "hc:out-2"]):
+            server.tool("jack_alias", f"uhj:{port}", alias)
+        heard[name] = server.play(x, 2, 30000)
+        stop(process, signal.SIGINT)
+        wait_for("its end", lambda: "uhj:" not in server.ports())
+    assert np.abs(heard["jconvolver"]).max() > 0.05
+    assert_close(heard["haloconv"], heard["jconvolver"])
+
+
+@needs_jack
+def test_ports_connect_only_where_asked(run):
+    server = run.server(256)
+    client = run.jack(server, write("h.wav", response(100)))
+    assert "hc:" not in re.sub(r"^hc:.*$", "", server.ports("-c"), flags=re.M)
+    client.end()
+    client = run.jack(server, "h.wav", "--connect")
+    wires = server.ports("-c")
+    for line in [r"^hc:in-1\n   system:capture_1$", r"^hc:in-2\n   system:capture_2$", r"^hc:out-1\n   system:playback_1$",
+                 r"^hc:out-2\n   system:playback_2$"]:
+        assert re.search(line, wires, re.M), wires
+    client.end()
+
+
+def latency(server, port, kind):
+    block = re.search(rf"^{port}$((?:\n\t.*)+)", server.ports("-l"), re.M).group(1)
+    return list(map(int, re.search(rf"{kind} latency = \[ (\d+) (\d+) \]", block).groups()))
+
+
+@needs_jack
+def test_latency_follows_the_paths_of_the_matrix(run):
+    """in-1 hears the sound card (64 frames late), in-2 nothing: the outputs' ranges tell who feeds them."""
+    server = run.server(64)
+    masks = {"diagonal": response(50, 2), "true stereo": response(50, 4)}
+    masks["true stereo"][:, 2] = 0  # R>L is a route still
+    for name, mask in masks.items():
+        client = run.jack(server, write(f"{name}.wav", mask))
+        assert server.tool("jack_connect", "system:capture_1", "hc:in-1").returncode == 0
+        assert server.tool("jack_connect", "hc:out-2", "system:playback_2").returncode == 0
+        heard = latency(server, "system:capture_1", "capture")
+        played = latency(server, "system:playback_2", "playback")
+        assert heard[0] > 0 and played[0] > 0
+        crossed = name == "true stereo"
+        wait_for("latencies", lambda: latency(server, "hc:out-1", "capture") == ([0, heard[1]] if crossed else heard))
+        assert latency(server, "hc:out-2", "capture") == ([0, heard[1]] if crossed else [0, 0])
+        assert latency(server, "hc:in-2", "playback") == ([0, played[1]] if crossed else played)
+        assert latency(server, "hc:in-1", "playback") == ([0, played[1]] if crossed else [0, 0])
+        client.end()
+
+
+@needs_jack
+def test_measured_latency_is_the_reported_one(run):
+    """jack_iodelay through the client: as many frames as with a plain wire, and as its ports say: none more."""
+    if not shutil.which("jack_iodelay"):
+        pytest.skip("no jack_iodelay")
+    server = run.server(64, synchronous=False)  # jack_iodelay leaves without a word
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--inputs", 1)
+
+    def measure(*wires):
+        probe = subprocess.Popen(["stdbuf", "-oL", "jack_iodelay"], env=server.env, stdin=subprocess.DEVNULL,
+                                 stdout=open("iodelay", "w"), stderr=subprocess.STDOUT)
+        try:
+            wait_for("jack_iodelay", lambda: "jack_delay:in" in server.ports())
+            for a, b in wires:
+                assert server.tool("jack_connect", a, b).returncode == 0
+            found = wait_for("a measurement", lambda: re.findall(r"^ *([\d.]+) frames", pathlib.Path("iodelay").read_text(), re.M))
+            return float(found[-1])
+        finally:
+            stop(probe, signal.SIGINT)
+            wait_for("jack_iodelay's end", lambda: "jack_delay" not in server.ports())
+
+    wire = measure(("jack_delay:out", "jack_delay:in"))
+    through = measure(("jack_delay:out", "hc:in-1"), ("hc:out-1", "jack_delay:in"))
+    assert abs(through - wire) < 0.01, f"{through} frames through the client, {wire} by wire"
+    assert latency(server, "hc:out-1", "capture") == [0, 0]
+    client.end()
+
+
+@needs_jack
+def test_a_killed_server_ends_it_cleanly(run):
+    server = run.server(256)
+    client = run.jack(server, write("h.wav", response(100)))
+    time.sleep(0.5)
+    server.kill()
+    stats = client.end(how=None, status=1)
+    assert "the JACK server: went away;" in client.said() and stats["blocks"] > 0, client.said()
+
+
+@needs_jack
+def test_reconnect_waits_for_the_server(run):
+    """Before the first server, and between two with different periods; connections come back."""
+    h, x = response(), noise(30000, 2)
+    name = f"hc{os.getpid()}-late"
+    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", ready="waiting for it")
+    server = run.server(128, name)
+    client.says(r"\d+ Hz")
+    assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
+    time.sleep(2.2)  # connections are looked at once a second, and believed a second later
+    server.kill()
+    client.says("went away; waiting for it")
+    server.command[-1] = "64"
+    server.start()
+    client.says("is back")
+    wait_for("the connection", lambda: re.search(r"hc:out-1\n   system:playback_2", server.ports("-c")))
+    client.says("blocks of 64 frames")
+    time.sleep(0.5)
+    assert_close(server.play(x, 2, 40000), wet(x, h, 40000))
+    assert client.end()["block"] == 64
+
+
+@needs_jack
+def test_no_server_is_an_error_with_a_remedy(folder):
+    write("h.wav", noise(100, 2))
+    refused("jack", "h.wav", "--server", "hc-nobody", says=["jack", "no server", "jackd"])
+    refused("jack", exit=2, says="needs a MASK")
+    refused("jack", "h.wav", "--late", "loud", exit=2, says="silence or dry")
+
+
+# ---- while it runs ----------------------------------------------------------------------------------------------------
+@needs_jack
+def test_masks_load_beside_the_audio(run):
+    """SIGHUP, a watched file, and one that fails: it changes nothing and says why."""
+    h, g, x = response(seed=7), response(20000, seed=8), noise(40000, 2)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--watch")
+    assert_close(server.play(x, 2, 50000), wet(x, h, 50000))
+    write("new.wav", g), os.rename("new.wav", "h.wav")
+    client.says(r"h\.wav: loaded, 0\.417 s")
+    time.sleep(0.7)  # until its far levels are there
+    assert_close(server.play(x, 2, 50000), wet(x, g, 50000))
+    pathlib.Path("h.wav").write_text("no sound")
+    client.says(r"haloconv: h\.wav: .*; ")
+    client.process.send_signal(signal.SIGHUP)
+    wait_for("a second refusal", lambda: client.said().count("haloconv: h.wav: ") >= 2)
+    assert_close(server.play(x, 2, 50000), wet(x, g, 50000))
+    write("new.wav", h), os.rename("new.wav", "h.wav")
+    wait_for("the mask again", lambda: client.said().count("h.wav: loaded") == 2)
+    stats = client.end(signal.SIGINT)
+    assert stats["swaps"] == 2 and stats["mask"] == "h.wav", stats
+    for key in ["seconds", "blocks", "late", "xruns", "swaps", "non_finite"]:
+        assert key in stats
+    assert "xruns" in client.said() and "p99.9" in client.said()
+
+
+def osc(path, *args):
+    """An OSC message: strings, floats, integers, booleans."""
+    def padded(text):
+        return text.encode() + b"\0" * (4 - len(text) % 4)
+
+    tags, data = ",", b""
+    for arg in args:
+        if isinstance(arg, bool):
+            tags += "T" if arg else "F"
+        elif isinstance(arg, str):
+            tags, data = tags + "s", data + padded(arg)
+        else:
+            tags, data = tags + "fi"[isinstance(arg, int)], data + struct.pack(">i" if isinstance(arg, int) else ">f", arg)
+    return padded(path) + padded(tags) + data
+
+
+@needs_jack
+def test_osc_controls_it(run):
+    if "osc" not in FEATURES:
+        pytest.skip("no liblo in the build")
+    h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)
+    write("g.wav", g)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--osc", 0, ready=r"OSC on port \d+")
+    port = int(re.search(r"OSC on port (\d+)", client.said()).group(1))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+        ear.settimeout(PATIENCE)
+
+        def send(*message):
+            ear.sendto(osc(*message), ("127.0.0.1", port))
+
+        def stats():
+            send("/stats")
+            answer = ear.recv(65536)
+            assert answer.startswith(b"/stats\0\0,s\0\0"), answer
+            return json.loads(answer[12:].rstrip(b"\0"))
+
+        send("/gain", -20.0), send("/dry", -6), send("/wet", 0.0), stats()
+        time.sleep(0.2)  # the ramps
+        want = 10 ** (-20 / 20) * (wet(x, h, 20000) + 10 ** (-6 / 20) * x)
+        assert_close(server.play(x, 2, 20000), want)
+        send("/bypass", True), stats()
+        time.sleep(0.2)
+        assert_close(server.play(x, 2, 20000), x)
+        send("/bypass", 0), send("/gain", 0.0), send("/dry", "off"), send("/mask", "g.wav")
+        wait_for("the mask", lambda: stats()["mask"] == "g.wav")
+        # A bundle, and what is none of ours.
+        bundle = b"#bundle\0" + struct.pack(">Q", 1) + b"".join(struct.pack(">i", len(m)) + m for m in [osc("/gain", -6.0), osc("/no")])
+        ear.sendto(bundle, ("127.0.0.1", port))
+        assert ear.recv(1000).startswith(b"/error")
+        ear.sendto(b"rubbish", ("127.0.0.1", port)), ear.sendto(b"", ("127.0.0.1", port)), ear.sendto(b"#bundle\0" * 9, ("127.0.0.1", port))
+        time.sleep(0.2)
+        assert_close(server.play(x, 2, 20000), 10 ** (-6 / 20) * wet(x, g, 20000))
+        assert stats()["late"] == 0
+    ours = subprocess.run(["ss", "-Hlun"], stdout=subprocess.PIPE, text=True).stdout if shutil.which("ss") else ""
+    assert f"0.0.0.0:{port}" not in ours, "listens to the world"
+    client.end()
+
+
+@needs_jack
+def test_keys_on_a_terminal(run):
+    server = run.server(256)
+    write("one.wav", response(500, seed=1)), write("two.wav", response(500, seed=2))
+    main, terminal = os.openpty()
+    client = run.client("jack", "one.wav", "two.wav", "--server", server.name, ready=None, stdin=terminal, start_new_session=True,
+                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+    client.says(r"\d+ Hz")
+    time.sleep(0.3)
+    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"dD", "dry -60 dB"), (b"w", "wet -1 dB"), (b"?", "keys: b bypass"),
+                       (b"p", "one.wav: loaded"), (b"r", "one.wav: loaded[^$]*one.wav: loaded")]:
+        os.write(main, keys)
+        client.says(says)
+    before = subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
+    os.write(main, b"q")
+    assert client.end(how=None)["swaps"] == 3
+    after = subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
+    assert "-icanon" in before and "-icanon" not in after, "the terminal was not put back"
+    os.close(main), os.close(terminal)
+
+
+@needs_jack
+def test_a_status_line_on_a_terminal(run):
+    server = run.server(256)
+    main, terminal = os.openpty()
+    client = run.client("jack", write("h.wav", response(500)), "--server", server.name, ready=None)
+    client.says(r"\d+ Hz")
+    client.end()
+    shown = subprocess.Popen([str(HALOCONV), "jack", "h.wav", "--server", server.name], stdin=subprocess.DEVNULL, stderr=terminal)
+    text, end = b"", time.monotonic() + PATIENCE
+    while b"p99" not in text and time.monotonic() < end:
+        if select.select([main], [], [], 0.1)[0]:
+            text += os.read(main, 4096)
+    stop(shown, signal.SIGINT)
+    os.close(main), os.close(terminal)
+    assert re.search(rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB", text), text
+
+
+@needs_jack
+def test_the_end_is_faded(run):
+    """SIGTERM while a tone plays: the output goes down over some milliseconds, not in a step."""
+    server = run.server(64)
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--inputs", 1)
+    result = server.stage(np.ones((72000, 1)), 1, 72000)
+    time.sleep(1)
+    client.end()
+    y = result()[:, 0]
+    assert y[0] == 1 and y[-1] == 0
+    assert np.abs(np.diff(y[10:])).max() < 0.01, np.abs(np.diff(y[10:])).max()
+
+
+# ---- devices that fail ------------------------------------------------------------------------------------------------
+@needs_jack
+@pytest.mark.parametrize("fault,state", [("fail 300", "understudy"), ("stall 300", "understudy"), ("stall 300 5", "well")])
+def test_the_audio_survives_its_device(run, fault, state):
+    """faulty_device.c fails, hangs or is late in mid run; the CPU plays on with the same history."""
+    h, x = response(), noise(90000, 2)
+    server = run.server(64)
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 20000, program=FAULTY, env={"HC_FAULT": fault})
+    y, want = server.play(x, 2, 90000), wet(x, h, 90000)
+    off = np.flatnonzero(~(np.abs(y - want).max(1) <= 1e-6 * np.abs(want).max()))
+    lost = {"fail 300": 0, "stall 300": 7 * 64, "stall 300 5": 0}[fault]
+    assert len(off) <= lost and (len(off) == 0 or off[-1] - off[0] < lost), f"{len(off)} frames are off, {off[:3]}"
+    assert (y[off] == 0).all()
+    if "5" not in fault:
+        client.says("the CPU goes on in its place")
+    stats = client.end()
+    assert stats["late"] == lost // 64 and stats["backend"] == ("cuda" if "5" in fault else "cpu"), stats
+    assert stats["state"] == state
+
+
+# ---- the callback -----------------------------------------------------------------------------------------------------
+@needs_jack
+@pytest.mark.parametrize("plant", ["", "malloc", "lock", "call"])
+def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plant):
+    """Of the program as it is, over mask swaps and a new period; and the trap catches what is planted."""
+    if SAN:
+        pytest.skip("a sanitizer brings its own malloc and its own system calls")
+    h, x = response(), noise(48000, 2)
+    server = run.server(64)
+    env = {"LD_PRELOAD": str(BUILD / "tests/callback_trap.so"), **({"HC_TRAP_PLANT": plant} if plant else {})}
+    client = run.jack(server, write("h.wav", h), "--dry", 0, env=env)
+    client.says("trap: ")
+    if plant == "call" and "lets system calls by" in client.said():
+        pytest.skip("the kernel has no system call user dispatch")
+    if plant:
+        client.end(how=None, status=99)
+        assert "trap: the callback reached" in client.said()
+        return
+    result = server.stage(x, 2, 48000, "resize", 20000, 256)
+    for _ in range(3):
+        time.sleep(0.2)
+        client.process.send_signal(signal.SIGHUP)
+    assert_close(result(), wet(x, h, 48000) + x)
+    assert client.end()["swaps"] >= 1
+
+
+def test_it_builds_and_says_so_without_the_libraries(folder):
+    """jack, live and osc without their libraries compile clean and answer what to install."""
+    for name in ["jack", "live", "osc", "audio_devices"]:
+        flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
+        done = subprocess.run([os.environ.get("CC", "cc"), *flags, f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host", f"{ROOT}/host/{name}.c"],
+                              stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0, done.stderr
+        if name != "audio_devices":
+            assert re.search(rf'"[^"]*this build has no \w+; install [a-z0-9-]+ and build again"', (ROOT / f"host/{name}.c").read_text())
+
+
+# ---- PortAudio --------------------------------------------------------------------------------------------------------
+needs_portaudio = pytest.mark.skipif("portaudio" not in FEATURES, reason="no PortAudio in the build")
+ON_JACK = "JACK Audio Connection Kit: system"
+
+
+def live_on_jack(run, server, mask, *options, **kwargs):
+    return run.client("live", mask, "--input", ON_JACK, "--output", ON_JACK, *options, env=server.env,
+                      **{"ready": r"latency [\d.]+ ms: input [\d.]+, output [\d.]+", **kwargs})
+
+
+def offered(server):
+    done = subprocess.run([str(HALOCONV), "devices"], env=server.env, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    return ON_JACK in done.stdout
+
+
+@needs_jack
+@needs_portaudio
+def test_portaudio_on_a_jack_server(run):
+    """PortAudio's JACK ports are wired to the stage's; its own latency is allowed for, none may be added."""
+    h, x = response(3000), noise(48000, 2)
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, write("h.wav", h))
+    ins = [p for p in server.ports().split() if re.search(r":in_\d+$", p)]
+    outs = [p for p in server.ports().split() if re.search(r":out_\d+$", p)]
+    assert len(ins) == 2 and len(outs) == 2, server.ports()
+    for port, alias in zip(ins + outs, ["hc:in-1", "hc:in-2", "hc:out-1", "hc:out-2"]):
+        server.tool("jack_alias", port, alias)
+    y = server.play(x, 2, 60000)
+    want = wet(x, h, 60000)
+    shift = int(np.argmax(fftconvolve(y[:, 0], want[::-1, 0]))) - len(want) + 1
+    assert 0 <= shift <= 1024, f"{shift} frames late"
+    assert_close(y[shift:], want[:len(want) - shift])
+    stats = client.end()
+    assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
+
+
+@needs_jack
+@needs_portaudio
+def test_a_device_that_disappears(run):
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    lost = live_on_jack(run, server, write("h.wav", response(500)))
+    patient = live_on_jack(run, server, "h.wav", "--reconnect")
+    server.kill()
+    lost.end(how=None, status=1)
+    assert "the audio device: went away;" in lost.said()
+    patient.says("went away; waiting for it")
+    server.command[-1] = "512"
+    server.start()
+    patient.says("is back")
+    patient.says("is back[^$]*blocks of 512 frames")
+    assert patient.end()["block"] == 512
+
+
+ALSA = """</usr/share/alsa/alsa.conf>
+pcm.filemic {{ type file slave.pcm "null" file "/dev/null" infile "{mic}" format "raw" hint {{ show on description "file" }} }}
+pcm.filespeakers {{ type file slave.pcm "null" file "{out}" format "raw" hint {{ show on description "file" }} }}
+"""
+
+
+@needs_portaudio
+def test_alsa_file_as_microphone(run):
+    """ALSA's file plugin plays a file as the microphone and writes the speakers to another."""
+    if not pathlib.Path("/usr/share/alsa/alsa.conf").exists():
+        pytest.skip("no ALSA here")
+    h, x = response(3000), noise(96000, 2)
+    mic, out, config = (pathlib.Path(name).resolve() for name in ["mic.raw", "out.raw", "asound.conf"])
+    x.tofile(mic)
+    config.write_text(ALSA.format(out=out, mic=mic))
+    env = {**os.environ, "ALSA_CONFIG_PATH": str(config), "JACK_NO_START_SERVER": "1"}
+    listed = subprocess.run([str(HALOCONV), "devices"], env=env, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL).stdout
+    if "filespeakers" not in listed:
+        pytest.skip(f"ALSA shows no file plugin: {listed}")
+    client = run.client("live", write("h.wav", h), "--input", "filemic", "--output", "filespeakers", "--rate", 48000, "--block", 256,
+                        "--no-guard", env=env)
+    wait_for("the speakers' file", lambda: out.exists() and out.stat().st_size > 8 * 96000)
+    stats = client.end()
+    assert stats["blocks"] > 300
+    y = np.fromfile(out, np.float32)[:2 * 96000].reshape(-1, 2).astype(np.float64)
+    want = wet(x, h, 96000)
+    shift = int(np.argmax(fftconvolve(y[:, 0], want[::-1, 0]))) - len(want) + 1
+    assert abs(shift) < 8192, shift  # ALSA may let some frames go by before it starts
+    n, first = len(want) - 10000, 9000  # after the fade at the start
+    assert_close(y[first + shift:n + shift], want[first:n])
+
+
+@needs_portaudio
+def test_no_device_is_an_error_with_a_remedy(folder):
+    write("h.wav", noise(100, 2))
+    none = dict(os.environ, ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent", JACK_DEFAULT_SERVER="hc-nobody",
+                JACK_NO_START_SERVER="1")
+    refused("live", "h.wav", env=none, says="live: ")
+    refused("live", "h.wav", "--input", "no such microphone", says="--input no such microphone",
+            env={**os.environ, "JACK_NO_START_SERVER": "1"}) if "audio 0" in subprocess.run(
+                [str(HALOCONV), "devices"], stdout=subprocess.PIPE, text=True).stdout else None

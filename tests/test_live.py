@@ -69,7 +69,7 @@ class Server:
 
     def __init__(self, period, name=None, synchronous=True):
         Server.count += 1
-        self.name, self.clean = name or f"hc{os.getpid()}-{Server.count}", True
+        self.name = name or f"hc{os.getpid()}-{Server.count}"
         self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
@@ -77,6 +77,7 @@ class Server:
         self.start()
 
     def start(self):
+        self.clean = True
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=open(f"{self.name}.log", "a"),
                                         stderr=subprocess.STDOUT, env=self.env)
         wait_for(f"server {self.name}", lambda: "system:playback_1" in self.ports())
@@ -84,7 +85,6 @@ class Server:
     def close(self):
         """Orderly: JACK has places for 8 servers on a machine, and one that was killed keeps its place until it has run again."""
         if not self.clean:
-            self.clean = True
             self.start()
         stop(self.process)
 

@@ -754,7 +754,7 @@ static void cuda_mask_rest(void *state, void *mask)
 }
 
 /* Nanoseconds on an H200, rounded; a smaller card is slower by about the same factor in each, which changes no choice. */
-static struct plan_costs costs_of_a_gpu(void)
+static constexpr struct plan_costs costs_of_a_gpu(void)
 {
     struct plan_costs costs = {};
     costs.min_partition = 32;
@@ -770,9 +770,9 @@ static struct plan_costs costs_of_a_gpu(void)
     costs.file_block = 131072; /* 1 MiB up and down, 32 partitions of 4096 a launch */
     return costs;
 }
-static const struct plan_costs costs = costs_of_a_gpu();
+static constexpr struct plan_costs costs = costs_of_a_gpu();
 
-static struct backend backend_of_a_gpu(void)
+static constexpr struct backend backend_of_a_gpu(void)
 {
     struct backend backend = {};
     backend.name = "cuda";
@@ -792,4 +792,4 @@ static struct backend backend_of_a_gpu(void)
     backend.reset = cuda_reset;
     return backend;
 }
-const struct backend backend_cuda = backend_of_a_gpu();
+constexpr struct backend backend_cuda = backend_of_a_gpu(); /* there before any constructor runs */

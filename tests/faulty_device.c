@@ -1,5 +1,5 @@
 /* faulty_device - a device that fails or stalls as the test wants it, in the place of the CUDA backend: an engine
- * compiled for it takes it for "cuda". It convolves on the real one where the build has it, else on the CPU,
+ * compiled for it takes it for "cuda". It convolves on the real one where there is one, else on the CPU,
  * behind the engine's worker in either case.
  *
  *   HC_FAULT="fail N"        the device is lost at its N-th block
@@ -14,11 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef HC_WITH_CUDA
-#define REAL backend_cuda
-#else
-#define REAL backend_cpu
-#endif
+static const struct backend *real = &backend_cpu;
 
 struct faulty {
     void *state; /* the real one's */
@@ -28,7 +24,7 @@ struct faulty {
 
 static int describe(int device, char *text, size_t cap)
 {
-    int error = REAL.describe(device, text, cap);
+    int error = real->describe(device, text, cap);
     if (!error) snprintf(text, cap, "a device that fails");
     return error;
 }
@@ -41,7 +37,7 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
     if (!f) return HC_ENOMEM;
     f->at = -1;
     if (fault) sscanf(fault, "%7s %ld %ld", f->kind, &f->at, &f->ms);
-    int error = REAL.open(config, plan, device, &f->state, why, cap);
+    int error = real->open(config, plan, device, &f->state, why, cap);
     if (error) {
         free(f);
         return error;
@@ -53,53 +49,53 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
 static void faulty_close(void *state)
 {
     struct faulty *f = state;
-    REAL.close(f->state);
+    real->close(f->state);
     free(f);
 }
 
 static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
-    return REAL.slot_make(((struct faulty *)state)->state, slot, why, cap);
+    return real->slot_make(((struct faulty *)state)->state, slot, why, cap);
 }
 
 static void slot_free(void *state, struct slot *slot)
 {
-    REAL.slot_free(((struct faulty *)state)->state, slot);
+    real->slot_free(((struct faulty *)state)->state, slot);
 }
 
 static int mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
 {
-    return REAL.mask_make(((struct faulty *)state)->state, matrix, mask, why, cap);
+    return real->mask_make(((struct faulty *)state)->state, matrix, mask, why, cap);
 }
 
 static void mask_free(void *state, void *mask)
 {
-    REAL.mask_free(((struct faulty *)state)->state, mask);
+    real->mask_free(((struct faulty *)state)->state, mask);
 }
 
 static int mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
 {
-    return REAL.mask_make_noise(((struct faulty *)state)->state, noise, mask, why, cap);
+    return real->mask_make_noise(((struct faulty *)state)->state, noise, mask, why, cap);
 }
 
 static void mask_warm(void *state, void *mask)
 {
-    REAL.mask_warm(((struct faulty *)state)->state, mask);
+    real->mask_warm(((struct faulty *)state)->state, mask);
 }
 
 static bool mask_ready(void *state, const void *mask)
 {
-    return REAL.mask_ready(((struct faulty *)state)->state, mask);
+    return real->mask_ready(((struct faulty *)state)->state, mask);
 }
 
 static void mask_rest(void *state, void *mask)
 {
-    REAL.mask_rest(((struct faulty *)state)->state, mask);
+    real->mask_rest(((struct faulty *)state)->state, mask);
 }
 
 static bool mask_idle(void *state, const void *mask)
 {
-    return REAL.mask_idle(((struct faulty *)state)->state, mask);
+    return real->mask_idle(((struct faulty *)state)->state, mask);
 }
 
 static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
@@ -112,12 +108,12 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
         if (f->blocks == f->at + 1)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
-    return REAL.process(f->state, slot, n, fade, why, cap);
+    return real->process(f->state, slot, n, fade, why, cap);
 }
 
 static int reset(void *state, char *why, size_t cap)
 {
-    return REAL.reset(((struct faulty *)state)->state, why, cap);
+    return real->reset(((struct faulty *)state)->state, why, cap);
 }
 
 extern struct backend faulty_device;
@@ -137,11 +133,14 @@ struct backend faulty_device = {
 /* What the real one knows, and what it can. */
 __attribute__((constructor)) static void borrow(void)
 {
-    faulty_device.costs = REAL.costs;
-    faulty_device.measure = REAL.measure;
-    if (REAL.mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
-    if (REAL.mask_warm) faulty_device.mask_warm = mask_warm;
-    if (REAL.mask_ready) faulty_device.mask_ready = mask_ready;
-    if (REAL.mask_rest) faulty_device.mask_rest = mask_rest;
-    if (REAL.mask_idle) faulty_device.mask_idle = mask_idle;
+#ifdef HC_WITH_CUDA
+    if (access("/dev/nvidiactl", F_OK) == 0) real = &backend_cuda; /* a look without CUDA, which is not up yet */
+#endif
+    faulty_device.costs = real->costs;
+    faulty_device.measure = real->measure;
+    if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
+    if (real->mask_warm) faulty_device.mask_warm = mask_warm;
+    if (real->mask_ready) faulty_device.mask_ready = mask_ready;
+    if (real->mask_rest) faulty_device.mask_rest = mask_rest;
+    if (real->mask_idle) faulty_device.mask_idle = mask_idle;
 }

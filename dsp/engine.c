@@ -685,9 +685,10 @@ static void silence(const hc_engine *e, float *const *out, int n)
 static bool await(const hc_engine *e, uint64_t n, int64_t until)
 {
     while (atomic_load_explicit(&e->queue->finished, memory_order_acquire) < n) {
-        if (now_us() >= until) return false;
-        if (until == INT64_MAX)
-            sched_yield(); /* no deadline, so the worker may have this processor */
+        int64_t left_us = until - now_us();
+        if (left_us <= 0) return false;
+        if (left_us > 1000000)
+            sched_yield(); /* no audio waits that long: the host freewheels, and the worker may have this processor */
         else
             cpu_relax();
     }

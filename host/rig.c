@@ -11,6 +11,8 @@
 
 enum {
     HUNG_BLOCKS = 8,        /* late in a row: as many as the engine can queue, after that its history has holes */
+    HUNG_MS = 20,           /* for which they were late: less can be the system's doing */
+    PROBE_US = 100000,      /* that a device which answers again may need for a block */
     NO_HURRY_US = 10000000, /* beside the audio: a device that needs longer is hung */
     WARM_BLOCKS = 16,
     FOLLOW_S = 5,       /* for the history of a minute at ten times real time; less is not live any more */
@@ -204,10 +206,28 @@ bool rig_load(struct rig *rig, const hc_route *routes, int n, char *why, size_t 
 
 /* ---- history ----------------------------------------------------------------------------------- */
 
+enum rig_state rig_state(const struct rig *rig)
+{
+    return (enum rig_state)atomic_load_explicit(&rig->state, memory_order_acquire);
+}
+
 void rig_wait(struct rig *rig, int wait_us)
 {
     rig->has_time = wait_us >= NO_HURRY_US;
-    hc_wait_set(rig->main.engine, wait_us);
+    if (rig_state(rig) == RIG_WELL) hc_wait_set(rig->main.engine, wait_us);
+}
+
+bool rig_answers(struct rig *rig)
+{
+    struct ear *ear = &rig->main;
+    int result = HC_LATE;
+    if (rig_state(rig) == RIG_WELL || !atomic_load(&rig->hung)) return false; /* it plays, or is gone for good */
+    hc_wait_set(ear->engine, PROBE_US);
+    for (int i = 0; i < 3; i++)
+        result = hc_process(ear->engine, (const float *const *)ear->heard, ear->unheard, rig->config.block);
+    if (result == HC_LATE) return false;
+    atomic_store(&rig->hung, false);
+    return result == HC_OK;
 }
 
 void rig_warm(struct rig *rig)
@@ -249,11 +269,6 @@ void rig_catch_up(struct rig *rig)
 
 /* ---- audio ------------------------------------------------------------------------------------- */
 
-enum rig_state rig_state(const struct rig *rig)
-{
-    return (enum rig_state)atomic_load_explicit(&rig->state, memory_order_acquire);
-}
-
 static enum rig_answer silence(const struct rig *rig, float *const *out, int n, enum rig_answer answer)
 {
     for (int ch = 0; ch < rig->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
@@ -288,14 +303,22 @@ static bool take_over(struct rig *rig)
     return true;
 }
 
+/* One more late block; were there too many? */
+static bool is_hung(struct rig *rig)
+{
+    int64_t now = (int64_t)(stopwatch_now() * 1e6);
+    if (rig->late_in_row++ == 0) rig->late_us = now;
+    return rig->late_in_row >= HUNG_BLOCKS && now - rig->late_us >= HUNG_MS * 1000;
+}
+
 enum rig_answer rig_process(struct rig *rig, const float *const *in, float *const *out, int n)
 {
     if (rig_state(rig) == RIG_WELL) {
         int result = hc_process(rig->main.engine, in, out, n);
         rig->main.at += n;
-        rig->late_in_row = result == HC_LATE ? rig->late_in_row + 1 : 0;
+        if (result != HC_LATE) rig->late_in_row = 0;
         if (result == HC_OK) return RIG_PLAYED;
-        if (result != HC_EDEVICE && rig->late_in_row < HUNG_BLOCKS) return RIG_LATE;
+        if (result == HC_LATE && !is_hung(rig)) return RIG_LATE;
         give_up(rig, result != HC_EDEVICE);
     }
     if (rig_state(rig) == RIG_GONE) return silence(rig, out, n, RIG_SILENT);

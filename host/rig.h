@@ -52,7 +52,8 @@ struct rig {
     int late_in_row;          /* audio                                                                            */
     bool took_over;           /* audio: the baton is ours for good                                                */
     atomic_int state;         /* enum rig_state                                                                   */
-    atomic_bool hung;         /* the device never came back: closing the engine could hang as well                */
+    atomic_bool hung;         /* the device has not come back so far: closing the engine could hang as well       */
+    int64_t late_us;          /* when late_in_row began; audio                                                    */
     struct rig *abandoned;    /* the next one, of those that hung                                                 */
 };
 
@@ -74,6 +75,9 @@ void rig_follow(struct rig *rig, int64_t from);
 
 /* The same for one that was offered and is too far behind. setup */
 void rig_follow_on(struct rig *rig);
+
+/* Does a device that was given up for being late answer again? Then the rig can be closed; it plays on as it is. setup */
+bool rig_answers(struct rig *rig);
 
 /* The longest wait for a device from the next block on. [rt] */
 void rig_wait(struct rig *rig, int wait_us);

@@ -9,6 +9,7 @@
 #include "stopwatch.h"
 #include "tape.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ enum {
     FREEWHEEL_WAIT_US = 10000000 /* a device that needs longer is hung, freewheeling or not */
 };
 static const double DUCKED_PAUSE_S = 30; /* a howl is said so often */
-static const double WAIT_SHARE = 0.5;    /* of a block's time, for the device */
+static const double PROBE_LEAST_S = 1, PROBE_MOST_S = 300;
+static const double WAIT_SHARE = 0.5; /* of a block's time, for the device */
 
 struct wish { /* what the control thread and the host want; under lock */
     char mask[512];
@@ -67,13 +69,15 @@ struct session {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool end, busy, has_builder;
-    struct wish wish, built; /* built is written by the builder, under lock */
-    uint64_t refused;        /* a wish that could not be fulfilled; under lock */
-    char *paths;             /* [n_in][n_out]: does the mask reach from input to output; under lock */
-    unsigned paths_version;  /* under lock */
-    hc_responses responses;  /* of the mask that plays; builder */
-    struct rig *offered;     /* the last rig made; it plays, or soon will; builder */
-    bool is_clean;           /* no rig hung so far; builder */
+    struct wish wish, built;        /* built is written by the builder, under lock */
+    bool probe;                     /* ask a device that was given up whether it answers again; under lock */
+    double next_probe, probe_pause; /* control */
+    uint64_t refused;               /* a wish that could not be fulfilled; under lock */
+    char *paths;                    /* [n_in][n_out]: does the mask reach from input to output; under lock */
+    unsigned paths_version;         /* under lock */
+    hc_responses responses;         /* of the mask that plays; builder */
+    struct rig *offered;            /* the last rig made; it plays, or soon will; builder */
+    bool is_clean;                  /* no rig hung so far; builder */
 
     /* said by session_tend */
     const struct rig *said_rig; /* its device's loss was said */
@@ -419,6 +423,22 @@ static void fulfil(struct session *s, struct wish wish)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A device that was late for too long may have been busy, or asleep: an engine on it takes over again, filled from the
+ * tape as any other. */
+static void probe(struct session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool asked = s->probe;
+    s->probe = false;
+    pthread_mutex_unlock(&s->lock);
+    if (!asked || !rig_answers(s->offered)) return;
+    console_say("%s: answers again", s->offered->info.device);
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->wish.backend, sizeof s->wish.backend, "%s", s->settings.backend);
+    s->wish.serial++;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static bool has_work(const struct session *s)
 {
     return s->wish.serial != s->built.serial && s->wish.serial != s->refused;
@@ -429,12 +449,13 @@ static void *builder(void *arg)
     struct session *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->end) {
-        if (has_work(s) || atomic_load(&s->returned)) {
+        if (has_work(s) || s->probe || atomic_load(&s->returned)) {
             struct wish wish = s->wish;
             bool work = has_work(s);
             s->busy = true;
             pthread_mutex_unlock(&s->lock);
             take_back(s);
+            probe(s);
             if (work) fulfil(s, wish);
             pthread_mutex_lock(&s->lock);
             s->busy = false;
@@ -643,6 +664,10 @@ static void tend_rig(struct session *s)
     struct rig *rig = atomic_load_explicit(&s->playing, memory_order_acquire);
     enum rig_state state = rig_state(rig);
     bool news = state != RIG_WELL && rig != s->said_rig;
+    if (news) { /* one that is late again and again is asked less and less */
+        s->probe_pause = s->probe_pause < PROBE_LEAST_S ? PROBE_LEAST_S : fmin(2 * s->probe_pause, PROBE_MOST_S);
+        s->next_probe = stopwatch_now() + s->probe_pause;
+    }
     char device[sizeof rig->info.device], error[sizeof rig->info.error] = "";
     if (news) {
         s->said_rig = rig;
@@ -660,6 +685,20 @@ static void tend_rig(struct session *s)
                       : "the CPU cannot carry this mask, so the input is passed on dry; start again");
 }
 
+/* Wake the builder for what the audio thread gave back, and for another look at a device that was late. */
+static void tend_builder(struct session *s)
+{
+    double now = stopwatch_now();
+    pthread_mutex_lock(&s->lock);
+    struct rig *rig = atomic_load_explicit(&s->playing, memory_order_acquire);
+    if (rig_state(rig) != RIG_WELL && atomic_load(&rig->hung) && now > s->next_probe) {
+        s->probe = true;
+        s->next_probe = now + s->probe_pause;
+    }
+    if (s->probe || atomic_load(&s->returned)) pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
 void session_tend(struct session *s)
 {
     tend_rig(s);
@@ -674,11 +713,7 @@ void session_tend(struct session *s)
     if (bad && !s->said_non_finite)
         console_say("the input has NaN or infinite samples; they count as 0 (the summary says how many)");
     s->said_non_finite = bad;
-    if (atomic_load(&s->returned)) {
-        pthread_mutex_lock(&s->lock);
-        pthread_cond_signal(&s->changed);
-        pthread_mutex_unlock(&s->lock);
-    }
+    tend_builder(s);
 }
 
 void session_get_status(struct session *s, struct session_status *status)

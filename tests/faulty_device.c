@@ -5,6 +5,7 @@
  *   HC_FAULT="fail N"        the device is lost at its N-th block
  *   HC_FAULT="stall N"       it never comes back from its N-th block
  *   HC_FAULT="stall N MS"    it comes back after MS
+ *   HC_FAULT="slow N MS"     from there on every block takes MS more
  */
 #include "backend.h"
 
@@ -105,7 +106,7 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
         if (strcmp(f->kind, "fail") == 0)
             return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
         while (f->ms == 0) pause();
-        if (f->blocks == f->at + 1)
+        if (f->blocks == f->at + 1 || strcmp(f->kind, "slow") == 0)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
     return real->process(f->state, slot, n, fade, why, cap);

@@ -34,13 +34,16 @@ static struct side player, recorder;
 static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
 static atomic_bool is_down;
 
+/* The player begins at a time; the recorder in the same cycle, in which it comes later: it hears what the player makes.
+ */
 static bool has_begun(struct side *side)
 {
     if (atomic_load(&side->done) >= 0) return true;
     unsigned start = atomic_load(&start_time);
-    if (start == 0 || (int)(jack_last_frame_time(side->client) - start) < 0) return false;
-    atomic_store(&side->done, 0);
-    return true;
+    bool begins = side == &recorder ? atomic_load(&player.done) > 0
+                                    : start != 0 && (int)(jack_last_frame_time(side->client) - start) >= 0;
+    if (begins) atomic_store(&side->done, 0);
+    return begins;
 }
 
 static int on_play(jack_nframes_t n, void *data)

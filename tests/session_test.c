@@ -315,6 +315,31 @@ static void a_device_that_hangs_is_replaced(const char *backend)
     }
 }
 
+static void a_device_that_answers_again_plays_again(const char *backend)
+{
+    (void)backend;
+    struct session_settings settings = usual("cuda");
+    struct stage stage;
+    setenv("HC_FAULT", "stall 200 300", 1);
+    stage_open(&stage, &settings, 5000, 64, 2000000);
+    unsetenv("HC_FAULT"); /* the next engine's device is well */
+    stage_play_paced(&stage, 180, 64);
+    session_wait(stage.session, 10000);
+    stage_play_paced(&stage, 100, 64);
+    long late = (long)status_of(&stage).late, first = 64L * 184;
+    check(strcmp(status_of(&stage).state, "understudy") == 0, "state %s", status_of(&stage).state);
+    for (int i = 0; i < 8000 && strcmp(status_of(&stage).state, "well") != 0; i++) {
+        session_tend(stage.session);
+        stage_play_paced(&stage, 1, 64);
+    }
+    check(strcmp(status_of(&stage).state, "well") == 0 && strcmp(status_of(&stage).backend, "cuda") == 0,
+          "state %s on %s", status_of(&stage).state, status_of(&stage).backend);
+    stage_play_paced(&stage, 100, 64);
+    check(late >= 7 && late < 30, "%ld late blocks", late);
+    stage_check(&stage, stage.taps, 5000, first + 64 * late, stage.pos);
+    check(stage_close(&stage), "a device that answers again must not keep the process");
+}
+
 static void a_late_block_keeps_its_place_in_the_past(const char *backend)
 {
     (void)backend;
@@ -570,6 +595,7 @@ int main(void)
         {"a_mask_that_fails_changes_nothing", a_mask_that_fails_changes_nothing, false},
         {"a_lost_device_is_replaced_in_its_block", a_lost_device_is_replaced_in_its_block, false},
         {"a_device_that_hangs_is_replaced", a_device_that_hangs_is_replaced, false},
+        {"a_device_that_answers_again_plays_again", a_device_that_answers_again_plays_again, false},
         {"a_late_block_keeps_its_place_in_the_past", a_late_block_keeps_its_place_in_the_past, false},
         {"without_an_understudy_the_input_goes_on_dry", without_an_understudy_the_input_goes_on_dry, false},
         {"changes_do_not_click", changes_do_not_click, false},

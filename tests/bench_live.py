@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """A live session by the clock, on jackd's dummy driver: LIVE_SECONDS (60) for each part, PERIOD (64) frames at 48 kHz.
 
-  hold   a stereo mask of 3 s in `haloconv jack`, and beside it, on a server of its own, a client that does nothing: what the
-         machine loses by itself both lose. "not finished" is jackd's word for a client that missed its period.
+  hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server a client that does nothing: what the
+         machine loses by itself both lose. A client that missed its period was Triggered (woken, but not yet let run by
+         the system) or Running, as jackd says it: the latter is its own doing, or the system took the processor away.
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process (threads beside the callback included)
 
 HALOCONV and BUILD say which program; BACKEND (cpu) is passed on to the first part.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -51,6 +53,11 @@ class Server:
         text = self.log.read_text(errors="replace")
         return {"driver late": text.count("Process XRun"), "not finished": text.count("was not finished")}
 
+    def missed(self):
+        """Periods that each client missed, by what it was doing then: Triggered = woken, but the system had not let it run yet."""
+        found = re.findall(r"client = (\w+) was not finished, state = (\w+)", self.log.read_text(errors="replace"))
+        return {name: dict(collections.Counter(state for client, state in found if client == name)) for name in ["haloconv", "idle"]}
+
     def stop(self):
         self.process.terminate()
         self.process.wait()
@@ -89,14 +96,14 @@ def hold():
     taps = 3 * 48000
     h = np.random.default_rng(1).normal(size=(taps, 2)) * np.exp(-6 * np.arange(taps) / taps)[:, None] / 200
     soundfile.write("h.wav", h.astype(np.float32), 48000, subtype="FLOAT")
-    busy, idle = Server("busy"), Server("idle")
+    server = Server("hold")
     stats = pathlib.Path("stats.json")
-    nothing = subprocess.Popen([str(BUILD / "tests/jack_stage"), "idle", idle.name], env=idle.env, stdout=subprocess.PIPE,
+    nothing = subprocess.Popen([str(BUILD / "tests/jack_stage"), "idle", server.name], env=server.env, stdout=subprocess.PIPE,
                                stdin=subprocess.DEVNULL, text=True)
     start = time.monotonic()
-    ours = subprocess.Popen([HALOCONV, "jack", "h.wav", "--server", busy.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
+    ours = subprocess.Popen([HALOCONV, "jack", "h.wav", "--server", server.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
                             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    ports(busy, "haloconv"), ports(idle, "idle")
+    ports(server, "haloconv"), ports(server, "idle")
     began = cpu_seconds(ours.pid)
     wait_idle(ours, SECONDS)
     used, took = cpu_seconds(ours.pid) - began, time.monotonic() - start
@@ -107,9 +114,9 @@ def hold():
     print(f"hold: stereo, 3 s, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
     print("      callback " + ", ".join(f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]) +
           f" of {period:.0f} us; {100 * used / took:.1f} % of a core")
-    print(f"      ours:       late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; {busy.lost()}")
-    print(f"      do-nothing: {idle_xruns}; {idle.lost()}", flush=True)
-    busy.stop(), idle.stop()
+    print(f"      late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; the idle client: {idle_xruns}")
+    print(f"      the driver was late {server.lost()['driver late']} times; periods missed: {server.missed()}", flush=True)
+    server.stop()
 
 
 def load():

@@ -130,7 +130,7 @@ def test_lv2bench_runs_every_plugin(path, block):
 # ---- jalv on a JACK server of its own ------------------------------------------------------------------------------
 @pytest.fixture
 def jack(path, tmp_path):
-    tool("jalv"), tool("jackd")
+    tool("jalv"), tool("jackd"), tool("jack_lsp")
     if SAN:
         pytest.skip(HOST_LIBRARY)
     name = f"haloconv-{os.getpid()}"
@@ -138,7 +138,10 @@ def jack(path, tmp_path):
     with open(tmp_path / "jackd.log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(["jackd", "-n", name, "-r", "-d", "dummy", "-r", "48000", "-p", "128"],
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-    time.sleep(1)
+    end = time.time() + 30
+    while server.poll() is None and subprocess.run(["jack_lsp"], env=env, capture_output=True).returncode != 0:
+        assert time.time() < end, "jackd does not answer: " + (tmp_path / "jackd.log").read_text()[-200:]
+        time.sleep(0.1)
     if server.poll() is not None:
         pytest.skip("no JACK server: " + (tmp_path / "jackd.log").read_text()[-200:])
     yield env
@@ -161,7 +164,7 @@ class Jalv:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def hears(self, pattern, seconds=20):
+    def hears(self, pattern, seconds=60):
         """What jalv and the plugin's log say, up to here, must match in time."""
         end = time.time() + seconds
         while time.time() < end:
@@ -178,7 +181,7 @@ class Jalv:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            return self.process.wait(10)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise

@@ -268,24 +268,26 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
     def plan():
         return json.loads(good("info", "one.txt", "--json", env=env).stdout)["plan"]
 
-    def engine():
-        good("bench", "engine", "--seconds", "0.1", "--backend", "cpu", "--time", "0.05", "--unpaced", env=env)
+    def engine_measures():
+        for _ in range(5):  # what a busy machine spoils is thrown away and measured by the next one
+            good("bench", "engine", "--seconds", "0.1", "--backend", "cpu", "--time", "0.05", "--unpaced", env=env)
+            if plan()["costs_measured"]:
+                return True
+        return False
 
     assert not plan()["costs_measured"] and not (folder / "cache").exists()  # info measures nothing
     cpu = json.loads(good("bench", "costs", "--json", env=env).stdout)
     kept = folder / "cache/haloconv/costs"
     assert 0.001 < cpu["mac_ns"] < 1 and plan()["costs_measured"]
     kept.unlink()
-    engine()  # the first live engine measures by itself
-    assert plan()["costs_measured"]
+    assert engine_measures()  # the first live engine, by itself
     text = kept.read_text()
     assert [p.name for p in kept.parent.iterdir()] == ["costs"]
     for broken in ["", "garbage", text[:40], text.replace("haloconv costs 1", "haloconv costs 99"), text.replace("cpu\t", "cpu\tother "),
                    text.rsplit("\t", 1)[0] + "\t1e9 nan -1 0 0 0 0\n", "\0" * 100]:
         kept.write_text(broken)
         assert not plan()["costs_measured"], broken
-    engine()  # and it is whole again
-    assert plan()["costs_measured"]
+    assert engine_measures()  # and it is whole again
     kept.write_text("garbage")
     kept.parent.chmod(0o500)
     good("bench", "costs", env=env)  # cannot be kept (unless by root): no failure

@@ -282,8 +282,9 @@ $(BUILD)/tests/faulty_engine.o: dsp/engine.c $(BUILD)/flags
 	$(call say,CC,$< for a device that fails)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,session rig tape mixer guard histogram console realtime message)
-$(BUILD)/tests/session_test: $(BUILD)/tests/session_test.o $(BUILD)/tests/trap.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
-                             $(BUILD)/libhaloconv.a
+$(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
+$(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
+                                                     $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a

@@ -5,7 +5,7 @@
  *   HC_FAULT="fail N"        the device is lost at its N-th block
  *   HC_FAULT="stall N"       it never comes back from its N-th block
  *   HC_FAULT="stall N MS"    it comes back after MS
- *   HC_FAULT="slow N MS"     from there on every block takes MS more
+ *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
  */
 #include "backend.h"
 
@@ -20,7 +20,7 @@ static const struct backend *real = &backend_cpu;
 struct faulty {
     void *state; /* the real one's */
     char kind[8];
-    long at, ms, blocks;
+    long at, ms, every, blocks;
 };
 
 static int describe(int device, char *text, size_t cap)
@@ -37,7 +37,8 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
     const char *fault = getenv("HC_FAULT");
     if (!f) return HC_ENOMEM;
     f->at = -1;
-    if (fault) sscanf(fault, "%7s %ld %ld", f->kind, &f->at, &f->ms);
+    f->every = 1;
+    if (fault) sscanf(fault, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
     int error = real->open(config, plan, device, &f->state, why, cap);
     if (error) {
         free(f);
@@ -106,7 +107,8 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
         if (strcmp(f->kind, "fail") == 0)
             return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
         while (f->ms == 0) pause();
-        if (f->blocks == f->at + 1 || strcmp(f->kind, "slow") == 0)
+        bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
+        if (f->blocks == f->at + 1 || again)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
     return real->process(f->state, slot, n, fade, why, cap);

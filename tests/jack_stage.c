@@ -6,7 +6,8 @@
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels; the sound goes to FIRST:in-1... and is taken from
  * LAST:out-1... Two clients, so that the graph has no loop: what is played in a cycle is recorded in the same one, and
- * frame 0 of RECORD is the answer to frame 0 of PLAY. Both count cycles from the same one on.
+ * frame 0 of RECORD is the answer to frame 0 of PLAY. Both count cycles from the same one on. Says `begun` once there is
+ * something on record.
  */
 #include <jack/jack.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct side {
 };
 
 static struct side player, recorder;
+static atomic_long frames_passed; /* through the player, from its start */
 static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
 static atomic_bool is_down;
 
@@ -57,6 +59,7 @@ static int on_play(jack_nframes_t n, void *data)
             out[i] = begun && at + i < player.n_frames ? player.frames[(at + i) * player.n_channels + ch] : 0;
     }
     if (begun) atomic_store(&player.done, at + (long)n);
+    atomic_fetch_add(&frames_passed, (long)n);
     return 0;
 }
 
@@ -107,6 +110,16 @@ static void open_side(struct side *side, const char *server, const char *name, J
     jack_set_process_callback(side->client, process, NULL);
     jack_on_shutdown(side->client, on_shutdown, NULL);
     if (jack_activate(side->client) != 0) die(name, "cannot be activated");
+}
+
+/* Until so many frames have passed through the graph, however slow the machine. */
+static void pass(const char *server, long n)
+{
+    long end = atomic_load(&frames_passed) + n, waited_ms = 0;
+    for (; atomic_load(&frames_passed) < end; waited_ms += 5) {
+        if (atomic_load(&is_down) || waited_ms > 60000) die(server, "plays nothing");
+        pause_ms(5);
+    }
 }
 
 /* The other client may still be on its way. */
@@ -213,15 +226,17 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "record-%d", (int)getpid());
     open_side(&recorder, argv[1], name, on_record, JackPortIsInput);
     wire_all(argv[4], argv[5]);
-    pause_ms(200); /* the new order of the graph is in force */
+    pass(argv[1], jack_get_sample_rate(player.client) / 5); /* the new order of the graph is in force */
     if (freewheel && jack_set_freewheel(recorder.client, 1) != 0) die("freewheel", "refused");
     if (freewheel) pause_ms(200);
     atomic_store(&start_time, jack_frame_time(recorder.client) + jack_get_sample_rate(recorder.client) / 10);
     int resized = 0;
     double waited = 0;
+    bool said = false;
     for (long last = -1, done; (done = atomic_load(&recorder.done)) < recorder.n_frames; last = done) {
         if (atomic_load(&is_down)) die(argv[1], "the server went away");
         waited = done == last ? waited + 0.005 : 0;
+        if (done > 0 && !said) said = puts("begun") >= 0 && fflush(stdout) == 0;
         if (waited > 30) die(argv[1], "stands still");
         if (resized < n_resizes && done >= resize_at[resized])
             jack_set_buffer_size(recorder.client, (jack_nframes_t)resize_to[resized++]);

@@ -3,6 +3,7 @@
 #include "console.h"
 #include "keys.h"
 #include "message.h"
+#include "nsm.h"
 #include "osc.h"
 #include "report.h"
 #include "stopwatch.h"
@@ -54,13 +55,24 @@ void control_hold_signals(void)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-bool control_pause(void)
+bool control_pause_for(int fd)
 {
     sigset_t set;
+    struct signalfd_siginfo info;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    return sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = (long)(RETRY_S * 1e9)}) < 0;
+    int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    struct pollfd ready[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    poll(ready, 2, (int)(RETRY_S * 1e3));
+    bool told = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    close(signals);
+    return !told;
+}
+
+bool control_pause(void)
+{
+    return control_pause_for(-1);
 }
 
 /* ---- commands ---------------------------------------------------------------------------------- */
@@ -74,6 +86,7 @@ static void load(struct control *c, const char *path)
 static void load_nth(struct control *c, int step)
 {
     int n = c->settings->n_masks;
+    if (n == 0) return;
     c->mask = (c->mask + step + n) % n;
     load(c, c->settings->masks[c->mask]);
 }
@@ -269,9 +282,34 @@ static void mind_host(struct control *c, double now)
 
 static void wait_for_news(struct control *c)
 {
-    struct pollfd ready[2] = {{.fd = c->signals, .events = POLLIN},
-                              {.fd = c->osc ? osc_fd(c->osc) : -1, .events = POLLIN}};
-    poll(ready, 2, TICK_MS);
+    struct pollfd ready[3] = {{.fd = c->signals, .events = POLLIN},
+                              {.fd = c->osc ? osc_fd(c->osc) : -1, .events = POLLIN},
+                              {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN}};
+    poll(ready, 3, TICK_MS);
+}
+
+static void mind_manager(struct control *c)
+{
+    struct keepsake kept;
+    if (!c->host->nsm) return;
+    keepsake_take(c->session, &kept);
+    nsm_tend(c->host->nsm, &kept);
+}
+
+/* Where a session manager started us nobody reads what is said. */
+static void say_port(const struct control *c)
+{
+    char text[64];
+    snprintf(text, sizeof text, "OSC on port %d", osc_port(c->osc));
+    console_say("%s", text);
+    if (c->host->nsm) nsm_say(c->host->nsm, text);
+}
+
+static int index_of(const struct live_settings *settings)
+{
+    for (int i = 0; i < settings->n_masks; i++)
+        if (strcmp(settings->masks[i], settings->mask) == 0) return i;
+    return 0;
 }
 
 static void fade_out(struct control *c)
@@ -304,16 +342,16 @@ static void finish(struct control *c)
 
 int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host)
 {
-    struct control c = {.settings = settings, .session = session, .host = host};
+    struct control c = {.settings = settings, .session = session, .host = host, .mask = index_of(settings)};
     char why[MESSAGE_CAP];
     sigset_t set;
     make_signals(&set);
-    watch_open(&c.watch, settings->masks[0]);
+    watch_open(&c.watch, settings->mask);
     if (settings->osc && !(c.osc = osc_open(settings->osc, why, sizeof why))) {
         host->stop(host->data);
         return message_error("%s", why);
     }
-    if (c.osc) console_say("OSC on port %d", osc_port(c.osc));
+    if (c.osc) say_port(&c);
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
     c.last_log = stopwatch_now();
@@ -324,6 +362,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         for (int key; (key = keys_next());) take_key(&c, key);
         if (c.osc) osc_receive(c.osc, take_message, &c);
         session_tend(session);
+        mind_manager(&c);
         if (!c.end) mind_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct nsm;
+
 struct control_host {
     void *data;
     const char *what;                                       /* "the JACK server"; for messages                     */
@@ -19,14 +21,17 @@ struct control_host {
     void (*tend)(void *data);                               /* a few times a second, while alive                   */
     void (*add_stats)(void *data, json_t *json);            /* what only this host knows; NULL: nothing            */
     void (*say_more)(void *data);                           /* behind the summary; NULL: nothing                   */
+    struct nsm *nsm;                                        /* the session manager; NULL: none                     */
 };
 
 /* SIGINT, SIGTERM and SIGHUP come to control_run only. Call it before any thread is made: they must not interrupt the
  * audio. */
 void control_hold_signals(void);
 
-/* Wait a moment for what is to come; false: SIGINT or SIGTERM ended it. */
+/* Wait a moment for what is to come, at most until there is something to be read from fd (-1: no such thing); false: SIGINT
+ * or SIGTERM ended it. */
 bool control_pause(void);
+bool control_pause_for(int fd);
 
 /* Run until told to end; fades out, stops the host, says how it was. Returns the exit status. */
 int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host);

@@ -15,11 +15,14 @@ static const char help[] =
     "      --name N         name of the client                             [the configuration's, else haloconv]\n"
     "      --server S       name of the JACK server                     [the configuration's, else the default]\n"
     "      --connect        connect the ports to the sound card's; else they stay as they are\n"
-    "      --reconnect      wait for a server that is not there or went away, and connect again as it was\n";
+    "      --reconnect      wait for a server that is not there or went away, and connect again as it was\n"
+    "\n"
+    "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left out.\n";
 
 #ifdef HC_WITH_JACK
 #include "console.h"
 #include "control.h"
+#include "nsm.h"
 #include "realtime.h"
 #include "session.h"
 #include "stopwatch.h"
@@ -57,6 +60,8 @@ struct host {
     double next_look;        /* at our connections */
     struct wires wanted;     /* to be made */
     struct wires last, seen; /* as they were a second before, as they are */
+    struct nsm *nsm;         /* the session manager; NULL: none */
+    struct keepsake kept;    /* what it has of us, or what the command line says */
 };
 
 static char jack_said[256]; /* the library's last line about an error */
@@ -219,7 +224,7 @@ static void remember_wires(struct host *h)
 static bool choose_names(struct host *h, char *why, size_t cap)
 {
     const struct live_settings *s = h->settings;
-    const char *mask = s->masks[0], *dot = strrchr(mask, '.');
+    const char *mask = s->mask, *dot = strrchr(mask, '.');
     hc_responses wishes = {0};
     bool good = true;
     if (dot && strcasecmp(dot, ".conf") == 0 && !(s->name && s->server))
@@ -356,7 +361,7 @@ static bool open_session(struct host *h, char *why, size_t cap)
     struct session_settings settings = h->settings->session;
     int rate = (int)jack_get_sample_rate(h->client), block = (int)jack_get_buffer_size(h->client);
     settings.rt_priority = jack_is_realtime(h->client) ? jack_client_real_time_priority(h->client) : 0;
-    h->session = session_open(&settings, h->settings->masks[0], rate, block, why, cap);
+    h->session = session_open(&settings, h->settings->mask, rate, block, why, cap);
     if (!h->session) return false;
     h->n_in = session_n_in(h->session);
     h->n_out = session_n_out(h->session);
@@ -398,34 +403,66 @@ static void host_free(struct host *h)
     free(h->seen.list);
 }
 
+/* ---- the session manager ----------------------------------------------------------------------- */
+
+/* What it saved goes before the command line, and its name for us before any other; OSC is how to get at us then. */
+static bool join_manager(struct host *h, struct live_settings *settings, struct control_host *host, char *why,
+                         size_t cap)
+{
+    struct session_settings *session = &settings->session;
+    if (!nsm_is_wanted()) return true;
+    h->nsm = host->nsm = nsm_join(why, cap);
+    if (!h->nsm && *why && settings->mask) { /* a terminal may have kept the address of one that is no more */
+        console_say("%s; going on without it", why);
+        return true;
+    }
+    if (!h->nsm) return false;
+    h->kept = (struct keepsake){.wet = session->wet, .dry = session->dry, .gain = session->gain};
+    if (settings->mask) snprintf(h->kept.mask, sizeof h->kept.mask, "%s", settings->mask);
+    if (!nsm_load(h->nsm, &h->kept, why, cap)) return false;
+    keepsake_settings(&h->kept, session);
+    settings->mask = h->kept.mask;
+    settings->name = nsm_client_name(h->nsm);
+    if (!settings->osc) settings->osc = "0";
+    return true;
+}
+
+static void answer_manager(struct host *h, const char *why)
+{
+    if (h->nsm) nsm_opened(h->nsm, &h->kept, why);
+}
+
+static bool begin(struct host *h, char *why, size_t cap)
+{
+    if (h->nsm) keepsake_give(&h->kept, h->session);
+    if (h->settings->connect) want_sound_card(h);
+    return start(h, why, cap);
+}
+
 int jack_command(int argc, char **argv)
 {
     struct live_settings settings;
-    int status = live_options_parse(argc, argv, "jack", help, &settings);
+    int status = live_options_parse(argc, argv, "jack", help, nsm_is_wanted(), &settings);
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
     struct host h = {.settings = &settings};
-    const struct control_host host = {
+    struct control_host host = {
         .data = &h, .what = "the JACK server", .is_alive = is_alive, .restart = restart, .stop = stop, .tend = tend};
     console_open(settings.quiet);
     control_hold_signals();
     jack_set_error_function(listen_to_jack);
     jack_set_info_function(ignore_jack);
-    if (!choose_names(&h, why, sizeof why) || !await_client(&h, why, sizeof why)) {
-        status = *why ? message_error("%s", why) : 0;
-    } else if (!open_session(&h, why, sizeof why)) {
-        stop(&h);
-        status = message_error("%s", why);
+    if (join_manager(&h, &settings, &host, why, sizeof why) && choose_names(&h, why, sizeof why) &&
+        await_client(&h, why, sizeof why) && open_session(&h, why, sizeof why) && begin(&h, why, sizeof why)) {
+        answer_manager(&h, NULL);
+        say_start(&h);
+        status = control_run(&settings, h.session, &host);
     } else {
-        if (settings.connect) want_sound_card(&h);
-        if (start(&h, why, sizeof why)) {
-            say_start(&h);
-            status = control_run(&settings, h.session, &host);
-        } else {
-            stop(&h);
-            status = message_error("%s", why);
-        }
+        stop(&h);
+        if (*why) answer_manager(&h, why);
+        status = *why ? message_error("%s", why) : 0;
     }
+    nsm_leave(h.nsm);
     bool clean = session_close(h.session);
     host_free(&h);
     if (!clean) { /* the device's own clean-up would wait for ever */
@@ -440,7 +477,7 @@ int jack_command(int argc, char **argv)
 int jack_command(int argc, char **argv)
 {
     struct live_settings settings;
-    int status = live_options_parse(argc, argv, "jack", help, &settings);
+    int status = live_options_parse(argc, argv, "jack", help, false, &settings);
     if (status >= 0) return status;
     return message_error("jack: this build has no JACK; install libjack-jackd2-dev and build again");
 }

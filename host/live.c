@@ -335,7 +335,7 @@ static bool open_session(struct host *h, char *why, size_t cap)
     settings.most_inputs = h->input.most_channels;
     h->rate = h->settings->rate ? h->settings->rate : h->output.rate;
     int block = h->settings->block ? h->settings->block : GUESSED_BLOCK;
-    h->session = session_open(&settings, h->settings->masks[0], h->rate, block, why, cap);
+    h->session = session_open(&settings, h->settings->mask, h->rate, block, why, cap);
     if (!h->session) return false;
     int n_in = session_n_in(h->session), n_out = session_n_out(h->session);
     if (n_in > h->input.most_channels)
@@ -364,7 +364,7 @@ int live_command(int argc, char **argv)
     struct live_settings settings;
     char **whole = calloc((size_t)argc + 2, sizeof *whole); /* "haloconv live ...", for start_over */
     if (!whole) return message_error("live: no memory; free some");
-    int status = live_options_parse(argc, argv, "live", help, &settings);
+    int status = live_options_parse(argc, argv, "live", help, false, &settings);
     whole[0] = "haloconv";
     whole[1] = "live";
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
@@ -405,7 +405,7 @@ int live_command(int argc, char **argv)
 int live_command(int argc, char **argv)
 {
     struct live_settings settings;
-    int status = live_options_parse(argc, argv, "live", help, &settings);
+    int status = live_options_parse(argc, argv, "live", help, false, &settings);
     if (status >= 0) return status;
     return message_error("live: this build has no PortAudio; install portaudio19-dev and build again");
 }

@@ -200,7 +200,8 @@ static bool take_option(int option, struct live_settings *s)
     }
 }
 
-int live_options_parse(int argc, char **argv, const char *command, const char *help, struct live_settings *s)
+int live_options_parse(int argc, char **argv, const char *command, const char *help, bool may_lack_mask,
+                       struct live_settings *s)
 {
     struct option options[N_OPTIONS + 1] = {{0}};
     int n = 0, option;
@@ -229,7 +230,8 @@ int live_options_parse(int argc, char **argv, const char *command, const char *h
     }
     s->masks = argv + optind;
     s->n_masks = argc - optind;
-    if (s->n_masks == 0) return message_usage(command, "needs a MASK");
+    s->mask = s->n_masks > 0 ? s->masks[0] : NULL;
+    if (s->n_masks == 0 && !may_lack_mask) return message_usage(command, "needs a MASK");
     for (int i = 0; i < s->n_masks; i++)
         if (strcmp(s->masks[i], "-") == 0)
             return message_usage(command, "a mask cannot come from standard input; give a file");

@@ -9,8 +9,9 @@
 struct live_settings {
     const char *command;            /* "jack" or "live"                                                           */
     struct session_settings session;
-    char **masks;                   /* [n_masks]; the first plays, a key goes through them                        */
-    int n_masks;
+    char **masks;                   /* [n_masks]; a key goes through them                                         */
+    int n_masks;                    /* 0: a session manager has one                                               */
+    const char *mask;               /* that plays at first: the first of them; NULL: none was given               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     bool watch, quiet, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
@@ -21,7 +22,8 @@ struct live_settings {
 };
 
 /* -1: go on; else the exit status. */
-int live_options_parse(int argc, char **argv, const char *command, const char *help, struct live_settings *settings);
+int live_options_parse(int argc, char **argv, const char *command, const char *help, bool may_lack_mask,
+                       struct live_settings *settings);
 
 /* The options that both commands take, for their help. */
 extern const char live_options_help[];

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "dsp/haloconv.h"
 #include "message.h"
+#include "nsm.h"
 #include "part_file.h"
 
 #include <stdio.h>
@@ -80,6 +81,8 @@ static int flushed(int status)
 int main(int argc, char **argv)
 {
     part_file_watch_signals();
+    if (argc < 2 && nsm_is_wanted()) /* a session manager gives no arguments */
+        return flushed(jack_command(1, (char *[]){"jack", NULL}));
     if (argc < 2) {
         fputs(help, stderr);
         return EXIT_USAGE;

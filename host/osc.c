@@ -7,6 +7,7 @@
 #include <lo/lo.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,9 @@ enum { MOST_BYTES = 65536 };
 
 struct osc {
     int fd, port;
-    struct sockaddr_storage sender; /* of the message that is handled */
+    struct sockaddr_storage sender; /* of the message that is handled; of every one, after osc_open_to */
     socklen_t sender_size;
+    bool has_peer;
     char packet[MOST_BYTES];
 };
 
@@ -66,6 +68,47 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     return osc;
 }
 
+/* The address by which the host is reached is ours: a server may answer to it alone, or from another of its own. */
+static bool face(struct osc *osc, const struct addrinfo *there)
+{
+    struct sockaddr_storage ours;
+    socklen_t size = sizeof ours;
+    int probe = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC, there->ai_protocol);
+    bool good = probe >= 0 && connect(probe, there->ai_addr, there->ai_addrlen) == 0 &&
+                getsockname(probe, (struct sockaddr *)&ours, &size) == 0;
+    if (probe >= 0) close(probe);
+    if (!good) return false;
+    if (ours.ss_family == AF_INET) ((struct sockaddr_in *)&ours)->sin_port = 0;
+    if (ours.ss_family == AF_INET6) ((struct sockaddr_in6 *)&ours)->sin6_port = 0;
+    osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
+    if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)&ours, size) == 0) {
+        memcpy(&osc->sender, there->ai_addr, there->ai_addrlen);
+        osc->sender_size = there->ai_addrlen;
+        return osc->has_peer = true;
+    }
+    if (osc->fd >= 0) close(osc->fd);
+    return false;
+}
+
+struct osc *osc_open_to(const char *url, char *why, size_t cap)
+{
+    char *host = lo_url_get_hostname(url), *port = lo_url_get_port(url);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+    struct osc *osc = calloc(1, sizeof *osc);
+    int error = EAI_NONAME;
+    if (host && port && lo_url_get_protocol_id(url) == LO_UDP) error = getaddrinfo(host, port, &hints, &found);
+    bool good = false;
+    for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next) good = face(osc, a);
+    if (found) freeaddrinfo(found);
+    free(host);
+    free(port);
+    if (good) return osc;
+    message_write(why, cap, "%s: %s; it should be as osc.udp://localhost:10000/", url,
+                  error ? gai_strerror(error) : "cannot be reached");
+    free(osc);
+    return NULL;
+}
+
 void osc_close(struct osc *osc)
 {
     if (!osc) return;
@@ -98,6 +141,8 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
         if (read.has_number)
             read.number = type == LO_TRUE ? 1 : type == LO_FALSE ? 0 : (double)lo_hires_val(type, args[0]);
     }
+    for (int i = 0; i < lo_message_get_argc(message) && read.n_texts < OSC_MOST_TEXTS; i++)
+        if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = &args[i]->s;
     handler(data, &read);
     lo_message_free(message);
 }
@@ -127,25 +172,37 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
     for (int i = 0; i < 64; i++) { /* a flood must not keep the rest waiting */
-        osc->sender_size = sizeof osc->sender;
-        ssize_t bytes =
-            recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&osc->sender, &osc->sender_size);
+        struct sockaddr_storage sender;
+        socklen_t size = sizeof sender;
+        ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
         if (bytes <= 0) return;
+        if (!osc->has_peer) osc->sender = sender;
+        if (!osc->has_peer) osc->sender_size = size;
         handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
 
-void osc_reply(struct osc *osc, const char *path, const char *text)
+void osc_send(struct osc *osc, const char *path, const char *types, ...)
 {
     lo_message message = lo_message_new();
+    bool good = message != NULL;
     size_t bytes = 0;
-    if (message && lo_message_add_string(message, text) == 0) {
-        void *packet = lo_message_serialise(message, path, NULL, &bytes);
-        /* Nobody to hear it is no error. */
-        if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->sender, osc->sender_size);
-        free(packet);
-    }
+    va_list args;
+    va_start(args, types);
+    for (const char *type = types; good && *type; type++)
+        good = (*type == 's' ? lo_message_add_string(message, va_arg(args, const char *))
+                             : lo_message_add_int32(message, va_arg(args, int))) == 0;
+    va_end(args);
+    void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
+    /* Nobody to hear it is no error. */
+    if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->sender, osc->sender_size);
+    free(packet);
     lo_message_free(message);
+}
+
+void osc_reply(struct osc *osc, const char *path, const char *text)
+{
+    osc_send(osc, path, "s", text);
 }
 
 #else
@@ -155,6 +212,15 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     (void)where;
     message_write(why, cap, "--osc: this build has no liblo; install liblo-dev and build again");
     return NULL;
+}
+struct osc *osc_open_to(const char *url, char *why, size_t cap)
+{
+    message_write(why, cap, "%s: this build has no liblo; install liblo-dev and build again", url);
+    return NULL;
+}
+void osc_send(struct osc *osc, const char *path, const char *types, ...)
+{
+    (void)osc, (void)path, (void)types;
 }
 void osc_close(struct osc *osc)
 {

@@ -1,5 +1,5 @@
-/* An understudy on the CPU, and what it has heard when it is called on stage. The device is faulty_device.c; the test is
- * the audio thread, and holds the baton where the understudy's thread is to fall behind. */
+/* An understudy on the CPU, and what it has heard when it is called on stage. The device is faulty_device.c; the test
+ * is the audio thread, and holds the baton where the understudy's thread is to fall behind. */
 #include "check.h"
 #include "host/rig.h"
 #include "reference.h"
@@ -13,9 +13,9 @@
 enum {
     TAPS = 2000,
     BLOCK = 64,
-    TAPE = 24000, /* 8192 of them may be half written: it serves 247 blocks */
-    WARM = 16,          /* blocks that rig_warm plays to the device */
-    MOST_BEHIND = 4,    /* blocks that an understudy may miss and still play in the same block */
+    TAPE = 24000,    /* 8192 of them may be half written: it serves 247 blocks */
+    WARM = 16,       /* blocks that rig_warm plays to the device */
+    MOST_BEHIND = 4, /* blocks that an understudy may miss and still play in the same block */
     FRAMES = BLOCK * 2000,
     PATIENCE_S = 60,
     NO_FREEWHEEL_US = 9000000 /* a device may take long on a busy machine, but the rig plays against the clock */
@@ -103,8 +103,8 @@ static void await_understudy(struct play *p)
 {
     long waited_ms = 0;
     for (int64_t at = -1; at < p->pos; waited_ms++) {
-        check(waited_ms < PATIENCE_S * 1000, "the understudy has heard %ld of %ld frames, and goes no further", (long)at,
-              p->pos);
+        check(waited_ms < PATIENCE_S * 1000, "the understudy has heard %ld of %ld frames, and goes no further",
+              (long)at, p->pos);
         pause_ms(1);
         hold(p);
         at = p->rig->understudy.at;
@@ -131,8 +131,8 @@ static void play_check(const struct play *p, long heard, long first, long last)
     check(last > first && peak > 0, "nothing was heard from frame %ld to %ld", first, last);
     for (long i = first; i < last; i++) {
         double want = reference_sum(p->taps, TAPS, p->in + heard, FRAMES - heard, i - heard), got = (double)p->out[i];
-        check(fabs(got - want) <= 1e-6 * peak, "frame %ld of %ld to %ld: got %.9g, want %.9g, peak %.3g", i, first, last,
-              got, want, peak);
+        check(fabs(got - want) <= 1e-6 * peak, "frame %ld of %ld to %ld: got %.9g, want %.9g, peak %.3g", i, first,
+              last, got, want, peak);
     }
 }
 
@@ -183,7 +183,8 @@ static void freewheeling_it_hears_all_of_it_first(const char *backend)
     play_close(&p);
 }
 
-/* Too far behind for one block, or held by its thread: that goes on until it is there, and silence is played meanwhile. */
+/* Too far behind for one block, or held by its thread: that goes on until it is there, and silence is played meanwhile.
+ */
 static void from_far_behind_it_comes_a_few_blocks_later(const char *backend)
 {
     (void)backend;

@@ -352,6 +352,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         return message_error("%s", why);
     }
     if (c.osc) say_port(&c);
+    if (c.osc && host->osc_port) *host->osc_port = osc_port(c.osc);
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
     c.last_log = stopwatch_now();

@@ -22,6 +22,7 @@ struct control_host {
     void (*add_stats)(void *data, json_t *json);            /* what only this host knows; NULL: nothing            */
     void (*say_more)(void *data);                           /* behind the summary; NULL: nothing                   */
     struct nsm *nsm;                                        /* the session manager; NULL: none                     */
+    int *osc_port;                                          /* is told the port that OSC listens on; NULL: nobody  */
 };
 
 /* SIGINT, SIGTERM and SIGHUP come to control_run only. Call it before any thread is made: they must not interrupt the

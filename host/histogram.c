@@ -33,6 +33,13 @@ void histogram_look(const struct histogram *h, struct histogram_view *view)
     view->max_ns = atomic_load_explicit(&h->max_ns, memory_order_relaxed);
 }
 
+void histogram_count_on(struct histogram *h, const struct histogram_view *before)
+{
+    atomic_fetch_add(&h->n, before->n);
+    if (before->max_ns > atomic_load(&h->max_ns)) atomic_store(&h->max_ns, before->max_ns);
+    for (int i = 0; i < HISTOGRAM_CLASSES; i++) atomic_fetch_add(&h->classes[i], before->classes[i]);
+}
+
 void histogram_since(struct histogram_view *now, const struct histogram_view *before)
 {
     int highest = -1;

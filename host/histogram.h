@@ -22,6 +22,9 @@ struct histogram_view { /* a copy, or what came after a copy */
 };
 void histogram_look(const struct histogram *h, struct histogram_view *view);
 
+/* Begin with what was counted elsewhere, before the writer does. */
+void histogram_count_on(struct histogram *h, const struct histogram_view *before);
+
 /* now -= before: what was added in between; max_ns becomes the upper edge of the highest class, or max_ns if less. */
 void histogram_since(struct histogram_view *now, const struct histogram_view *before);
 

@@ -26,6 +26,7 @@ static const char help[] =
 #include "drift.h"
 #include "keys.h"
 #include "realtime.h"
+#include "relay.h"
 #include "session.h"
 #include "stopwatch.h"
 
@@ -58,6 +59,9 @@ struct closing {
 struct host {
     const struct live_settings *settings;
     char **argv; /* the whole command, for start_over */
+    struct relay relay;
+    bool goes_on; /* from an earlier process, by the relay */
+    int osc_port; /* 0: none */
     struct session *session;
     struct device input, output;
     bool is_initialised, is_stuck; /* is_stuck: PortAudio did not come back from closing its stream */
@@ -264,16 +268,55 @@ static bool initialise(struct host *h, char *why, size_t cap)
            message_write(why, cap, "live: PortAudio cannot start: %s; see `haloconv devices`", reason(error));
 }
 
+static void add_stats(void *data, json_t *json)
+{
+    struct host *h = data;
+    json_object_set_new(json, "input_overflows", json_integer((json_int_t)atomic_load(&h->input_overflows)));
+    json_object_set_new(json, "input_underflows", json_integer((json_int_t)atomic_load(&h->input_underflows)));
+    json_object_set_new(json, "output_overflows", json_integer((json_int_t)atomic_load(&h->output_overflows)));
+    json_object_set_new(json, "output_underflows", json_integer((json_int_t)atomic_load(&h->output_underflows)));
+    json_object_set_new(json, "latency_ms", json_real(1e3 * (h->input_latency_s + h->output_latency_s)));
+    json_object_set_new(json, "drift_ppm", json_real(drift_ppm(&h->drift)));
+}
+
 /* PortAudio will not be used again in this process, but it can be in the next: the same command starts over. */
 static void start_over(struct host *h)
 {
+    const char *asked = h->settings->osc, *colon = asked ? strrchr(asked, ':') : NULL;
+    char osc[300];
     console_say("%s: is back; starting over", h->output.name);
     keys_close();
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0) return;
-    program[n] = 0;
-    execv(program, h->argv);
+    snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "", h->osc_port);
+    json_t *more = json_object();
+    add_stats(h, more);
+    relay_run(h->argv, h->session, h->osc_port ? osc : NULL, more);
+}
+
+/* The settings that the process before this one had come to. */
+static void take_relay(struct host *h, struct live_settings *settings)
+{
+    h->goes_on = relay_take(&h->relay);
+    if (!h->goes_on) return;
+    keepsake_settings(&h->relay.kept, &settings->session);
+    settings->mask = h->relay.kept.mask;
+    if (*h->relay.osc) settings->osc = h->relay.osc;
+}
+
+static uint64_t counted(const struct host *h, const char *name)
+{
+    return (uint64_t)json_integer_value(json_object_get(h->relay.more, name));
+}
+
+/* Knobs and statistics go on. */
+static void go_on(struct host *h)
+{
+    if (!h->goes_on) return;
+    keepsake_give(&h->relay.kept, h->session);
+    session_count_on(h->session, &h->relay.before);
+    atomic_store(&h->input_overflows, counted(h, "input_overflows"));
+    atomic_store(&h->input_underflows, counted(h, "input_underflows"));
+    atomic_store(&h->output_overflows, counted(h, "output_overflows"));
+    atomic_store(&h->output_underflows, counted(h, "output_underflows"));
 }
 
 static bool restart(void *data, char *why, size_t cap)
@@ -308,17 +351,6 @@ static void tend(void *data)
     drift_add(&h->drift, now, 1e-6 * (double)atomic_load(&h->delay_us));
 }
 
-static void add_stats(void *data, json_t *json)
-{
-    struct host *h = data;
-    json_object_set_new(json, "input_overflows", json_integer((json_int_t)atomic_load(&h->input_overflows)));
-    json_object_set_new(json, "input_underflows", json_integer((json_int_t)atomic_load(&h->input_underflows)));
-    json_object_set_new(json, "output_overflows", json_integer((json_int_t)atomic_load(&h->output_overflows)));
-    json_object_set_new(json, "output_underflows", json_integer((json_int_t)atomic_load(&h->output_underflows)));
-    json_object_set_new(json, "latency_ms", json_real(1e3 * (h->input_latency_s + h->output_latency_s)));
-    json_object_set_new(json, "drift_ppm", json_real(drift_ppm(&h->drift)));
-}
-
 static void say_more(void *data)
 {
     struct host *h = data;
@@ -337,6 +369,7 @@ static bool open_session(struct host *h, char *why, size_t cap)
     int block = h->settings->block ? h->settings->block : GUESSED_BLOCK;
     h->session = session_open(&settings, h->settings->mask, h->rate, block, why, cap);
     if (!h->session) return false;
+    go_on(h);
     int n_in = session_n_in(h->session), n_out = session_n_out(h->session);
     if (n_in > h->input.most_channels)
         return message_write(why, cap, "live: %d inputs are wanted, and %s has %d; give --inputs, or another --input",
@@ -381,7 +414,9 @@ int live_command(int argc, char **argv)
                                       .stop = stop,
                                       .tend = tend,
                                       .add_stats = add_stats,
-                                      .say_more = say_more};
+                                      .say_more = say_more,
+                                      .osc_port = &h.osc_port};
+    take_relay(&h, &settings);
     console_open(settings.quiet);
     control_hold_signals();
     if (await_devices(&h, why, sizeof why) && open_session(&h, why, sizeof why) && initialise(&h, why, sizeof why) &&
@@ -393,6 +428,7 @@ int live_command(int argc, char **argv)
     }
     stop(&h);
     free(whole);
+    relay_free(&h.relay);
     if (!session_close(h.session)) { /* the device's own clean-up would wait for ever */
         fflush(NULL);
         _exit(status);

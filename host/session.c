@@ -744,6 +744,25 @@ void session_get_status(struct session *s, struct session_status *status)
     histogram_look(&s->times, &status->times);
 }
 
+void session_count_on(struct session *s, const struct session_status *before)
+{
+    s->start -= before->seconds;
+    atomic_fetch_add(&s->blocks, before->blocks);
+    atomic_fetch_add(&s->n_frames, before->frames);
+    atomic_fetch_add(&s->late, before->late);
+    atomic_fetch_add(&s->over, before->over);
+    atomic_fetch_add(&s->xruns, before->xruns);
+    atomic_store(&s->xrun_ms, (uint64_t)(before->last_xrun_s * 1e3));
+    atomic_fetch_add(&s->swaps, before->swaps);
+    atomic_fetch_add(&s->rigs, before->rigs + 1); /* and the one that begins here */
+    atomic_fetch_add(&s->non_finite, before->non_finite);
+    atomic_fetch_add(&s->clipped, before->clipped);
+    atomic_fetch_add(&s->guard.ducked, (unsigned)before->ducked);
+    s->said_non_finite = before->non_finite;
+    s->said_ducked = (unsigned)before->ducked;
+    histogram_count_on(&s->times, &before->times);
+}
+
 static float take_peak(atomic_uint *peak)
 {
     uint32_t bits = atomic_exchange_explicit(peak, 0, memory_order_relaxed);

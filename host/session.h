@@ -101,6 +101,9 @@ struct session_status {
 };
 void session_get_status(struct session *session, struct session_status *status);
 
+/* Count on from there, as the session of an earlier process left it. Before the first callback. */
+void session_count_on(struct session *session, const struct session_status *before);
+
 /* Peaks since the last call, linear. */
 void session_take_peaks(struct session *session, float *in, float *out);
 

@@ -659,22 +659,49 @@ def test_portaudio_on_a_jack_server(run):
     assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
 
 
+def level(server):
+    """The middle of what comes out for a constant of 0.1."""
+    ins, outs = ([p for p in server.ports().split() if re.search(rf":{side}_\d+$", p)] for side in ["in", "out"])
+    for port, alias in zip(ins + outs, ["hc:in-1", "hc:in-2", "hc:out-1", "hc:out-2"]):
+        server.tool("jack_alias", port, alias)
+    return float(np.median(server.play(np.full((30000, 2), 0.1), 2, 20000)[10000:]))
+
+
 @needs_jack
 @needs_portaudio
+@needs_osc
 def test_a_device_that_disappears(run):
+    """It ends, or is awaited; then the mask of the list, gain, bypass, OSC's port and the statistics are what they were."""
     server = run.server(128)
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")
-    lost = live_on_jack(run, server, write("h.wav", response(500)))
-    patient = live_on_jack(run, server, "h.wav", "--reconnect")
+    pathlib.Path("one.txt").write_text("1\n"), pathlib.Path("two.txt").write_text("1\n1\n")
+    lost = live_on_jack(run, server, "one.txt", "--inputs", 2)
     server.kill()
     lost.end(how=None, status=1)
     assert "the audio device: went away;" in lost.said()
-    patient.says("went away; waiting for it")
-    server.command[-1] = "512"
     server.start()
-    patient.says("is back")
-    patient.says("is back[^$]*blocks of 512 frames")
+    patient = live_on_jack(run, server, "one.txt", "two.txt", "--inputs", 2, "--reconnect", "--osc", 0)
+    patient.says("OSC on port")
+    with control_of(patient) as control:
+        control.send("/next"), control.send("/gain", -12.0), control.send("/bypass", True)
+        before = wait_for("the mask", lambda: (lambda s: s["mask"] == "two.txt" and s["blocks"] > 500 and s)(control.stats()))
+        server.kill()
+        patient.says("went away; waiting for it")
+        server.command[-1] = "512"
+        server.start()
+        patient.says("is back")
+        patient.says("is back[^$]*blocks of 512 frames")
+        after = control.stats()
+        assert after["mask"] == "two.txt" and after["swaps"] == 1, after
+        for counter in ["seconds", "blocks", "frames", "engines"]:
+            assert after[counter] > before[counter], (counter, before, after)
+        assert after["callback_us"]["max"] >= before["callback_us"]["max"]
+        assert abs(level(server) - 0.1) < 1e-6, "it was bypassed"
+        control.send("/bypass", False), control.stats()
+        assert abs(level(server) - 0.2 * 10 ** (-12 / 20)) < 1e-6, "the mask's or its gain"
+        control.send("/next")
+        wait_for("the next mask", lambda: control.stats()["mask"] == "one.txt")
     assert patient.end()["block"] == 512
 
 

@@ -1,7 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error;
+#   =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
 
@@ -30,6 +31,7 @@ endef
 $(eval $(call find,FFTW,fftw3f))
 $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
+$(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
@@ -48,6 +50,7 @@ haloconv $(VERSION)
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
   FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW),no (direct convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
+  two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
@@ -64,10 +67,10 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR JANSSON PORTAUDIO JACK LO LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
+FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
 LIB_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
-             $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo)
+             $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
@@ -287,6 +290,8 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
                                                      $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
+$(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@

@@ -1,0 +1,297 @@
+/* Two sound cards whose clocks part, simulated: their callbacks come by their own clocks, each a little late. What the
+ * bridge is told of the time is all that it knows, so hours pass in seconds. */
+#include "check.h"
+#include "host/bridge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+
+enum { MOST = 4096 };
+
+struct card {
+    double rate;      /* true frames a second */
+    int block, least; /* frames a callback; `least` below it: any count between */
+    double jitter_s;  /* mean lateness; five times that at most */
+    double late_s;    /* more than that, once */
+    double due_s, time_s;
+    int next;
+    int64_t frames;
+};
+
+struct scene {
+    struct bridge *bridge;
+    struct card in, out;
+    struct random random;
+    double tone_hz; /* as many channels as 1, 2 ...: a tone and its negative */
+    int channels;
+    float *heard; /* [n_heard] of the first channel, since the start; NULL: nobody listens */
+    int64_t n_heard, cap;
+    double worst_ppm; /* off the truth, in `from_s` ... */
+    double from_s;
+    int64_t silent; /* callbacks of the output since from_s */
+};
+
+/* The callback comes when its frames have passed, and later: mostly by little, and by `late_s` more where the test
+ * says. */
+static void card_schedule(struct scene *s, struct card *card)
+{
+    card->next = card->block > card->least ? random_int(&s->random, card->least, card->block) : card->block;
+    card->due_s += card->next / card->rate;
+    double late = -card->jitter_s * log(1 - 0.993 * fabs((double)random_sample(&s->random)));
+    double time = card->due_s + late + card->late_s;
+    card->late_s = 0;
+    card->time_s = time > card->time_s ? time : card->time_s + 1e-6;
+}
+
+static void scene_open(struct scene *s, int rate, double ppm, int in_block, int out_block, double jitter_s)
+{
+    char why[300] = "";
+    *s = (struct scene){.random = random_seeded(31), .tone_hz = rate / 48.0, .channels = 2, .from_s = 1e9};
+    s->in = (struct card){.rate = rate * (1 + ppm * 1e-6), .block = in_block, .least = in_block, .jitter_s = jitter_s};
+    s->out = (struct card){.rate = rate, .block = out_block, .least = out_block, .jitter_s = jitter_s, .due_s = 0.0123};
+    s->bridge = bridge_open(s->channels, rate, why, sizeof why);
+    if (!s->bridge && strstr(why, "libsamplerate")) check_skip(why);
+    check(s->bridge, "%s", why);
+    card_schedule(s, &s->in);
+    card_schedule(s, &s->out);
+}
+
+static void scene_close(struct scene *s)
+{
+    bridge_close(s->bridge);
+    free(s->heard);
+}
+
+static void listen(struct scene *s, double seconds)
+{
+    s->cap = (int64_t)(seconds * s->out.rate) + MOST;
+    s->heard = must_alloc((size_t)s->cap, sizeof *s->heard);
+}
+
+static void call_in(struct scene *s)
+{
+    static float frames[MOST * 2];
+    for (int i = 0; i < s->in.next; i++) {
+        /* What is in the air at that moment: a tone of true seconds. */
+        float x = (float)(0.5 * sin(2 * PI * s->tone_hz * (double)(s->in.frames + i) / s->in.rate));
+        frames[2 * i] = x;
+        frames[2 * i + 1] = -x;
+    }
+    bridge_write(s->bridge, frames, s->in.next, s->in.time_s);
+    s->in.frames += s->in.next;
+    card_schedule(s, &s->in);
+}
+
+static void call_out(struct scene *s)
+{
+    static float left[MOST], right[MOST];
+    float *const out[2] = {left, right};
+    struct bridge_status status;
+    bool played = bridge_read(s->bridge, out, s->out.next, s->out.time_s);
+    for (int i = 0; i < s->out.next; i++) {
+        check(isfinite(left[i]) && fabsf(left[i] + right[i]) < 1e-6f, "channels %g and %g", (double)left[i],
+              (double)right[i]);
+        if (s->heard && s->n_heard < s->cap) s->heard[s->n_heard++] = left[i];
+    }
+    bridge_get_status(s->bridge, &status);
+    if (s->out.due_s >= s->from_s) {
+        double truth = 1e6 * (s->in.rate / s->out.rate - 1);
+        s->worst_ppm = fmax(s->worst_ppm, fabs(status.ppm - truth));
+        s->silent += !played;
+    }
+    s->out.frames += s->out.next;
+    card_schedule(s, &s->out);
+}
+
+static void scene_play(struct scene *s, double until_s)
+{
+    while (s->in.time_s < until_s || s->out.time_s < until_s) {
+        if (s->in.time_s < s->out.time_s)
+            call_in(s);
+        else
+            call_out(s);
+    }
+}
+
+static struct bridge_status status_of(const struct scene *s)
+{
+    struct bridge_status status;
+    bridge_get_status(s->bridge, &status);
+    return status;
+}
+
+/* ---- promises ---------------------------------------------------------------------------------- */
+
+static const double drifts[] = {100, -100, 0, 37};
+
+/* A slow card, so that hours are few frames; the loops count seconds, not frames. */
+static void for_hours_nothing_runs_dry_or_over(const char *backend)
+{
+    (void)backend;
+    for (int i = 0; i < 4; i++) {
+        struct scene s;
+        scene_open(&s, 3000, drifts[i], 16, 24, 0.0005);
+        s.from_s = 120;
+        scene_play(&s, SANITIZED ? 360 : i < 2 ? 3600 : 600);
+        struct bridge_status status = status_of(&s);
+        check(status.restarts == 0 && s.silent == 0 && status.runs, "%g ppm: %d restarts, %d silent callbacks",
+              drifts[i], (int)status.restarts, (int)s.silent);
+        check(fabs(status.ppm - drifts[i]) < 3, "%g ppm: it found %g", drifts[i], status.ppm);
+        check(s.worst_ppm < 20, "%g ppm: off by up to %g ppm", drifts[i], s.worst_ppm);
+        scene_close(&s);
+    }
+}
+
+/* The best fit of a tone around frame `at`; amplitude and frequency, and the share of the rest. */
+static void fit(const float *x, int64_t at, int n, double cycles, double *amplitude, double *phase, double *rest)
+{
+    double c = 0, d = 0, sum = 0;
+    for (int i = 0; i < n; i++) {
+        double window = 1 - cos(2 * PI * (i + 0.5) / n), angle = 2 * PI * cycles * (double)(at + i);
+        c += window * (double)x[at + i] * cos(angle);
+        d += window * (double)x[at + i] * sin(angle);
+    }
+    *amplitude = 2 * sqrt(c * c + d * d) / n;
+    *phase = atan2(c, d);
+    for (int i = 0; i < n; i++) {
+        double window = 1 - cos(2 * PI * (i + 0.5) / n);
+        double off = (double)x[at + i] - *amplitude * sin(2 * PI * cycles * (double)(at + i) + *phase);
+        sum += window * off * off;
+    }
+    *rest = sqrt(2 * sum / n) / *amplitude;
+}
+
+/* A tone stays one: of its amplitude, pure, and its pitch moves by less than anybody hears (0.1 % is heard by the
+ * best). */
+static void a_tone_stays_a_tone(const char *backend)
+{
+    (void)backend;
+    int rate = 48000, n = 480;
+    double seconds = SANITIZED ? 12 : 40;
+    for (int i = 0; i < 2; i++) {
+        struct scene s;
+        scene_open(&s, rate, drifts[i], 256, 192, 0.0003);
+        listen(&s, seconds);
+        scene_play(&s, seconds);
+        struct bridge_status status = status_of(&s);
+        check(status.restarts == 0 && status.runs, "%d restarts", (int)status.restarts);
+        check(status.latency_s > 0.009 && status.latency_s < 0.02, "latency %g s", status.latency_s);
+        double last = 0, most_ppm = 0, most_rest = 0;
+        for (int64_t at = 4 * rate; at + n < s.n_heard; at += n) {
+            double amplitude, phase, rest;
+            fit(s.heard, at, n, s.tone_hz / rate, &amplitude, &phase, &rest);
+            double moved = remainder(phase - last, 2 * PI) / (2 * PI * s.tone_hz * n / rate); /* of the pitch */
+            check(fabs(amplitude - 0.5) < 1e-4, "amplitude %g at frame %ld", amplitude, (long)at);
+            most_rest = fmax(most_rest, rest);
+            if (at > 4 * rate) most_ppm = fmax(most_ppm, 1e6 * fabs(moved));
+            last = phase;
+        }
+        check(most_ppm < 300, "the pitch is off by up to %g ppm", most_ppm);
+        check(most_rest < 1e-3, "%g of the tone is something else", most_rest);
+        scene_close(&s);
+    }
+}
+
+/* Latency is what it says: a tone's phase tells how old it is. */
+static void the_latency_is_what_it_says(const char *backend)
+{
+    (void)backend;
+    struct scene s;
+    double amplitude, phase, rest, seconds = SANITIZED ? 10 : 30;
+    scene_open(&s, 48000, 50, 256, 192, 0.0001);
+    s.tone_hz = 20; /* a cycle is longer than any latency here */
+    listen(&s, seconds);
+    scene_play(&s, seconds);
+    int n = 24000;
+    int64_t at = s.n_heard - n;
+    fit(s.heard, at, n, s.tone_hz / 48000, &amplitude, &phase, &rest);
+    /* Input frame k was in the air at k / rate. Output frame k is asked for 0.0123 s and a block after k / rate. */
+    double asked_s = 0.0123 + 192 / 48000.0;
+    double age = fmod(asked_s - phase / (2 * PI * s.tone_hz) + 10 / s.tone_hz, 1 / s.tone_hz);
+    check(fabs(age - status_of(&s).latency_s) < 0.003, "it is %g s old, and says %g", age, status_of(&s).latency_s);
+    scene_close(&s);
+}
+
+static void any_blocks_will_do(const char *backend)
+{
+    (void)backend;
+    static const int blocks[][4] = {
+        {64, 64, 1024, 1024}, {2048, 2048, 64, 64}, {1, 700, 30, 1500}, {480, 480, 441, 441}};
+    for (int i = 0; i < 4; i++) {
+        struct scene s;
+        scene_open(&s, 24000, 80, blocks[i][1], blocks[i][3], 0.0005);
+        s.in.least = blocks[i][0];
+        s.out.least = blocks[i][2];
+        s.from_s = 60;
+        scene_play(&s, SANITIZED ? 70 : 120);
+        check(status_of(&s).restarts == 0 && s.silent == 0 && status_of(&s).runs, "%d to %d: %d restarts", blocks[i][1],
+              blocks[i][3], (int)status_of(&s).restarts);
+        check(s.worst_ppm < 100, "%d to %d: off by up to %g ppm", blocks[i][1], blocks[i][3], s.worst_ppm);
+        scene_close(&s);
+    }
+}
+
+/* One that comes later than any before costs a moment, and from then on there is room for it. */
+static void a_late_callback_is_allowed_for_the_next_time(const char *backend)
+{
+    (void)backend;
+    struct scene s;
+    scene_open(&s, 8000, 60, 64, 64, 0.0003);
+    scene_play(&s, 20);
+    double before_s = status_of(&s).latency_s;
+    for (int i = 0; i < 12; i++) {
+        s.in.late_s = 0.015;
+        scene_play(&s, 30 + 10 * i);
+    }
+    int restarts = (int)status_of(&s).restarts;
+    check(restarts >= 1 && restarts < 10, "%d restarts", restarts);
+    check(status_of(&s).latency_s > before_s + 0.005 && status_of(&s).latency_s < 0.06, "latency %g s, then %g",
+          before_s, status_of(&s).latency_s);
+    s.from_s = 140;
+    scene_play(&s, 150);
+    s.in.late_s = 0.015;
+    scene_play(&s, 160);
+    check((int)status_of(&s).restarts == restarts && s.silent == 0, "again it ran dry");
+    scene_close(&s);
+}
+
+/* The program, or a card, stood still for a while: silence, and then it plays again. */
+static void it_comes_back_after_a_gap(const char *backend)
+{
+    (void)backend;
+    for (int who = 0; who < 3; who++) { /* input, output, both */
+        struct scene s;
+        scene_open(&s, 8000, -60, 64, 64, 0.0005);
+        scene_play(&s, 20);
+        check(status_of(&s).restarts == 0, "%d restarts", (int)status_of(&s).restarts);
+        for (int k = 0; k < 2; k++) {
+            struct card *card = k ? &s.out : &s.in;
+            if (who != 2 && who != k) continue;
+            card->due_s += 3;
+            card->time_s += 3;
+        }
+        scene_play(&s, 40);
+        check(status_of(&s).restarts >= 1 && status_of(&s).runs, "%d restarts, it %s", (int)status_of(&s).restarts,
+              status_of(&s).runs ? "plays" : "is silent");
+        s.from_s = 40;
+        scene_play(&s, 60);
+        check(s.silent == 0, "%d silent callbacks", (int)s.silent);
+        scene_close(&s);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        {"for_hours_nothing_runs_dry_or_over", for_hours_nothing_runs_dry_or_over, false},
+        {"a_tone_stays_a_tone", a_tone_stays_a_tone, false},
+        {"the_latency_is_what_it_says", the_latency_is_what_it_says, false},
+        {"any_blocks_will_do", any_blocks_will_do, false},
+        {"a_late_callback_is_allowed_for_the_next_time", a_late_callback_is_allowed_for_the_next_time, false},
+        {"it_comes_back_after_a_gap", it_comes_back_after_a_gap, false},
+    };
+    return check_main("bridge", tests, sizeof tests / sizeof *tests);
+}

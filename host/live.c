@@ -16,11 +16,15 @@ static const char help[] =
     "      --rate R         Hz                                                            [the output device's]\n"
     "      --block B        frames a callback                                                   [the device's]\n"
     "      --latency MS     to ask the devices for                                       [the devices' low one]\n"
+    "      --one-clock      input and output run by one clock, though they look like two cards: nothing is resampled "
+    "to\n"
+    "                       keep them together, and no latency is added\n"
     "      --reconnect      wait for a device that disappeared\n"
     "      --no-guard       do not turn an output down that stays at full scale for half a second (feedback)\n";
 
 #ifdef HC_WITH_PORTAUDIO
 #include "audio_devices.h"
+#include "bridge.h"
 #include "console.h"
 #include "control.h"
 #include "drift.h"
@@ -43,7 +47,7 @@ static const char help[] =
 #include <unistd.h>
 
 enum { GUESSED_BLOCK = 256, SAME_CALLS = 50 };
-enum { CLOSE_S = 2 };
+enum { CLOSE_S = 2, MOST_JOINED = 8192, MOST_CHANNELS = 1024 };
 static const double SILENT_S = 2; /* without a callback: the device is gone */
 
 struct device {
@@ -52,7 +56,7 @@ struct device {
 };
 
 struct closing {
-    PaStream *stream;
+    PaStream *stream, *input; /* NULL: not open */
     sem_t done;
 };
 
@@ -65,16 +69,21 @@ struct host {
     struct session *session;
     struct device input, output;
     bool is_initialised, is_stuck; /* is_stuck: PortAudio did not come back from closing its stream */
-    PaStream *stream;
+    PaStream *stream;              /* of both, or of the output where input is open as well */
+    PaStream *input_stream;        /* of an input with a clock of its own */
+    struct bridge *bridge;         /* between the two; NULL: there is one clock */
+    float *joined;                 /* [n_in][MOST_JOINED], off the bridge; audio thread */
+    struct bridge_status joint;
+    double said_latency_s; /* of the bridge; 0: not yet */
     int rate;
     double latency_s, input_latency_s, output_latency_s;
     struct drift drift;
     double next_point, last_call_s; /* of the drift; when callbacks were last seen to go on */
-    uint64_t last_calls;
+    uint64_t last_calls, last_input_calls;
 
     /* from the callback */
     bool is_new; /* the stream's first callback is still to come; audio thread */
-    atomic_uint_fast64_t calls;
+    atomic_uint_fast64_t calls, input_calls;
     atomic_uint_fast64_t input_overflows, input_underflows, output_overflows, output_underflows;
     atomic_int n_frames, same;    /* of the last callback, how many times in a row */
     atomic_int_fast64_t delay_us; /* from the microphone to the speakers, as the device tells now */
@@ -92,6 +101,32 @@ static void count_flags(struct host *h, PaStreamCallbackFlags flags)
         session_count_xrun(h->session);
 }
 
+/* The input's own callback. */
+static int on_input(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
+                    PaStreamCallbackFlags flags, void *data)
+{
+    (void)output, (void)time;
+    struct host *h = data;
+    if (flags) count_flags(h, flags);
+    bridge_write(h->bridge, input, (int)n, stopwatch_now());
+    atomic_fetch_add_explicit(&h->input_calls, 1, memory_order_relaxed);
+    return paContinue;
+}
+
+static void play_joined(struct host *h, float *const *output, int n)
+{
+    float *in[MOST_CHANNELS], *out[MOST_CHANNELS];
+    int n_in = session_n_in(h->session), n_out = session_n_out(h->session);
+    double now = stopwatch_now();
+    for (int ch = 0; ch < n_in; ch++) in[ch] = h->joined + (size_t)ch * MOST_JOINED;
+    for (int at = 0, piece; at < n; at += piece) {
+        piece = n - at < MOST_JOINED ? n - at : MOST_JOINED;
+        for (int ch = 0; ch < n_out; ch++) out[ch] = output[ch] + at;
+        bridge_read(h->bridge, in, piece, now + (double)at / h->rate);
+        session_process(h->session, (const float *const *)in, out, piece);
+    }
+}
+
 static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
                     PaStreamCallbackFlags flags, void *data)
 {
@@ -99,7 +134,10 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
     if (h->is_new) realtime_touch_stack();
     h->is_new = false;
     if (flags) count_flags(h, flags);
-    session_process(h->session, input, output, (int)n);
+    if (h->bridge)
+        play_joined(h, output, (int)n);
+    else
+        session_process(h->session, input, output, (int)n);
     bool same = atomic_load_explicit(&h->n_frames, memory_order_relaxed) == (int)n;
     atomic_store_explicit(&h->same, same ? atomic_load_explicit(&h->same, memory_order_relaxed) + 1 : 0,
                           memory_order_relaxed);
@@ -142,10 +180,24 @@ static bool find_devices(struct host *h, bool again, char *why, size_t cap)
     bool good = take_device(&h->input, list, again ? input : h->settings->input, true, why, cap) &&
                 take_device(&h->output, list, again ? output : h->settings->output, false, why, cap);
     json_decref(list);
-    if (good && strcmp(h->input.api, h->output.api) != 0)
-        good = message_write(why, cap, "live: %s (%s) and %s (%s) cannot run together; choose devices of one kind",
-                             h->input.name, h->input.api, h->output.name, h->output.api);
     return good;
+}
+
+/* The number of an ALSA card: "HDA Intel PCH: ALC257 Analog (hw:0,0)" is 0's. -1: the name does not tell. */
+static int card_of(const struct device *device)
+{
+    const char *hw = strstr(device->name, "(hw:");
+    return hw && hw[4] >= '0' && hw[4] <= '9' ? atoi(hw + 4) : -1;
+}
+
+/* JACK's devices are all its server's; two devices of one card share its clock. */
+static bool have_one_clock(const struct host *h)
+{
+    int in = card_of(&h->input), out = card_of(&h->output);
+    if (h->settings->one_clock) return true;
+    if (strcmp(h->input.api, h->output.api) != 0) return false;
+    return strncmp(h->input.api, "JACK", 4) == 0 || strcmp(h->input.name, h->output.name) == 0 ||
+           (in >= 0 && in == out);
 }
 
 /* With --reconnect devices may come later. false: they did not, or a signal ended the wait; then *why is empty. */
@@ -200,29 +252,65 @@ static PaStreamParameters parameters(const struct host *h, const struct device *
 
 /* ---- the stream -------------------------------------------------------------------------------- */
 
+/* A bridge where there are two clocks. Without one they run as one stream, which their drift interrupts now and then.
+ */
+static bool join_clocks(struct host *h, char *why, size_t cap)
+{
+    if (have_one_clock(h)) return true;
+    h->bridge = bridge_open(session_n_in(h->session), h->rate, why, cap);
+    h->joined = h->bridge ? calloc((size_t)session_n_in(h->session) * MOST_JOINED, sizeof *h->joined) : NULL;
+    if (h->joined) return true;
+    bridge_close(h->bridge);
+    h->bridge = NULL;
+    if (strcmp(h->input.api, h->output.api) != 0) return false; /* they cannot be one stream */
+    console_say("the clocks of %s and %s cannot be joined: %s", h->input.name, h->output.name, why);
+    return true;
+}
+
+/* Two streams, each called back by its own device. */
+static PaError open_joined(struct host *h, PaStreamParameters *in, const PaStreamParameters *out, unsigned long block)
+{
+    in->sampleFormat = paFloat32; /* interleaved, as the bridge takes it */
+    PaError error = Pa_OpenStream(&h->input_stream, in, NULL, h->rate, block, paNoFlag, on_input, h);
+    if (error != paNoError) {
+        h->input_stream = NULL;
+        return error;
+    }
+    error = Pa_OpenStream(&h->stream, NULL, out, h->rate, block, paNoFlag, on_audio, h);
+    if (error == paNoError) return Pa_StartStream(h->input_stream);
+    h->stream = NULL;
+    return error;
+}
+
 static bool start(struct host *h, char *why, size_t cap)
 {
+    if (!join_clocks(h, why, cap)) return false;
     PaStreamParameters in = parameters(h, &h->input, session_n_in(h->session), true);
     PaStreamParameters out = parameters(h, &h->output, session_n_out(h->session), false);
     unsigned long block = h->settings->block ? (unsigned long)h->settings->block : paFramesPerBufferUnspecified;
-    PaError error = Pa_IsFormatSupported(&in, &out, h->rate);
+    PaError error = Pa_IsFormatSupported(&in, h->bridge ? NULL : &out, h->rate);
+    if (h->bridge && error == paFormatIsSupported) error = Pa_IsFormatSupported(NULL, &out, h->rate);
     if (error != paFormatIsSupported)
         return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
                              h->input.name, h->output.name, in.channelCount, out.channelCount, h->rate, reason(error));
     h->is_new = true;
-    error = Pa_OpenStream(&h->stream, &in, &out, h->rate, block, paNoFlag, on_audio, h);
-    if (error != paNoError) h->stream = NULL;
+    if (h->bridge)
+        error = open_joined(h, &in, &out, block);
+    else
+        error = Pa_OpenStream(&h->stream, &in, &out, h->rate, block, paNoFlag, on_audio, h);
+    if (error != paNoError && !h->bridge) h->stream = NULL;
     if (error == paNoError) error = Pa_StartStream(h->stream);
     if (error != paNoError)
         return message_write(why, cap, "live: %s to %s: %s; is another program using it?", h->input.name,
                              h->output.name, reason(error));
-    const PaStreamInfo *info = Pa_GetStreamInfo(h->stream);
-    if (info) {
-        h->input_latency_s = info->inputLatency;
-        h->output_latency_s = info->outputLatency;
-    }
+    const PaStreamInfo *info = Pa_GetStreamInfo(h->stream),
+                       *input = h->bridge ? Pa_GetStreamInfo(h->input_stream) : info;
+    h->input_latency_s = input ? input->inputLatency : 0;
+    h->output_latency_s = info ? info->outputLatency : 0;
+    h->said_latency_s = 0;
     h->drift = (struct drift){0};
     h->last_calls = atomic_load(&h->calls);
+    h->last_input_calls = atomic_load(&h->input_calls);
     h->last_call_s = stopwatch_now();
     h->next_point = h->last_call_s + 5; /* the start is uneven */
     return true;
@@ -232,8 +320,10 @@ static bool start(struct host *h, char *why, size_t cap)
 static void *close_stream(void *arg)
 {
     struct closing *c = arg;
-    Pa_AbortStream(c->stream); /* faded out already */
-    Pa_CloseStream(c->stream);
+    if (c->stream) Pa_AbortStream(c->stream); /* faded out already */
+    if (c->stream) Pa_CloseStream(c->stream);
+    if (c->input) Pa_AbortStream(c->input);
+    if (c->input) Pa_CloseStream(c->input);
     Pa_Terminate();
     sem_post(&c->done);
     return NULL;
@@ -242,11 +332,13 @@ static void *close_stream(void *arg)
 static void stop(void *data)
 {
     struct host *h = data;
-    if (h->stream) {
+    if (h->bridge) bridge_get_status(h->bridge, &h->joint);
+    if (h->stream || h->input_stream) {
         static struct closing c; /* the thread may outlive this call; it is the last one then */
         pthread_t thread;
         struct timespec give_up;
         c.stream = h->stream;
+        c.input = h->input_stream;
         sem_init(&c.done, 0, 0);
         clock_gettime(CLOCK_REALTIME, &give_up);
         give_up.tv_sec += CLOSE_S;
@@ -256,8 +348,13 @@ static void stop(void *data)
     } else if (h->is_initialised) {
         Pa_Terminate();
     }
-    h->stream = NULL;
+    h->stream = h->input_stream = NULL;
     h->is_initialised = false;
+    if (h->is_stuck) return; /* a callback may still be at it */
+    bridge_close(h->bridge);
+    h->bridge = NULL;
+    free(h->joined);
+    h->joined = NULL;
 }
 
 static bool initialise(struct host *h, char *why, size_t cap)
@@ -275,8 +372,12 @@ static void add_stats(void *data, json_t *json)
     json_object_set_new(json, "input_underflows", json_integer((json_int_t)atomic_load(&h->input_underflows)));
     json_object_set_new(json, "output_overflows", json_integer((json_int_t)atomic_load(&h->output_overflows)));
     json_object_set_new(json, "output_underflows", json_integer((json_int_t)atomic_load(&h->output_underflows)));
-    json_object_set_new(json, "latency_ms", json_real(1e3 * (h->input_latency_s + h->output_latency_s)));
-    json_object_set_new(json, "drift_ppm", json_real(drift_ppm(&h->drift)));
+    json_object_set_new(json, "latency_ms",
+                        json_real(1e3 * (h->input_latency_s + h->output_latency_s + h->joint.latency_s)));
+    bool joined = h->joint.latency_s > 0;
+    json_object_set_new(json, "drift_ppm", json_real(joined ? h->joint.ppm : drift_ppm(&h->drift)));
+    json_object_set_new(json, "clocks", json_integer(joined ? 2 : 1));
+    json_object_set_new(json, "clock_restarts", json_integer((json_int_t)h->joint.restarts));
 }
 
 /* PortAudio will not be used again in this process, but it can be in the next: the same command starts over. */
@@ -332,11 +433,34 @@ static bool restart(void *data, char *why, size_t cap)
 static bool is_alive(void *data)
 {
     struct host *h = data;
-    uint64_t calls = atomic_load(&h->calls);
+    uint64_t calls = atomic_load(&h->calls), input_calls = atomic_load(&h->input_calls);
     double now = stopwatch_now();
-    if (calls != h->last_calls) h->last_call_s = now;
-    h->last_calls = calls;
-    return Pa_IsStreamActive(h->stream) == 1 && now - h->last_call_s < SILENT_S;
+    bool went_on = calls != h->last_calls && (!h->bridge || input_calls != h->last_input_calls);
+    if (went_on) {
+        h->last_call_s = now;
+        h->last_calls = calls;
+        h->last_input_calls = input_calls;
+    }
+    return Pa_IsStreamActive(h->stream) == 1 && (!h->bridge || Pa_IsStreamActive(h->input_stream) == 1) &&
+           now - h->last_call_s < SILENT_S;
+}
+
+static void say_latency(const struct host *h, double ours_s)
+{
+    char ours[64] = "none of ours";
+    if (ours_s > 0) snprintf(ours, sizeof ours, "%.1f of ours, to join two clocks", 1e3 * ours_s);
+    console_say("latency %.1f ms: input %.1f, output %.1f, and %s",
+                1e3 * (h->input_latency_s + h->output_latency_s + ours_s), 1e3 * h->input_latency_s,
+                1e3 * h->output_latency_s, ours);
+}
+
+/* What the bridge adds is known when it begins, and may have to grow. */
+static void say_joint(struct host *h)
+{
+    bridge_get_status(h->bridge, &h->joint);
+    if (!h->joint.runs || h->joint.latency_s == h->said_latency_s) return;
+    h->said_latency_s = h->joint.latency_s;
+    say_latency(h, h->joint.latency_s);
 }
 
 /* The engine's block follows the device's once that is known; the drift gets a point a second. */
@@ -346,7 +470,8 @@ static void tend(void *data)
     int n = atomic_load(&h->n_frames);
     if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_resize(h->session, h->rate, n);
     double now = stopwatch_now();
-    if (now < h->next_point) return;
+    if (h->bridge) say_joint(h);
+    if (now < h->next_point || h->bridge) return;
     h->next_point = now + 1;
     drift_add(&h->drift, now, 1e-6 * (double)atomic_load(&h->delay_us));
 }
@@ -355,9 +480,12 @@ static void say_more(void *data)
 {
     struct host *h = data;
     double ppm = drift_ppm(&h->drift);
+    if (h->joint.restarts > 0)
+        console_say("between the clocks of %s and %s the sound broke off %llu times: callbacks came late",
+                    h->input.name, h->output.name, (unsigned long long)h->joint.restarts);
     if (strcmp(h->input.name, h->output.name) != 0 && (ppm > 5 || ppm < -5))
         console_say("the clocks of %s and %s part by %.0f ppm, which ends in an over- or underflow every now and then; "
-                    "use one device for both",
+                    "use one device for both, or leave --one-clock out",
                     h->input.name, h->output.name, ppm);
 }
 
@@ -387,8 +515,7 @@ static void say_start(const struct host *h)
     session_get_status(h->session, &status);
     console_say("%s to %s (%s): %d in, %d out, %d Hz on %s (%s)", h->input.name, h->output.name, h->output.api,
                 session_n_in(h->session), session_n_out(h->session), h->rate, status.device, status.method);
-    console_say("latency %.1f ms: input %.1f, output %.1f, and none of ours",
-                1e3 * (h->input_latency_s + h->output_latency_s), 1e3 * h->input_latency_s, 1e3 * h->output_latency_s);
+    if (!h->bridge) say_latency(h, 0);
     if (!realtime_lock_memory(why, sizeof why)) console_say("%s", why);
 }
 

@@ -55,7 +55,8 @@ enum {
     OPT_RATE,
     OPT_BLOCK,
     OPT_LATENCY,
-    OPT_NO_GUARD
+    OPT_NO_GUARD,
+    OPT_ONE_CLOCK
 };
 
 static const struct {
@@ -88,6 +89,7 @@ static const struct {
     {"live", {"block", required_argument, NULL, OPT_BLOCK}},
     {"live", {"latency", required_argument, NULL, OPT_LATENCY}},
     {"live", {"no-guard", no_argument, NULL, OPT_NO_GUARD}},
+    {"live", {"one-clock", no_argument, NULL, OPT_ONE_CLOCK}},
 };
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
@@ -193,6 +195,8 @@ static bool take_option(int option, struct live_settings *s)
         return option_number(s->command, "--latency", optarg, 0, 10000, &s->latency_ms);
     case OPT_NO_GUARD:
         return !(session->guard = false);
+    case OPT_ONE_CLOCK:
+        return s->one_clock = true;
     case 'q':
         return s->quiet = true;
     default:

@@ -19,6 +19,7 @@ struct live_settings {
     const char *input, *output;     /* live; NULL: the default device                                             */
     int rate, block;                /* live; 0: the device's, any                                                 */
     double latency_ms;              /* live; below 0: the device's low one                                        */
+    bool one_clock;                 /* live; input and output run by one, whatever they look like                 */
 };
 
 /* -1: go on; else the exit status. */

@@ -44,6 +44,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_SOXR
                                  " soxr"
 #endif
+#ifdef HC_WITH_SAMPLERATE
+                                 " samplerate"
+#endif
 #ifdef HC_WITH_PORTAUDIO
                                  " portaudio"
 #endif

@@ -556,7 +556,8 @@ int live_command(int argc, char **argv)
     stop(&h);
     free(whole);
     relay_free(&h.relay);
-    if (!session_close(h.session)) { /* the device's own clean-up would wait for ever */
+    /* Where PortAudio is stuck a callback may still be at it; a device's own clean-up would wait for ever. */
+    if (h.is_stuck || !session_close(h.session)) {
         fflush(NULL);
         _exit(status);
     }

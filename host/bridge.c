@@ -14,7 +14,8 @@
 enum {
     QUALITY = SRC_SINC_MEDIUM_QUALITY, /* 121 dB, flat to 90 % of the band */
     LOOKAHEAD = 46,                    /* frames that its filter looks ahead */
-    MOST_PIECE = 2048                  /* frames resampled at once */
+    MOST_PIECE = 2048,                 /* frames resampled at once */
+    LONG_BLOCKS = 32768                /* frames of the ring beyond a second */
 };
 static const double PI = 3.14159265358979323846;
 static const double LEARN_S = 2;
@@ -66,7 +67,8 @@ struct bridge *bridge_open(int n_channels, int rate, char *why, size_t cap)
     int error = 0;
     struct bridge *b = calloc(1, sizeof *b);
     if (b) {
-        *b = (struct bridge){.n_channels = n_channels, .rate = rate, .cap = rate, .margin_s = LEAST_MARGIN_S};
+        *b = (struct bridge){
+            .n_channels = n_channels, .rate = rate, .cap = rate + LONG_BLOCKS, .margin_s = LEAST_MARGIN_S};
         b->ring = calloc((size_t)b->cap * (size_t)n_channels, sizeof *b->ring);
         b->piece = calloc((size_t)MOST_PIECE * (size_t)n_channels, sizeof *b->piece);
         b->resampler = src_new(QUALITY, n_channels, &error);

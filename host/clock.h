@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct clock {
-    double frame_s;           /* seconds a frame lasts by the clock that times are taken from               */
+    double frame_s, named_s;  /* seconds a frame lasts by the clock that times are taken from; by its name  */
     double now_s;             /* when the last callback was due                                             */
     double heard_s;           /* length of what has passed, since it started: the loop narrows by it        */
     double most_off_s;        /* by how much a callback was off at most, once the loop had settled          */

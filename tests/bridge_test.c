@@ -2,6 +2,7 @@
  * bridge is told of the time is all that it knows, so hours pass in seconds. */
 #include "check.h"
 #include "host/bridge.h"
+#include "host/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,6 +127,26 @@ static struct bridge_status status_of(const struct scene *s)
 /* ---- promises ---------------------------------------------------------------------------------- */
 
 static const double drifts[] = {100, -100, 0, 37};
+
+/* Of callbacks that are off by 0.3 ms and more it makes times that are off by a tenth of it, and the rate to 2 ppm. */
+static void a_clock_is_found_through_late_callbacks(const char *backend)
+{
+    (void)backend;
+    for (int i = 0; i < 4; i++) {
+        struct scene s = {.random = random_seeded(17)};
+        struct clock clock;
+        double rate = 48000 * (1 + drifts[i] * 1e-6), mean_s = 0.0003, most_off = 0, most_ppm = 0;
+        s.in = (struct card){.rate = rate, .block = 256, .least = 64, .jitter_s = mean_s};
+        clock_open(&clock, 48000);
+        for (card_schedule(&s, &s.in); s.in.due_s < 300; card_schedule(&s, &s.in)) {
+            clock_tick(&clock, s.in.time_s, s.in.next);
+            if (s.in.due_s < 100) continue;
+            most_off = fmax(most_off, fabs(clock.now_s - s.in.due_s - mean_s));
+            most_ppm = fmax(most_ppm, fabs(1e6 * (1 / (clock.frame_s * rate) - 1)));
+        }
+        check(most_off < 0.00003 && most_ppm < 2, "%g ppm: off by %g s, %g ppm", drifts[i], most_off, most_ppm);
+    }
+}
 
 /* A slow card, so that hours are few frames; the loops count seconds, not frames. */
 static void for_hours_nothing_runs_dry_or_over(const char *backend)
@@ -286,6 +307,7 @@ static void it_comes_back_after_a_gap(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
+        {"a_clock_is_found_through_late_callbacks", a_clock_is_found_through_late_callbacks, false},
         {"for_hours_nothing_runs_dry_or_over", for_hours_nothing_runs_dry_or_over, false},
         {"a_tone_stays_a_tone", a_tone_stays_a_tone, false},
         {"the_latency_is_what_it_says", the_latency_is_what_it_says, false},

@@ -135,7 +135,6 @@ static bool copy_line(const struct bridge *b, struct line *line)
 static void stop(struct bridge *b)
 {
     atomic_fetch_add(&b->restarts, 1);
-    b->margin_s = fmin(1.5 * b->margin_s, MOST_MARGIN_S);
     b->plays = false;
     atomic_store(&b->runs, false);
 }
@@ -151,8 +150,7 @@ static void pass_by(struct bridge *b)
 static bool begin(struct bridge *b, const struct line *line, int n)
 {
     double off_s = b->out.most_off_s + atomic_load(&b->in_off), ratio = b->out.frame_s / line->frame_s;
-    b->margin_s =
-        fmin(fmax(b->margin_s, 2 * off_s), MOST_MARGIN_S); /* as much again as in the second that was learned */
+    b->margin_s = fmin(fmax(b->margin_s, 2 * off_s), MOST_MARGIN_S); /* and as much again */
     b->behind = atomic_load(&b->in_block) + b->margin_s * b->rate + LOOKAHEAD;
     double line_now = (double)line->k + (b->out.now_s - line->time_s) / line->frame_s;
     int64_t taken = atomic_load(&b->taken), start = (int64_t)(line_now - b->behind - n * ratio);

@@ -6,8 +6,8 @@
  *                                    ring -> resampler (libsamplerate) -> the host's buffers
  *
  * The first two seconds are silence: both clocks are learned, and with them how late and how long their callbacks are. Then the
- * reader keeps behind the writer by a block of each, the resampler's 46 frames, and twice what callbacks were off in the second
- * that was learned: all the latency that is added. When it runs dry all the same the margin grows, and that is counted.
+ * reader keeps behind the writer by a block of each, the resampler's 46 frames, and twice what callbacks were off at most: all the
+ * latency that is added. When one comes later still the ring may run dry: that is counted, and from then on there is room for it.
  */
 #ifndef BRIDGE_H
 #define BRIDGE_H

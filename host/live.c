@@ -252,8 +252,7 @@ static PaStreamParameters parameters(const struct host *h, const struct device *
 
 /* ---- the stream -------------------------------------------------------------------------------- */
 
-/* A bridge where there are two clocks. Without one they run as one stream, which their drift interrupts now and then.
- */
+/* A bridge where there are two clocks. Without it they run as one stream, which their drift interrupts now and then. */
 static bool join_clocks(struct host *h, char *why, size_t cap)
 {
     if (have_one_clock(h)) return true;

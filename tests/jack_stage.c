@@ -125,7 +125,7 @@ static void pass(const char *server, long n)
 /* The other client may still be on its way. */
 static void wire(jack_client_t *client, const char *from, const char *to)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 3000; i++) {
         if (jack_port_by_name(client, from) && jack_port_by_name(client, to) && jack_connect(client, from, to) == 0)
             return;
         pause_ms(20);

@@ -23,6 +23,7 @@
 
 enum { TICK_MS = 50 };
 static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
+static const double FADE_S = 5, STILL_S = 0.5; /* to wait for the fade at the end at most; for a callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
 struct control {
@@ -312,13 +313,22 @@ static int index_of(const struct live_settings *settings)
     return 0;
 }
 
+/* As long as the audio goes on, which on a busy machine may be slowly. */
 static void fade_out(struct control *c)
 {
-    double give_up = stopwatch_now() + 0.3;
+    double now = stopwatch_now(), end = now + FADE_S, silent_since = now;
     struct mixer *mixer = session_mixer(c->session);
+    struct session_status status;
+    uint64_t blocks = 0;
     mixer_set(mixer, MIXER_FADE, 0);
-    while (!atomic_load(&mixer->is_faded) && stopwatch_now() < give_up && c->host->is_alive(c->host->data))
+    while (!atomic_load(&mixer->is_faded) && now < end && now < silent_since + STILL_S &&
+           c->host->is_alive(c->host->data)) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        now = stopwatch_now();
+        session_get_status(c->session, &status);
+        if (status.blocks != blocks) silent_since = now;
+        blocks = status.blocks;
+    }
 }
 
 static void finish(struct control *c)

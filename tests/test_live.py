@@ -569,22 +569,24 @@ def test_the_end_is_faded(run):
 
 # ---- devices that fail ------------------------------------------------------------------------------------------------
 @needs_jack
-@pytest.mark.parametrize("fault,state", [("fail 300", "understudy"), ("stall 300", "understudy"), ("stall 300 5", "well")])
+@pytest.mark.parametrize("fault,state", [("fail 130", "understudy"), ("stall 130", "understudy"), ("stall 130 5", "well")])
 def test_the_audio_survives_its_device(run, fault, state):
     """faulty_device.c fails, hangs or is late in mid run; the CPU plays on with the same history. Where the machine was too
     busy, a block is silent and counted, and no other sample is off. rig_test and session_test say how many are lost at most."""
-    h, x = response(), noise(90000, 2)
-    server = run.server(64)
-    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 200000, program=FAULTY, env={"HC_FAULT": fault})
-    y, want = server.play(x, 2, 90000), wet(x, h, 90000)
+    n, block = 192 * 1024, 1024  # long blocks: the CPU of a busy machine can carry the mask, also under a sanitizer
+    h, x = response(), noise(n, 2)
+    server = run.server(block)
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 200000, "--understudy", 100, program=FAULTY,
+                      env={"HC_FAULT": fault})
+    y, want = server.play(x, 2, n), wet(x, h, n)
     off = ~(np.abs(y - want).max(1) <= 1e-6 * np.abs(want).max())
-    silent = np.flatnonzero(off[:90000 // 64 * 64].reshape(-1, 64).any(1))
-    assert not off[60000:].any(), "it did not come back"
-    assert (y[:90000 // 64 * 64].reshape(-1, 64, 2)[silent] == 0).all(), f"blocks {silent} are off"
+    silent = np.flatnonzero(off.reshape(-1, block).any(1))
+    assert not off[-40000:].any(), f"it did not come back: {client.said()}"
+    assert (y.reshape(-1, block, 2)[silent] == 0).all(), f"blocks {silent} are off"
     if state == "understudy":
         client.says("the CPU goes on in its place")
     stats = client.end()
-    assert stats["late"] >= max(len(silent), 7 if fault == "stall 300" else 0), stats
+    assert stats["late"] >= max(len(silent), 7 if fault == "stall 130" else 0), stats
     assert stats["backend"] == ("cuda" if state == "well" else "cpu") and stats["state"] == state, stats
 
 

@@ -19,7 +19,7 @@ struct stage { /* an engine in full swing: two masks, odd calls, NaN, a swap eve
     float *taps;
 };
 
-static void stage_open(struct stage *s, const char *method, int block, int max_taps)
+static void stage_open(struct stage *s, const char *method, int block, int max_taps, int n_threads)
 {
     hc_config c;
     hc_config_init(&c);
@@ -27,6 +27,7 @@ static void stage_open(struct stage *s, const char *method, int block, int max_t
     c.block = block;
     c.max_taps = max_taps;
     c.fade_frames = 300;
+    c.n_threads = n_threads;
     struct random r = random_seeded(1);
     s->taps = noise(&r, max_taps);
     player_open(&s->p, &c, "cpu", 1, 2);
@@ -75,7 +76,7 @@ static void calls_allocate_nothing_and_take_no_lock(const char *backend)
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
-        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps);
+        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps, 0);
         trap_arm();
         int bad = stage_play(&s, 500);
         hc_config c;
@@ -119,13 +120,34 @@ static int play_and_ask_the_kernel(void *stage)
     return bad;
 }
 
+/* With threads beside it the audio thread wakes them, and does nothing else that it may not do. */
+static void calls_with_threads_only_wake_them(const char *backend)
+{
+    (void)backend;
+    if (SANITIZED) check_skip("a sanitizer brings its own malloc");
+    for (int twice = 0; twice < 2; twice++) { /* the trap sees the wake-ups, or there would be no threads */
+        struct stage s;
+        stage_open(&s, "auto", 64, 48000, 3);
+        check(s.p.info.n_levels > 1, "the plan has no far levels");
+        trap_let_by(twice ? "sem_post" : NULL);
+        trap_arm();
+        int bad = stage_play(&s, 3000);
+        const char *caught = trap_disarm();
+        trap_let_by(NULL);
+        check(bad == 0, "%d calls went wrong", bad);
+        check(twice ? !caught : caught && strcmp(caught, "sem_post") == 0, "an [rt] call reached %s",
+              caught ? caught : "no wake-up");
+        stage_close(&s);
+    }
+}
+
 static void calls_make_no_system_call(const char *backend)
 {
     (void)backend;
     if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
-        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps);
+        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps, 0);
         int fate = trap_child(play_300, &s);
         check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
               fate == SIGSYS ? "an [rt] call made a system call" : "a call went wrong");
@@ -143,7 +165,7 @@ static void calls_keep_up_with_the_clock(const char *backend)
     double worst_best = 1e9;
     for (int run = 0; run < 3; run++) {
         struct stage s;
-        stage_open(&s, "auto", 256, 96000);
+        stage_open(&s, "auto", 256, 96000, 0);
         hc_mask_swap(s.p.engine, s.a.mask);
         static float left[256], right[256];
         const float *in[] = {left, right};
@@ -169,6 +191,7 @@ int main(void)
     static const struct test tests[] = {
         {"the_trap_catches", the_trap_catches, false},
         {"calls_allocate_nothing_and_take_no_lock", calls_allocate_nothing_and_take_no_lock, false},
+        {"calls_with_threads_only_wake_them", calls_with_threads_only_wake_them, false},
         {"calls_make_no_system_call", calls_make_no_system_call, false},
         {"calls_keep_up_with_the_clock", calls_keep_up_with_the_clock, false},
     };

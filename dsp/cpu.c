@@ -117,11 +117,11 @@ static void cpu_close(void *state)
     if (!cpu) return;
     fft_close(cpu->fft);
     far_close(cpu->far);
-    free(cpu->history);
-    free(cpu->spectra);
-    free(cpu->sums);
-    free(cpu->frames);
-    free(cpu->faded);
+    memory_place_free(cpu->history);
+    memory_place_free(cpu->spectra);
+    memory_place_free(cpu->sums);
+    memory_place_free(cpu->frames);
+    memory_place_free(cpu->faded);
     free(cpu);
 }
 
@@ -154,8 +154,8 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     /* Rows a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
     cpu->stride = round_up(2 * (p + 1), SIMD_PAD) + SIMD_PAD;
     cpu->n_slots = plan->n_partitions + BATCH;
-    cpu->history = memory_floats((size_t)cpu->n_in * cpu->history_size);
-    cpu->faded = memory_floats((size_t)cpu->n_out * plan->block);
+    cpu->history = memory_place((size_t)cpu->n_in * cpu->history_size);
+    cpu->faded = memory_place((size_t)cpu->n_out * plan->block);
     if (!cpu->history || !cpu->faded) goto no_memory;
     if (plan->n_far > 0) {
         cpu->far = far_open(plan, cpu->n_in, cpu->n_out, config->n_routes, far_threads(config, plan), cpu->simd);
@@ -163,9 +163,9 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     }
     if (!plan->direct) {
         cpu->fft = fft_open(2 * plan->partition, config->block != 0);
-        cpu->spectra = memory_floats((size_t)cpu->n_in * cpu->n_slots * cpu->stride);
-        cpu->sums = memory_floats(BATCH * cpu->stride);
-        cpu->frames = memory_floats(2 * p);
+        cpu->spectra = memory_place((size_t)cpu->n_in * cpu->n_slots * cpu->stride);
+        cpu->sums = memory_place(BATCH * cpu->stride);
+        cpu->frames = memory_place(2 * p);
         if (!cpu->fft || !cpu->spectra || !cpu->sums || !cpu->frames) goto no_memory;
     }
     *state = cpu;
@@ -180,11 +180,11 @@ static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
     struct cpu *cpu = state;
     size_t block = (size_t)cpu->plan->block;
-    slot->in = memory_floats((size_t)cpu->n_in * block);
-    slot->out = memory_floats((size_t)cpu->n_out * block);
+    slot->in = memory_place((size_t)cpu->n_in * block);
+    slot->out = memory_place((size_t)cpu->n_out * block);
     if (slot->in && slot->out) return HC_OK;
-    free(slot->in);
-    free(slot->out);
+    memory_place_free(slot->in);
+    memory_place_free(slot->out);
     slot->in = slot->out = NULL;
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for blocks of %d frames; lower block", cpu->plan->block);
 }
@@ -192,8 +192,8 @@ static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
 static void slot_free(void *state, struct slot *slot)
 {
     (void)state;
-    free(slot->in);
-    free(slot->out);
+    memory_place_free(slot->in);
+    memory_place_free(slot->out);
 }
 
 static int cpu_reset(void *state, char *why, size_t cap)
@@ -219,14 +219,14 @@ static void cpu_mask_free(void *state, void *impl)
     struct cpu_mask *mask = impl;
     if (!mask) return;
     for (int r = 0; r < mask->n_responses; r++) {
-        free(mask->responses[r].near);
-        free(mask->responses[r].spectra);
+        memory_place_free(mask->responses[r].near);
+        memory_place_free(mask->responses[r].spectra);
     }
     far_mask_free(mask->far);
     free(mask->responses);
     free(mask->cells);
     free(mask->first_cell);
-    free(mask->tail);
+    memory_place_free(mask->tail);
     free(mask);
 }
 
@@ -242,7 +242,7 @@ static int response_make(const struct cpu *cpu, struct response *r, const float 
     int p = cpu->plan->partition;
     if (n_taps > cpu->plan->near_taps) n_taps = cpu->plan->near_taps;
     r->n_near = n_taps < p ? n_taps : p;
-    r->near = memory_floats((size_t)r->n_near);
+    r->near = memory_place((size_t)r->n_near);
     if (!r->near) return HC_ENOMEM;
     memcpy(r->near, taps, (size_t)r->n_near * sizeof(float));
     if (cpu->plan->direct) return HC_OK;
@@ -253,7 +253,7 @@ static int response_make(const struct cpu *cpu, struct response *r, const float 
         r->end--;
     while (r->first < r->end && all_zero(taps + r->first * p, p)) r->first++;
     if (r->first == r->end) return HC_OK;
-    r->spectra = memory_floats((size_t)(r->end - r->first) * cpu->stride);
+    r->spectra = memory_place((size_t)(r->end - r->first) * cpu->stride);
     if (!r->spectra) return HC_ENOMEM;
     float scale = 1.0f / (float)(2 * p);
     for (int i = r->first; i < r->end; i++) {
@@ -277,7 +277,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
     mask->first_cell = calloc((size_t)cpu->n_out + 1, sizeof *mask->first_cell);
     if (!mask->responses || !mask->cells || !mask->first_cell) goto no_memory;
     if (!cpu->plan->direct) {
-        mask->tail = memory_floats((size_t)cpu->n_out * cpu->plan->partition);
+        mask->tail = memory_place((size_t)cpu->n_out * cpu->plan->partition);
         if (!mask->tail) goto no_memory;
     }
     memcpy(mask->cells, matrix->cells, (size_t)matrix->n_cells * sizeof *mask->cells);

@@ -126,9 +126,9 @@ static bool level_open(const struct far *far, struct level *l, const struct plan
     size_t row = (size_t)l->n_slots * LONG_CHUNK + LONG_LANES; /* no power of two: those share sets of the cache */
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)far->n_in : row;
-    l->spectra = memory_floats(spectra_floats(far, l));
-    l->in_work = memory_floats(2 * (size_t)l->size);
-    l->out_work = memory_floats((size_t)l->group * 2 * (size_t)l->size);
+    l->spectra = memory_place(spectra_floats(far, l));
+    l->in_work = memory_place(2 * (size_t)l->size);
+    l->out_work = memory_place((size_t)l->group * 2 * (size_t)l->size);
     return l->spectra && l->in_work && l->out_work;
 }
 
@@ -153,7 +153,7 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
     far->n_levels = plan->n_far;
     far->ring_size = 3 * plan->far[plan->n_far - 1].size;
     far->ring_stride = (size_t)far->ring_size + LONG_LANES;
-    far->ring = memory_floats((size_t)n_in * far->ring_stride);
+    far->ring = memory_place((size_t)n_in * far->ring_stride);
     bool good = far->ring != NULL;
     for (int i = 0; i < far->n_levels && good; i++) good = level_open(far, &far->levels[i], &plan->far[i], n_routes);
     if (good && n_threads > 0) good = crew_begin(far, n_threads);
@@ -172,12 +172,12 @@ void far_close(struct far *far)
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
         long_fft_put(l->fft);
-        free(l->spectra);
-        free(l->in_work);
-        free(l->out_work);
+        memory_place_free(l->spectra);
+        memory_place_free(l->in_work);
+        memory_place_free(l->out_work);
     }
     free(far->job_scratch);
-    free(far->ring);
+    memory_place_free(far->ring);
     free(far);
 }
 
@@ -208,8 +208,8 @@ void far_mask_free(struct far_mask *mask)
     if (!mask) return;
     for (int i = 0; i < mask->n_levels; i++) {
         free(mask->levels[i].responses);
-        free(mask->levels[i].chunks);
-        free(mask->levels[i].frames);
+        memory_place_free(mask->levels[i].chunks);
+        memory_place_free(mask->levels[i].frames);
         free(mask->levels[i].out);
     }
     free(mask);
@@ -270,8 +270,8 @@ static bool mask_level_alloc(const struct far *far, struct far_mask *mask, const
         ml->products += n;
         ml->n_outs += n > 0;
     }
-    ml->chunks = memory_floats(all * n_chunks);
-    ml->frames = memory_floats((size_t)ml->n_outs * 2 * (size_t)l->size);
+    ml->chunks = memory_place(all * n_chunks);
+    ml->frames = memory_place((size_t)ml->n_outs * 2 * (size_t)l->size);
     if (!ml->chunks || !ml->frames) return false;
     float *chunks = ml->chunks, *frames = ml->frames;
     for (int r = 0; r < mask->n_responses; r++) {

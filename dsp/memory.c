@@ -1,19 +1,145 @@
 #include "memory.h"
 
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
-float *memory_floats(size_t n)
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Not zeroed. */
+static void *lines(size_t bytes)
 {
     void *p = NULL;
-    size_t bytes = (n * sizeof(float) + LINE - 1) / LINE * LINE;
-    if (bytes == 0) bytes = LINE;
     if (posix_memalign(&p, bytes >= HUGE_PAGE ? HUGE_PAGE : LINE, bytes) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
     if (bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE); /* a refusal costs speed only */
 #endif
-    return memset(p, 0, bytes);
+    return p;
 }
+
+float *memory_floats(size_t n)
+{
+    size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE);
+    float *floats = lines(bytes);
+    return floats ? memset(floats, 0, bytes) : NULL;
+}
+
+#ifdef __SANITIZE_ADDRESS__ /* which sees what is written past the end of memory of its own only */
+
+float *memory_place(size_t n)
+{
+    return memory_floats(n);
+}
+
+void memory_place_free(float *floats)
+{
+    free(floats);
+}
+
+#else
+
+/* ---- places --------------------------------------------------------------------------------------------------------
+ * A region, a huge page or more, is cut into places that lie side by side; free neighbours become one. What takes more
+ * than half a page gets a region of its own.
+ */
+
+struct place {                           /* in front of its floats */
+    alignas(LINE) size_t bytes;          /* with this head */
+    struct place *before, *after;        /* in the region */
+    struct place *last_free, *next_free; /* of `vacant` */
+    bool taken;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct place *vacant; /* under lock */
+
+static void vacant_add(struct place *p)
+{
+    p->taken = false;
+    p->last_free = NULL;
+    p->next_free = vacant;
+    if (vacant) vacant->last_free = p;
+    vacant = p;
+}
+
+static void vacant_remove(struct place *p)
+{
+    if (p->last_free) p->last_free->next_free = p->next_free;
+    if (p->next_free) p->next_free->last_free = p->last_free;
+    if (vacant == p) vacant = p->next_free;
+}
+
+static struct place *region_make(size_t bytes)
+{
+    struct place *p = lines(bytes);
+    if (!p) return NULL;
+    *p = (struct place){.bytes = bytes};
+    vacant_add(p);
+    return p;
+}
+
+/* What is left of a place behind its first bytes becomes one of its own. */
+static void cut(struct place *p, size_t bytes)
+{
+    if (p->bytes - bytes < 2 * sizeof *p) return;
+    struct place *rest = (struct place *)((char *)p + bytes);
+    *rest = (struct place){.bytes = p->bytes - bytes, .before = p, .after = p->after};
+    if (rest->after) rest->after->before = rest;
+    p->after = rest;
+    p->bytes = bytes;
+    vacant_add(rest);
+}
+
+static void join(struct place *p, struct place *next)
+{
+    p->bytes += next->bytes;
+    p->after = next->after;
+    if (p->after) p->after->before = p;
+}
+
+float *memory_place(size_t n)
+{
+    size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct place);
+    pthread_mutex_lock(&lock);
+    struct place *p = vacant;
+    while (p && p->bytes < bytes) p = p->next_free;
+    if (!p) p = region_make(bytes > HUGE_PAGE / 2 ? bytes : HUGE_PAGE);
+    if (p) {
+        vacant_remove(p);
+        p->taken = true;
+        cut(p, bytes);
+    }
+    pthread_mutex_unlock(&lock);
+    return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
+}
+
+void memory_place_free(float *floats)
+{
+    if (!floats) return;
+    struct place *p = (struct place *)(void *)floats - 1;
+    pthread_mutex_lock(&lock);
+    if (p->after && !p->after->taken) {
+        vacant_remove(p->after);
+        join(p, p->after);
+    }
+    if (p->before && !p->before->taken) {
+        vacant_remove(p->before);
+        join(p->before, p);
+        p = p->before;
+    }
+    if (p->before || p->after)
+        vacant_add(p);
+    else
+        free(p);
+    pthread_mutex_unlock(&lock);
+}
+
+#endif

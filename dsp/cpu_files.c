@@ -27,6 +27,7 @@ enum {
     CHUNK = 256,     /* floats of a row that lie together: 1 KiB; 16 inputs of 4 blocks stay in the second-level cache */
     PIECE = 8,       /* chunks a piece of the products, so that taking a piece costs nothing beside it */
     MOST_ROWS = 64,  /* summed in registers before they join the total; keeps the rounding of long sums small */
+    PIECES_A_THREAD = 4, /* of the products, at least: threads that are late find some left */
     SLICE = 4096,    /* frames of a direct plan's piece */
 };
 
@@ -49,6 +50,9 @@ struct files {
     float *sums;        /* [n_out][most_blocks][stride] */
     float *frames;      /* [threads][2P] */
     float *faded;       /* [n_out][plan.block]: output of the mask that a fade leaves */
+    int64_t block;      /* index of the current block */
+    int64_t *loud;      /* [n_in][2]: first and last block whose transform is not 0; all between count as such */
+    bool *is_loud;      /* [n_in][most_blocks]: of the step */
 };
 
 struct response {
@@ -112,7 +116,14 @@ static void files_close(void *state)
     free(f->sums);
     free(f->frames);
     free(f->faded);
+    free(f->loud);
+    free(f->is_loud);
     free(f);
+}
+
+static void forget_loud(struct files *f)
+{
+    for (int in = 0; in < f->n_in && f->loud; in++) f->loud[2 * in] = f->loud[2 * in + 1] = INT64_MIN / 2;
 }
 
 static bool transforms_open(struct files *f)
@@ -128,7 +139,11 @@ static bool transforms_open(struct files *f)
     f->spectra = aligned_zeros((size_t)f->n_in * f->n_slots * f->stride * sizeof(float));
     f->sums = aligned_zeros((size_t)f->n_out * f->most_blocks * f->stride * sizeof(float));
     f->frames = aligned_zeros((size_t)team_size(f->team) * 2 * p * sizeof(float));
-    return f->fft && f->spectra && f->sums && f->frames;
+    f->loud = calloc((size_t)f->n_in * 2, sizeof *f->loud);
+    f->is_loud = calloc((size_t)f->n_in * f->most_blocks, sizeof *f->is_loud);
+    if (!f->fft || !f->spectra || !f->sums || !f->frames || !f->loud || !f->is_loud) return false;
+    forget_loud(f);
+    return true;
 }
 
 static int files_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap)
@@ -187,6 +202,8 @@ static int files_reset(void *state, char *why, size_t cap)
         memset(f->spectra + (((size_t)in + 1) * (size_t)f->n_slots - rows) * f->stride, 0,
                rows * f->stride * sizeof(float));
     f->head = f->pos = 0;
+    f->block = 0;
+    forget_loud(f);
     return HC_OK;
 }
 
@@ -351,7 +368,26 @@ static void transform_input(void *data, int i, int thread)
             two = memcpy(frames, two, 2 * p * sizeof(float));
         }
     }
-    fft_forward(f->fft, two, spectrum(f, in, f->head + t));
+    float *to = spectrum(f, in, f->head + t);
+    bool is_loud = !all_zero(two, 2 * (int)p);
+    f->is_loud[(size_t)in * f->most_blocks + t] = is_loud;
+    if (is_loud)
+        fft_forward(f->fft, two, to);
+    else
+        memset(to, 0, f->stride * sizeof(float));
+}
+
+/* What comes before the first loud block or after the last is not multiplied: of a short file through long responses
+ * that is nearly all. Blocks that no partition meets any more are forgotten. */
+static void note_loud(struct files *f, int n_blocks)
+{
+    for (int in = 0; in < f->n_in; in++)
+        for (int t = 0; t < n_blocks; t++) {
+            int64_t *first = &f->loud[2 * in], *last = first + 1, block = f->block + t;
+            if (!f->is_loud[(size_t)in * f->most_blocks + t]) continue;
+            if (f->block - *last >= f->plan->n_partitions) *first = block;
+            *last = block;
+        }
 }
 
 /* Block t of an output: the second half of the transform back is the linear convolution (overlap-save). */
@@ -370,26 +406,46 @@ static void transform_output(void *data, int i, int thread)
 /* ---- products ------------------------------------------------------------------------------------------------------
  */
 
-/* Rows [from, from + n) of an output, its cells' partitions one after another, at blocks t0 ... of the step. Returns how
- * many there are. *cell and *part: where to go on. */
+/* Partitions of a cell that meet a loud block in one of the SIMD_BLOCKS blocks from t0 of the step on: [*from, return). */
+static int loud_partitions(const struct step *step, int t0, const struct cell *cell, int *from)
+{
+    const struct files *f = step->f;
+    const struct response *r = &step->mask->responses[cell->response];
+    int64_t block = f->block + t0, *loud = &f->loud[2 * cell->in];
+    int64_t first = block - loud[1], end = block + SIMD_BLOCKS - loud[0];
+    *from = first > r->first ? (int)(first < r->end ? first : r->end) : r->first;
+    return end < r->end ? (int)end : r->end;
+}
+
+/* The next rows of an output, its cells' partitions one after another, at blocks t0 ... of the step. Returns how many
+ * there are. *cell and *part: where to go on; a part of -1: with the cell's first. */
 static int list_rows(const struct step *step, int out, int t0, int *cell, int *part, struct simd_row *rows)
 {
     const struct files *f = step->f;
     const struct files_mask *mask = step->mask;
-    int n = 0;
-    for (; *cell < mask->first_cell[out + 1]; ++*cell, *part = 0) {
+    int n = 0, from;
+    for (; *cell < mask->first_cell[out + 1]; ++*cell, *part = -1) {
         const struct response *r = &mask->responses[mask->cells[*cell].response];
-        for (; r->first + *part < r->end; ++*part) {
+        int end = loud_partitions(step, t0, &mask->cells[*cell], &from);
+        if (*part < from) *part = from;
+        for (; *part < end; ++*part) {
             if (n == MOST_ROWS) return n;
             struct simd_row *row = &rows[n++];
-            row->h = mask->spectra + (size_t)(r->row + *part) * CHUNK;
+            row->h = mask->spectra + (size_t)(r->row + *part - r->first) * CHUNK;
             for (int t = 0; t < SIMD_BLOCKS; t++) { /* blocks that are not there: the last one again, for nobody */
                 int block = t0 + t < step->n_blocks ? t0 + t : step->n_blocks - 1;
-                row->x[t] = spectrum(f, mask->cells[*cell].in, f->head + block + f->n_slots - (r->first + *part));
+                row->x[t] = spectrum(f, mask->cells[*cell].in, f->head + block + f->n_slots - *part);
             }
         }
     }
     return n;
+}
+
+/* Small transforms have few chunks: then outputs are shared out too, so that there is a piece for every thread. */
+static int output_groups(const struct files *f)
+{
+    int pieces = (f->n_chunks + PIECE - 1) / PIECE, groups = (PIECES_A_THREAD * team_size(f->team) + pieces - 1) / pieces;
+    return groups < f->n_out ? groups : f->n_out;
 }
 
 static void multiply(void *data, int i, int thread)
@@ -398,11 +454,13 @@ static void multiply(void *data, int i, int thread)
     const struct step *step = data;
     const struct files *f = step->f;
     const struct files_mask *mask = step->mask;
-    int from = i * PIECE, end = from + PIECE < f->n_chunks ? from + PIECE : f->n_chunks;
+    int n_groups = output_groups(f), group = i % n_groups;
+    int from = i / n_groups * PIECE, end = from + PIECE < f->n_chunks ? from + PIECE : f->n_chunks;
+    int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
     struct simd_row rows[MOST_ROWS];
-    for (int out = 0; out < f->n_out; out++)
+    for (int out = first; out < last; out++)
         for (int t0 = 0; t0 < step->n_blocks; t0 += SIMD_BLOCKS) {
-            int cell = mask->first_cell[out], part = 0, n;
+            int cell = mask->first_cell[out], part = -1, n;
             bool add = false;
             while ((n = list_rows(step, out, t0, &cell, &part, rows)) > 0 || !add) {
                 for (int chunk = from; chunk < end; chunk++) {
@@ -429,6 +487,7 @@ static void convolve_step(struct step *step, struct files_mask *const *masks, fl
 {
     struct files *f = step->f;
     team_run(f->team, transform_input, step, f->n_in * step->n_blocks);
+    note_loud(f, step->n_blocks);
     for (int m = 0; m < n_masks; m++) {
         step->mask = masks[m];
         step->out = outs[m] + step->at;
@@ -436,7 +495,7 @@ static void convolve_step(struct step *step, struct files_mask *const *masks, fl
             silence(f, step->out, step->n);
             continue;
         }
-        team_run(f->team, multiply, step, (f->n_chunks + PIECE - 1) / PIECE);
+        team_run(f->team, multiply, step, (f->n_chunks + PIECE - 1) / PIECE * output_groups(f));
         team_run(f->team, transform_output, step, f->n_out * step->n_blocks);
     }
 }
@@ -456,6 +515,7 @@ static void advance(struct step *step)
     }
     f->pos = whole ? 0 : f->pos + step->n;
     if (whole) f->head = (f->head + step->n_blocks) % f->n_slots;
+    if (whole) f->block += step->n_blocks;
 }
 
 static void process_blocks(struct files *f, struct slot *slot, int n, struct files_mask *const *masks,

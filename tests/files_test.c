@@ -101,6 +101,29 @@ static void parts_and_wholes_mix(const char *backend)
 }
 
 /* A swap in a file fades as it does live, and a reset forgets. */
+/* Silence is not multiplied: before the first sound, in gaps shorter and longer than the responses, different for each
+ * input, and after the last one. What was heard before is not left out for that. */
+static void sounds_between_silences_match_reference(const char *backend)
+{
+    enum { IN = 40, OUT = 3, TAPS = 30000, FRAMES = 400000 };
+    static const int sizes[] = {0, 0, 10000, 0, 777};
+    static const int loud[][2] = {{61003, 61067}, {80000, 80001}, {150000, 180000}, {290000, 290064}, {399990, 400000}};
+    hc_config c = config_for("fft", TAPS, IN, OUT, 0);
+    struct stage s;
+    stage_open(&s, backend, &c, FRAMES, 31);
+    for (int ch = 0; ch < IN; ch++)
+        for (int i = 0; i < FRAMES; i++) {
+            bool sounds = false;
+            for (int k = 0; k < 5; k++)
+                sounds |= i >= loud[k][0] + 131 * ch && i < loud[k][1] + 131 * ch && (ch + k) % 4;
+            if (!sounds) s.p.in[ch][i] = 0;
+        }
+    player_swap(&s.p, player_scene(&s.p, s.routes, s.n_routes));
+    play(&s, sizes, 5, FRAMES);
+    player_check(&s.p, 0, FRAMES, PEAK_SHARE);
+    stage_close(&s);
+}
+
 static void swap_and_reset_in_a_file(const char *backend)
 {
     static const char *const methods[] = {"fft", "direct"};
@@ -212,6 +235,7 @@ int main(void)
     static const struct test tests[] = {
         {"whole_blocks_match_reference", whole_blocks_match_reference, true},
         {"parts_and_wholes_mix", parts_and_wholes_mix, true},
+        {"sounds_between_silences_match_reference", sounds_between_silences_match_reference, true},
         {"swap_and_reset_in_a_file", swap_and_reset_in_a_file, true},
         {"any_number_of_threads_is_identical", any_number_of_threads_is_identical, true},
         {"halves_are_process", halves_are_process, true},

@@ -1,9 +1,11 @@
 """`haloconv batch`: what is listed is done, once, the same however it is shared out, and what cannot be done is said."""
 
+import contextlib
 import csv
 import hashlib
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -112,6 +114,54 @@ def test_ranks_share_one_list(sounds, backend):
     (sounds / "ranks" / "u0_m0.wav").unlink()  # as if its rank had died
     report = batch("list.csv", "-o", "ranks", "--resume", backend=backend)
     assert (report["done"], report["resumed"]) == (1, 11) and tree(sounds / "ranks") == tree(sounds / "one")
+
+
+def mpirun(*args, **how):
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", *args], env={**os.environ, **root},
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+
+
+def pid_of_rank(mpirun_pid, rank):
+    """The process that mpirun started as this rank; None while it is not there."""
+    for environ in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            parent = int((environ.parent / "stat").read_text().rsplit(") ", 1)[1].split()[1])
+            if parent == mpirun_pid and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ.read_bytes().split(b"\0"):
+                return int(environ.parent.name)
+    return None
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
+    """mpirun ends the others; every file is whole or not there, and the next run's --resume does what is missing, and no more."""
+    if not (BUILD / "haloconv_mpi.so").exists() or not shutil.which("mpirun"):
+        pytest.skip("built without MPI, or no mpirun")
+    if SAN:
+        pytest.skip("MPI leaks by design; the sanitizer would tell of nothing else")
+    n = 1200
+    (sounds / "many.csv").write_text("input,mask,output\n" + "\n".join(f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(n)))
+    args = ["many.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q"]
+    batch("many.csv", "-o", "whole")
+    process = mpirun(*args)
+    while process.poll() is None and len(list((sounds / "ranks").glob("[0-9]*.wav"))) < 100:
+        time.sleep(0.002)
+    pid = pid_of_rank(process.pid, rank)
+    assert pid, "the run was over before a rank could be killed"
+    os.kill(pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0, said
+    for part in (sounds / "ranks").glob(".*.part"):  # the killed ones could not clean up
+        part.unlink()
+    before, want = tree(sounds / "ranks"), tree(sounds / "whole")
+    assert 100 <= len(before) < n and all(want[name] == data for name, data in before.items())
+    process = mpirun(*args, "--resume")
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    report = json.loads(out)
+    assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
+    assert len(before) - 12 <= report["resumed"] <= len(before)  # a worker may have died between the name and the journal
+    assert tree(sounds / "ranks") == want
 
 
 def test_without_the_mpi_part_mpirun_is_refused(sounds):

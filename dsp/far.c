@@ -88,6 +88,8 @@ struct far {
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
     struct far_mask *warm[MOST_WARM];
+    double owed_ns; /* of work that the slices so far were to do and have not; without threads */
+    double tick_ns; /* of work in the tick before */
     struct crew *crew;  /* NULL: the driver does all the work, in slices */
     float *job_scratch; /* the driver's, for jobs */
     struct level levels[PLAN_MOST_FAR];
@@ -197,6 +199,7 @@ void far_reset(struct far *far)
     }
     far->pos = far->ring_at = 0;
     far->frame = 0;
+    far->owed_ns = far->tick_ns = 0;
     hear(far);
 }
 
@@ -503,14 +506,71 @@ static void piece_out(struct far *far, struct level *l, int level)
     }
 }
 
-static void work_on(struct far *far, int level, double until)
+/* What the next piece is expected to take. */
+static double piece_ns(const struct level *l, int level)
+{
+    const struct work *w = &l->work;
+    const struct far_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
+    switch (w->phase) {
+    case COLUMNS_IN:
+    case COLUMNS_OUT:
+        return columns_ns * l->size / l->n_columns;
+    case ROWS_IN:
+    case ROWS_OUT:
+        return rows_ns * l->size / l->n_rows;
+    default:
+        return mask ? product_ns * (LONG_CHUNK / 2) * mask->levels[level].products / mask->levels[level].n_outs : 0;
+    }
+}
+
+static void piece_do(struct far *far, int level)
 {
     struct level *l = &far->levels[level];
-    while (l->work.phase != DONE && l->work.spent < until)
-        if (l->work.phase <= ROWS_IN)
-            piece_in(far, l);
-        else
-            piece_out(far, l, level);
+    double before = l->work.spent;
+    if (l->work.phase <= ROWS_IN)
+        piece_in(far, l);
+    else
+        piece_out(far, l, level);
+    far->owed_ns -= l->work.spent - before;
+    far->tick_ns += l->work.spent - before;
+}
+
+/* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels wait
+ * for it then, unless they are due, and no tick does more than the share of all levels and about a piece. */
+static void work_in_slices(struct far *far)
+{
+    double share = 0;
+    far->tick_ns = 0;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        if (far->frame % l->size == 0) work_begin(far, l, i, far->frame / l->size - 1);
+        share += l->work.slice_ns;
+    }
+    /* A mask that rests takes its work with it, which is owed no longer. */
+    if (far->owed_ns > share) far->owed_ns = share;
+    far->owed_ns += share;
+    for (int i = 0; i < far->n_levels; i++)
+        if ((far->frame + far->tick) % far->levels[i].size == 0) /* heard in the next tick */
+            while (far->levels[i].work.phase != DONE) piece_do(far, i);
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        double until = l->work.slice_ns * (double)(far->frame % l->size / far->tick + 1);
+        while (l->work.phase != DONE) {
+            double half = piece_ns(l, i) / 2;
+            if (l->work.spent + half > until || half > far->owed_ns) break;
+            piece_do(far, i);
+        }
+    }
+}
+
+void far_count(const struct far *far, struct far_work *count)
+{
+    *count = (struct far_work){.tick_ns = far->tick_ns};
+    for (int i = 0; i < far->n_levels; i++) {
+        const struct level *l = &far->levels[i];
+        count->share_ns += l->work.slice_ns;
+        count->whole_ns += l->work.total;
+    }
 }
 
 /* ---- the work, with threads to help --------------------------------------------------------------------------------
@@ -619,6 +679,18 @@ static void finish(struct far *far, int level)
         }
 }
 
+static void work_by_crew(struct far *far)
+{
+    bool offered = false;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        if (far->frame % l->size) continue;
+        jobs_offer(far, l, i, far->frame / l->size - 1);
+        offered = true;
+    }
+    if (offered) crew_wake(far->crew);
+}
+
 /* ---- ticks ---------------------------------------------------------------------------------------------------------
  */
 
@@ -658,19 +730,9 @@ void far_advance(struct far *far, int n)
     far->frame += far->tick;
     far->ring_at += far->tick;
     if (far->ring_at == far->ring_size) far->ring_at = 0;
-    bool offered = false;
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        int64_t window = far->frame / l->size - 1;
-        int slice = (int)(far->frame % l->size) / far->tick;
-        if (far->crew) {
-            if (slice == 0) jobs_offer(far, l, i, window), offered = true;
-            continue;
-        }
-        if (slice == 0) work_begin(far, l, i, window);
-        bool last = slice == l->size / far->tick - 1;
-        work_on(far, i, last ? 2 * l->work.total + 1 : l->work.slice_ns * (slice + 1));
-    }
-    if (offered) crew_wake(far->crew);
+    if (far->crew)
+        work_by_crew(far);
+    else
+        work_in_slices(far);
     hear(far);
 }

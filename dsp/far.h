@@ -54,4 +54,11 @@ void far_add(const struct far *far, const struct far_mask *mask, int out, float 
 /* They are past: at the end of a tick its share of the work is done. */
 void far_advance(struct far *far, int n);
 
+struct far_work {      /* counted by the pieces that were done, in nanoseconds that these are expected to take        */
+    double tick_ns;    /* in the tick before; 0 with threads                                                      */
+    double share_ns;   /* what an even tick does                                                                  */
+    double whole_ns;   /* what all levels have to do on the windows that are under way                            */
+};
+void far_count(const struct far *far, struct far_work *count);
+
 #endif

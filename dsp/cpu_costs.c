@@ -76,10 +76,10 @@ static void run_long_fft(struct subject *s)
 {
     const struct long_fft *f = s->long_fft;
     const struct simd_long *pieces = s->simd->pieces;
-    for (int i = 0; i < f->n_cols / LONG_LANES; i++) pieces->columns_in(f, s->b, s->a, s->a + SIZE, i);
-    for (int i = 0; i < f->n_rows / LONG_LANES; i++) pieces->rows_in(f, s->b, s->c, LONG_CHUNK, i);
-    for (int i = 0; i < f->n_rows / LONG_LANES; i++) pieces->rows_out(f, s->b, i);
-    for (int i = 0; i < f->n_cols / LONG_LANES; i++) pieces->columns_out(f, s->b, s->c, i);
+    for (int i = 0; i < f->column_pieces; i++) pieces->columns_in(f, s->b, s->a, s->a + SIZE, i);
+    for (int i = 0; i < f->row_pieces; i++) pieces->rows_in(f, s->b, s->c, LONG_CHUNK, i);
+    for (int i = 0; i < f->row_pieces; i++) pieces->rows_out(f, s->b, i);
+    for (int i = 0; i < f->column_pieces; i++) pieces->columns_out(f, s->b, s->c, i);
 }
 
 static void run_products(struct subject *s)

@@ -121,8 +121,8 @@ static bool level_open(const struct far *far, struct level *l, const struct plan
     l->work.phase = DONE;
     l->fft = long_fft_get(l->size);
     if (!l->fft) return false;
-    l->n_columns = l->fft->n_cols / LONG_LANES;
-    l->n_rows = l->fft->n_rows / LONG_LANES;
+    l->n_columns = l->fft->column_pieces;
+    l->n_rows = l->fft->row_pieces;
     int n_channels = far->n_in > far->n_out ? far->n_in : far->n_out;
     l->group = n_routes <= 2 * n_channels ? 1 : far->n_out < WORK_GROUP ? far->n_out : WORK_GROUP;
     size_t row = (size_t)l->n_slots * LONG_CHUNK + LONG_LANES; /* no power of two: those share sets of the cache */

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum { LONG_ROW = 128 }; /* columns from which on 16 rows take a microsecond: several pieces */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct long_fft *all; /* under lock */
 
@@ -68,6 +70,9 @@ static struct long_fft *tables_make(int size)
     f->n_rows = 1 << log2_of(size) / 2;
     f->n_cols = size / f->n_rows;
     f->n_chunks = size / (LONG_CHUNK / 2);
+    f->row_parts = f->n_cols < LONG_ROW ? 1 : log2_of(f->n_cols) % 2 ? 3 : 5;
+    f->column_pieces = f->n_cols / LONG_LANES;
+    f->row_pieces = f->n_rows / LONG_LANES * f->row_parts;
     f->weights = memory_floats(2 * (size_t)f->n_rows);
     f->turns = memory_floats(2 * (size_t)size);
     f->down = twiddles_make(f->n_rows);

@@ -10,7 +10,7 @@
  *
  *   columns piece   16 columns side by side, one a lane: load, n_rows-point transform, turn by e^(-2 pi i k c / S),
  *                   transpose to 16 rows side by side -> work
- *   rows piece      16 rows side by side: n_cols-point transform -> spectrum
+ *   rows piece      16 rows side by side: n_cols-point transform -> spectrum; long rows in several pieces
  *
  * and the same backwards. Lanes never talk to one another but in the transposition, so every vector is full whatever its
  * width. The transforms are in place and leave digit-reversed order, which the way back takes: nothing is reordered.
@@ -34,6 +34,8 @@ enum {
 struct long_fft {
     int size;              /* S */
     int n_rows, n_cols;    /* multiples of 16 */
+    int column_pieces, row_pieces; /* of a transform */
+    int row_parts;         /* pieces of 16 rows: 1, or the passes' first and what it leaves, one by one */
     int n_chunks;          /* S / 128 */
     float *weights;        /* [n_rows][2]: e^(-i pi r / 2 n_rows) */
     float *turns;          /* [n_cols / 16][n_rows][re 16, im 16]: e^(-2 pi i c (k + 1/4) / S); rows in their order */

@@ -170,20 +170,85 @@ static void columns_in(const struct long_fft *f, float *work, const float *befor
         transpose(work + ((size_t)g * f->n_cols + batch * LONG_LANES) * POINT, d + g * LONG_LANES * POINT);
 }
 
-static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int group)
+/* The first pass of `forward` alone, or one of the transforms of n / radix points that it leaves, which stand for
+ * themselves: part 0, or parts 1 ... radix. */
+ALWAYS_INLINE void forward_part(float *d, const float *w, int n, int radix, int part)
 {
-    float *d = work + (size_t)group * f->n_cols * POINT;
-    int n_chunks = f->n_cols / CHUNK_COLS;
-    for (int l = 0; l < LONG_LANES; l += LANES) forward(d + l, f->along, f->n_cols);
-    spectrum += (size_t)group * n_chunks * stride;
-    for (int q = 0; q < n_chunks; q++, d += LONG_CHUNK, spectrum += stride)
-        for (int i = 0; i < LONG_CHUNK; i += LANES) store(spectrum + i, load(d + i));
+    int step = n / radix * POINT;
+    if (part > 0) {
+        forward(d + (part - 1) * step, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
+        return;
+    }
+    for (int j = 0; j < n / radix; j++) {
+        float *p = d + j * POINT;
+        const float *t = w + 2 * (radix - 1) * j;
+        struct cvec a0 = c_load(p), a1 = c_load(p + step);
+        if (radix == 2) {
+            c_store(p, c_add(a0, a1));
+            c_store(p + step, c_turn(c_sub(a0, a1), t, false));
+            continue;
+        }
+        struct cvec a2 = c_load(p + 2 * step), a3 = c_load(p + 3 * step);
+        struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
+        c_store(p, c_add(s0, s2));
+        c_store(p + step, c_turn(c_add(s1, s3), t, false));
+        c_store(p + 2 * step, c_turn(c_sub(s0, s2), t + 2, false));
+        c_store(p + 3 * step, c_turn(c_sub(s1, s3), t + 4, false));
+    }
 }
 
-static void rows_out(const struct long_fft *f, float *work, int group)
+/* The same of `backward`, whose last pass is part `radix`. */
+ALWAYS_INLINE void backward_part(float *d, const float *w, int n, int radix, int part)
 {
+    int step = n / radix * POINT;
+    if (part < radix) {
+        backward(d + part * step, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
+        return;
+    }
+    for (int j = 0; j < n / radix; j++) {
+        float *p = d + j * POINT;
+        const float *t = w + 2 * (radix - 1) * j;
+        struct cvec b0 = c_load(p), b1 = c_turn(c_load(p + step), t, true);
+        if (radix == 2) {
+            c_store(p, c_add(b0, b1));
+            c_store(p + step, c_sub(b0, b1));
+            continue;
+        }
+        struct cvec b2 = c_turn(c_load(p + 2 * step), t + 2, true), b3 = c_turn(c_load(p + 3 * step), t + 4, true);
+        struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
+        c_store(p, c_add(s0, s1));
+        c_store(p + step, c_add(s2, s3));
+        c_store(p + 2 * step, c_sub(s0, s1));
+        c_store(p + 3 * step, c_sub(s2, s3));
+    }
+}
+
+static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int piece)
+{
+    int group = piece / f->row_parts, part = piece % f->row_parts, radix = f->row_parts - 1;
     float *d = work + (size_t)group * f->n_cols * POINT;
-    for (int l = 0; l < LONG_LANES; l += LANES) backward(d + l, f->along, f->n_cols);
+    int n_chunks = f->n_cols / CHUNK_COLS, from = 0, end = n_chunks;
+    for (int l = 0; l < LONG_LANES; l += LANES)
+        if (radix > 0)
+            forward_part(d + l, f->along, f->n_cols, radix, part);
+        else
+            forward(d + l, f->along, f->n_cols);
+    if (radix > 0) from = n_chunks / radix * (part - 1), end = n_chunks / radix * part; /* none of part 0 */
+    spectrum += (size_t)group * n_chunks * stride;
+    for (int q = from < 0 ? 0 : from; q < end; q++)
+        for (int i = 0; i < LONG_CHUNK; i += LANES)
+            store(spectrum + (size_t)q * stride + i, load(d + (size_t)q * LONG_CHUNK + i));
+}
+
+static void rows_out(const struct long_fft *f, float *work, int piece)
+{
+    int group = piece / f->row_parts, part = piece % f->row_parts, radix = f->row_parts - 1;
+    float *d = work + (size_t)group * f->n_cols * POINT;
+    for (int l = 0; l < LONG_LANES; l += LANES)
+        if (radix > 0)
+            backward_part(d + l, f->along, f->n_cols, radix, part);
+        else
+            backward(d + l, f->along, f->n_cols);
 }
 
 static void columns_out(const struct long_fft *f, const float *work, float *out, int batch)

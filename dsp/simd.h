@@ -25,10 +25,10 @@ struct long_product {   /* one input's partitions times one response's, for one 
 
 struct simd_long {      /* the pieces of long_fft.h; all pointers aligned to 64 bytes                    */
     void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int batch);
-    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int group);
+    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int piece);
     /* y[LONG_CHUNK] = or += the sums of n products */
     void (*products)(float *y, const struct long_product *products, int n, bool add);
-    void (*rows_out)(const struct long_fft *fft, float *work, int group);
+    void (*rows_out)(const struct long_fft *fft, float *work, int piece);
     void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int batch);
 };
 

@@ -566,11 +566,7 @@ static void work_in_slices(struct far *far)
 void far_count(const struct far *far, struct far_work *count)
 {
     *count = (struct far_work){.tick_ns = far->tick_ns};
-    for (int i = 0; i < far->n_levels; i++) {
-        const struct level *l = &far->levels[i];
-        count->share_ns += l->work.slice_ns;
-        count->whole_ns += l->work.total;
-    }
+    for (int i = 0; i < far->n_levels; i++) count->share_ns += far->levels[i].work.slice_ns;
 }
 
 /* ---- the work, with threads to help --------------------------------------------------------------------------------

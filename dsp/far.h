@@ -57,7 +57,6 @@ void far_advance(struct far *far, int n);
 struct far_work {      /* counted by the pieces that were done, in nanoseconds that these are expected to take        */
     double tick_ns;    /* in the tick before; 0 with threads                                                      */
     double share_ns;   /* what an even tick does                                                                  */
-    double whole_ns;   /* what all levels have to do on the windows that are under way                            */
 };
 void far_count(const struct far *far, struct far_work *count);
 

@@ -125,9 +125,10 @@ static void cpu_close(void *state)
     free(cpu);
 }
 
-/* Threads for the far levels: as many as keep each of them half idle, as far as there are processors. With one thread 8 x 8
- * of 1 s at 64 frames takes 20 us of the audio thread where it took 75, and of the process no more than before. An engine
- * of so little work that a host may run a hundred of them gets none: to save 8 us of 1333 is not worth a thread each. */
+/* Threads for the far levels: as many as keep each of them half idle, as far as there are processors. With one thread 8
+ * x 8 of 1 s at 64 frames takes 20 us of the audio thread where it took 75, and of the process no more than before. An
+ * engine of so little work that a host may run a hundred of them gets none: to save 8 us of 1333 is not worth a thread
+ * each. */
 static int far_threads(const hc_config *config, const struct plan *plan)
 {
     const double little = 0.005, busy = 0.5;

@@ -406,7 +406,7 @@ static void transform_output(void *data, int i, int thread)
 /* ---- products ------------------------------------------------------------------------------------------------------
  */
 
-/* Partitions of a cell that meet a loud block in one of the SIMD_BLOCKS blocks from t0 of the step on: [*from, return). */
+/* Partitions of a cell that meet a loud block in one of SIMD_BLOCKS blocks from t0 of the step on: [*from, return). */
 static int loud_partitions(const struct step *step, int t0, const struct cell *cell, int *from)
 {
     const struct files *f = step->f;
@@ -444,7 +444,8 @@ static int list_rows(const struct step *step, int out, int t0, int *cell, int *p
 /* Small transforms have few chunks: then outputs are shared out too, so that there is a piece for every thread. */
 static int output_groups(const struct files *f)
 {
-    int pieces = (f->n_chunks + PIECE - 1) / PIECE, groups = (PIECES_A_THREAD * team_size(f->team) + pieces - 1) / pieces;
+    int pieces = (f->n_chunks + PIECE - 1) / PIECE;
+    int groups = (PIECES_A_THREAD * team_size(f->team) + pieces - 1) / pieces;
     return groups < f->n_out ? groups : f->n_out;
 }
 

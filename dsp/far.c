@@ -88,8 +88,8 @@ struct far {
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
     struct far_mask *warm[MOST_WARM];
-    double owed_ns; /* of work that the slices so far were to do and have not; without threads */
-    double tick_ns; /* of work in the tick before */
+    double owed_ns;     /* of work that the slices so far were to do and have not; without threads */
+    double tick_ns;     /* of work in the tick before */
     struct crew *crew;  /* NULL: the driver does all the work, in slices */
     float *job_scratch; /* the driver's, for jobs */
     struct level levels[PLAN_MOST_FAR];
@@ -535,8 +535,8 @@ static void piece_do(struct far *far, int level)
     far->tick_ns += l->work.spent - before;
 }
 
-/* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels wait
- * for it then, unless they are due, and no tick does more than the share of all levels and about a piece. */
+/* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels
+ * wait for it then, unless they are due, and no tick does more than the share of all levels and about a piece. */
 static void work_in_slices(struct far *far)
 {
     double share = 0;

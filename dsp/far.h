@@ -10,6 +10,8 @@
  *   work                                       [S/tick slices      )
  *   heard                                                     [S output frames      )   from (w+2)S - tick on
  *
+ * The levels share a tick: while a piece takes more than its level's share the others wait, as far as they are not due.
+ *
  * With threads to help, each does whole jobs instead, an input's transform or the products and transforms of a few
  * outputs, as soon as a window is complete; what they have not begun when it is heard the driver does itself. The frames
  * that come out are the same, bit for bit.

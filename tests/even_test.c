@@ -1,5 +1,5 @@
-/* Every tick costs the same: the work of the far levels, counted by the pieces that are done and not by a clock. The near
- * level does the same in every block by its making. */
+/* Every tick costs the same: the work of the far levels, counted by the pieces that are done and not by a clock. The
+ * near level does the same in every block by its making. */
 #include "../dsp/far.h"
 #include "../dsp/matrix.h"
 #include "../dsp/plan.h"
@@ -68,9 +68,9 @@ static void play(struct stage *s, int64_t n_frames, const char *when)
         far_advance(s->far, s->plan.tick);
         far_count(s->far, &work);
         double most = more * work.share_ns + piece + product * s->config.n_in * s->plan.far[0].n_partitions;
-        check(work.tick_ns <= most, "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f",
-              s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.tick_ns,
-              work.share_ns, most);
+        check(work.tick_ns <= most,
+              "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f", s->config.n_in,
+              s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.tick_ns, work.share_ns, most);
     }
 }
 
@@ -80,8 +80,11 @@ static void every_tick_costs_the_same(const char *backend)
 #ifndef HC_WITH_FFTW
     check_skip("built without FFTW");
 #endif
-    static const struct { int n_in, n_out, diagonal; double s; } shapes[] = {
-        {1, 1, 1, 1}, {1, 1, 1, 10}, {2, 2, 0, 3}, {64, 64, 1, 0.5}, {1, 16, 0, 1}, {16, 1, 0, 1}, {8, 8, 0, 1}, {16, 16, 0, 0.5}};
+    static const struct {
+        int n_in, n_out, diagonal;
+        double s;
+    } shapes[] = {{1, 1, 1, 1},  {1, 1, 1, 10}, {2, 2, 0, 3}, {64, 64, 1, 0.5},
+                  {1, 16, 0, 1}, {16, 1, 0, 1}, {8, 8, 0, 1}, {16, 16, 0, 0.5}};
     static const int blocks[] = {16, 64, 128, 512, 2048};
     int n_sliced = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

@@ -136,13 +136,13 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
     lo_arg **args = lo_message_get_argv(message);
     if (lo_message_get_argc(message) > 0) {
         lo_type type = (lo_type)types[0];
-        if (lo_is_string_type(type)) read.text = &args[0]->s;
+        if (lo_is_string_type(type)) read.text = (const char *)args[0];
         read.has_number = lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
         if (read.has_number)
             read.number = type == LO_TRUE ? 1 : type == LO_FALSE ? 0 : (double)lo_hires_val(type, args[0]);
     }
     for (int i = 0; i < lo_message_get_argc(message) && read.n_texts < OSC_MOST_TEXTS; i++)
-        if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = &args[i]->s;
+        if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
     handler(data, &read);
     lo_message_free(message);
 }

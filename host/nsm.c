@@ -74,7 +74,7 @@ bool nsm_load(struct nsm *nsm, struct keepsake *kept, char *why, size_t cap)
     if (!write_through(through) || strlen(through) >= sizeof kept->mask)
         return message_write(why, cap, "%s: cannot be written or is too long a name; see to the session's folder",
                              through);
-    snprintf(kept->mask, sizeof kept->mask, "%s", through);
+    memcpy(kept->mask, through, strlen(through) + 1);
     return true;
 }
 
@@ -88,7 +88,7 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
     if (strcmp(kept.mask, through) == 0)
         *kept.mask = 0;
     else if (realpath(kept.mask, full) && strlen(full) < sizeof kept.mask)
-        snprintf(kept.mask, sizeof kept.mask, "%s", full);
+        memcpy(kept.mask, full, strlen(full) + 1);
     json_t *json = keepsake_json(&kept);
     bool good = report_write(json, state, why, cap);
     json_decref(json);

@@ -322,28 +322,34 @@ DEBIAN = pathlib.Path("/usr/share/jconvolver/config-files/ambisonic/uhjenc.conf"
 @pytest.mark.skipif(not (shutil.which("jconvolver") and DEBIAN.exists()), reason="jconvolver and its configurations are not installed")
 def test_a_configuration_sounds_as_in_jconvolver(run):
     """One of Debian's, as it is: Hilbert transforms, diracs and copies, with its own names of client and ports."""
-    server, x = run.server(256), noise(30000, 3)
+    server, x = run.server(1024), noise(30000, 3)
     text = DEBIAN.read_text()
-    text = re.sub(r"(/convolver/new +\d+ +\d+ +)\d+", r"\g<1>256", text)  # without latency only where it is the period
+    text = re.sub(r"(/convolver/new +\d+ +\d+ +)\d+", r"\g<1>1024", text)  # without latency only where it is the period
     text = re.sub(r"^/(input|output)/name.*\n", "", text, flags=re.M) + "/input/name 1 W\n/input/name 2 X\n/input/name 3 Y\n" \
         "/output/name 1 L system:playback_1\n/output/name 2 R\n"
     text = re.sub(r"^/jack/client.*$", "", text, flags=re.M).replace("/convolver/new", "/jack/client uhj\n/convolver/new", 1)
     pathlib.Path("uhj.conf").write_text(text)
-    heard = {}
+    heard, peer = {}, pathlib.Path("jconvolver.log")
     for name, start in {
             "jconvolver": lambda: subprocess.Popen(["jconvolver", "-s", server.name, "uhj.conf"], stdin=subprocess.DEVNULL,
-                                                   stdout=open("jconvolver.log", "w"), stderr=subprocess.STDOUT, env=server.env),
+                                                   stdout=open(peer, "w"), stderr=subprocess.STDOUT, env=server.env),
             "haloconv": lambda: run.client("jack", "uhj.conf", "--server", server.name).process}.items():
         process = start()
         wait_for(f"{name}'s ports", lambda: "uhj:R" in server.ports())
         wait_for("its connection", lambda: re.search(r"uhj:L\n   system:playback_1", server.ports("-c")))
-        time.sleep(0.5)
-        for port, alias in zip("WXYLR", ["hc:in-1", "hc:in-2", "hc:in-3", "hc:out-1", "hc:out-2"]):
-            server.alias(f"uhj:{port}", alias)
-        heard[name] = server.play(x, 2, 30000)
+        try:
+            for port, alias in zip("WXYLR", ["hc:in-1", "hc:in-2", "hc:in-3", "hc:out-1", "hc:out-2"]):
+                server.alias(f"uhj:{port}", alias)
+            heard[name] = server.play(x, 2, 30000)
+        except AssertionError:
+            if "CPU overload" in peer.read_text():
+                pytest.skip("jconvolver leaves a server on a machine as busy as this")
+            raise
         stop(process, signal.SIGINT)
         wait_for("its end", lambda: "uhj:" not in server.ports())
     assert np.abs(heard["jconvolver"]).max() > 0.05
+    if "late" in peer.read_text() and np.abs(heard["haloconv"] - heard["jconvolver"]).max() > 1e-4:
+        pytest.skip("jconvolver was late on a machine as busy as this")
     assert_close(heard["haloconv"], heard["jconvolver"])
 
 

@@ -34,6 +34,8 @@ struct slot {                /* one call's audio, in memory that the backend lik
 struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */
     int pos, len;            /* frames of the fade done before this call, and in all; len = 0: no fade              */
+    float *apart;            /* [n_out][block], like a slot's out: do not fade, leave `from` here and `to` in the
+                                slot, each as it is; NULL: fade                                                    */
 };
 
 /* Share of `to` at frame pos of a fade of len: smoothstep; both signals share their input, so gains add up to 1. */
@@ -48,9 +50,10 @@ static inline float fade_gain(int pos, int len)
 }
 
 struct backend {
-    const char *name;                     /* "cpu", "cuda"                                                          */
+    const char *name;                     /* "cpu", "cuda", "hybrid"                                                */
     bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
     const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
+    const struct backend *near, *tail;    /* what it is made of, in place of costs; NULL: it is not (hybrid.h)      */
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
@@ -77,8 +80,10 @@ struct backend {
     void (*mask_rest)(void *state, void *mask);
     bool (*mask_idle)(void *state, const void *mask);
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
-     * later blocks need may still be under way. */
+     * later blocks need may still be under way. HC_LATE: of a backend made of two, the tail is not in it. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
+    /* How long process may wait for a device, as hc_wait_set; NULL: it waits for none. Any thread. */
+    void (*wait_set)(void *state, int wait_us);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
     /* For files (block 0): process in two halves, with up to `flight` calls, each with a slot of its own, between them. begin
@@ -91,6 +96,8 @@ struct backend {
 extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */
 extern const struct backend backend_cpu_files; /* block 0: large transforms on all processors, no deadline */
 extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
+extern const struct backend backend_hybrid; /* backend_cpu with the tail on backend_cuda; only in builds with CUDA */
+extern const struct backend backend_hybrid_cpu; /* ... on a thread of the CPU's, where there is no GPU */
 
 /* Write an error line as printf does; returns code. */
 int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -555,7 +555,7 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
     struct cpu *cpu = state;
     int p = cpu->plan->partition;
     struct cpu_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
-    float *outs[2] = {slot->out, cpu->faded};
+    float *outs[2] = {slot->out, fade->apart ? fade->apart : cpu->faded};
     int n_masks = fade->len > 0 ? 2 : 1;
 
     for (int at = 0; at < n;) {
@@ -584,7 +584,7 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
             if (cpu->pos == p) next_block(cpu);
         }
     }
-    if (n_masks == 2) blend(cpu, slot->out, cpu->faded, n, fade);
+    if (n_masks == 2 && !fade->apart) blend(cpu, slot->out, cpu->faded, n, fade);
     return HC_OK;
 }
 

@@ -94,6 +94,11 @@ void crew_close(struct crew *crew)
     free(crew);
 }
 
+int crew_size(const struct crew *crew)
+{
+    return crew->n_threads;
+}
+
 void crew_wake(struct crew *crew)
 {
     if (atomic_load_explicit(&crew->audio_tid, memory_order_relaxed) == 0 ||

@@ -13,6 +13,7 @@ struct crew;
  * than asked for when the system gives no more. NULL when memory ran out. [setup] */
 struct crew *crew_open(int n_threads, size_t n_scratch, bool (*job)(void *data, float *scratch), void *data);
 void crew_close(struct crew *crew);
+int crew_size(const struct crew *crew); /* threads */
 
 /* There are jobs: one thread is woken, and wakes the next if it finds some. [rt] */
 void crew_wake(struct crew *crew);

@@ -5,17 +5,19 @@
  *
  * The driver is the thread that calls render: the audio thread for a backend that runs in place, else the worker.
  */
+#include "await.h"
 #include "backend.h"
 #include "call_costs.h"
 #include "costs.h"
+#include "hybrid.h"
 #include "matrix.h"
 #include "simd.h"
 #include "team.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -59,8 +61,8 @@ struct queue {
 
 struct hc_engine {
     hc_config config;
-    struct plan plan;
-    struct plan_costs costs; /* that the plan was made by */
+    struct plan plan, tail_plan; /* tail_plan: where plan.tail points to it */
+    struct plan_costs costs;     /* that the plan was made by */
     const struct backend *backend;
     const struct simd *simd;
     void *state;
@@ -190,26 +192,12 @@ static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
         take_news(e);
         begin_fade(e);
     }
-    struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len};
+    struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len, NULL};
     int error = (e->halves ? e->backend->begin : e->backend->process)(e->state, slot, n, &fade, why, cap);
     e->fresh = false;
     e->rendered += n;
     if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) end_fade(e);
     return error;
-}
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static void cpu_relax(void)
-{
-#if defined __x86_64__
-    __builtin_ia32_pause();
-#endif
 }
 
 /* To wake a thread that sleeps takes 50 to 200 us on some machines, more than a block of audio takes the device: while
@@ -357,7 +345,12 @@ static const struct backend *cpu_for(const hc_config *c)
 }
 
 #ifdef HC_WITH_CUDA
-/* A GPU costs a few tenths of a second to start; live it pays where it is faster and the CPU would have something to
+/* It never chooses "hybrid" yet. That wins where the near part's cost on the CPU (plan_cost_ns of the first 2T taps,
+ * times the block) is below what a call to the device takes (call_ns) and the tail is not; what has to be measured on a
+ * GPU before: the callback's p99 and the blocks late of 1, 10 and 50 such engines beside backends cpu and cuda, that a
+ * tail's call of T frames takes less than a tenth of T with all of them, and the same with the GPU busy for others.
+ *
+ * A GPU costs a few tenths of a second to start; live it pays where it is faster and the CPU would have something to
  * do, or, where nobody has measured, where the CPU would be busy for a third of the time. */
 static bool gpu_is_worth_it(const hc_config *c)
 {
@@ -380,29 +373,96 @@ static bool gpu_is_worth_it(const hc_config *c)
 }
 #endif
 
+/* "cuda" and "cuda:1": the device; -1: `name` is no such thing. */
+static int device_of(const char *name, const char *kind)
+{
+    size_t n = strlen(kind);
+    char *end;
+    if (strncmp(name, kind, n) != 0) return -1;
+    if (name[n] == '\0') return 0;
+    if (name[n] != ':' || name[n + 1] < '0' || name[n + 1] > '9') return -1;
+    long device = strtol(name + n + 1, &end, 10);
+    return *end == '\0' && device <= INT_MAX ? (int)device : -1;
+}
+
 static int choose_backend(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
 {
     *device = 0;
     *backend = cpu_for(c);
     if (strcmp(c->backend, "cpu") == 0) return HC_OK;
+    if (strncmp(c->backend, "hybrid", 6) == 0 && c->block == 0)
+        return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
+    if (strcmp(c->backend, "hybrid:cpu") == 0) {
+        *backend = &backend_hybrid_cpu;
+        return HC_OK;
+    }
 #ifdef HC_WITH_CUDA
     if (strcmp(c->backend, "auto") == 0) {
         if (gpu_is_worth_it(c)) *backend = &backend_cuda;
         return HC_OK;
     }
-    char *end;
-    if (strcmp(c->backend, "cuda") == 0 ||
-        (strncmp(c->backend, "cuda:", 5) == 0 && c->backend[5] >= '0' && c->backend[5] <= '9' &&
-         ((*device = (int)strtol(c->backend + 5, &end, 10)), *end == '\0'))) {
+    if ((*device = device_of(c->backend, "cuda")) >= 0) {
         *backend = &backend_cuda;
+        return HC_OK;
+    }
+    if ((*device = device_of(c->backend, "hybrid")) >= 0) {
+        *backend = &backend_hybrid;
         return HC_OK;
     }
 #else
     if (strcmp(c->backend, "auto") == 0) return HC_OK;
-    if (strncmp(c->backend, "cuda", 4) == 0)
+    if (device_of(c->backend, "cuda") >= 0 || device_of(c->backend, "hybrid") >= 0)
         return fail(HC_EUNSUPPORTED, why, cap, "this build has no CUDA; use backend cpu");
 #endif
-    return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or cuda:N", c->backend);
+    return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
+                c->backend);
+}
+
+/* What a backend's plan for a config is, and whether its costs were measured. device -1: none is touched. A mask that
+ * ends before the tail would begin has none. */
+static bool plan_make(const struct backend *backend, int device, const hc_config *c, struct plan *plan,
+                      struct plan *tail_plan, struct plan_costs *costs)
+{
+    struct plan_shape shape = shape_of(c);
+    int from = backend->tail ? 2 * hybrid_tail_block(c->rate, c->block) : 0;
+    if (from == 0 || shape.max_taps <= from) {
+        bool measured = costs_find(backend->near ? backend->near : backend, backend->near ? 0 : device, costs);
+        plan_choose(plan, costs, &shape, c->method);
+        return measured;
+    }
+    struct plan_costs tail_costs;
+    struct plan_shape near = shape, tail = shape;
+    near.max_taps = from;
+    tail.max_taps -= from;
+    tail.block = from / 2;
+    bool measured = costs_find(backend->near, 0, costs);
+    costs_find(backend->tail, device, &tail_costs);
+    plan_choose(plan, costs, &near, c->method);
+    plan_choose(tail_plan, &tail_costs, &tail, c->method);
+    plan->tail = tail_plan;
+    return measured;
+}
+
+static void levels_report(const struct plan *plan, int from, hc_info *info)
+{
+    if (info->n_levels + 1 + plan->n_far > HC_MOST_LEVELS) return; /* no plan has so many */
+    hc_level *levels = info->levels + info->n_levels;
+    info->n_levels += 1 + plan->n_far;
+    levels[0] = (hc_level){from, plan->near_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
+    for (int i = 0; i < plan->n_far; i++) {
+        const struct plan_level *far = &plan->far[i];
+        int end = i + 1 < plan->n_far ? plan->far[i + 1].offset : plan->max_taps;
+        levels[1 + i] =
+            (hc_level){from + far->offset, end - far->offset, far->size, far->n_partitions, far->size / plan->tick};
+    }
+}
+
+/* How long the device of a tail may need until what is heard has a new mask in it: its own far levels, then the job
+ * that is filled when they are there and the two that are ahead of it. */
+static int tail_swap_delay(const struct plan *tail, int block)
+{
+    int far = tail->n_far ? 2 * tail->far[tail->n_far - 1].size : 0;
+    return (far > 0 && far < tail->block ? tail->block : far) + 2 * tail->block + 2 * block;
 }
 
 static void plan_report(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape,
@@ -413,14 +473,8 @@ static void plan_report(const struct plan *plan, const struct plan_costs *costs,
     info->n_partitions = plan->direct ? 0 : plan->n_partitions;
     info->method = plan->direct ? "direct" : "fft";
     info->tick = plan->tick;
-    info->n_levels = 1 + plan->n_far;
-    info->levels[0] = (hc_level){0, plan->near_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
-    for (int i = 0; i < plan->n_far; i++) {
-        const struct plan_level *far = &plan->far[i];
-        int end = i + 1 < plan->n_far ? plan->far[i + 1].offset : plan->max_taps;
-        info->levels[1 + i] =
-            (hc_level){far->offset, end - far->offset, far->size, far->n_partitions, far->size / plan->tick};
-    }
+    info->n_levels = 0;
+    levels_report(plan, 0, info);
     info->swap_delay = plan->n_far ? 2 * plan->far[plan->n_far - 1].size + plan->block : 0;
     struct plan_work work;
     plan_count(plan, shape, &work);
@@ -428,6 +482,15 @@ static void plan_report(const struct plan *plan, const struct plan_costs *costs,
     info->flops_a_frame = work.flops;
     info->memory = (uint64_t)work.memory;
     info->cost_ns = plan_cost_ns(plan, costs, shape);
+    if (!plan->tail) return;
+    int n_near = info->n_levels, delay = tail_swap_delay(plan->tail, plan->block);
+    levels_report(plan->tail, plan->max_taps, info);
+    info->n_tail_levels = info->n_levels - n_near;
+    if (delay > info->swap_delay) info->swap_delay = delay;
+    plan_count(plan->tail, shape, &work);
+    info->bytes_a_frame += work.bytes;
+    info->flops_a_frame += work.flops;
+    info->memory += (uint64_t)(work.memory + hybrid_memory(plan->tail, shape));
 }
 
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
@@ -436,18 +499,14 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     int error = check(config, why, cap);
     if (error) return error;
     const struct backend *backend = cpu_for(config);
-    if (strncmp(config->backend, "cuda", 4) == 0) {
-#ifdef HC_WITH_CUDA
-        backend = &backend_cuda;
-#else
-        return fail(HC_EUNSUPPORTED, why, cap, "this build has no CUDA; use backend cpu");
-#endif
-    }
-    struct plan plan;
+    int device;
+    if (strcmp(config->backend, "auto") != 0) error = choose_backend(config, &backend, &device, why, cap);
+    if (error) return error;
+    struct plan plan, tail_plan;
     struct plan_costs costs;
     struct plan_shape shape = shape_of(config);
-    info->measured = costs_find(backend, backend->in_place ? 0 : -1, &costs);
-    plan_choose(&plan, &costs, &shape, config->method);
+    bool is_cpu = backend->in_place && !backend->tail;
+    info->measured = plan_make(backend, is_cpu ? 0 : -1, config, &plan, &tail_plan, &costs);
     plan_report(&plan, &costs, &shape, info);
     info->backend = backend->name;
     return HC_OK;
@@ -463,6 +522,8 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     config.backend = name;
     int error = choose_backend(&config, &backend, &device, why, cap);
     if (error) return error;
+    if (backend->near)
+        return fail(HC_EINVAL, why, cap, "backend %s: it is made of two; measure cpu, and cuda", backend->name);
     costs = *backend->costs;
     error = backend->measure ? backend->measure(device, &costs, why, cap)
                              : call_costs_measure(name, &costs.call_ns, why, cap);
@@ -473,19 +534,27 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     return HC_OK;
 }
 
+static void device_name(const hc_engine *e, int device, char *name, size_t cap)
+{
+    const struct backend *near = e->backend->near ? e->backend->near : e->backend, *tail = e->backend->tail;
+    char text[96], tail_text[96];
+    if (near->describe(near == e->backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
+    if (!tail && near->in_place)
+        snprintf(name, cap, "%s %s", near->name, text);
+    else if (!tail)
+        snprintf(name, cap, "%s:%d %s", near->name, device, text);
+    else if (!e->plan.tail || tail->in_place)
+        snprintf(name, cap, "%s %s; %s", e->backend->name, text, e->plan.tail ? "tail on a thread" : "no tail");
+    else if (tail->describe(device, tail_text, sizeof tail_text) == HC_OK)
+        snprintf(name, cap, "%s %.32s; tail on %s:%d %.64s", e->backend->name, text, tail->name, device, tail_text);
+}
+
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
-    struct plan_shape shape = shape_of(&e->config);
-    costs_find(e->backend, device, &e->costs);
-    plan_choose(&e->plan, &e->costs, &shape, e->config.method);
+    plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
-    char text[96];
-    if (e->backend->describe(device, text, sizeof text) != HC_OK) text[0] = '\0';
-    if (e->backend->in_place)
-        snprintf(e->device, sizeof e->device, "%s %s", e->backend->name, text);
-    else
-        snprintf(e->device, sizeof e->device, "%s:%d %s", e->backend->name, device, text);
+    device_name(e, device, e->device, sizeof e->device);
     e->n_slots = e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
     e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
     if (e->halves) e->n_slots = e->backend->flight;
@@ -681,28 +750,13 @@ static void silence(const hc_engine *e, float *const *out, int n)
     for (int ch = 0; ch < e->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
 }
 
-/* Wait until the worker has finished n blocks. false: the deadline passed. */
-static bool await(const hc_engine *e, uint64_t n, int64_t until)
-{
-    while (atomic_load_explicit(&e->queue->finished, memory_order_acquire) < n) {
-        int64_t left_us = until - now_us();
-        if (left_us <= 0) return false;
-        if (left_us > 1000000)
-            sched_yield(); /* no audio waits that long: the host freewheels, and the worker may have this processor */
-        else
-            cpu_relax();
-    }
-    return true;
-}
-
 /* Hand the block to the worker and wait for it as long as allowed; the output is in out then. False: late. */
 static bool through_worker(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     struct queue *q = e->queue;
-    int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
-    int64_t until = wait_us < 0 ? INT64_MAX : now_us() + wait_us;
+    int64_t until = await_until(atomic_load_explicit(&e->wait_us, memory_order_relaxed));
     uint64_t i = atomic_load_explicit(&q->posted, memory_order_relaxed), n_slots = (uint64_t)e->n_slots;
-    if (i >= n_slots && !await(e, i + 1 - n_slots, until)) {
+    if (i >= n_slots && !await(&q->finished, i + 1 - n_slots, until)) {
         q->lost += n;
         return false;
     }
@@ -730,7 +784,7 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
         if (!q->shares) slot_unload(e, slot, out, n, 0, n_out);
         return true;
     }
-    if (!await(e, i + 1, until)) return false;
+    if (!await(&q->finished, i + 1, until)) return false;
     slot_unload(e, slot, out, n, 0, n_out);
     return true;
 }
@@ -747,7 +801,7 @@ static void start_block(hc_engine *e, struct slot *slot, int n)
 {
     char why[sizeof e->error] = "";
     if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return;
-    if (render(e, slot, n, why, sizeof why) != HC_OK) set_lost(e, why);
+    if (render(e, slot, n, why, sizeof why) < 0) set_lost(e, why);
 }
 
 int hc_submit_room(hc_engine *e, float **in)
@@ -795,6 +849,20 @@ int hc_collect(hc_engine *e, float *const *out)
     return lost ? HC_EDEVICE : n;
 }
 
+/* On this thread; the output is in out then, unless the device is lost. */
+static int play_here(hc_engine *e, const float *const *in, float *const *out, int n)
+{
+    char why[sizeof e->error] = "";
+    if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return HC_EDEVICE;
+    slot_load(e, &e->slots[0], in, n, 0, e->config.n_in);
+    int result = render(e, &e->slots[0], n, why, sizeof why);
+    if (result < 0)
+        set_lost(e, why);
+    else
+        slot_unload(e, &e->slots[0], out, n, 0, e->config.n_out);
+    return result;
+}
+
 int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     if (n < 0 || n > e->plan.block || e->n_submitted != e->n_collected) return HC_EINVAL;
@@ -804,21 +872,20 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
     }
     unsigned fp_state = simd_denormals_off();
-    bool played = true;
+    bool played = true, is_late = false;
     if (e->queue) {
         played = through_worker(e, in, out, n);
+        is_late = !played;
     } else {
-        slot_load(e, &e->slots[0], in, n, 0, e->config.n_in);
-        render(e, &e->slots[0], n, NULL, 0);
-        slot_unload(e, &e->slots[0], out, n, 0, e->config.n_out);
+        is_late = play_here(e, in, out, n) == HC_LATE;
     }
     bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
     if (!played || lost) silence(e, out, n);
     simd_denormals_restore(fp_state);
     atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
-    if (!played) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
-    return lost ? HC_EDEVICE : played ? HC_OK : HC_LATE;
+    if (is_late) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
+    return lost ? HC_EDEVICE : is_late ? HC_LATE : HC_OK;
 }
 
 int hc_wait_set(hc_engine *e, int wait_us)
@@ -826,6 +893,7 @@ int hc_wait_set(hc_engine *e, int wait_us)
     /* Such an engine has one slot and a semaphore to sleep on: it cannot go on without its block. */
     if (e->config.wait_us < 0 && wait_us >= 0) return HC_EINVAL;
     atomic_store_explicit(&e->wait_us, wait_us < 0 ? -1 : wait_us, memory_order_relaxed);
+    if (e->backend->wait_set) e->backend->wait_set(e->state, wait_us < 0 ? -1 : wait_us);
     return HC_OK;
 }
 

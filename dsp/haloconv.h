@@ -33,7 +33,8 @@ typedef struct hc_mask hc_mask;     /* responses ready to play on one engine; ne
 
 enum hc_error {
     HC_OK = 0,
-    HC_LATE = 1,        /* hc_process: the device missed wait_us; out is silence, the block is in the history     */
+    HC_LATE = 1,        /* hc_process: the device missed wait_us; out is silence, the block is in the history;
+                           of "hybrid" only the tail is missing                                                   */
     HC_EINVAL = -1,     /* an argument is out of its range; the text says which                                   */
     HC_ENOMEM = -2,     /* host or device memory ran out; lower max_taps or block                                 */
     HC_EDEVICE = -3,    /* no such device, or it failed; use backend "cpu"                                        */
@@ -53,7 +54,9 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int wait_us;             /* longest wait for a device in hc_process; -1 = until it is done            -1  */
     int fade_frames;         /* crossfade of a mask swap; 0 = none                                       512  */
     int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */
-    const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"                                       "auto"  */
+    const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"; "hybrid", "hybrid:1": the first taps on the
+                                CPU in the call, the tail on that GPU beside it (live only), "hybrid:cpu":
+                                on a thread of the CPU's                                              "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
     int n_threads;           /* of the CPU, the audio thread counted in; the output is the same. 0 = for files
                                 (block 0) all processors, live as many as the far levels need              0  */
@@ -81,7 +84,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     int partition;           /* frames a partition; for "direct" the length of the history                    */
     int n_partitions;        /* partitions that cover max_taps; 0 for "direct"                                */
     int flight;              /* blocks that may be between hc_submit and hc_collect; 0 = neither can be called */
-    const char *backend;     /* "cpu" or "cuda"; static                                                       */
+    const char *backend;     /* "cpu", "cuda" or "hybrid"; static                                             */
     const char *method;      /* "direct" or "fft"; static                                                     */
     char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                             */
     int tick;                /* frames; far levels do a slice of their work after each                        */
@@ -89,7 +92,8 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     hc_level levels[HC_MOST_LEVELS];
     double bytes_a_frame;    /* of spectra and taps that are read for a frame of all channels: n_routes pairs */
     double flops_a_frame;
-    double cost_ns;          /* a frame of all channels, as expected from the costs that the plan was made by */
+    double cost_ns;          /* a frame of all channels, as expected from the costs that the plan was made by;
+                                of "hybrid" what is done in the call                                          */
     int measured;            /* (hc_plan) these costs were measured on this machine                           */
     uint64_t memory;         /* bytes of history, spectra and one such mask                                   */
     uint64_t blocks, frames; /* calls of hc_process and frames since hc_open                                  */
@@ -98,6 +102,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     uint64_t swaps;          /* mask swaps begun                                                              */
     uint64_t swap_frame;     /* frames played before the last of them began                                   */
     int swap_delay;          /* most frames from a swap to its begin: what the far levels of a new mask need  */
+    int n_tail_levels;       /* so many of the levels, the last ones, are on the device; 0 but for "hybrid"   */
     char error[256];         /* why the device was lost; empty while all is well                              */
 } hc_info;
 

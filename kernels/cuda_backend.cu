@@ -649,13 +649,19 @@ static int steps_run(struct state *s, int64_t ticks, char *why, size_t cap)
     return HC_OK;
 }
 
+static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
+{
+    for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
+}
+
 /* process, with far levels. The device reads the frames from pinned memory and writes them there: no copies. */
 static int far_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     const int tick = s->plan->tick;
     const size_t block = (size_t)s->plan->block;
-    const bool fading = fade->pos < fade->len;
-    struct mask *masks[2] = {(struct mask *)fade->to, fading ? (struct mask *)fade->from : NULL};
+    const bool two = fade->pos < fade->len, fading = two && !fade->apart;
+    struct mask *masks[2] = {(struct mask *)fade->to, two ? (struct mask *)fade->from : NULL};
+    float *const wet[2] = {fading ? s->wet[0] : slot->out, fading ? s->wet[1] : fade->apart};
     PASS(upload(s, slot, n, true, why, cap));
     for (int frame = 0, len; frame < n; frame += len) {
         const int64_t at = s->total + frame;
@@ -664,7 +670,7 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
         for (int i = 0; i < 2; i++)
             if (masks[i])
                 TRY(far_play(s->far, &masks[i]->far, s->ring, s->ring_length - 1, at, len,
-                             (fading ? s->wet[i] : slot->out) + frame, block, s->audio), "the near taps");
+                             wet[i] + frame, block, s->audio), "the near taps");
     }
     if (fading && (masks[0] || masks[1])) {
         blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(slot->out, masks[1] ? s->wet[1] : NULL,
@@ -675,8 +681,8 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
     s->total += n;
     PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
-    if (!masks[0] && !masks[1])
-        for (int out = 0; out < s->n_out; out++) memset(slot->out + out * block, 0, n * sizeof(float));
+    if (!masks[0] && !(fading && masks[1])) rows_clear(slot->out, s->n_out, block, n);
+    if (two && !fading && !masks[1]) rows_clear(fade->apart, s->n_out, block, n);
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }
@@ -686,7 +692,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     struct state *s = (struct state *)state;
     const int P = s->plan->partition, block = s->plan->block;
     struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
-    const bool fading = fade->pos < fade->len;
+    const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     if (s->far) return far_process(s, slot, n, fade, why, cap);
     /* Few frames: a copy engine's start costs more than the frames. The device reads them from pinned memory and writes
@@ -699,15 +705,19 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     const int64_t n_whole = s->plan->direct ? 0 : end / P - (s->total + P - 1) / P; /* -1: inside one block */
     const bool whole = n_whole > 1 || (n_whole == 1 && P > NEAR_MOST);
     if (to) PASS(mask_play(s, to, n, whole, wet, why, cap));
-    if (from) PASS(mask_play(s, from, n, whole, s->wet[1], why, cap));
+    float *other = live && two && !fading ? fade->apart : s->wet[1];
+    if (from) PASS(mask_play(s, from, n, whole, other, why, cap));
     if (fading && (to || from)) {
         blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
                                                                       to ? s->wet[0] : NULL, (size_t)block, n, fade->pos,
                                                                       fade->len);
         TRY(cudaGetLastError(), "the crossfade");
     }
-    if ((to || from) && wet != slot->out)
+    if ((to || (from && fading)) && wet != slot->out)
         TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), s->wet[0], block * sizeof(float), n * sizeof(float),
+                              s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    if (from && !fading && other != fade->apart)
+        TRY(cudaMemcpy2DAsync(fade->apart, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
                               s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
     TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
 
@@ -719,8 +729,8 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
         if (rest && to) PASS(tail_make(s, to, end / P, why, cap));
         if (rest && from && fade->pos + n < fade->len) PASS(tail_make(s, from, end / P, why, cap));
     }
-    if (!to && !from)
-        for (int out = 0; out < s->n_out; out++) memset(slot->out + (size_t)out * block, 0, n * sizeof(float));
+    if (!to && !(from && fading)) rows_clear(slot->out, s->n_out, (size_t)block, n);
+    if (two && !fading && !from) rows_clear(fade->apart, s->n_out, (size_t)block, n);
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -104,32 +104,57 @@ static void run_one(const char *program, const struct test *test, const char *ba
     fflush(stdout);
 }
 
+const char *backend_for_files(const char *backend)
+{
+    if (strncmp(backend, "hybrid", 6) != 0) return backend;
+    return strcmp(backend, "hybrid:cpu") == 0 ? "cpu" : "cuda";
+}
+
+/* Is the device there that `backend` needs? */
+static bool device_is_there(char *why, size_t cap)
+{
+    static bool asked, there;
+    static char text[256];
+    if (!asked) there = device_opens(text, sizeof text);
+    asked = true;
+    snprintf(why, cap, "%s", text);
+    return there;
+}
+
+/* On a device, which may not be there. */
+static void run_on_device(const char *program, const struct test *test, const char *backend, bool must)
+{
+    char why[256];
+    if (device_is_there(why, sizeof why)) {
+        run_one(program, test, backend);
+    } else if (must) {
+        printf("FAIL %s %s/%s: %s\n", backend, program, test->name, why);
+        n_failed++;
+    } else {
+        printf("skip %s %s/%s: %s\n", backend, program, test->name, why);
+    }
+}
+
 int check_main(const char *program, const struct test *tests, int n)
 {
-    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu" or "cuda" */
+    const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda" or "hybrid" */
     const char *name = getenv("HC_TEST_NAME");    /* one test, while hunting a fault */
-    char why[256] = "";
-    bool cpu = !only || strcmp(only, "cuda") != 0;
-    bool cuda = !only || strcmp(only, "cpu") != 0;
-    bool device = false, asked = false;
+    char why[256];
+    bool on_cpu = !only || strcmp(only, "cpu") == 0, on_cuda = !only || strcmp(only, "cuda") == 0;
     for (int i = 0; i < n; i++) {
-        if (name && strcmp(name, tests[i].name) != 0) continue;
-        if (!tests[i].plays) {
-            run_one(program, &tests[i], "-");
+        const struct test *test = &tests[i];
+        if (name && strcmp(name, test->name) != 0) continue;
+        if (!test->plays) {
+            run_one(program, test, "-");
             continue;
         }
-        if (cpu) run_one(program, &tests[i], "cpu");
-        if (!cuda) continue;
-        if (!asked) device = device_opens(why, sizeof why);
-        asked = true;
-        if (device) {
-            run_one(program, &tests[i], "cuda");
-        } else if (only) {
-            printf("FAIL cuda %s/%s: %s\n", program, tests[i].name, why);
-            n_failed++;
-        } else {
-            printf("skip cuda %s/%s: %s\n", program, tests[i].name, why);
-        }
+        if (on_cpu) run_one(program, test, "cpu");
+        if (on_cuda) run_on_device(program, test, "cuda", only != NULL);
+        if (test->plays == ONCE_A_DEVICE || (only && strcmp(only, "cpu") == 0)) continue;
+        if (device_is_there(why, sizeof why))
+            run_one(program, test, "hybrid");
+        else if (!only || !on_cuda)
+            run_one(program, test, "hybrid:cpu");
     }
     return n_failed ? 1 : n_ok ? 0 : 77;
 }

@@ -1,8 +1,8 @@
 /* check - a test program: a list of tests, each named by the promise that it holds the engine to.
  *
- * A test that plays sound runs once for each backend that HC_TEST_BACKEND allows (default: "cpu" and, where there is a
- * device, "cuda"; without one the run on "cuda" is skipped, unless HC_TEST_BACKEND asks for just that). One line a
- * result, `ok`, `FAIL` or `skip`, then the backend, `program/test` and the time; tests/run counts these lines. The first
+ * A test that plays sound runs once for each backend that HC_TEST_BACKEND allows (default: "cpu", "hybrid" and, where
+ * there is a device, "cuda"; without one the run on "cuda" is skipped, unless HC_TEST_BACKEND asks for just that, and the
+ * tail of "hybrid" is on a thread of the CPU's; "cuda" allows "hybrid" on the device too). One line a result, `ok`, `FAIL` or `skip`, then the backend, `program/test` and the time; tests/run counts these lines. The first
  * check that does not hold ends its test. Exit: 0 all well, 1 a test failed, 77 every test was skipped.
  */
 #ifndef CHECK_H
@@ -14,9 +14,13 @@
 
 struct test {
     const char *name;
-    void (*run)(const char *backend); /* backend is "cpu", "cuda", or "-" */
-    bool plays;                       /* run it once a backend            */
+    void (*run)(const char *backend); /* backend is "cpu", "cuda", "hybrid", "hybrid:cpu" or "-"                 */
+    int plays;                        /* true: run it once a backend; ONCE_A_DEVICE: not where one is made of two */
 };
+enum { ONCE_A_DEVICE = 2 };
+
+/* The backend that plays files (block 0) where this one does not; itself where it does. */
+const char *backend_for_files(const char *backend);
 
 int check_main(const char *program, const struct test *tests, int n);
 

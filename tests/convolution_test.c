@@ -45,6 +45,7 @@ static void sizes(const char *backend, const char *method, const int *taps, int 
     for (int t = 0; t < n_taps; t++)
         for (int b = 0; b < n_blocks; b++) {
             int block = blocks[b] ? blocks[b] : 1024;
+            if (!blocks[b] && backend_for_files(backend) != backend) continue;
             int frames = taps[t] + 3 * block + 77; /* past the end of the response, and not a whole block */
             if (block < 16 && frames > 3000) frames = 3000;
             if (SANITIZED && frames > 4000) frames = 4000;
@@ -108,7 +109,7 @@ static void live_equals_files(const char *backend, int block, int n_taps, int n_
         player_run(&live, n < frames - live.n_frames ? n : (int)(frames - live.n_frames));
     }
     c.block = 0;
-    player_open(&files, &c, backend, frames, 201);
+    player_open(&files, &c, backend_for_files(backend), frames, 201);
     player_swap(&files, player_scene(&files, routes, n_channels * n_channels));
     player_run_all(&files);
     for (int ch = 0; ch < n_channels; ch++) {
@@ -652,7 +653,7 @@ static void steady_level_keeps_its_precision(const char *backend)
             float *h = must_alloc((size_t)taps[t], sizeof *h);
             for (int i = 0; i < taps[t]; i++) h[i] = 0.7f / (float)taps[t];
             hc_route routes[] = {route(0, 0, h, taps[t]), route(1, 0, h, taps[t]), route(1, 1, h, taps[t])};
-            for (int b = 0; b < 3; b++) {
+            for (int b = 0; b < (backend_for_files(backend) == backend ? 3 : 2); b++) {
                 const int frames = taps[t] + 3000;
                 hc_config c = config_for(methods[m], blocks[b], taps[t], 2, 2);
                 struct player p;
@@ -764,7 +765,7 @@ int main(void)
         {"noise_mask_is_made_of_its_taps", noise_mask_is_made_of_its_taps, true},
         {"zero_gain_is_silence", zero_gain_is_silence, true},
         {"sixty_four_channels_match_reference", sixty_four_channels_match_reference, true},
-        {"large_blocks_match_reference", large_blocks_match_reference, true},
+        {"large_blocks_match_reference", large_blocks_match_reference, ONCE_A_DEVICE},
         {"many_outputs_of_one_input", many_outputs_of_one_input, true},
         {"buffers_may_be_the_same", buffers_may_be_the_same, true},
         {"textbook_figures_7_1_to_7_3", textbook_figures_7_1_to_7_3, true},

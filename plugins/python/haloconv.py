@@ -56,7 +56,8 @@ class _Info(ctypes.Structure):
                 ("n_levels", ctypes.c_int), ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double),
                 ("flops_a_frame", ctypes.c_double), ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int), ("memory", ctypes.c_uint64),
                 ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64), ("non_finite", ctypes.c_uint64),
-                ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int), ("error", ctypes.c_char * 256)]
+                ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
+                ("n_tail_levels", ctypes.c_int), ("error", ctypes.c_char * 256)]
 
 
 def _load():

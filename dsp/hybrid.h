@@ -1,0 +1,35 @@
+/* hybrid - a backend made of two: the first taps of a mask in place, in the callback; its tail on a device, off the
+ * callback's path. What it is for: the callback makes no call to the device, so that many engines can share one.
+ *
+ *   taps     [0 ........ 2T)[2T ................. max_taps)
+ *             near           tail: a mask of its own, shifted by 2T, in calls of T frames
+ *
+ *   frames   ... kT ......... (k+1)T ......... (k+2)T ......... (k+3)T
+ *   input        [=== block k ===)
+ *   device                       [ T frames of time )
+ *   heard                                         [=== block k ===)
+ *
+ * When a block of input is complete it is posted as a job to a thread of this engine's own, which drives the device; T
+ * frames later its output is added to the near part's. Then it is there, or the callback waits for it as long as
+ * wait_us says, once a job; without it the tail is missing until it comes or the next block's is due, and process says
+ * HC_LATE. The thread works its jobs off in order: what comes too late to be heard is in the device's history. When all
+ * jobs are taken a block is lost, and is silence in that history.
+ *
+ * Each engine has a thread of its own, so that one whose device stalls holds up no other. Engines of one process begin
+ * their blocks at different frames: fifty of them do not call the device in the same callback.
+ *
+ * Masks: the device plays every warm mask apart, and the crossfade is done here, by the gains of the near part's: so a
+ * fade may begin at any frame as soon as the jobs that are heard have the new mask in them, with its full tail.
+ */
+#ifndef HALOCONV_HYBRID_H
+#define HALOCONV_HYBRID_H
+
+#include "backend.h"
+
+/* T for calls of up to `block` frames: a hundredth of a second at least, time for a device that has others to serve. */
+int hybrid_tail_block(int rate, int block);
+
+/* Bytes of blocks that are on their way to the device and back. */
+double hybrid_memory(const struct plan *tail, const struct plan_shape *shape);
+
+#endif

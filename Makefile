@@ -279,12 +279,15 @@ $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
 # What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
-FAULTY_OBJS := $(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_device.o
-$(BUILD)/tests/faulty_engine.o: dsp/engine.c $(BUILD)/flags
+FAULTY_OBJS := $(patsubst %,$(BUILD)/tests/faulty_%.o,engine hybrid device)
+$(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a device that fails)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,session rig tape mixer guard histogram console realtime message)
+$(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
 $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
                                                      $(BUILD)/libhaloconv.a

@@ -17,12 +17,12 @@ enum {
 };
 
 struct hybrid_mask {
-    void *near, *tail;      /* the two backends'; tail NULL: it has no taps that far                          */
-    uint64_t warmth;        /* which of the engine's warmings its last one was; driver                        */
-    bool whole;             /* warm since nothing had been heard: it lacks nothing; driver                    */
-    int rests;              /* how often it was given to rest; driver                                         */
-    atomic_int idle;        /* after which of these the device has let go of it                               */
-    bool is_warm, is_ready; /* on the device; the device's thread                                             */
+    void *near, *tail;      /* the two backends'; tail NULL: it has no taps that far */
+    uint64_t warmth;        /* which of the engine's warmings its last one was; driver */
+    bool whole;             /* warm since nothing had been heard: it lacks nothing; driver */
+    int rests;              /* how often it was given to rest; driver */
+    atomic_int idle;        /* after which of these the device has let go of it */
+    bool is_warm, is_ready; /* on the device; the device's thread */
 };
 
 struct rest {
@@ -31,51 +31,52 @@ struct rest {
 };
 
 struct job {
-    struct slot slot, other; /* other.out: what a second warm mask plays                           */
-    int64_t block;           /* of the stream; -1: none                                            */
-    int64_t lost;            /* blocks before this one that found no job free                      */
+    struct slot slot, other; /* other.out: what a second warm mask plays */
+    int64_t block;           /* of the stream; -1: none */
+    int64_t lost;            /* blocks before this one that found no job free */
     int n_masks, n_rests;
-    struct hybrid_mask *masks[MOST_WARM]; /* warm when it was posted                                           */
-    uint64_t warmth[MOST_WARM];           /* theirs: a mask may be freed and another be made at its address     */
-    bool full[MOST_WARM];                 /* with the full tail; in: known at once, out: by now                 */
-    struct rest rests[MOST_RESTING];      /* to rest before it                                                  */
+    struct hybrid_mask *masks[MOST_WARM]; /* warm when it was posted */
+    uint64_t warmth[MOST_WARM];           /* theirs: a mask may be freed and another be made at its address */
+    bool full[MOST_WARM];                 /* with the full tail; in: known at once, out: by now */
+    struct rest rests[MOST_RESTING];      /* to rest before it */
 };
 
 struct hybrid {
     const struct backend *near_backend, *tail_backend;
-    void *near, *tail; /* their states; tail NULL: the plan has none                                           */
-    int n_in, n_out, length, n_jobs; /* length: T                                                             */
-    size_t block;                    /* of the plan: the pitch of the engine's slots                           */
-    struct crew *crew;               /* of one: the device's thread                                            */
-    struct job jobs[MOST_JOBS];      /* job i at i % n_jobs                                                    */
+    void *near, *tail;               /* their states; tail NULL: the plan has none */
+    int n_in, n_out, length, n_jobs; /* length: T */
+    size_t block;                    /* of the plan: the pitch of the engine's slots */
+    struct crew *crew;               /* of one: the device's thread */
+    struct job jobs[MOST_JOBS];      /* job i at i % n_jobs */
     atomic_uint_fast64_t posted, finished;
     atomic_int wait_us;
-    bool sleeps; /* opened to wait without end: `done` is posted once a job                                   */
+    bool sleeps; /* opened to wait without end: `done` is posted once a job */
     sem_t done;
-    uint64_t n_done; /* of these, taken by the driver                                                         */
+    uint64_t n_done; /* of these, taken by the driver */
     atomic_bool is_lost;
-    char why[256]; /* written before is_lost is set                                                           */
+    uint64_t failed; /* the job at which it was; written before is_lost is set, as why is */
+    char why[256];
 
     /* driver */
-    int phase, pos; /* frames of the current block so far; phase: at the start of the stream                   */
+    int phase, pos; /* frames of the current block so far; phase: at the start of the stream */
     int64_t block_index;
-    bool fresh;      /* nothing heard since open or reset                                                      */
-    bool has_begun;  /* the current block                                                                      */
-    bool has_room;   /* for its input                                                                          */
-    bool has_waited; /* for the job that is due                                                               */
-    int64_t lost;    /* blocks since the last post                                                             */
+    bool fresh;      /* nothing heard since open or reset */
+    bool has_begun;  /* the current block */
+    bool has_room;   /* for its input */
+    bool has_waited; /* for the job that is due */
+    int64_t lost;    /* blocks since the last post */
     uint64_t n_warmed;
     struct hybrid_mask *warm[MOST_WARM];
-    struct rest resting[MOST_RESTING]; /* to go with the next job                                             */
+    struct rest resting[MOST_RESTING]; /* to go with the next job */
     int n_resting;
 
     /* the device's thread */
     struct slot silence;
-    struct rest leaving[MOST_RESTING]; /* rest on the device, not idle yet                                    */
+    struct rest leaving[MOST_RESTING]; /* rest on the device, not idle yet */
     int n_leaving;
 
-    int n_tails;     /* masks with a tail; setup                                                              */
-    bool has_others; /* setup: before a second such mask can be warm                                          */
+    int n_tails;     /* masks with a tail; setup */
+    bool has_others; /* setup: before a second such mask can be warm */
 };
 
 int hybrid_tail_block(int rate, int block)
@@ -152,8 +153,10 @@ static bool job_next(void *data, float *scratch)
     uint64_t i = atomic_load_explicit(&h->finished, memory_order_relaxed);
     if (i >= atomic_load_explicit(&h->posted, memory_order_acquire)) return false;
     if (!atomic_load_explicit(&h->is_lost, memory_order_relaxed) &&
-        job_do(h, &h->jobs[i % (uint64_t)h->n_jobs], h->why, sizeof h->why) != HC_OK)
+        job_do(h, &h->jobs[i % (uint64_t)h->n_jobs], h->why, sizeof h->why) != HC_OK) {
+        h->failed = i;
         atomic_store_explicit(&h->is_lost, true, memory_order_release);
+    }
     atomic_store_explicit(&h->finished, i + 1, memory_order_release);
     if (h->sleeps) sem_post(&h->done);
     return true;
@@ -434,17 +437,22 @@ static void add(float *y, const float *from, const float *to, int n, const struc
     }
 }
 
-/* Frames [at, at + n) of the slot, which lie in one block, get their tail. false: it is not there. */
-static bool tail_add(struct hybrid *h, struct slot *slot, int at, int n, const struct fade *fade)
+/* Frames [at, at + n) of the slot, which lie in one block, get their tail. HC_LATE: it is not there; HC_EDEVICE: nor
+ * will it ever be. What a device did before it was lost is heard to the end. */
+static int tail_add(struct hybrid *h, struct slot *slot, int at, int n, const struct fade *fade)
 {
     const struct hybrid_mask *to = fade->to, *from = fade->pos < fade->len ? fade->from : NULL;
     bool has_tail = (to && to->tail) || (from && from->tail);
     uint64_t due;
-    if (!has_tail || h->block_index < 2) return true;
-    if (!due_find(h, &due)) return false;
-    if (!h->has_waited) jobs_await(h, due + 1);
-    h->has_waited = true;
-    if (!is_finished(h, due)) return false;
+    if (h->block_index < 2) return HC_OK;
+    bool found = due_find(h, &due);
+    if (found && has_tail && !h->has_waited) {
+        jobs_await(h, due + 1);
+        h->has_waited = true;
+    }
+    if (atomic_load_explicit(&h->is_lost, memory_order_acquire) && (!found || due >= h->failed)) return HC_EDEVICE;
+    if (!has_tail) return HC_OK;
+    if (!found || !is_finished(h, due)) return HC_LATE;
     const struct job *job = &h->jobs[due % (uint64_t)h->n_jobs];
     const float *to_rows = to ? rows_of(job, to) : NULL, *from_rows = from ? rows_of(job, from) : NULL;
     for (int o = 0; o < h->n_out && (to_rows || from_rows); o++) {
@@ -452,7 +460,7 @@ static bool tail_add(struct hybrid *h, struct slot *slot, int at, int n, const s
         add(slot->out + (size_t)o * h->block + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL,
             n, fade, at);
     }
-    return true;
+    return HC_OK;
 }
 
 static struct job *job_filled(struct hybrid *h)
@@ -516,19 +524,19 @@ static int hybrid_process(void *state, struct slot *slot, int n, const struct fa
     struct fade near = *fade;
     near.to = to ? to->near : NULL;
     near.from = from ? from->near : NULL;
-    int error = h->near_backend->process(h->near, slot, n, &near, why, cap);
-    bool is_late = false;
-    for (int at = 0, part; h->tail && at < n && !error; at += part) {
+    int worst = h->near_backend->process(h->near, slot, n, &near, why, cap);
+    for (int at = 0, part; h->tail && at < n && worst >= 0; at += part) {
         part = n - at < h->length - h->pos ? n - at : h->length - h->pos;
         if (!h->has_begun) block_begin(h);
         input_take(h, slot, at, part);
-        if (!tail_add(h, slot, at, part, fade)) is_late = true;
+        int result = tail_add(h, slot, at, part, fade);
+        if (result == HC_EDEVICE) return fail(HC_EDEVICE, why, cap, "%s", h->why);
+        if (result == HC_LATE) worst = HC_LATE;
         h->pos += part;
         if (h->pos == h->length) block_end(h);
     }
     h->fresh = false;
-    if (atomic_load_explicit(&h->is_lost, memory_order_acquire)) return fail(HC_EDEVICE, why, cap, "%s", h->why);
-    return error ? error : is_late ? HC_LATE : HC_OK;
+    return worst;
 }
 
 static int hybrid_reset(void *state, char *why, size_t cap)

@@ -6,14 +6,21 @@
  *   HC_FAULT="stall N"       it never comes back from its N-th block
  *   HC_FAULT="stall N MS"    it comes back after MS
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
+ *   HC_FAULT="hold N"        it comes back from its N-th block when the test calls faulty_release
  */
+#include "faulty_device.h"
+
 #include "backend.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+struct faulty_record faulty_record;
+static sem_t release;
 
 static const struct backend *real = &backend_cpu;
 
@@ -103,15 +110,26 @@ static bool mask_idle(void *state, const void *mask)
 static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct faulty *f = state;
+    atomic_store(&faulty_record.thread, (int)gettid());
+    atomic_fetch_add(&faulty_record.begun, 1);
     if (f->blocks++ >= f->at && f->at >= 0) {
         if (strcmp(f->kind, "fail") == 0)
             return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
-        while (f->ms == 0) pause();
+        bool holds = strcmp(f->kind, "hold") == 0;
+        while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
+        while (!holds && f->ms == 0) pause();
         bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
         if (f->blocks == f->at + 1 || again)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
-    return real->process(f->state, slot, n, fade, why, cap);
+    int error = real->process(f->state, slot, n, fade, why, cap);
+    atomic_fetch_add(&faulty_record.finished, 1);
+    return error;
+}
+
+void faulty_release(void)
+{
+    sem_post(&release);
 }
 
 static int reset(void *state, char *why, size_t cap)
@@ -136,6 +154,7 @@ struct backend faulty_device = {
 /* What the real one knows, and what it can. */
 __attribute__((constructor)) static void borrow(void)
 {
+    sem_init(&release, 0, 0);
 #ifdef HC_WITH_CUDA
     if (access("/dev/nvidiactl", F_OK) == 0) real = &backend_cuda; /* a look without CUDA, which is not up yet */
 #endif

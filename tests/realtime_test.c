@@ -1,6 +1,8 @@
-/* The [rt] calls keep their promise on the CPU: no allocation, no lock, no system call.
+/* The [rt] calls keep their promise on the CPU, and where its tail is played by another thread: no allocation, no lock, no
+ * system call but a wake-up.
  *
- * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. (The CUDA backend's worker makes system calls of its own, so these tests are the CPU's.)
+ * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. (The CUDA
+ * backend's worker makes system calls of its own, so these tests are the CPU's.)
  */
 #include "player.h"
 #include "trap.h"
@@ -19,7 +21,8 @@ struct stage { /* an engine in full swing: two masks, odd calls, NaN, a swap eve
     float *taps;
 };
 
-static void stage_open(struct stage *s, const char *method, int block, int max_taps, int n_threads)
+static void stage_open(struct stage *s, const char *backend, const char *method, int block, int max_taps,
+                       int n_threads)
 {
     hc_config c;
     hc_config_init(&c);
@@ -28,9 +31,10 @@ static void stage_open(struct stage *s, const char *method, int block, int max_t
     c.max_taps = max_taps;
     c.fade_frames = 300;
     c.n_threads = n_threads;
+    if (backend[0] == 'h') c.wait_us = 900000; /* without a sleep */
     struct random r = random_seeded(1);
     s->taps = noise(&r, max_taps);
-    player_open(&s->p, &c, "cpu", 1, 2);
+    player_open(&s->p, &c, backend, 1, 2);
     hc_route *routes = must_alloc(5, sizeof *routes);
     for (int i = 0; i < 4; i++) routes[i] = (hc_route){i / 2, i % 2, s->taps, max_taps, 1, 0};
     routes[4] = (hc_route){0, 1, s->taps, max_taps / 2 + 1, 1, 0};
@@ -70,23 +74,34 @@ static const struct {
     int block, max_taps;
 } stages[] = {{"direct", 64, 500}, {"fft", 64, 5000}, {"fft", 1000, 48000}, {"auto", 512, 20000}, {"auto", 1, 300}};
 
-static void calls_allocate_nothing_and_take_no_lock(const char *backend)
+/* The two that run in place. */
+static const char *const in_place[] = {"cpu", "hybrid:cpu"};
+static const char *const wakes[] = {NULL, "sem_post"};
+
+static void no_allocation_and_no_lock(int b)
 {
-    (void)backend;
-    if (SANITIZED) check_skip("a sanitizer brings its own malloc");
+    trap_let_by(wakes[b]);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
-        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps, 0);
+        stage_open(&s, in_place[b], stages[i].method, stages[i].block, stages[i].max_taps, 0);
         trap_arm();
         int bad = stage_play(&s, 500);
         hc_config c;
         hc_config_init(&c);
         const char *caught = trap_disarm();
         check(bad == 0, "%d calls went wrong", bad);
-        check(!caught, "%s, block %d, %d taps: an [rt] call reached %s", stages[i].method, stages[i].block,
-              stages[i].max_taps, caught);
+        check(!caught, "%s %s, block %d, %d taps: an [rt] call reached %s", in_place[b], stages[i].method,
+              stages[i].block, stages[i].max_taps, caught);
         stage_close(&s);
     }
+    trap_let_by(NULL);
+}
+
+static void calls_allocate_nothing_and_take_no_lock(const char *backend)
+{
+    (void)backend;
+    if (SANITIZED) check_skip("a sanitizer brings its own malloc");
+    for (int b = 0; b < 2; b++) no_allocation_and_no_lock(b);
 }
 
 /* The trap itself: it must catch what it is there for. */
@@ -127,7 +142,7 @@ static void calls_with_threads_only_wake_them(const char *backend)
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
     for (int twice = 0; twice < 2; twice++) { /* the trap sees the wake-ups, or there would be no threads */
         struct stage s;
-        stage_open(&s, "auto", 64, 48000, 3);
+        stage_open(&s, "cpu", "auto", 64, 48000, 3);
         check(s.p.info.n_levels > 1, "the plan has no far levels");
         trap_let_by(twice ? "sem_post" : NULL);
         trap_arm();
@@ -147,12 +162,41 @@ static void calls_make_no_system_call(const char *backend)
     if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
-        stage_open(&s, stages[i].method, stages[i].block, stages[i].max_taps, 0);
+        stage_open(&s, "cpu", stages[i].method, stages[i].block, stages[i].max_taps, 0);
         int fate = trap_child(play_300, &s);
         check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
               fate == SIGSYS ? "an [rt] call made a system call" : "a call went wrong");
         if (i == 0) check(trap_child(play_and_ask_the_kernel, &s) == SIGSYS, "the trap lets getppid by");
         stage_close(&s);
+    }
+}
+
+/* A wake-up is one, and nothing else is: the thread that is woken has a name to ask for once, at the first. */
+static struct stage in_child;
+
+static void open_and_play(void *i)
+{
+    int n = *(const int *)i;
+    stage_open(&in_child, "hybrid:cpu", stages[n].method, stages[n].block, stages[n].max_taps, 0);
+    stage_play(&in_child, 600);
+}
+
+static int play_on(void *i)
+{
+    (void)i;
+    return stage_play(&in_child, 300);
+}
+
+static void calls_make_no_system_call_but_a_wake_up(const char *backend)
+{
+    (void)backend;
+    if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
+    for (int i = 1; i < 4; i++) { /* those with a tail */
+        trap_let_by("sem_post");
+        int fate = trap_child_after(open_and_play, play_on, &i);
+        trap_let_by(NULL);
+        check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
+              fate == SIGSYS ? "an [rt] call made a system call" : "a call went wrong");
     }
 }
 
@@ -165,7 +209,7 @@ static void calls_keep_up_with_the_clock(const char *backend)
     double worst_best = 1e9;
     for (int run = 0; run < 3; run++) {
         struct stage s;
-        stage_open(&s, "auto", 256, 96000, 0);
+        stage_open(&s, "cpu", "auto", 256, 96000, 0);
         hc_mask_swap(s.p.engine, s.a.mask);
         static float left[256], right[256];
         const float *in[] = {left, right};
@@ -193,6 +237,7 @@ int main(void)
         {"calls_allocate_nothing_and_take_no_lock", calls_allocate_nothing_and_take_no_lock, false},
         {"calls_with_threads_only_wake_them", calls_with_threads_only_wake_them, false},
         {"calls_make_no_system_call", calls_make_no_system_call, false},
+        {"calls_make_no_system_call_but_a_wake_up", calls_make_no_system_call_but_a_wake_up, false},
         {"calls_keep_up_with_the_clock", calls_keep_up_with_the_clock, false},
     };
     return check_main("realtime", tests, sizeof tests / sizeof *tests);

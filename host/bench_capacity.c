@@ -20,7 +20,7 @@ const char bench_capacity_help[] =
     "      --taps N             the same in frames\n"
     "      --block N            frames a block                                                              [64]\n"
     "      --rate HZ                                                                                     [48000]\n"
-    "      --backend NAME       auto, cpu, cuda, cuda:N                                                   [auto]\n"
+    "      --backend NAME       auto, cpu, cuda, cuda:N, hybrid, hybrid:N                                 [auto]\n"
     "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
     "      --time S             seconds that it must hold                                                   [10]\n"
     "      --json               one object on standard output\n"

@@ -20,7 +20,7 @@ const char bench_engine_help[] =
     "      --taps N             the same in frames\n"
     "      --block N            frames a block                                                            [64]\n"
     "      --rate HZ                                                                                   [48000]\n"
-    "      --backend NAME       auto, cpu, cuda, cuda:N                                                 [auto]\n"
+    "      --backend NAME       auto, cpu, cuda, cuda:N, hybrid, hybrid:N                               [auto]\n"
     "      --method NAME        auto, direct, fft                                                       [auto]\n"
     "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
     "      --time S             seconds of audio to play                                                  [10]\n"

@@ -23,7 +23,7 @@ static const char help[] =
     "MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration (.conf).\n"
     "\n"
     "      --rate HZ        as it will be in a session of that rate; for a text, its rate            [the file's]\n"
-    "      --backend NAME   the plan for cpu or for cuda                                                      [cpu]\n"
+    "      --backend NAME   the plan for cpu, for cuda or for hybrid, both                                    [cpu]\n"
     "      --block N        frames a call of the session that the plan is for, 0 = for files               [64]\n"
     "      --json           all of it as one object on standard output\n"
     "  -h, --help           this text\n"
@@ -71,8 +71,8 @@ static int parse(int argc, char **argv, struct settings *s)
             break;
         case 'k':
             s->backend = optarg;
-            if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0)
-                return message_usage("info", "--backend %s: needs cpu or cuda", optarg);
+            if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0 && strncmp(optarg, "hybrid", 6) != 0)
+                return message_usage("info", "--backend %s: needs cpu, cuda or hybrid", optarg);
             break;
         case 'j':
             s->json = true;

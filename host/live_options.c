@@ -13,7 +13,7 @@ const char live_options_help[] =
     "      --wet DB         gain of the convolved signal, or off                                         [0]\n"
     "      --dry DB         gain of the input in the output, or off                                    [off]\n"
     "      --fade MS        crossfade to a new mask                                                     [10]\n"
-    "      --backend B      auto, cpu, cuda or cuda:N                                                 [auto]\n"
+    "      --backend B      auto, cpu, cuda, cuda:N; hybrid, hybrid:N (tails only on the GPU)         [auto]\n"
     "      --method M       auto, direct (time domain) or fft (partitions)                            [auto]\n"
     "      --understudy P   percent of a core that the CPU may use to play along, ready to take over from a GPU\n"
     "                       that is lost; 0: none                                                       [60]\n"
@@ -127,11 +127,17 @@ static bool take_late(struct live_settings *s)
 
 static bool take_backend(struct live_settings *s)
 {
+    static const char *const names[] = {"auto", "cpu", "cuda", "hybrid", "hybrid:cpu"};
+    static const char *const kinds[] = {"cuda:", "hybrid:"};
     s->session.backend = optarg;
-    if (strcmp(optarg, "auto") == 0 || strcmp(optarg, "cpu") == 0 || strcmp(optarg, "cuda") == 0 ||
-        (strncmp(optarg, "cuda:", 5) == 0 && optarg[5] && strspn(optarg + 5, "0123456789") == strlen(optarg + 5)))
-        return true;
-    message_usage(s->command, "--backend %s: needs auto, cpu, cuda or cuda:N", optarg);
+    for (int i = 0; i < 5; i++)
+        if (strcmp(optarg, names[i]) == 0) return true;
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen(kinds[i]);
+        if (strncmp(optarg, kinds[i], n) == 0 && optarg[n] && strspn(optarg + n, "0123456789") == strlen(optarg + n))
+            return true;
+    }
+    message_usage(s->command, "--backend %s: needs auto, cpu, cuda, cuda:N, hybrid or hybrid:N", optarg);
     return false;
 }
 

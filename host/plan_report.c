@@ -34,15 +34,19 @@ void plan_report_make(struct plan_report *report, const hc_config *config)
 
 /* ---- in words ----------------------------------------------------------------------------------- */
 
-static void print_level(const hc_level *l)
+static void print_level(const hc_level *l, bool is_tail)
 {
     printf("  %8d %8d   ", l->offset, l->n_taps);
     if (l->size == 0)
-        printf("in the time domain, inside the call\n");
-    else if (l->n_slices == 0)
-        printf("%d x %d, inside the call\n", l->n_partitions, l->size);
+        printf("in the time domain");
     else
-        printf("%d x %d, in %d slice%s\n", l->n_partitions, l->size, l->n_slices, l->n_slices == 1 ? "" : "s");
+        printf("%d x %d", l->n_partitions, l->size);
+    if (is_tail)
+        printf(", on the device\n");
+    else if (l->size == 0 || l->n_slices == 0)
+        printf(", inside the call\n");
+    else
+        printf(", in %d slice%s\n", l->n_slices, l->n_slices == 1 ? "" : "s");
 }
 
 static void print_gpu(const struct plan_report *report)
@@ -65,7 +69,8 @@ void plan_report_print(const struct plan_report *report, int rate)
     }
     printf("plan for blocks of %d frames, on the %s\n", plan->block, plan->backend);
     printf("  from tap    taps   partitions\n");
-    for (int i = 0; i < plan->n_levels; i++) print_level(&plan->levels[i]);
+    for (int i = 0; i < plan->n_levels; i++)
+        print_level(&plan->levels[i], i >= plan->n_levels - plan->n_tail_levels);
     printf("  a frame of all channels reads %.0f bytes and takes %.0f operations\n", plan->bytes_a_frame,
            plan->flops_a_frame);
     printf("  expected: %.1f ns a frame, %.2f %% of the time, by costs %s\n", plan->cost_ns,
@@ -90,8 +95,9 @@ json_t *plan_report_json(const struct plan_report *report)
     for (int i = 0; i < plan->n_levels; i++) {
         const hc_level *l = &plan->levels[i];
         json_array_append_new(levels,
-                              json_pack("{s:i, s:i, s:i, s:i, s:i}", "offset", l->offset, "taps", l->n_taps,
-                                        "partition", l->size, "partitions", l->n_partitions, "slices", l->n_slices));
+                              json_pack("{s:i, s:i, s:i, s:i, s:i, s:b}", "offset", l->offset, "taps", l->n_taps,
+                                        "partition", l->size, "partitions", l->n_partitions, "slices", l->n_slices,
+                                        "on_device", i >= plan->n_levels - plan->n_tail_levels));
     }
     if (report->knows_gpu)
         gpu = json_pack("{s:o, s:o, s:b}", "channels", number_or_null(report->from_channels), "matrix",

@@ -198,7 +198,7 @@ run-demo: all impulses
 PYTHON ?= /usr/bin/python3
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
@@ -269,6 +269,16 @@ $(BUILD)/tests/ladder_test: $(LADDER_OBJS) $(if $(HAVE_CUDA),,$(CHOICE_OBJ))
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # Loads the bundle; what that calls must find the trap.
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
+# What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
+FAULTY_OBJS := $(patsubst %,$(BUILD)/tests/faulty_%.o,engine hybrid device)
+# The bundle with that device. Its own engine is the one that it calls, not that of the test which loads it.
+$(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/haloconv.lv2/manifest.ttl
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(PLUGIN_LIBS) -o $@
+	$(Q)cp $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(@D)/
+$(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
+$(BUILD)/tests/lv2_device_test: HELP_LIBS = -rdynamic -ldl
 $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(LIB_LIBS) -ldl -o $@
@@ -278,8 +288,6 @@ $(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HO
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-# What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
-FAULTY_OBJS := $(patsubst %,$(BUILD)/tests/faulty_%.o,engine hybrid device)
 $(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a device that fails)

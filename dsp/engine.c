@@ -543,8 +543,10 @@ static void device_name(const hc_engine *e, int device, char *name, size_t cap)
         snprintf(name, cap, "%s %s", near->name, text);
     else if (!tail)
         snprintf(name, cap, "%s:%d %s", near->name, device, text);
-    else if (!e->plan.tail || tail->in_place)
+    else if (tail->in_place)
         snprintf(name, cap, "%s %s; %s", e->backend->name, text, e->plan.tail ? "tail on a thread" : "no tail");
+    else if (!e->plan.tail)
+        snprintf(name, cap, "%s %s; no tail for %s:%d", e->backend->name, text, tail->name, device);
     else if (tail->describe(device, tail_text, sizeof tail_text) == HC_OK)
         snprintf(name, cap, "%s %.32s; tail on %s:%d %.64s", e->backend->name, text, tail->name, device, tail_text);
 }

@@ -189,9 +189,9 @@ bool host_busy(struct host *h)
 const char *host_bundle(void)
 {
     static char path[4096];
-    const char *build = getenv("BUILD");
+    const char *build = getenv("BUILD"), *bundle = getenv("LV2_BUNDLE");
     char relative[2048];
-    snprintf(relative, sizeof relative, "%s/haloconv.lv2", build ? build : "build");
+    snprintf(relative, sizeof relative, "%s/%s", build ? build : "build", bundle ? bundle : "haloconv.lv2");
     char *absolute = realpath(relative, NULL);
     check(absolute, "%s: there is no bundle", relative);
     snprintf(path, sizeof path, "%s/", absolute);

@@ -54,6 +54,7 @@ const char *host_log(struct host *host);
 int host_save(struct host *host, struct host_state *state, bool map_paths);
 int host_restore(struct host *host, const struct host_state *state, bool map_paths, bool with_schedule);
 
-const char *host_bundle(void); /* folder, ends in / */
+/* The bundle's folder, ends in /: $LV2_BUNDLE in $BUILD, "haloconv.lv2" unless it is set before the first call. */
+const char *host_bundle(void);
 
 #endif

@@ -75,10 +75,13 @@ struct plugin {
     char path[PATH_BYTES];     /* of the mask that plays, or that was restored and could not be read; "" = none yet */
 };
 
+enum cause { CAUSE_NONE, CAUSE_LOST, CAUSE_LATE }; /* why a GPU gives way to the CPU */
+
 struct work {
     enum { WORK_LOAD, WORK_CLOSE } what;
     unsigned serial;             /* WORK_LOAD */
     int backend;                 /* WORK_LOAD */
+    enum cause cause;            /* WORK_LOAD */
     bool restored;               /* WORK_LOAD: path is kept for save() even if it cannot be read */
     struct convolver *convolver; /* WORK_CLOSE */
     char path[PATH_BYTES];       /* WORK_LOAD; "" = as it is. Last, so that a message is as long as its path */
@@ -144,6 +147,17 @@ static void say_what_plays(struct plugin *p, struct convolver *convolver, const 
                  p->shape.rate, responses->n_routes, info.device, info.method);
 }
 
+/* Under load_lock. */
+static void say_why_the_cpu(struct plugin *p, enum cause cause)
+{
+    hc_info info = {.device = "the GPU", .error = "its blocks come too late"};
+    for (const struct convolver *c = p->all; c && cause == CAUSE_LOST; c = c->older) {
+        hc_get_info(c->engine, &info);
+        if (info.error[0]) break;
+    }
+    lv2_log_warning(&p->log, "haloconv: %s: %s; the CPU goes on in its place\n", info.device, info.error);
+}
+
 /* Read a mask and make what plays it. On failure what plays goes on, and the log has the reason. Under load_lock. */
 static struct answer load(struct plugin *p, const char *path, int backend, unsigned serial)
 {
@@ -184,6 +198,7 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
     if (w.what == WORK_CLOSE) forget(p, w.convolver);
     bool wanted = w.what == WORK_LOAD && w.serial == atomic_load(&p->last_asked);
     if (wanted) {
+        if (w.cause != CAUSE_NONE) say_why_the_cpu(p, w.cause);
         if (w.path[0] == '\0') path_get(p, w.path);
         answer = load(p, w.path, w.backend, w.serial);
         if (answer.convolver || w.restored) path_set(p, w.path);
@@ -208,9 +223,10 @@ static bool ask(LV2_Worker_Schedule *schedule, const struct work *w)
     return schedule && schedule->schedule_work(schedule->handle, size, w) == LV2_WORKER_SUCCESS;
 }
 
-static bool ask_to_load(struct plugin *p, LV2_Worker_Schedule *schedule, const char *path, size_t length, bool restored)
+static bool ask_to_load(struct plugin *p, LV2_Worker_Schedule *schedule, const char *path, size_t length, bool restored,
+                        enum cause cause)
 {
-    struct work w = {.what = WORK_LOAD, .restored = restored};
+    struct work w = {.what = WORK_LOAD, .restored = restored, .cause = cause};
     if (length >= sizeof w.path) return false;
     memcpy(w.path, path, length);
     w.backend = atomic_load(&p->load_on);
@@ -267,7 +283,7 @@ static void turn_knobs(struct plugin *p)
     int backend = (int)lrintf(control(p, BACKEND));
     if (backend == p->backend || !p->schedule) return;
     atomic_store(&p->load_on, backend);
-    if (ask_to_load(p, p->schedule, "", 0, false)) p->backend = backend;
+    if (ask_to_load(p, p->schedule, "", 0, false, CAUSE_NONE)) p->backend = backend;
 }
 
 /* A GPU that is lost, or late more often than four times a second for some seconds, gives way to the CPU. */
@@ -279,7 +295,8 @@ static void watch_device(struct plugin *p, uint32_t n_frames)
     if ((!p->stage.lost && p->late_score < 16) || atomic_load(&p->load_on) == BACKEND_CPU) return;
     atomic_store(&p->load_on, BACKEND_CPU);
     p->late_score = 0;
-    if (!ask_to_load(p, p->schedule, "", 0, false)) atomic_store(&p->load_on, p->backend); /* next time */
+    enum cause cause = p->stage.lost ? CAUSE_LOST : CAUSE_LATE;
+    if (!ask_to_load(p, p->schedule, "", 0, false, cause)) atomic_store(&p->load_on, p->backend); /* next time */
 }
 
 static void play(struct plugin *p, uint32_t from, uint32_t to)
@@ -308,7 +325,7 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
                 done = (uint32_t)at;
             }
             if (message == MESSAGE_GET) p->tell = true;
-            if (message == MESSAGE_SET && !ask_to_load(p, p->schedule, path, length, false)) p->tell = true;
+            if (message == MESSAGE_SET && !ask_to_load(p, p->schedule, path, length, false, CAUSE_NONE)) p->tell = true;
         }
     play(p, done, n_frames);
 }
@@ -523,7 +540,7 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
         path_set(p, path);
         p->stale = true;
     } else if (schedule) { /* run() may be under way */
-        if (!ask_to_load(p, schedule, path, strlen(path), true)) return LV2_STATE_ERR_UNKNOWN;
+        if (!ask_to_load(p, schedule, path, strlen(path), true, CAUSE_NONE)) return LV2_STATE_ERR_UNKNOWN;
     } else { /* the host has paused run() for this */
         struct answer answer = load_here(p, path);
         install(p, &answer);

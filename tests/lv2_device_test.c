@@ -1,0 +1,184 @@
+/* The LV2 plugin on a GPU that fails or is too slow, which is faulty_device.c here: the CPU goes on in its place, says
+ * so in the log, and plays what it would have played all along. */
+#include "haloconv.h"
+#include "lv2_host.h"
+#include "player.h"
+#include "reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RATE = 48000, CALL = 64, CAP = RATE * 20, CHANNELS = 2 };
+
+struct take {
+    struct host *host;
+    float *in[CHANNELS], *out[CHANNELS];
+    int n;
+    char log[8192];
+    size_t read; /* of it */
+};
+
+static void take_run(struct take *t)
+{
+    float *in[] = {t->in[0] + t->n, t->in[1] + t->n}, *out[] = {t->out[0] + t->n, t->out[1] + t->n};
+    check(t->n + CALL <= CAP, "%d frames are not enough", CAP);
+    host_connect_audio(t->host, in, out);
+    host_run(t->host, CALL);
+    t->n += CALL;
+}
+
+/* On, about as fast as the clock, until the log has the word, behind the last one that was looked for. */
+static void take_until(struct take *t, const char *word)
+{
+    const char *found;
+    for (time_t start = time(NULL); !(found = strstr(t->log + t->read, word));) {
+        check(time(NULL) - start < 60 && t->n + CALL <= CAP, "the log lacks \"%s\" after %d frames: %s", word, t->n,
+              t->log);
+        take_run(t);
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+        const char *more = host_log(t->host);
+        if (strlen(t->log) + strlen(more) < sizeof t->log) strcat(t->log, more);
+    }
+    t->read = (size_t)(found - t->log) + strlen(word);
+}
+
+/* A stereo instance on the GPU with this mask, and a fault in whatever is opened there from now on. */
+static struct take take_open(const char *mask, const char *plays_on, const char *fault, bool freewheels)
+{
+    struct take t = {.host = host_open("stereo", RATE, CALL, CALL, WORKER_THREAD)};
+    struct random r = random_seeded(5);
+    for (int ch = 0; ch < CHANNELS; ch++) {
+        t.in[ch] = noise(&r, CAP);
+        t.out[ch] = must_alloc(CAP, sizeof(float));
+    }
+    host_activate(t.host);
+    *host_control(t.host, FREEWHEEL) = freewheels;
+    host_send_mask(t.host, mask, 0);
+    take_until(&t, mask);
+    setenv("HC_FAULT", fault, 1);
+    *host_control(t.host, BACKEND) = BACKEND_GPU;
+    take_until(&t, plays_on);
+    unsetenv("HC_FAULT");
+    return t;
+}
+
+static void take_close(struct take *t)
+{
+    host_close(t->host);
+    for (int ch = 0; ch < CHANNELS; ch++) {
+        free(t->in[ch]);
+        free(t->out[ch]);
+    }
+}
+
+/* n frames from `first` on are those of the mask with its whole past. */
+static void take_check(const struct take *t, const char *mask, int first, int n)
+{
+    enum { N = 200 };
+    hc_responses file;
+    struct random r = random_seeded(7);
+    double want[N], peak = 0;
+    int frames[N];
+    check(hc_responses_load(mask, CHANNELS, RATE, 0, &file, NULL, 0) == HC_OK, "%s cannot be read", mask);
+    for (int i = 0; i < N; i++) {
+        frames[i] = i < 2 ? first + i * (n - 1) : random_int(&r, first, first + n - 1);
+        want[i] = reference_frame(file.routes, file.n_routes, (const float *const *)t->in, t->n, i & 1, frames[i]);
+        peak = fmax(peak, fabs(want[i]));
+    }
+    hc_responses_free(&file);
+    for (int i = 0; i < N; i++) {
+        double got = (double)t->out[i & 1][frames[i]];
+        check(fabs(got - want[i]) <= PEAK_SHARE * peak, "%s: channel %d, frame %d of %d: got %.9g, want %.9g, peak %g",
+              mask, i & 1, frames[i], t->n, got, want[i], peak);
+    }
+}
+
+static const char *short_mask(void)
+{
+    static char path[] = "/tmp/hc_lv2_device_XXXXXX.txt";
+    struct random r = random_seeded(11);
+    if (!strchr(path, 'X')) return path;
+    int file = mkstemps(path, 4);
+    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+    check(stream != NULL, "%s cannot be written", path);
+    for (int k = 0; k < 2000; k++)
+        fprintf(stream, "%.9g %.9g\n", (double)random_sample(&r) / 40, (double)random_sample(&r) / 40);
+    check(fclose(stream) == 0, "%s cannot be written", path);
+    return path;
+}
+
+/* The GPU's part of a long mask is its tail, of a short one all of it, by the built-in costs. (Those of a real GPU are
+ * such that it would be the tail again.) */
+static const struct {
+    bool is_long;
+    const char *word, *lost, *slow;
+} cases[] = {{true, "; hybrid", "fail 300", "slow 250 60"}, {false, "; cuda:0", "fail 2400", "slow 2000 60"}};
+
+static int n_cases(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 ? 1 : 2;
+}
+
+static const char *mask_of(int i)
+{
+    static char path[4200];
+    snprintf(path, sizeof path, "%shall.wav", host_bundle());
+    return cases[i].is_long ? path : short_mask();
+}
+
+static void settle_and_check(struct take *t, const char *mask)
+{
+    take_until(t, "; cpu"); /* it has heard the past and is about to fade in */
+    for (int i = 0; i < RATE / CALL; i++) take_run(t);
+    int first = t->n;
+    for (int i = 0; i < RATE / 2 / CALL; i++) take_run(t);
+    take_check(t, mask, first, t->n - first);
+}
+
+static void a_lost_gpu_gives_way_to_the_cpu(const char *backend)
+{
+    (void)backend;
+    for (int i = 0; i < n_cases(); i++) {
+        const char *mask = mask_of(i);
+        struct take t = take_open(mask, cases[i].word, cases[i].lost, true);
+        for (int k = 0; k < RATE / 4 / CALL; k++) take_run(&t);
+        int first = t.n;
+        for (int k = 0; k < RATE / 4 / CALL; k++) take_run(&t);
+        take_check(&t, mask, first, t.n - first); /* the GPU plays */
+        take_until(&t, "fell off the bus, as the test wants; the CPU goes on in its place");
+        settle_and_check(&t, mask);
+        check(*host_control(t.host, LATE) == 0, "%g late blocks", (double)*host_control(t.host, LATE));
+        take_close(&t);
+    }
+}
+
+static void a_gpu_that_is_too_slow_gives_way_to_the_cpu(const char *backend)
+{
+    (void)backend;
+    for (int i = 0; i < n_cases(); i++) {
+        const char *mask = mask_of(i);
+        struct take t = take_open(mask, cases[i].word, cases[i].slow, false);
+        take_until(&t, "come too late; the CPU goes on in its place");
+        *host_control(t.host, FREEWHEEL) = 1; /* the CPU is not to be late because the machine is busy */
+        settle_and_check(&t, mask);
+        check(*host_control(t.host, LATE) > 0, "no late blocks");
+        take_close(&t);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        {"a_lost_gpu_gives_way_to_the_cpu", a_lost_gpu_gives_way_to_the_cpu, false},
+        {"a_gpu_that_is_too_slow_gives_way_to_the_cpu", a_gpu_that_is_too_slow_gives_way_to_the_cpu, false},
+    };
+    setenv("HALOCONV_COSTS", "builtin", 1);
+    setenv("LV2_BUNDLE", "tests/faulty.lv2", 1);
+    int failed = check_main("lv2_device", tests, sizeof tests / sizeof *tests);
+    if (!strchr(short_mask(), 'X')) remove(short_mask());
+    return failed;
+}

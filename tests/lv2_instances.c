@@ -5,8 +5,8 @@
  * (instances, frames a block, seconds; LV2_VARIANT=stereo, one of two channels. HC_TEST_BACKEND=hybrid where there is no
  * GPU: LV2_BUNDLE=tests/faulty.lv2 has a thread of the CPU's in its place, and shows what the callbacks cost.)
  * As a host with one audio thread does: every instance runs once in the time of a block, one after the other, by the
- * clock. Prints the time that a round of all instances takes, p50, p99 and worst, as a share of the block's time, and
- * the blocks that were late. The rounds in which an instance loads its mask and crossfades are left out.
+ * clock. Prints the time that a round of all instances takes, p50, p99 and worst, as a share of the block's time, how
+ * much of it this thread worked (the rest was others', or a wait that sleeps), and the blocks that were late. The rounds in which an instance loads its mask and crossfades are left out.
  */
 #include "lv2_host.h"
 
@@ -22,6 +22,13 @@ static double now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double worked_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -82,18 +89,21 @@ static void measure(const char *backend)
         before += (double)*host_control(hosts[i], LATE);
     }
     int rounds = (int)(seconds / period), over = 0;
-    double *took = must_alloc((size_t)rounds, sizeof *took), due = now_s();
+    double *took = must_alloc((size_t)rounds, sizeof *took), *worked = must_alloc((size_t)rounds, sizeof *worked);
+    double due = now_s();
     for (int k = 0; k < rounds; k++) {
         due += period;
-        double t = now_s();
+        double t = now_s(), w = worked_s();
         round_of(n, block);
         took[k] = now_s() - t;
+        worked[k] = worked_s() - w;
         over += took[k] > period;
         while (now_s() < due) {} /* a sleep would let the clock of the processor down */
         if (now_s() > due + period) due = now_s();
     }
     for (int i = 0; i < n; i++) after += (double)*host_control(hosts[i], LATE);
     qsort(took, (size_t)rounds, sizeof *took, ascending);
+    qsort(worked, (size_t)rounds, sizeof *worked, ascending);
     double to_percent = 100 / period;
     printf("%d instances of %s, %d frames, %s: p50 %.1f %%, p99 %.1f %%, worst %.1f %% of the %.0f us of a block; %d "
            "of %d "
@@ -101,10 +111,13 @@ static void measure(const char *backend)
            n, variant ? variant : "stereo", block, backend, took[rounds / 2] * to_percent,
            took[rounds * 99 / 100] * to_percent, took[rounds - 1] * to_percent, period * 1e6, over, rounds,
            after - before, opened);
+    printf("worked: p50 %.1f %%, p99 %.1f %%, worst %.1f %%\n", worked[rounds / 2] * to_percent,
+           worked[rounds * 99 / 100] * to_percent, worked[rounds - 1] * to_percent);
     start = now_s();
     for (int i = 0; i < n; i++) host_close(hosts[i]);
     printf("closed in %.1f s\n", now_s() - start);
     free(took);
+    free(worked);
 }
 
 int main(void)

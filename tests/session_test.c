@@ -158,12 +158,13 @@ static struct session_status status_of(const struct stage *stage)
 
 /* ---- convolution ------------------------------------------------------------------------------- */
 
-static const char *const backends[] = {"cpu", "cuda"};
+static const char *const backends[] = {"cpu", "cuda", "hybrid"};
+enum { N_BACKENDS = 3 };
 
 static void any_count_of_frames_is_played(const char *backend)
 {
     (void)backend;
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < N_BACKENDS; b++) {
         struct session_settings settings = usual(backends[b]);
         struct stage stage;
         struct random r = random_seeded(5);
@@ -179,7 +180,7 @@ static void a_new_period_leaves_no_gap(const char *backend)
 {
     (void)backend;
     static const int periods[] = {256, 64, 48, 1024, 128};
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < N_BACKENDS; b++) {
         struct session_settings settings = usual(backends[b]);
         struct stage stage;
         stage_open(&stage, &settings, 5000, 64, 2000000);
@@ -221,7 +222,7 @@ static void a_new_rate_plays_on(const char *backend)
 static void a_new_mask_is_heard_with_the_whole_past(const char *backend)
 {
     (void)backend;
-    for (int b = 0; b < 2; b++)
+    for (int b = 0; b < N_BACKENDS; b++)
         for (int longer = 0; longer < 2; longer++) {
             struct session_settings settings = usual(backends[b]);
             struct stage stage;
@@ -371,6 +372,44 @@ static void a_late_block_keeps_its_place_in_the_past(const char *backend)
     stage_check(&stage, stage.taps, 5000, FADE_IN, first);
     stage_check(&stage, stage.taps, 5000, first + 64 * late, stage.pos);
     stage_close(&stage);
+}
+
+/* Where only the tail is the device's: it is lost when the first block that it did not do falls due. */
+static void a_lost_tail_is_replaced_in_its_block(const char *backend)
+{
+    (void)backend;
+    struct session_settings settings = usual("hybrid");
+    struct stage stage;
+    setenv("HC_FAULT", "fail 40", 1);
+    stage_open(&stage, &settings, 5000, 64, 2000000);
+    unsetenv("HC_FAULT");
+    stage_play_paced(&stage, 600, 64);
+    check(strcmp(status_of(&stage).state, "understudy") == 0 && strcmp(status_of(&stage).backend, "cpu") == 0,
+          "state %s on %s", status_of(&stage).state, status_of(&stage).backend);
+    check(status_of(&stage).late == 0, "%d late blocks", (int)status_of(&stage).late);
+    stage_check(&stage, stage.taps, 5000, FADE_IN, stage.pos);
+    check(stage_close(&stage), "a lost device must not keep the process");
+}
+
+/* And it hangs when tails have been missing for eight calls and 20 ms. */
+static void a_tail_that_hangs_is_replaced(const char *backend)
+{
+    (void)backend;
+    struct session_settings settings = usual("hybrid");
+    struct stage stage;
+    setenv("HC_FAULT", "stall 40", 1);
+    stage_open(&stage, &settings, 5000, 64, 2000000);
+    unsetenv("HC_FAULT");
+    stage_play_paced(&stage, 200, 64);
+    check(status_of(&stage).late == 0, "%d late blocks before it hung", (int)status_of(&stage).late);
+    session_wait(stage.session, 0);
+    long from = stage.pos;
+    stage_play_paced(&stage, 600, 64);
+    check(strcmp(status_of(&stage).backend, "cpu") == 0, "on %s", status_of(&stage).backend);
+    check(status_of(&stage).late >= 7, "%d late blocks", (int)status_of(&stage).late);
+    stage_check(&stage, stage.taps, 5000, FADE_IN, from);
+    stage_check(&stage, stage.taps, 5000, stage.pos - 9600, stage.pos);
+    check(!stage_close(&stage), "a device that hangs was closed, which may take for ever");
 }
 
 static void without_an_understudy_the_input_goes_on_dry(const char *backend)
@@ -613,6 +652,8 @@ int main(void)
         {"a_device_that_hangs_is_replaced", a_device_that_hangs_is_replaced, false},
         {"a_device_that_answers_again_plays_again", a_device_that_answers_again_plays_again, false},
         {"a_late_block_keeps_its_place_in_the_past", a_late_block_keeps_its_place_in_the_past, false},
+        {"a_lost_tail_is_replaced_in_its_block", a_lost_tail_is_replaced_in_its_block, false},
+        {"a_tail_that_hangs_is_replaced", a_tail_that_hangs_is_replaced, false},
         {"without_an_understudy_the_input_goes_on_dry", without_an_understudy_the_input_goes_on_dry, false},
         {"changes_do_not_click", changes_do_not_click, false},
         {"feedback_is_turned_down", feedback_is_turned_down, false},

@@ -48,7 +48,17 @@ static void bad_configs_are_refused(const char *backend)
     REFUSES(rate, -48000, "rate");
     REFUSES(method, "magic", "magic");
     REFUSES(backend, "tpu", "tpu");
+    REFUSES(backend, "hybrid:", "hybrid:");
+    REFUSES(backend, "hybrid:tpu", "hybrid:tpu");
 #undef REFUSES
+    good.backend = "hybrid:cpu";
+    good.block = 0;
+    refuses_config(backend, good, "live");
+    char why[256] = "";
+    hc_costs costs;
+    int code = hc_measure("hybrid:cpu", &costs, why, sizeof why);
+    check(code == HC_EINVAL, "hc_measure(hybrid:cpu) gave %d (%s), want HC_EINVAL", code, why);
+    says(why, "cpu", "hc_measure");
 }
 
 static void defaults_are_those_of_the_header(const char *backend)
@@ -69,18 +79,22 @@ static void missing_device_is_said(const char *backend)
     (void)backend;
     hc_config c;
     hc_config_init(&c);
-    c.backend = "cuda:63"; /* no machine has that many */
+    static const char *const names[] = {"cuda:63", "hybrid:63"}; /* no machine has that many */
     char why[256] = "";
-    hc_engine *e = NULL;
-    int code = hc_open(&c, &e, why, sizeof why);
+    for (int i = 0; i < 2; i++) {
+        hc_engine *e = NULL;
+        c.backend = names[i];
+        int code = hc_open(&c, &e, why, sizeof why);
 #ifdef HC_WITH_CUDA
-    check(code == HC_EDEVICE, "hc_open(cuda:63): %d (%s), want HC_EDEVICE", code, why);
+        check(code == HC_EDEVICE, "hc_open(%s): %d (%s), want HC_EDEVICE", names[i], code, why);
 #else
-    check(code == HC_EUNSUPPORTED, "hc_open(cuda:63): %d (%s), want HC_EUNSUPPORTED", code, why);
+        check(code == HC_EUNSUPPORTED, "hc_open(%s): %d (%s), want HC_EUNSUPPORTED", names[i], code, why);
 #endif
-    says(why, "cpu", "hc_open(cuda:63): the remedy");
+        says(why, "cpu", "the remedy");
+    }
+    hc_engine *e = NULL;
     c.backend = "auto";
-    code = hc_open(&c, &e, why, sizeof why);
+    int code = hc_open(&c, &e, why, sizeof why);
     check(code == HC_OK, "auto must open on any machine: %d, %s", code, why);
     hc_close(e);
     hc_close(NULL);

@@ -152,7 +152,7 @@ class Stream:
     n_routes     how many pairs a mask will join, a hint; 0: as many as there are channels
     wait_us      longest wait for a GPU; -1: until it is done
     fade_frames  crossfade of a swap
-    backend      "auto", "cpu", "cuda", "cuda:1"
+    backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (tails on the GPU, the rest on the CPU in the call)
     method       "auto", "direct" (time domain), "fft" (partitions)
     n_threads    of the CPU where block is 0; 0: all processors. The output is the same.
     """

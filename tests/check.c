@@ -150,11 +150,8 @@ int check_main(const char *program, const struct test *tests, int n)
         }
         if (on_cpu) run_one(program, test, "cpu");
         if (on_cuda) run_on_device(program, test, "cuda", only != NULL);
-        if (test->plays == ONCE_A_DEVICE || (only && strcmp(only, "cpu") == 0)) continue;
-        if (device_is_there(why, sizeof why))
-            run_one(program, test, "hybrid");
-        else if (!only || !on_cuda)
-            run_one(program, test, "hybrid:cpu");
+        if (test->plays == ONCE_A_DEVICE || (only && strcmp(only, "hybrid") != 0)) continue;
+        run_one(program, test, device_is_there(why, sizeof why) ? "hybrid" : "hybrid:cpu");
     }
     return n_failed ? 1 : n_ok ? 0 : 77;
 }

@@ -1,10 +1,10 @@
 /* check - a test program: a list of tests, each named by the promise that it holds the engine to.
  *
  * A test that plays sound runs once for each backend that HC_TEST_BACKEND allows (default: "cpu", "hybrid" and, where
- * there is a device, "cuda"; without one the run on "cuda" is skipped, unless HC_TEST_BACKEND asks for just that, and the
- * tail of "hybrid" is on a thread of the CPU's). One line a result, `ok`, `FAIL` or `skip`, then the backend,
- * `program/test` and the time; tests/run counts these lines. The first check that does not hold ends its test. Exit: 0 all
- * well, 1 a test failed, 77 every test was skipped.
+ * there is a device, "cuda"; without one the run on "cuda" is skipped, unless HC_TEST_BACKEND asks for just that, and
+ * the tail of "hybrid" is on a thread of the CPU's). One line a result, `ok`, `FAIL` or `skip`, then the backend,
+ * `program/test` and the time; tests/run counts these lines. The first check that does not hold ends its test. Exit: 0
+ * all well, 1 a test failed, 77 every test was skipped.
  */
 #ifndef CHECK_H
 #define CHECK_H

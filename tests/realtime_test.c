@@ -1,5 +1,5 @@
-/* The [rt] calls keep their promise on the CPU, and where its tail is played by another thread: no allocation, no lock, no
- * system call but a wake-up.
+/* The [rt] calls keep their promise on the CPU, and where its tail is played by another thread: no allocation, no lock,
+ * no system call but a wake-up.
  *
  * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. (The CUDA
  * backend's worker makes system calls of its own, so these tests are the CPU's.)

@@ -65,8 +65,8 @@ static int play_mask(struct convolver *c, const hc_responses *r, char *why, size
 
 /* ---- open and close ----------------------------------------------------------------------------- */
 
-/* What "GPU" means for an engine: its tail alone where the CPU needs less than half the time for the rest than a call of
- * the GPU takes, by the costs that are known. Many instances then share the GPU: none waits for it in its block. */
+/* What "GPU" means for an engine: its tail alone where the CPU needs less than half the time for the rest than a call
+ * of the GPU takes, by the costs that are known. Many instances then share the GPU: none waits for it in its block. */
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;

@@ -25,11 +25,11 @@
  * ceiling  few channels: launch, latency of L2 and the last block's sum (1.1 us); many: 16-byte loads from shared
  *          memory, 4 for 64 FMA: 52% of the FMA rate reached
  */
+#include "async_copy.cuh"
 #include "fir.h"
 #include "ladder.h"
 
 #include <new>
-#include <stdint.h>
 
 enum {
     V = 8,                         /* outputs a thread                                                                */
@@ -58,18 +58,6 @@ struct job {
 
 /* Quarter warps read 16 bytes at a stride of 32: 4 floats of padding a 32 spread them over all banks. */
 __host__ __device__ static inline int padded(int i) { return i + i / 32 * 4; }
-
-__device__ static inline void copy16(float *to, const float *from, int n)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(n)
-                 : "memory");
-#else
-    const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading on past n is safe */
-    *(float4 *)to = make_float4(n > 0 ? v.x : 0.0f, n > 4 ? v.y : 0.0f, n > 8 ? v.z : 0.0f, n > 12 ? v.w : 0.0f);
-#endif
-}
 
 __device__ static inline void load8(float (&to)[V], const float *from)
 {
@@ -111,9 +99,7 @@ __device__ static inline void add_share(struct sums &sums, float *shared, float 
     const int lane = threadIdx.x % GROUP, n_part = (n + GRAIN - 1) / GRAIN * V, at = threadIdx.x / GROUP * n_part;
     for (int j = 4 * threadIdx.x; j < n; j += 4 * THREADS) copy16(shared_h + j, h + j, 16);
     for (int j = 4 * threadIdx.x; j < n + TILE; j += 4 * THREADS) copy_x(shared + padded(j), j);
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
+    copies_wait();
     __syncthreads();
     if (at < n) {
         float low[V], high[V], leaf[V] = {}, part[V] = {};

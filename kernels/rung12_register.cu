@@ -34,11 +34,11 @@
  * ceiling  the FP32 FMA rate (65 TFLOP/s on an H200): of the issue slots of the inner loop 95% are FMA; up to 64 taps
  *          the copy rate, 8 bytes a sample
  */
+#include "async_copy.cuh"
 #include "fir.h"
 #include "ladder.h"
 
 #include <new>
-#include <stdint.h>
 #include <string.h>
 
 enum {
@@ -92,26 +92,6 @@ __device__ static inline struct unit unit_next(const struct job &job, struct uni
     u.tile += job.tile_stride, u.out += job.out_stride;
     if (u.out >= job.n_out) u.tile++, u.out -= job.n_out;
     return u;
-}
-
-/* 16 bytes from device to shared memory, in the background where the device can; the first n of them, then zeros. */
-__device__ static inline void copy16(float *to, const float *from, int n = 16)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(n)
-                 : "memory");
-#else
-    const float4 v = *(const float4 *)from; /* rows are a multiple of 16 bytes long: reading on past n is safe */
-    *(float4 *)to = make_float4(n > 0 ? v.x : 0.0f, n > 4 ? v.y : 0.0f, n > 8 ? v.z : 0.0f, n > 12 ? v.w : 0.0f);
-#endif
-}
-
-__device__ static inline void copies_wait()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
 }
 
 /* Four frames from frame f on; those before frame 0 or past the end are 0. */

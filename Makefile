@@ -1,6 +1,6 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
-#   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)
+#   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error;
 #   =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
@@ -58,7 +58,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 bench-batch
+SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 bench-batch
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -194,6 +194,47 @@ run-demo: all impulses
 	@$(DEMO)
 	@echo 'Listen to demo.wav: drums in a hall. The drums alone are in $(BUILD)/impulses/drums.wav; more masks beside them.'
 
+# ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests ----------------------------------------------
+CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+ON_CPU := $(BUILD)/cuda_on_cpu
+ON_CPU_NAMES := convolution swap far files refusals ladder
+# With neither a C++ compiler nor a transform these tests are left out.
+ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
+# Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
+ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,$(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
+ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*.cuh)))
+ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast -fno-math-errno \
+                   -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
+                   -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+ON_CPU_OBJS := $(patsubst tests/cuda_on_cpu/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda_on_cpu/*.cpp)) \
+               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/engine.o $(CHOICE_OBJ)
+$(ON_CPU)/kernels/%: kernels/% tests/cuda_on_cpu/translate.py
+	@mkdir -p $(@D)
+	$(Q)$(PYTHON) tests/cuda_on_cpu/translate.py $< $@
+$(ON_CPU)/kernels/%.o: $(ON_CPU)/kernels/%.cu $(ON_CPU_HEADERS) $(BUILD)/flags
+	$(call say,C++,kernels/$*.cu for the CPU)
+	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) -Wno-enum-compare -Wno-uninitialized -Wno-maybe-uninitialized -x c++ -c $< -o $@
+# A piece of device memory has a place behind it here that nobody may write: memory.cpp has this function.
+$(ON_CPU)/kernels/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=device_cut_alone
+$(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,C++,$<)
+	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
+ON_CPU_CC = $(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda_on_cpu
+$(ON_CPU)/engine.o: dsp/engine.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for CUDA on the CPU)
+	$(Q)$(ON_CPU_CC) -c $< -o $@
+$(ON_CPU)/tests/%.o: tests/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for CUDA on the CPU)
+	$(Q)$(ON_CPU_CC) -c $< -o $@
+$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference) $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
+            $(patsubst %,$(ON_CPU)/tests/%.o,check player reference $(ON_CPU_NAMES:%=%_test))
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
 PYTHON ?= /usr/bin/python3
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
@@ -202,8 +243,13 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),$(pa
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
-run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
-	@$(TEST_ENV) tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
+run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(ON_CPU_TESTS))
+	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
+# The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
+SEEDS ?= 0 1 2 3
+run-emulated-test: $(ON_CPU_TESTS)
+	@for seed in $(SEEDS); do echo "seed $$seed"; \
+	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 tests/run $(ON_CPU_TESTS) || exit 1; done
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
@@ -242,8 +288,7 @@ run-bench-live: all $(TEST_TOOLS)
 	@.ci/setup bench
 	@$(TEST_ENV) LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(PYTHON) tests/bench_live.py
 
-# The peer has a C++ interface; only this bench is C++.
-CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+# The peer has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
 	@.ci/setup bench
 	$(Q)mkdir -p $(BUILD)/tests

@@ -91,6 +91,24 @@ static double now_ms(void)
 
 static int n_ok, n_failed;
 
+/* Is `name` one of `names`, which commas separate? */
+static bool is_among(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)); at += n)
+        if ((at == names || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+/* What a line of results says of "cuda" where that is CUDA on the CPU. */
+static const char *label_of(const char *backend)
+{
+#ifdef CUDA_ON_CPU
+    if (strcmp(backend, "cuda") == 0) return "emul";
+#endif
+    return backend;
+}
+
 static void run_one(const char *program, const struct test *test, const char *backend)
 {
     double start = now_ms();
@@ -99,7 +117,7 @@ static void run_one(const char *program, const struct test *test, const char *ba
     const char *word = jumped == 0 ? "ok  " : jumped == 1 ? "FAIL" : "skip";
     if (jumped == 0) n_ok++;
     if (jumped == 1) n_failed++;
-    printf("%s %-4s %s/%s  %.0f ms%s%s\n", word, backend, program, test->name, now_ms() - start,
+    printf("%s %-4s %s/%s  %.0f ms%s%s\n", word, label_of(backend), program, test->name, now_ms() - start,
            jumped == 2 ? ": " : "", jumped == 2 ? skip_why : "");
     fflush(stdout);
 }
@@ -138,12 +156,12 @@ static void run_on_device(const char *program, const struct test *test, const ch
 int check_main(const char *program, const struct test *tests, int n)
 {
     const char *only = getenv("HC_TEST_BACKEND"); /* "cpu", "cuda" or "hybrid" */
-    const char *name = getenv("HC_TEST_NAME");    /* one test, while hunting a fault */
+    const char *name = getenv("HC_TEST_NAME");    /* these only, with commas between: while hunting a fault */
     char why[256];
     bool on_cpu = !only || strcmp(only, "cpu") == 0, on_cuda = !only || strcmp(only, "cuda") == 0;
     for (int i = 0; i < n; i++) {
         const struct test *test = &tests[i];
-        if (name && strcmp(name, test->name) != 0) continue;
+        if (name && !is_among(name, test->name)) continue;
         if (!test->plays) {
             run_one(program, test, "-");
             continue;

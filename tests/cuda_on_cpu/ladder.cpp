@@ -1,0 +1,21 @@
+/* ladder - the rungs that run here, in the place of kernels/ladder.cu: no textures, no tensor cores, no clusters of blocks. */
+#include "kernels/bench.h"
+#include "kernels/ladder.h"
+
+extern "C" {
+extern const struct rung rung_basic, rung_constant, rung_halo, rung_halo_32, rung_cached_halo, rung_two_step, rung_cooperative,
+    rung_shuffle, rung_coarsened, rung_unrolled, rung_grid2d, rung_register, rung_few, rung_many;
+
+const struct rung *const *ladder_rungs(int *n)
+{
+    static const struct rung *const rungs[] = {
+        &rung_basic,   &rung_constant,  &rung_halo,     &rung_halo_32, &rung_cached_halo, &rung_two_step, &rung_cooperative,
+        &rung_shuffle, &rung_coarsened, &rung_unrolled, &rung_grid2d,  &rung_register,    &rung_few,      &rung_many,
+    };
+    *n = sizeof rungs / sizeof *rungs;
+    return rungs;
+}
+
+/* Times of this device say nothing of the table's. */
+int bench_choices(double, FILE *, char *, size_t) { return 1; }
+}

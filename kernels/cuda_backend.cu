@@ -216,6 +216,8 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
     state_cut(s, s->memory);
     if (s->far) {
+        const size_t pinned = far_pinned_bytes(s->far);
+        TRY(cudaHostAlloc(&s->far->pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
         TRY(far_load(s->far, s->device, s->audio), "loading the kernels of far levels");
     } else if (!plan->direct) {
         float2 tw[FFT_MOST];
@@ -234,6 +236,7 @@ static void cuda_close(void *state)
     if (s->audio) cudaStreamSynchronize(s->audio);
     device_store_clear(&s->store);
     cudaFree(s->memory);
+    if (s->far) cudaFreeHost(s->far->pinned);
     free(s->far);
     if (s->done) cudaEventDestroy(s->done);
     if (s->setup) cudaStreamDestroy(s->setup);
@@ -394,7 +397,7 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
         near_taps * sizeof(float));
     for (int r = 0; r < matrix->n_responses; r++) PASS(response_send(s, m, matrix, cuts, r, why, cap));
     PASS(cells_send(s, m, matrix, cuts, first, fir, part, why, cap));
-    TRY(cudaStreamSynchronize(s->setup), "making a mask");
+    TRY(device_wait(s->setup), "making a mask");
     return HC_OK;
 }
 
@@ -419,7 +422,7 @@ static int far_make(struct state *s, const struct matrix *matrix, const struct n
     if (rc == HC_OK) {
         far_mask_cut(&m->far, s->far, &draft, m->memory);
         cudaError_t e = far_mask_fill(&m->far, s->far, &draft, s->setup);
-        const cudaError_t done = cudaStreamSynchronize(s->setup);
+        const cudaError_t done = device_wait(s->setup);
         if (e == cudaSuccess) e = done;
         if (e != cudaSuccess) rc = cuda_fail(e, why, cap, "making a mask");
     }
@@ -449,7 +452,7 @@ static int cuda_mask_make(void *state, const struct matrix *matrix, void **mask,
     free(fir);
     free(counts);
     if (rc < 0) {
-        cudaStreamSynchronize(s->setup);
+        device_wait(s->setup);
         cuda_mask_free(s, m);
     } else {
         *mask = m;

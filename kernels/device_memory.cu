@@ -3,8 +3,9 @@
 #include "cuda_error.h"
 
 #include <stdlib.h>
+#include <time.h>
 
-enum { KEPT_MOST = 8 };
+enum { KEPT_MOST = 8, PAUSE_NS = 20000 };
 
 struct device_piece {
     void *memory;
@@ -18,6 +19,32 @@ void *device_cut(void *base, size_t *used, size_t n)
     void *p = base ? (char *)base + *used : NULL;
     *used += (n + 255) / 256 * 256;
     return p;
+}
+
+/* False: what `query` asked about is not done yet, and a pause was made. */
+static bool is_over(cudaError_t query)
+{
+    if (query != cudaErrorNotReady) return true;
+    cudaGetLastError();
+    const struct timespec pause = {0, PAUSE_NS};
+    nanosleep(&pause, NULL);
+    return false;
+}
+
+cudaError_t device_wait(cudaStream_t stream)
+{
+    cudaError_t e;
+    do e = cudaStreamQuery(stream);
+    while (!is_over(e));
+    return e;
+}
+
+cudaError_t device_wait_event(cudaEvent_t event)
+{
+    cudaError_t e;
+    do e = cudaEventQuery(event);
+    while (!is_over(e));
+    return e;
 }
 
 int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap)
@@ -53,7 +80,7 @@ void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t
         store->pieces = piece;
     } else {
         free(piece);
-        if (p) cudaStreamSynchronize(stream);
+        if (p) device_wait(stream);
         cudaFree(p);
     }
     struct device_piece **link = &store->pieces; /* of more than KEPT_MOST the oldest go */
@@ -67,7 +94,7 @@ int device_take(struct device_store *store, void **p, size_t *got, size_t bytes,
     for (struct device_piece **link = &store->pieces; *link; link = &(*link)->next) {
         struct device_piece *piece = *link;
         if (piece->bytes < bytes || piece->bytes / 5 * 4 > bytes) continue;
-        TRY(cudaEventSynchronize(piece->idle), "cudaEventSynchronize"); /* the rest of a tick */
+        TRY(device_wait_event(piece->idle), "cudaEventQuery"); /* the rest of a tick */
         *p = piece->memory;
         *got = piece->bytes;
         piece->memory = NULL;
@@ -76,7 +103,7 @@ int device_take(struct device_store *store, void **p, size_t *got, size_t bytes,
     }
     size_t free_bytes = 0, all;
     while (store->pieces && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess && free_bytes < bytes) {
-        cudaEventSynchronize(store->pieces->idle);
+        device_wait_event(store->pieces->idle);
         piece_drop(&store->pieces);
     }
     cudaGetLastError();

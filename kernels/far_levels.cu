@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    BATCH_FLOATS = 1 << 23,     /* of responses that are transformed at once: 32 MiB                                */
+    BATCH_FLOATS = 1 << 22,     /* of responses that are transformed at once: 16 MiB                                */
     CHEAP_BYTES = 48 << 20      /* of spectra that a new mask may read twice in one go: 25 us on an H200            */
 };
 
@@ -89,6 +89,8 @@ size_t far_ring_frames(const struct far *far, int block)
     return most + block;
 }
 
+static size_t counts_bytes(const struct far *far) { return (size_t)2 * far->n_levels * far->rows * sizeof(int); }
+
 size_t far_cut(struct far *far, void *base)
 {
     size_t used = 0;
@@ -100,9 +102,11 @@ size_t far_cut(struct far *far, void *base)
     far->near_scratch = device_cut(base, &used, near_scratch_bytes(far->n_sm));
     far->taps = (float *)device_cut(base, &used, far->rows * far->pitch * sizeof(float));
     far->envelope = (float *)device_cut(base, &used, far->pitch * sizeof(float));
-    far->counts = (int *)device_cut(base, &used, (size_t)2 * far->n_levels * far->rows * sizeof(int));
+    far->counts = (int *)device_cut(base, &used, counts_bytes(far));
     return used;
 }
+
+size_t far_pinned_bytes(const struct far *far) { return far->rows * far->pitch * sizeof(float) + counts_bytes(far); }
 
 /* ---- noise ----------------------------------------------------------------------------------------------------------- */
 
@@ -231,44 +235,66 @@ size_t far_mask_cut(struct far_mask *mask, const struct far *far, const struct f
         if (try_error != cudaSuccess) return try_error; \
     } while (0)
 
-/* `host` may be used again on return: it is pageable memory. */
-static cudaError_t send(void *to, const void *host, size_t bytes, cudaStream_t stream)
+/* Through pinned memory: a copy from other memory waits inside the driver, and holds up the launches of audio. Beside audio
+ * the thread that makes a mask is never far ahead of the device either: a full queue does the same. */
+static cudaError_t send(const struct far *far, void *to, const void *host, size_t bytes, cudaStream_t stream)
 {
-    return bytes ? cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream) : cudaSuccess;
+    const size_t room = far_pinned_bytes(far);
+    for (size_t at = 0; at < bytes; at += room) {
+        const size_t n = bytes - at < room ? bytes - at : room;
+        TRY(device_wait(stream));
+        memcpy(far->pinned, (const char *)host + at, n);
+        TRY(cudaMemcpyAsync((char *)to + at, far->pinned, n, cudaMemcpyHostToDevice, stream));
+    }
+    return cudaSuccess;
 }
 
-/* Responses first ... first + n - 1 as taps, then their near taps and spectra. */
-static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int first, int n,
-                              cudaStream_t stream)
+/* Responses first ... first + n - 1: their taps and counts to the device. */
+static cudaError_t batch_send(const struct far *far, const struct far_draft *draft, int first, int n, cudaStream_t stream)
 {
     const struct matrix *matrix = draft->matrix;
-    const size_t row_bytes = far->pitch * sizeof(float), near_bytes = (size_t)mask->n_chunks * NEAR_CHUNK * sizeof(float);
-    const size_t stride = (size_t)matrix->n_responses + 1;
+    const size_t stride = (size_t)matrix->n_responses + 1, rows_bytes = n * far->pitch * sizeof(float);
+    float *taps = (float *)far->pinned;
+    int *counts = (int *)(taps + far->rows * far->pitch);
+    TRY(device_wait(stream)); /* the batch before */
+    for (int i = 0; i < far->n_levels; i++) {
+        memcpy(counts + (size_t)2 * i * far->rows, draft->n_parts + i * stride + first, n * sizeof(int));
+        memcpy(counts + (size_t)(2 * i + 1) * far->rows, draft->part_at + i * stride + first, n * sizeof(int));
+    }
+    TRY(cudaMemcpyAsync(far->counts, counts, counts_bytes(far), cudaMemcpyHostToDevice, stream));
     if (draft->noise) {
         noise_fill<<<dim3((unsigned)((far->pitch + 255) / 256), n), 256, 0, stream>>>(
             far->taps, far->pitch, draft->noise->n_taps, far->envelope, draft->noise->seed, first);
-        TRY(cudaGetLastError());
-    } else {
-        TRY(cudaMemsetAsync(far->taps, 0, n * row_bytes, stream));
-        for (int i = 0; i < n; i++)
-            TRY(send(far->taps + i * far->pitch, matrix->taps[first + i], matrix->n_taps[first + i] * sizeof(float), stream));
+        return cudaGetLastError();
     }
+    for (int r = 0; r < n; r++) {
+        const size_t used = matrix->n_taps[first + r];
+        memcpy(taps + r * far->pitch, matrix->taps[first + r], used * sizeof(float));
+        memset(taps + r * far->pitch + used, 0, (far->pitch - used) * sizeof(float));
+    }
+    return cudaMemcpyAsync(far->taps, taps, rows_bytes, cudaMemcpyHostToDevice, stream);
+}
+
+/* Responses first ... first + n - 1: their near taps and spectra. */
+static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int first, int n,
+                              cudaStream_t stream)
+{
+    const size_t row_bytes = far->pitch * sizeof(float), near_bytes = (size_t)mask->n_chunks * NEAR_CHUNK * sizeof(float);
+    const size_t stride = (size_t)draft->matrix->n_responses + 1;
+    TRY(batch_send(far, draft, first, n, stream));
     TRY(cudaMemcpy2DAsync(mask->near_taps + (size_t)first * mask->n_chunks * NEAR_CHUNK, near_bytes, far->taps, row_bytes,
                           far->near_taps * sizeof(float), n, cudaMemcpyDeviceToDevice, stream));
     for (int i = 0; i < far->n_levels; i++) {
-        int *n_parts = far->counts + (size_t)2 * i * far->rows, *part_at = n_parts + far->rows;
         struct far_responses job = {};
         for (int r = 0; r < n; r++)
             if (draft->n_parts[i * stride + first + r] > job.most_parts)
                 job.most_parts = draft->n_parts[i * stride + first + r];
         if (!job.most_parts) continue;
-        TRY(send(n_parts, draft->n_parts + i * stride + first, n * sizeof(int), stream));
-        TRY(send(part_at, draft->part_at + i * stride + first, n * sizeof(int), stream));
         job.taps = far->taps;
         job.pitch = far->pitch;
         job.n_rows = n;
-        job.n_parts = n_parts;
-        job.part_at = part_at;
+        job.n_parts = far->counts + (size_t)2 * i * far->rows;
+        job.part_at = job.n_parts + far->rows;
         job.offset = far->level[i].offset;
         job.log2_size = far->level[i].log2_size;
         job.spectra = mask->level[i].spectra;
@@ -279,10 +305,12 @@ static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, cons
 }
 
 /* The tables of one level; terms and first: room for them, with those that have no partition here left out. */
-static cudaError_t level_tables(struct far_mask_level *level, const struct far_level *shape, const struct far_draft *draft,
-                                const int *n_parts, const int *part_at, int n_out, struct far_terms *terms, int *first,
-                                cudaStream_t stream)
+static cudaError_t level_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int i_level,
+                                struct far_terms *terms, int *first, cudaStream_t stream)
 {
+    struct far_mask_level *level = &mask->level[i_level];
+    const size_t row = i_level * ((size_t)draft->matrix->n_responses + 1), size = far->level[i_level].size;
+    const int *n_parts = draft->n_parts + row, *part_at = draft->part_at + row;
     int n = 0;
     double routes = 0;
     for (int g = 0; g < draft->n_groups; g++) {
@@ -294,7 +322,7 @@ static cudaError_t level_tables(struct far_mask_level *level, const struct far_l
             for (int o = 0; o < FAR_OUTS; o++) {
                 const int r = draft->terms[i].response[o];
                 if (r < 0) continue;
-                to->h[o] = level->spectra + (size_t)part_at[r] * shape->size;
+                to->h[o] = level->spectra + part_at[r] * size;
                 to->n_parts[o] = n_parts[r];
                 if (n_parts[r] > to->most_parts) to->most_parts = n_parts[r];
                 routes += n_parts[r];
@@ -305,14 +333,14 @@ static cudaError_t level_tables(struct far_mask_level *level, const struct far_l
         if (n - first[g] > level->most_terms) level->most_terms = n - first[g];
     }
     first[draft->n_groups] = n;
-    const double products = PRODUCT_COST * routes + (double)SUM_COST * n_out;
-    level->product_share = products / (products + (double)INVERSE_COST * n_out);
-    TRY(send(level->terms, terms, n * sizeof *terms, stream));
-    return send(level->first, first, (draft->n_groups + 1) * sizeof(int), stream);
+    const double products = PRODUCT_COST * routes + (double)SUM_COST * far->n_out;
+    level->product_share = products / (products + (double)INVERSE_COST * far->n_out);
+    TRY(send(far, level->terms, terms, n * sizeof *terms, stream));
+    return send(far, level->first, first, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
-static cudaError_t near_tables(struct far_mask *mask, const struct far_draft *draft, struct near_terms *terms,
-                               cudaStream_t stream)
+static cudaError_t near_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                               struct near_terms *terms, cudaStream_t stream)
 {
     for (int g = 0; g < draft->n_groups; g++) {
         const int n = draft->first[g + 1] - draft->first[g];
@@ -325,31 +353,30 @@ static cudaError_t near_tables(struct far_mask *mask, const struct far_draft *dr
             }
         }
     }
-    TRY(send(mask->near_terms, terms, draft->first[draft->n_groups] * sizeof *terms, stream));
-    return send(mask->near_first, draft->first, (draft->n_groups + 1) * sizeof(int), stream);
+    TRY(send(far, mask->near_terms, terms, draft->first[draft->n_groups] * sizeof *terms, stream));
+    return send(far, mask->near_first, draft->first, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
 cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, cudaStream_t stream)
 {
-    const size_t n_terms = draft->first[draft->n_groups], stride = (size_t)draft->matrix->n_responses + 1;
+    const size_t n_terms = draft->first[draft->n_groups];
     struct far_terms *terms = (struct far_terms *)calloc(n_terms + 1, sizeof *terms);
     struct near_terms *near_terms = (struct near_terms *)calloc(n_terms + 1, sizeof *near_terms);
     int *first = (int *)calloc(draft->n_groups + 1, sizeof(int));
     cudaError_t e = terms && near_terms && first ? cudaSuccess : cudaErrorMemoryAllocation;
     mask->n_groups = draft->n_groups;
     mask->n_chunks = chunks_of(far);
-    if (e == cudaSuccess) e = near_tables(mask, draft, near_terms, stream);
+    if (e == cudaSuccess) e = near_tables(mask, far, draft, near_terms, stream);
     if (e == cudaSuccess) /* behind the near taps a row goes on with zeros */
         e = cudaMemsetAsync(mask->near_taps, 0,
                             (size_t)draft->matrix->n_responses * mask->n_chunks * NEAR_CHUNK * sizeof(float), stream);
     for (int i = 0; i < far->n_levels && e == cudaSuccess; i++)
-        e = level_tables(&mask->level[i], &far->level[i], draft, draft->n_parts + i * stride, draft->part_at + i * stride,
-                         far->n_out, terms, first, stream);
+        e = level_tables(mask, far, draft, i, terms, first, stream);
     free(first);
     free(near_terms);
     free(terms);
     if (e == cudaSuccess && draft->noise)
-        e = send(far->envelope, draft->noise->envelope, draft->noise->n_taps * sizeof(float), stream);
+        e = send(far, far->envelope, draft->noise->envelope, draft->noise->n_taps * sizeof(float), stream);
     for (int r = 0; r < draft->matrix->n_responses && e == cudaSuccess; r += far->rows) {
         const int left = draft->matrix->n_responses - r;
         e = batch_fill(mask, far, draft, r, left < far->rows ? left : far->rows, stream);
@@ -370,7 +397,7 @@ cudaError_t far_load(struct far *far, int device, cudaStream_t stream)
     cudaError_t e = cudaSuccess;
     for (int i = 0; i < far->n_levels && e == cudaSuccess; i++) {
         part_twiddles(tw, far->level[i].size);
-        e = send(far->level[i].tw, tw, far->level[i].size * sizeof *tw, stream);
+        e = send(far, far->level[i].tw, tw, far->level[i].size * sizeof *tw, stream);
     }
     free(tw);
     return e;

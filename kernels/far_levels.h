@@ -42,6 +42,7 @@ struct far {                 /* of a state                                      
     float *taps;             /* [rows][pitch]                                                                       */
     float *envelope;         /* [pitch]: of noise                                                                   */
     int *counts;             /* [2 n_levels][rows]: parts of a response, and where they go                          */
+    void *pinned;            /* far_pinned_bytes of the host's memory: what is sent there goes through here         */
 };
 
 struct far_mask_level {
@@ -68,6 +69,7 @@ struct far_mask {
 int far_open(struct far *far, const struct plan *plan, const hc_config *config, int n_sm, char *why, size_t cap);
 size_t far_ring_frames(const struct far *far, int block); /* history that far and near look back into, and a call    */
 size_t far_cut(struct far *far, void *base);
+size_t far_pinned_bytes(const struct far *far);
 cudaError_t far_load(struct far *far, int device, cudaStream_t stream); /* kernels, and what is constant in memory   */
 
 struct draft_terms { int in, response[FAR_OUTS]; }; /* what one input adds to a group; response -1 = none         */

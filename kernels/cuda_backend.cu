@@ -18,6 +18,13 @@
  * output, between calls.
  *
  * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made meanwhile.
+ *
+ * A file (block 0) has up to FLIGHT calls under way, on three streams: the copy up of one, the kernels of the one before and
+ * the copy down of the one before that run beside one another.
+ *
+ *   up      | in 0 | in 1 | in 2 | in 3 |
+ *   audio          | 0    | 1    | 2    | 3    |
+ *   down                  | out 0| out 1| out 2| out 3|
  */
 #include "backend.h"
 
@@ -36,7 +43,8 @@
 
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
-    LIVE_FLOATS = 16384 /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
+    LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
+    FLIGHT = 4          /* calls of a file that are under way: three streams, and one that the host fills */
 };
 
 struct state {
@@ -45,10 +53,15 @@ struct state {
     int n_in, n_out;
     cudaStream_t audio, setup;
     cudaEvent_t done;        /* the output of a call is in its slot                                            */
+    int flight;              /* calls that may be under way: FLIGHT for a file, else 1                         */
+    cudaStream_t up, down;   /* these, and the events: only where flight > 1                                   */
+    cudaEvent_t sent[FLIGHT], played[FLIGHT], landed[FLIGHT]; /* of call i, at i % FLIGHT                      */
+    uint64_t n_begun, n_ended;
     void *memory;            /* device memory; all below points into it                                        */
     float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
     unsigned ring_length;
     float *wet[2];           /* [n_out][block]: what `to` and `from` of a fade play                            */
+    float *wets;             /* [flight][n_out][block]: what is on its way down; flight > 1                    */
     void *fir_scratch;
     float2 *twiddles;        /* [P]; from here on not for direct                                               */
     float2 *spectra;         /* [n_in][n_slots][P]: block b of an input at slot b % n_slots                    */
@@ -94,6 +107,7 @@ static size_t state_cut(struct state *s, void *base)
     if (!plan->direct) s->spectra = (float2 *)device_cut(base, &used, n_in * s->n_slots * P * sizeof(float2));
     /* so far: to be zero at the start */
     for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, n_out * plan->block * sizeof(float));
+    if (s->flight > 1) s->wets = (float *)device_cut(base, &used, s->flight * n_out * plan->block * sizeof(float));
     if (plan->direct) return used;
     s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
     s->sums = (float2 *)device_cut(base, &used, s->sums_room * P * sizeof(float2));
@@ -164,6 +178,29 @@ static int history_clear(struct state *s, char *why, size_t cap)
     return HC_OK;
 }
 
+static int flight_open(struct state *s, char *why, size_t cap)
+{
+    TRY(cudaStreamCreateWithFlags(&s->up, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    TRY(cudaStreamCreateWithFlags(&s->down, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    for (int i = 0; i < FLIGHT; i++) {
+        TRY(cudaEventCreateWithFlags(&s->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        TRY(cudaEventCreateWithFlags(&s->played[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        TRY(cudaEventCreateWithFlags(&s->landed[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+    return HC_OK;
+}
+
+static void flight_close(struct state *s)
+{
+    for (int i = 0; i < FLIGHT; i++) {
+        if (s->sent[i]) cudaEventDestroy(s->sent[i]);
+        if (s->played[i]) cudaEventDestroy(s->played[i]);
+        if (s->landed[i]) cudaEventDestroy(s->landed[i]);
+    }
+    if (s->down) cudaStreamDestroy(s->down);
+    if (s->up) cudaStreamDestroy(s->up);
+}
+
 static int state_open(struct state *s, const hc_config *config, char *why, size_t cap)
 {
     const struct plan *plan = s->plan;
@@ -197,15 +234,19 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     TRY(cudaStreamCreateWithPriority(&s->audio, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
     TRY(cudaStreamCreateWithPriority(&s->setup, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    s->flight = config->block == 0 && !plan->n_far ? FLIGHT : 1;
+    if (s->flight > 1) PASS(flight_open(s, why, cap));
+    /* Frames that calls under way still read or write. The spectra behind the output of the call before may not be made yet. */
+    const size_t kept = (s->flight > 1 ? s->flight + 1 : 1) * (size_t)plan->block;
 
     if (s->far) {
         s->ring_length = power_of_two(far_ring_frames(s->far, plan->block));
     } else if (plan->direct) {
-        s->ring_length = power_of_two((size_t)plan->max_taps + plan->block);
+        s->ring_length = power_of_two((size_t)plan->max_taps + kept);
         if (s->ring_length < FIR_RING_LEAST) s->ring_length = FIR_RING_LEAST;
     } else {
         const int blocks = plan->block / P + 1; /* most blocks that one call completes */
-        s->ring_length = power_of_two(2 * (size_t)P + plan->block);
+        s->ring_length = power_of_two(2 * (size_t)P + kept);
         s->n_slots = plan->n_partitions + blocks + 1;
         /* A spectrum for each output and whole block of a call, and room for splits when those are few. */
         s->sums_room = (size_t)s->n_out * blocks;
@@ -233,12 +274,15 @@ static void cuda_close(void *state)
     struct state *s = (struct state *)state;
     if (!s) return;
     cudaSetDevice(s->device);
+    if (s->up) cudaStreamSynchronize(s->up);
     if (s->audio) cudaStreamSynchronize(s->audio);
+    if (s->down) cudaStreamSynchronize(s->down);
     device_store_clear(&s->store);
     cudaFree(s->memory);
     if (s->far) cudaFreeHost(s->far->pinned);
     free(s->far);
     if (s->done) cudaEventDestroy(s->done);
+    flight_close(s);
     if (s->setup) cudaStreamDestroy(s->setup);
     if (s->audio) cudaStreamDestroy(s->audio);
     cudaGetLastError();
@@ -604,6 +648,14 @@ static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, 
     return HC_OK;
 }
 
+/* Do whole blocks of the next n frames go through transforms? */
+static bool has_wholes(const struct state *s, int n)
+{
+    const int P = s->plan->partition;
+    const int64_t n_whole = s->plan->direct ? 0 : (s->total + n) / P - (s->total + P - 1) / P; /* -1: inside one block */
+    return n_whole > 1 || (n_whole == 1 && P > NEAR_MOST);
+}
+
 /* What mask m plays in this call of n frames, into wet. whole: whole blocks through transforms. */
 static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *wet, char *why, size_t cap)
 {
@@ -626,11 +678,12 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
     return HC_OK;
 }
 
-static int upload(struct state *s, const struct slot *slot, int n, bool live, char *why, size_t cap)
+static int upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, char *why,
+                  size_t cap)
 {
     if (live) {
-        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, s->audio>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
-                                                                     slot->in, (size_t)s->plan->block, n);
+        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, stream>>>(s->ring, s->ring_length - 1, (unsigned)s->total, slot->in,
+                                                                  (size_t)s->plan->block, n);
         TRY(cudaGetLastError(), "fetching the input");
         return HC_OK;
     }
@@ -638,10 +691,10 @@ static int upload(struct state *s, const struct slot *slot, int n, bool live, ch
     const unsigned at = (unsigned)s->total & (s->ring_length - 1);
     const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
     TRY(cudaMemcpy2DAsync(s->ring + at, pitch, slot->in, block * sizeof(float), head * sizeof(float), s->n_in,
-                          cudaMemcpyHostToDevice, s->audio), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
+                          cudaMemcpyHostToDevice, stream), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
     if (head < (size_t)n) /* round the end of the ring */
         TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float), s->n_in,
-                              cudaMemcpyHostToDevice, s->audio), "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
+                              cudaMemcpyHostToDevice, stream), "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
     return HC_OK;
 }
 
@@ -665,7 +718,7 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct mask *masks[2] = {(struct mask *)fade->to, two ? (struct mask *)fade->from : NULL};
     float *const wet[2] = {fading ? s->wet[0] : slot->out, fading ? s->wet[1] : fade->apart};
-    PASS(upload(s, slot, n, true, why, cap));
+    PASS(upload(s, slot, n, true, s->audio, why, cap));
     for (int frame = 0, len; frame < n; frame += len) {
         const int64_t at = s->total + frame;
         len = tick - (int)(at % tick) < n - frame ? tick - (int)(at % tick) : n - frame;
@@ -702,11 +755,10 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
      * the output there. */
     const bool live = (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS;
     float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
-    PASS(upload(s, slot, n, live, why, cap));
+    PASS(upload(s, slot, n, live, s->audio, why, cap));
 
     const int64_t end = s->total + n;
-    const int64_t n_whole = s->plan->direct ? 0 : end / P - (s->total + P - 1) / P; /* -1: inside one block */
-    const bool whole = n_whole > 1 || (n_whole == 1 && P > NEAR_MOST);
+    const bool whole = has_wholes(s, n);
     if (to) PASS(mask_play(s, to, n, whole, wet, why, cap));
     float *other = live && two && !fading ? fade->apart : s->wet[1];
     if (from) PASS(mask_play(s, from, n, whole, other, why, cap));
@@ -735,6 +787,61 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     if (!to && !(from && fading)) rows_clear(slot->out, s->n_out, (size_t)block, n);
     if (two && !fading && !from) rows_clear(fade->apart, s->n_out, (size_t)block, n);
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
+    return HC_OK;
+}
+
+/* ---- files: several calls under way -------------------------------------------------------------------------------- */
+
+/* A call that fades, or of a few frames, as any live one: alone. */
+static int begin_alone(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    TRY(cudaStreamSynchronize(s->up), "cudaStreamSynchronize");
+    TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    PASS(cuda_process(s, slot, n, fade, why, cap));
+    TRY(cudaEventRecord(s->landed[s->n_begun % FLIGHT], s->down), "cudaEventRecord");
+    s->n_begun++;
+    return HC_OK;
+}
+
+static int cuda_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    const int P = s->plan->partition, i = (int)(s->n_begun % FLIGHT);
+    const size_t block = (size_t)s->plan->block;
+    struct mask *to = (struct mask *)fade->to;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    if (!to || fade->pos < fade->len || (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS)
+        return begin_alone(s, slot, n, fade, why, cap);
+
+    PASS(upload(s, slot, n, false, s->up, why, cap));
+    TRY(cudaEventRecord(s->sent[i], s->up), "cudaEventRecord");
+
+    TRY(cudaStreamWaitEvent(s->audio, s->sent[i], 0), "cudaStreamWaitEvent");
+    float *wet = s->wets + (size_t)i * s->n_out * block;
+    const int64_t end = s->total + n;
+    const bool whole = has_wholes(s, n);
+    PASS(mask_play(s, to, n, whole, wet, why, cap));
+    TRY(cudaEventRecord(s->played[i], s->audio), "cudaEventRecord");
+
+    TRY(cudaStreamWaitEvent(s->down, s->played[i], 0), "cudaStreamWaitEvent");
+    TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), wet, block * sizeof(float), n * sizeof(float), s->n_out,
+                          cudaMemcpyDeviceToHost, s->down), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    TRY(cudaEventRecord(s->landed[i], s->down), "cudaEventRecord");
+
+    s->total = end;
+    if (!s->plan->direct) {
+        PASS(spectra_make(s, end / P, why, cap));
+        if (!whole || end % P != 0) PASS(tail_make(s, to, end / P, why, cap));
+    }
+    s->n_begun++;
+    return HC_OK;
+}
+
+static int cuda_end(void *state, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    TRY(cudaEventSynchronize(s->landed[s->n_ended % FLIGHT]), "cudaEventSynchronize");
+    s->n_ended++;
     return HC_OK;
 }
 
@@ -780,7 +887,7 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
     costs.launch_ns = 1500; /* between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
     costs.slice_ns = 1000;  /* of eight levels, three launches */
     costs.call_ns = 13000;  /* to the card and back, of which a tick's launch is a part */
-    costs.file_block = 131072; /* 1 MiB up and down, 32 partitions of 4096 a launch */
+    costs.file_block = 262144; /* of stereo 2 MiB up and down, 64 partitions of 4096 a launch */
     return costs;
 }
 static constexpr struct plan_costs costs = costs_of_a_gpu();
@@ -803,6 +910,9 @@ static constexpr struct backend backend_of_a_gpu(void)
     backend.mask_rest = cuda_mask_rest;
     backend.process = cuda_process;
     backend.reset = cuda_reset;
+    backend.flight = FLIGHT;
+    backend.begin = cuda_begin;
+    backend.end = cuda_end;
     return backend;
 }
 constexpr struct backend backend_cuda = backend_of_a_gpu(); /* there before any constructor runs */

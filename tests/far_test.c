@@ -218,6 +218,40 @@ static void a_swap_keeps_the_tail(const char *backend)
     }
 }
 
+/* A mask is freed as soon as another is asked for, and while it fades out new ones are made, which take its memory once it is
+ * not heard any more: also in the moment in which the device still works on it behind the output. */
+static void a_new_mask_in_the_place_of_a_freed_one_is_whole(const char *backend)
+{
+    enum { TAPS = 9000, ROUNDS = 24, CALLS = 3, BLOCK = 64, QUEUE = 4, SETS = 3 };
+    struct random r = random_seeded(101);
+    hc_route *routes[SETS];
+    for (int i = 0; i < SETS; i++) routes[i] = full_matrix(&r, 2, 2, TAPS - 1000 * i); /* so that they lie differently in it */
+    hc_config c = config_for("auto", BLOCK, TAPS, 2, 2);
+    c.fade_frames = BLOCK;
+    struct player p;
+    player_open(&p, &c, backend, 20000 + ROUNDS * CALLS * BLOCK, 102);
+    needs_far_levels(&p);
+    struct scene now = player_scene(&p, routes[0], 4), queue[QUEUE];
+    int n = 0, n_made = 1;
+    player_swap(&p, now);
+    run_to(&p, &r, 20000, BLOCK);
+    queue[n++] = player_scene(&p, routes[n_made++ % SETS], 4);
+    for (int round = 0; round < ROUNDS; round++) {
+        player_swap(&p, queue[0]);
+        hc_mask_free(p.engine, now.mask);
+        now = queue[0];
+        memmove(queue, queue + 1, (size_t)--n * sizeof *queue);
+        for (int call = 0; call < CALLS; call++) {
+            player_run(&p, BLOCK);
+            if (n < QUEUE) queue[n++] = player_scene(&p, routes[n_made++ % SETS], 4);
+        }
+    }
+    check(p.n_changes >= 2, "%d changes", p.n_changes); /* a backend may take its time to make a mask ready */
+    player_check(&p, 19000, p.n_frames, PEAK_SHARE);
+    player_close(&p);
+    for (int i = 0; i < SETS; i++) matrix_drop(routes[i], 4);
+}
+
 /* So large that it is made ready over many calls, not in one. */
 static void a_large_mask_is_ready_in_time(const char *backend)
 {
@@ -304,6 +338,7 @@ static const struct test tests[] = {
     {"matrix_of_noise_is_that_matrix", matrix_of_noise_is_that_matrix, true},
     {"thousands_of_channels_match_the_cpu", thousands_of_channels_match_the_cpu, true},
     {"a_swap_keeps_the_tail", a_swap_keeps_the_tail, true},
+    {"a_new_mask_in_the_place_of_a_freed_one_is_whole", a_new_mask_in_the_place_of_a_freed_one_is_whole, true},
     {"a_large_mask_is_ready_in_time", a_large_mask_is_ready_in_time, true},
     {"reset_forgets_far_levels", reset_forgets_far_levels, true},
     {"a_mask_too_large_says_what_it_needs", a_mask_too_large_says_what_it_needs, true},

@@ -42,6 +42,7 @@ bool grid_where(char *text, size_t cap);
 enum memory_kind { MEMORY_OF_HOST, MEMORY_PINNED, MEMORY_OF_DEVICE };
 /* Of what memory [p, p + bytes) is; *whole: none of it lies outside the allocation that p is in. */
 memory_kind memory_of(const void *p, size_t bytes, bool *whole);
+void memory_set(void *to, int value, size_t bytes);
 /* Has something written beside its memory? Then a fault. after: what ran. */
 void memory_check(const char *after);
 

@@ -64,6 +64,12 @@ static void zones_drop(char *from, char *to)
     }
 }
 
+/* Over the zones between the pieces of an allocation too: one memset may be meant for several pieces. */
+__attribute__((no_sanitize("address"), optimize("no-tree-loop-distribute-patterns"))) void memory_set(void *to, int value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) ((unsigned char *)to)[i] = (unsigned char)value;
+}
+
 /* Whole: a memset over all pieces of an allocation may have made a zone zero. */
 __attribute__((no_sanitize("address"))) static bool zone_is_whole(const char *at, size_t bytes)
 {

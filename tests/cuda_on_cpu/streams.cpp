@@ -406,7 +406,7 @@ static cudaError_t set_add(void *to, size_t pitch, int value, size_t width, size
     const memory_kind of = memory_of(to, (height - 1) * pitch + width, &whole);
     if (of == MEMORY_OF_HOST || !whole) return remember(cudaErrorInvalidValue);
     const work_ref w = add(s, [to, pitch, value, width, height] {
-        for (size_t i = 0; i < height; i++) memset((char *)to + i * pitch, value, width);
+        for (size_t i = 0; i < height; i++) memory_set((char *)to + i * pitch, value, width);
     });
     if (waits && of == MEMORY_PINNED) force(w);
     return cudaSuccess;

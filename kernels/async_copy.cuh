@@ -1,5 +1,5 @@
-/* async_copy - 16 bytes at a time from device to shared memory: past the registers and in the background where the device
- * can (sm_80 on). */
+/* async_copy - 16 bytes at a time from device to shared memory: past the registers and in the background where the
+ * device can (sm_80 on). */
 #ifndef HALOCONV_ASYNC_COPY_CUH
 #define HALOCONV_ASYNC_COPY_CUH
 

@@ -1,9 +1,10 @@
-/* cuda_runtime - stands in for CUDA's header of that name, so that g++ compiles kernels/ and a test runs them on the CPU.
+/* cuda_runtime - stands in for CUDA's header of that name, so that g++ compiles kernels/ and a test runs them on the
+ * CPU.
  *
- * The runtime's calls keep the names, the values and the meaning of the CUDA runtime's documentation; what they do is in
- * device.cpp, memory.cpp and streams.cpp. Below, for C++ only, is the language of kernels: translate.py has turned into calls
- * what g++ cannot read, and grid.cpp runs the threads. Only what kernels/ uses is here: another call is an error of the
- * compiler, to be met by adding it.
+ * The runtime's calls keep the names, the values and the meaning of the CUDA runtime's documentation; what they do is
+ * in device.cpp, memory.cpp and streams.cpp. Below, for C++ only, is the language of kernels: translate.py has turned
+ * into calls what g++ cannot read, and grid.cpp runs the threads. Only what kernels/ uses is here: another call is an
+ * error of the compiler, to be met by adding it.
  */
 #ifndef CUDA_ON_CPU_RUNTIME_H
 #define CUDA_ON_CPU_RUNTIME_H
@@ -87,8 +88,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                          enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                              enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemset(void *to, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream);
@@ -112,7 +113,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 #ifdef __cplusplus
 }
 
-/* ---- the language of kernels ---------------------------------------------------------------------------------------- */
+/* ---- the language of kernels ------------------------------------------------------------------------------------- */
 
 #include <functional>
 #include <tuple>
@@ -183,7 +184,12 @@ static inline unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, siz
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 template <class T> static inline T atomicAdd(T *p, T value) { const T was = *p; *p += value; return was; }
-static inline unsigned atomicInc(unsigned *p, unsigned most) { const unsigned was = *p; *p = was >= most ? 0 : was + 1; return was; }
+static inline unsigned atomicInc(unsigned *p, unsigned most)
+{
+    const unsigned was = *p;
+    *p = was >= most ? 0 : was + 1;
+    return was;
+}
 
 void cuda_block_barrier(const char *file, int line);
 void cuda_warp_barrier(unsigned lanes);
@@ -205,7 +211,8 @@ template <class T> static inline T cuda_shuffled(unsigned lanes, T value, unsign
 }
 template <class T> static inline T __shfl_sync(unsigned lanes, T value, int from, int width = 32)
 {
-    return cuda_shuffled(lanes, value, (cuda_lane() & ~(unsigned)(width - 1)) | ((unsigned)from & (unsigned)(width - 1)));
+    const unsigned within = (unsigned)width - 1;
+    return cuda_shuffled(lanes, value, (cuda_lane() & ~within) | ((unsigned)from & within));
 }
 template <class T> static inline T __shfl_xor_sync(unsigned lanes, T value, int bits, int width = 32)
 {
@@ -223,7 +230,7 @@ template <class T> static inline T __shfl_down_sync(unsigned lanes, T value, uns
     return cuda_shuffled(lanes, value, (lane & (unsigned)(width - 1)) + by >= (unsigned)width ? lane : lane + by);
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 struct cuda_grid {
     dim3 grid, block;
@@ -231,7 +238,7 @@ struct cuda_grid {
     cudaStream_t stream;
 };
 
-/* translate.py puts this at the head of each kernel. At a launch one thread enters to say which kernel it is, and leaves. */
+/* translate.py puts this at the head of each kernel. At a launch one thread enters to say which it is, and leaves. */
 bool cuda_kernel_named(const void *entry, const char *name, int most_threads);
 void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread);
 
@@ -242,7 +249,8 @@ struct cuda_configured {
     /* Arguments are copied at the launch, as on a device. */
     template <class Kernel, class... Args> void launch(Kernel kernel, const Args &...args) const
     {
-        cuda_kernel_launch(grid, [kernel, kept = std::tuple<std::decay_t<Args>...>(args...)] { std::apply(kernel, kept); });
+        const std::tuple<std::decay_t<Args>...> kept(args...);
+        cuda_kernel_launch(grid, [kernel, kept] { std::apply(kernel, kept); });
     }
 };
 
@@ -260,7 +268,8 @@ template <class F> static inline cudaError_t cudaFuncSetAttribute(F *entry, enum
     return cuda_func_attribute((const void *)entry, attribute, value);
 }
 template <class F>
-static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *entry, int threads, size_t shared)
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *entry, int threads,
+                                                                        size_t shared)
 {
     return cuda_occupancy(blocks, (const void *)entry, threads, shared);
 }
@@ -274,6 +283,9 @@ template <class T> static inline cudaError_t cudaHostAlloc(T **p, size_t bytes, 
 {
     return cudaHostAlloc((void **)p, bytes, flags);
 }
-template <class T> static inline cudaError_t cudaMallocHost(T **p, size_t bytes) { return cudaMallocHost((void **)p, bytes); }
+template <class T> static inline cudaError_t cudaMallocHost(T **p, size_t bytes)
+{
+    return cudaMallocHost((void **)p, bytes);
+}
 #endif
 #endif

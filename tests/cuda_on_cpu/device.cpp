@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SHARED_DEFAULT = 48 << 10, SHARED_OPTIN = 227 << 10, SHARED_OF_SM = 228 << 10, THREADS_OF_SM = 2048, BLOCKS_OF_SM = 32 };
+enum { /* of sm_90 */
+    SHARED_DEFAULT = 48 << 10,
+    SHARED_OPTIN = 227 << 10,
+    SHARED_OF_SM = 228 << 10,
+    THREADS_OF_SM = 2048,
+    BLOCKS_OF_SM = 32
+};
 
 static std::recursive_mutex &mutex_of_all()
 {
@@ -25,7 +31,7 @@ static long setting(const char *name, long otherwise)
     return text && *text ? atol(text) : otherwise;
 }
 
-/* ---- chance --------------------------------------------------------------------------------------------------------- */
+/* ---- chance ------------------------------------------------------------------------------------------------------ */
 
 uint64_t device_seed()
 {
@@ -53,7 +59,7 @@ device_order::device_order(size_t n_) : n(n_), at(0), stride(1)
     while (std::gcd(stride, n) != 1);
 }
 
-/* ---- errors --------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static thread_local cudaError_t last_error;
 static thread_local int current_device;
@@ -114,7 +120,7 @@ void device_fault(const char *format, ...)
     abort();
 }
 
-/* ---- the device ------------------------------------------------------------------------------------------------------ */
+/* ---- the device -------------------------------------------------------------------------------------------------- */
 
 int device_current() { return current_device; }
 static int n_devices() { return (int)setting("CUDA_ON_CPU_DEVICES", 1); }
@@ -179,7 +185,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaDriverGetVersion(int *version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *version) { return *version = 13000, cudaSuccess; }
 
-/* ---- kernels --------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static std::map<const void *, int> &shared_allowed()
 {
@@ -218,7 +224,8 @@ cudaError_t cuda_occupancy(int *blocks, const void *entry, int threads, size_t s
     *blocks = 0;
     if (threads < 1 || threads > 1024) return remember(cudaErrorInvalidValue);
     if (shared > (size_t)shared_allowed_to(entry)) return cudaSuccess;
-    *blocks = std::min({(int)BLOCKS_OF_SM, THREADS_OF_SM / ((threads + 31) / 32 * 32), (int)(SHARED_OF_SM / (shared + 1024))});
+    *blocks = std::min({(int)BLOCKS_OF_SM, THREADS_OF_SM / ((threads + 31) / 32 * 32),
+                        (int)(SHARED_OF_SM / (shared + 1024))});
     return cudaSuccess;
 }
 

@@ -1,5 +1,5 @@
-/* emulator - what its files know of one another. All of it is called with the lock of runtime_lock held, so one thread of the
- * host at a time is the device. */
+/* emulator - what its files know of one another. All of it is called with the lock of runtime_lock held, so one thread
+ * of the host at a time is the device. */
 #ifndef CUDA_ON_CPU_EMULATOR_H
 #define CUDA_ON_CPU_EMULATOR_H
 
@@ -17,7 +17,7 @@ unsigned device_random(unsigned n);
 /* Keep an error for cudaGetLastError, as every call of the runtime does; returns it. */
 cudaError_t remember(cudaError_t error);
 
-/* A fault that a device answers with a corrupted context or not at all: say it, with the kernel and thread that run, and abort. */
+/* A fault that a device answers with a corrupted context or not at all: say it, with the thread that runs; abort. */
 [[noreturn]] void device_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The order in which 0 ... n - 1 are visited: a stride that shares no factor with n. */

@@ -1,12 +1,13 @@
 /* grid - the threads of a kernel as fibers on the thread of the host that runs it.
  *
- * A fiber runs until it waits at a barrier, so between barriers each thread of a block is as far ahead of the others, or behind,
- * as the rules of CUDA allow; who comes first is drawn anew each time. Blocks run one after another in a drawn order. A kernel
- * that counts on more order than it has asked for meets what it did not count on: a value not written yet, or written over.
- * Shared memory is NaN at the start of a block. Its dynamic part ends at a page that nobody may touch.
+ * A fiber runs until it waits at a barrier, so between barriers each thread of a block is as far ahead of others, or
+ * behind, as the rules of CUDA allow; who comes first is drawn anew each time. Blocks run one after another in a drawn
+ * order. A kernel that counts on more order than it has asked for meets what it did not count on: a value not written
+ * yet, or written over. Shared memory is NaN at the start of a block. Its dynamic part ends at a page that nobody may
+ * touch.
  *
- * What this cannot show: two threads that write at the same instant, weak ordering of memory between blocks, a block that
- * waits for another one.
+ * What this cannot show: two threads that write at the same instant, weak ordering of memory between blocks, a block
+ * that waits for another one.
  */
 #include "emulator.h"
 
@@ -75,7 +76,7 @@ static struct {
     const char *barrier_file;
     int barrier_line;
     struct fiber *now;
-    device_order order{0};     /* of this pass over the fibers, of which so many are visited; any: one of them could run */
+    device_order order{0};     /* of this pass over the fibers, of which so many are visited; any: one could run */
     unsigned visited;
     bool any;
     int dead_stack;            /* of the fiber that was done last; -1: none */
@@ -93,7 +94,7 @@ static struct {
 #endif
 } block;
 
-/* ---- fibers --------------------------------------------------------------------------------------------------------- */
+/* ---- fibers ------------------------------------------------------------------------------------------------------ */
 
 static size_t page_bytes() { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -101,7 +102,8 @@ static size_t page_bytes() { return (size_t)sysconf(_SC_PAGESIZE); }
 static char *guarded(size_t bytes)
 {
     const size_t page = page_bytes();
-    char *p = (char *)mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = (char *)mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED || mprotect(p + bytes, page, PROT_NONE)) device_fault("no memory for the threads of a block");
     return p;
 }
@@ -262,7 +264,7 @@ static void wait_for(const unsigned long *barriers, unsigned long seen)
     else f->wait = NULL;
 }
 
-/* ---- what a kernel calls --------------------------------------------------------------------------------------------- */
+/* ---- what a kernel calls ----------------------------------------------------------------------------------------- */
 
 void cuda_block_barrier(const char *file, int line)
 {
@@ -283,7 +285,8 @@ void cuda_warp_barrier(unsigned lanes)
     struct warp *w = &block.warps[block.now->number / WARP];
     const unsigned mine = 1u << cuda_lane();
     if (!(lanes & mine)) device_fault("a barrier of the lanes %08x, of which lane %u is none", lanes, cuda_lane());
-    if (w->waiting && w->lanes != lanes) device_fault("a barrier of the lanes %08x, while others wait for %08x", lanes, w->lanes);
+    if (w->waiting && w->lanes != lanes)
+        device_fault("a barrier of the lanes %08x, while others wait for %08x", lanes, w->lanes);
     const unsigned long seen = w->barriers;
     w->lanes = lanes;
     w->waiting |= mine;
@@ -298,7 +301,8 @@ void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes,
     /* Two places in turn: who gives the next value may be one barrier ahead of who takes this one. */
     unsigned char(*given)[16] = w->given[f->exchanges++ & 1];
     if (bytes > sizeof given[0]) device_fault("a shuffle of %zu bytes", bytes);
-    if (!(lanes >> from & 1) || !(w->here >> from & 1)) device_fault("a shuffle from lane %u, which does not take part", from);
+    if (!(lanes >> from & 1) || !(w->here >> from & 1))
+        device_fault("a shuffle from lane %u, which does not take part", from);
     memcpy(given[cuda_lane()], mine, bytes);
     cuda_warp_barrier(lanes);
     memcpy(theirs, given[from], bytes);
@@ -308,7 +312,8 @@ void *cuda_dynamic_shared() { return block.shared; }
 
 void cuda_copy_later(void *to, const void *from, size_t bytes, size_t valid)
 {
-    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes) device_fault("a copy of %zu bytes from %p to %p: not aligned", bytes, from, to);
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes)
+        device_fault("a copy of %zu bytes from %p to %p: not aligned", bytes, from, to);
     memset(to, 0xff, bytes);
     block.now->copies.push_back({to, from, bytes, valid});
 }
@@ -322,7 +327,7 @@ void cuda_copies_wait()
     block.now->copies.clear();
 }
 
-/* ---- blocks and grids ------------------------------------------------------------------------------------------------ */
+/* ---- blocks and grids -------------------------------------------------------------------------------------------- */
 
 extern "C" char __start_cuda_shared[] __attribute__((weak)), __stop_cuda_shared[] __attribute__((weak));
 
@@ -379,7 +384,8 @@ bool grid_where(char *text, size_t cap)
 {
     if (!block.running) return false;
     const uint3 t = block.now ? block.now->index : uint3{0, 0, 0};
-    snprintf(text, cap, "%s, block (%u, %u, %u) of (%u, %u, %u), thread (%u, %u, %u) of (%u, %u, %u)", block.name, blockIdx.x,
-             blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, t.x, t.y, t.z, blockDim.x, blockDim.y, blockDim.z);
+    snprintf(text, cap, "%s, block (%u, %u, %u) of (%u, %u, %u), thread (%u, %u, %u) of (%u, %u, %u)", block.name,
+             blockIdx.x, blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, t.x, t.y, t.z, blockDim.x, blockDim.y,
+             blockDim.z);
     return true;
 }

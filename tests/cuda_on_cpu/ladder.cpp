@@ -1,16 +1,17 @@
-/* ladder - the rungs that run here, in the place of kernels/ladder.cu: no textures, no tensor cores, no clusters of blocks. */
+/* ladder - the rungs that run here, in the place of kernels/ladder.cu: no textures, tensor cores or clusters. */
 #include "kernels/bench.h"
 #include "kernels/ladder.h"
 
 extern "C" {
-extern const struct rung rung_basic, rung_constant, rung_halo, rung_halo_32, rung_cached_halo, rung_two_step, rung_cooperative,
-    rung_shuffle, rung_coarsened, rung_unrolled, rung_grid2d, rung_register, rung_few, rung_many;
+extern const struct rung rung_basic, rung_constant, rung_halo, rung_halo_32, rung_cached_halo, rung_two_step,
+    rung_cooperative, rung_shuffle, rung_coarsened, rung_unrolled, rung_grid2d, rung_register, rung_few, rung_many;
 
 const struct rung *const *ladder_rungs(int *n)
 {
     static const struct rung *const rungs[] = {
-        &rung_basic,   &rung_constant,  &rung_halo,     &rung_halo_32, &rung_cached_halo, &rung_two_step, &rung_cooperative,
-        &rung_shuffle, &rung_coarsened, &rung_unrolled, &rung_grid2d,  &rung_register,    &rung_few,      &rung_many,
+        &rung_basic,    &rung_constant,    &rung_halo,    &rung_halo_32,   &rung_cached_halo,
+        &rung_two_step, &rung_cooperative, &rung_shuffle, &rung_coarsened, &rung_unrolled,
+        &rung_grid2d,   &rung_register,    &rung_few,     &rung_many,
     };
     *n = sizeof rungs / sizeof *rungs;
     return rungs;

@@ -1,10 +1,11 @@
-/* memory - the device's memory and the host's pinned memory: plain memory, filled with NaN, between pages that nobody may touch.
+/* memory - the device's memory and the host's pinned memory: plain memory, filled with NaN, between pages that nobody
+ * may touch.
  *
- *   | no access | ff ff ff | the allocation | ff .. | no access |      the end lies as near to the page as 256 bytes allow
+ *   | no access | ff ff ff | the allocation | ff .. | no access |   the end lies as near to the page as 256 bytes allow
  *
- * An access behind the end stops the program at the instruction, which is then said with its kernel, block and thread; a
- * write into the few bytes that round the end up is found behind the kernel. Where the backend cuts an allocation into pieces
- * (device_cut) each piece gets such bytes behind it here. Under AddressSanitizer they are poisoned too.
+ * An access behind the end stops the program at the instruction, which is then said with its kernel, block and thread;
+ * a write into the few bytes that round the end up is found behind the kernel. Where the backend cuts an allocation
+ * into pieces (device_cut) each piece gets such bytes behind it here. Under AddressSanitizer they are poisoned too.
  */
 #include "emulator.h"
 
@@ -65,7 +66,8 @@ static void zones_drop(char *from, char *to)
 }
 
 /* Over the zones between the pieces of an allocation too: one memset may be meant for several pieces. */
-__attribute__((no_sanitize("address"), optimize("no-tree-loop-distribute-patterns"))) void memory_set(void *to, int value, size_t bytes)
+__attribute__((no_sanitize("address"), optimize("no-tree-loop-distribute-patterns"))) /* no call of memset */
+void memory_set(void *to, int value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) ((unsigned char *)to)[i] = (unsigned char)value;
 }
@@ -101,7 +103,7 @@ memory_kind memory_of(const void *p, size_t bytes, bool *whole)
     return found.second.kind;
 }
 
-/* ---- what may not be touched ---------------------------------------------------------------------------------------------- */
+/* ---- what may not be touched ------------------------------------------------------------------------------------- */
 
 static struct sigaction before;
 
@@ -112,13 +114,15 @@ static void stop(int signal, siginfo_t *info, void *context)
     char where[256] = "", line[640];
     char *at = (char *)info->si_addr;
     if (grid_where(where, sizeof where)) {
-        snprintf(line, sizeof line, "FAIL cuda_on_cpu: an address that the kernel may not touch: %p\n    in %s\n", (void *)at, where);
+        snprintf(line, sizeof line, "FAIL cuda_on_cpu: an address that the kernel may not touch: %p\n    in %s\n",
+                 (void *)at, where);
         put(line);
     }
     for (const auto &a : allocations()) {
         if (at < a.second.mapped || at >= a.second.mapped + a.second.mapped_bytes) continue;
         const char *of = a.second.kind == MEMORY_PINNED ? "pinned memory" : "device memory";
-        snprintf(line, sizeof line, "    %td bytes from the start of %zu bytes of %s\n", at - a.first, a.second.bytes, of);
+        snprintf(line, sizeof line, "    %td bytes from the start of %zu bytes of %s\n", at - a.first,
+                 a.second.bytes, of);
         put(line);
     }
     sigaction(signal, &before, NULL); /* and again, for whoever comes next */
@@ -142,7 +146,7 @@ static void guard_install()
 #endif
 }
 
-/* ---- allocations ------------------------------------------------------------------------------------------------------- */
+/* ---- allocations ------------------------------------------------------------------------------------------------- */
 
 static cudaError_t take(void **p, size_t bytes, memory_kind kind)
 {

@@ -1,10 +1,11 @@
 /* streams - queues whose work is done late and out of order, as far as CUDA allows.
  *
- * Work of a stream is done in order, behind the events that it waits for; of two streams nothing else is promised, and nothing else is
- * kept here. Work is done when something forces it (a synchronize, a copy that waits, a full queue) and then no more of it than
- * that needs, or when a query has come back often enough, or by chance: each stream is for a while one that does its work at
- * once, now and then, or not before it must. Pinned memory is read and written when the work is done, other memory of the host
- * when the call is made. What the host does too early, or a stream without waiting, then shows.
+ * Work of a stream is done in order, behind the events that it waits for; of two streams nothing else is promised, and
+ * nothing else is kept here. Work is done when something forces it (a synchronize, a copy that waits, a full queue) and
+ * then no more of it than that needs, or when a query has come back often enough, or by chance: each stream is for a
+ * while one that does its work at once, now and then, or not before it must. Pinned memory is read and written when the
+ * work is done, other memory of the host when the call is made. What the host does too early, or a stream without
+ * waiting, then shows.
  *
  * CUDA_ON_CPU_SEED=0: nothing by chance, everything as late as it may be.
  */
@@ -88,7 +89,7 @@ static void streams_sweep() /* those that are destroyed and have done their work
         }
 }
 
-/* ---- doing work ------------------------------------------------------------------------------------------------------ */
+/* ---- doing work -------------------------------------------------------------------------------------------------- */
 
 static double now_ms()
 {
@@ -178,7 +179,8 @@ static void stream_finish(CUstream_st *s)
     if (s == legacy())
         for (size_t i = 0; i < streams().size(); i++) {
             CUstream_st *other = streams()[i];
-            if (other->blocking && other->device == s->device && !other->queue.empty()) force(work_ref(other->queue.back()));
+            const bool before = other->blocking && other->device == s->device && !other->queue.empty();
+            if (before) force(work_ref(other->queue.back()));
         }
     if (!s->queue.empty()) force(work_ref(s->queue.back()));
 }
@@ -198,7 +200,7 @@ static cudaError_t polled(const work_ref &w)
     return remember(cudaErrorNotReady);
 }
 
-/* ---- streams and events ---------------------------------------------------------------------------------------------- */
+/* ---- streams and events ------------------------------------------------------------------------------------------ */
 
 cudaError_t cudaDeviceSynchronize(void)
 {
@@ -221,7 +223,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     return cudaStreamCreateWithPriority(stream, flags, 0);
 }
-cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work is done all the same */
 {
@@ -279,7 +281,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     auto lock = runtime_lock();
     CUstream_st *s;
-    if (!event || !stream_find(stream, &s) || s->device != event->device) return remember(cudaErrorInvalidResourceHandle);
+    if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (s->device != event->device) return remember(cudaErrorInvalidResourceHandle);
     event->record = add(s, nullptr);
     return cudaSuccess;
 }
@@ -310,7 +313,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
     return cudaSuccess;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 struct rows {
     char *to;
@@ -375,8 +378,8 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
 {
     return copy_add({(char *)to, (const char *)from, to_pitch, from_pitch, width, height}, kind, nullptr, true);
 }
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                              enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return copy_add({(char *)to, (const char *)from, to_pitch, from_pitch, width, height}, kind, stream, false);
 }
@@ -390,12 +393,14 @@ cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, 
     CUstream_st *s = legacy();
     if (pageable) stream_finish(s);
     auto staged = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
-    const work_ref w = add(s, [staged, symbol, offset, bytes] { memcpy((char *)symbol + offset, staged->data(), bytes); });
+    char *to = (char *)symbol + offset;
+    const work_ref w = add(s, [staged, to, bytes] { memcpy(to, staged->data(), bytes); });
     if (!pageable) force(w);
     return cudaSuccess;
 }
 
-static cudaError_t set_add(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream, bool waits)
+static cudaError_t set_add(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream,
+                           bool waits)
 {
     auto lock = runtime_lock();
     CUstream_st *s;
@@ -422,7 +427,7 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
     return set_add(to, pitch, value, width, height, stream, false);
 }
 
-/* ---- launches -------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static struct { /* while a thread says which kernel it is */
     bool asked;
@@ -447,7 +452,8 @@ void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread)
     asked.asked = true;
     thread();
     asked.asked = false;
-    cudaError_t e = stream_find(grid.stream, &s) && s->device == device_current() ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    cudaError_t e = cudaErrorInvalidResourceHandle;
+    if (stream_find(grid.stream, &s) && s->device == device_current()) e = cudaSuccess;
     if (e == cudaSuccess) e = launch_check(grid, asked.entry, asked.most_threads);
     if (e != cudaSuccess) {
         remember(e);

@@ -1,6 +1,6 @@
 """Turn a kernel file into C++ that g++ compiles with tests/cuda_on_cpu/cuda_runtime.h: translate.py FROM.cu TO.cpp
 
-Only what no macro can do is done here, and lines stay lines, so that what a compiler or a sanitizer says names the kernel file:
+Only what no macro can do is done here, and lines stay lines: what a compiler or a sanitizer says names the kernel file.
 
     kernel<<<grid, block, ...>>>(args)      becomes a call that takes the kernel as a function
     extern __shared__ T name[];             a pointer to the block's dynamic shared memory

@@ -197,7 +197,7 @@ run-demo: all impulses
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests ----------------------------------------------
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files refusals ladder
+ON_CPU_NAMES := convolution swap far files refusals ladder session
 # With neither a C++ compiler nor a transform these tests are left out.
 ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
@@ -349,6 +349,14 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
+$(ON_CPU)/tests/faulty_engine.o: dsp/engine.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for CUDA on the CPU that fails)
+	$(Q)$(ON_CPU_CC) -Dbackend_cuda=faulty_device -c $< -o $@
+$(ON_CPU)/session_test: $(patsubst %,$(ON_CPU)/tests/%.o,session_test faulty_engine faulty_device check reference) $(SESSION_OBJS) \
+                        $(BUILD)/tests/trap.o $(filter-out %/engine.o,$(ON_CPU_OBJS)) $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@

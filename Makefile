@@ -196,10 +196,11 @@ run-demo: all impulses
 
 # ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests ----------------------------------------------
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := convolution swap far files refusals ladder session
-# With neither a C++ compiler nor a transform these tests are left out.
-ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
+# Without a C++ compiler, Python or FFTW these tests are left out.
+ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
 ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,$(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*.cuh)))
@@ -236,14 +237,13 @@ $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,chec
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference $(ON_CPU_NAMES:%=%_test))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
-PYTHON ?= /usr/bin/python3
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
-run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(ON_CPU_TESTS))
+run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
 # The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
 SEEDS ?= 0 1 2 3

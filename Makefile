@@ -249,7 +249,8 @@ run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out 
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS)
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
-	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 tests/run $(ON_CPU_TESTS) || exit 1; done
+	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) || exit 1; done # else 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)

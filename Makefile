@@ -208,7 +208,7 @@ ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-ma
                    -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_OBJS := $(patsubst tests/cuda_on_cpu/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda_on_cpu/*.cpp)) \
-               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/engine.o $(CHOICE_OBJ)
+               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/engine.o $(ON_CPU)/hybrid.o $(CHOICE_OBJ)
 $(ON_CPU)/kernels/%: kernels/% tests/cuda_on_cpu/translate.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) tests/cuda_on_cpu/translate.py $< $@
@@ -222,7 +222,7 @@ $(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
 ON_CPU_CC = $(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda_on_cpu
-$(ON_CPU)/engine.o: dsp/engine.c $(BUILD)/flags
+$(ON_CPU)/engine.o $(ON_CPU)/hybrid.o: $(ON_CPU)/%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU)
 	$(Q)$(ON_CPU_CC) -c $< -o $@
@@ -350,12 +350,12 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
-$(ON_CPU)/tests/faulty_engine.o: dsp/engine.c $(BUILD)/flags
+$(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU that fails)
 	$(Q)$(ON_CPU_CC) -Dbackend_cuda=faulty_device -c $< -o $@
-$(ON_CPU)/session_test: $(patsubst %,$(ON_CPU)/tests/%.o,session_test faulty_engine faulty_device check reference) $(SESSION_OBJS) \
-                        $(BUILD)/tests/trap.o $(filter-out %/engine.o,$(ON_CPU_OBJS)) $(BUILD)/libhaloconv.a
+$(ON_CPU)/session_test: $(patsubst %,$(ON_CPU)/tests/%.o,session_test faulty_engine faulty_hybrid faulty_device check reference) $(SESSION_OBJS) \
+                        $(BUILD)/tests/trap.o $(filter-out %/engine.o %/hybrid.o,$(ON_CPU_OBJS)) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a

@@ -58,8 +58,12 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
 /* ---- sound files -------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_SNDFILE
+/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
+ * MiB into an AIFF, others 2 or 4 GiB. */
+#define PLACEHOLDER_BYTES 0x7eff0000
+
 /* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
- * 7978)". Sizes of 2 GiB and more are the placeholders of programs that wrote to a pipe, and mean "to the end". */
+ * 7978)". */
 static bool log_says_cut(SNDFILE *file)
 {
     static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
@@ -73,7 +77,8 @@ static bool log_says_cut(SNDFILE *file)
             unsigned long long claimed, real;
             if (strncmp(line, sizes[i], strlen(sizes[i])) != 0) continue;
             const char *number = strchr(line, ':') + 1;
-            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real && claimed < 0x7ffff000)
+            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real &&
+                claimed < PLACEHOLDER_BYTES)
                 return true;
         }
     }
@@ -101,7 +106,8 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
     bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
     sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
-    if ((sf_count_t)(frames->n / n_channels) < info->frames - slack || log_says_cut(file))
+    bool known = info->frames < (sf_count_t)1 << 60; /* not so in a FLAC that went through a pipe */
+    if ((known && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || log_says_cut(file))
         return fail(HC_EFILE, why, cap,
                     "%s: is cut short: it ends after %zu frames, its header promises more; fetch it "
                     "again",

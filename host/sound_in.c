@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end". */
-#define PLACEHOLDER_BYTES 0x7fff0000
+/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
+ * MiB into an AIFF, others 2 or 4 GiB. */
+#define PLACEHOLDER_BYTES 0x7eff0000
 
 /* ---- what is it --------------------------------------------------------------------------------- */
 

@@ -320,6 +320,35 @@ def test_standard_input(folder, container):
     assert_close(read("y.wav"), full(read("x.snd"), h))
 
 
+def written_to_a_pipe(path):
+    """The file as it is when its writer could not go back to put the length into the header."""
+    data = bytearray(path.read_bytes())
+    if path.suffix == ".flac":  # no total of samples, no checksum
+        data[21] &= 0xf0
+        data[22:42] = bytes(20)
+    else:  # SoX's placeholders in AIFF
+        data[4:8] = (0x7f000050).to_bytes(4, "big")
+        comm, ssnd = data.index(b"COMM"), data.index(b"SSND")
+        data[comm + 10:comm + 14] = (0x7f000000 // 4).to_bytes(4, "big")
+        data[ssnd + 4:ssnd + 8] = (0x7f000008).to_bytes(4, "big")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["x.flac", "x.aiff"])
+def test_files_whose_length_nobody_knew(folder, name):
+    """As an input, through a pipe, and as a mask."""
+    write(name, noise(20000, 2), subtype="PCM_16")
+    x = read(name)
+    written_to_a_pipe(folder / name)
+    (folder / "one.txt").write_text("1\n")
+    convolve(name, "one.txt", "file.wav", "--format", "wav:float")
+    good("convolve", "-", "one.txt", "-o", "pipe.wav", "--format", "wav:float", text=False, input=(folder / name).read_bytes())
+    write("click.wav", np.ones((1, 2), np.float32))
+    convolve("click.wav", name, "mask.wav")
+    for got in ("file.wav", "pipe.wav", "mask.wav"):
+        assert_close(read(got), x)
+
+
 @pytest.mark.parametrize("container", ["wav", "au", "flac", "raw"])
 def test_standard_output(folder, container):
     x, h = noise(30000, 2, 30), noise(500, 2, 31)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -126,6 +127,99 @@ def test_refusals_are_exceptions(hc):
             stream.swap(other.mask(np.ones(3)))
         with pytest.raises(hc.Error, match="max_taps is 10"):
             stream.mask(np.ones(11))
+
+
+CLOSED = {
+    "process": lambda hc, s: s.process(np.ones(10)),
+    "swap": lambda hc, s: s.swap([1.0]),
+    "fade to silence": lambda hc, s: s.swap(None),
+    "mask": lambda hc, s: s.mask([1.0]),
+    "reset": lambda hc, s: s.reset(),
+    "info": lambda hc, s: s.info,
+    "latency": lambda hc, s: s.latency,
+    "with": lambda hc, s: s.__enter__(),
+}
+
+
+@pytest.mark.parametrize("call", CLOSED)
+def test_a_closed_stream_says_so(hc, call):
+    stream = hc.Stream(1, max_taps=10, backend="cpu")
+    mask = stream.mask([1.0])
+    stream.close()
+    stream.close()
+    with pytest.raises(ValueError, match="closed; open another"):
+        CLOSED[call](hc, stream)
+    del mask, stream
+
+
+def test_a_stream_that_never_opened_goes_quietly(hc):
+    """What its finalizer would say goes to standard error, past all who could catch it."""
+    code = "import haloconv\ntry: haloconv.Stream(1, bogus=1)\nexcept TypeError: pass"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins/python", capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_threads_may_share_a_stream_and_close_it(hc):
+    """Calls of process take turns; close waits for those that are under way."""
+    x, seen = noise(3000, seed=1)[:, 0], []
+    for _ in range(5):
+        stream = hc.Stream(1, max_taps=20000, block=64, backend="cpu")
+        stream.swap(noise(20000, seed=2)[:, 0])
+        started = threading.Barrier(4)
+
+        def play(stream=stream, started=started):
+            started.wait()
+            try:
+                while True:
+                    seen.append(np.isfinite(stream.process(x)).all())
+                    stream.swap([1.0])
+            except ValueError as error:
+                assert "closed" in str(error)
+
+        threads = [threading.Thread(target=play) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        started.wait()
+        while not seen:
+            time.sleep(0.001)
+        stream.close()
+        for thread in threads:
+            thread.join()
+    assert all(seen)
+
+
+def test_numbers_are_not_cut_to_32_bits(hc):
+    with hc.Stream(1, max_taps=10, backend="cpu") as stream, pytest.raises(ValueError, match="delay"):
+        stream.mask([1.0], delay=2**32)
+    for name in ("max_taps", "n_threads", "fade_frames"):
+        with pytest.raises(ValueError, match=name):
+            hc.Stream(1, backend="cpu", **{name: 2**32 + 10})
+
+
+def test_arrays_that_hold_no_sound_are_refused(hc):
+    for shape in [(5, 0), (0, 1, 1), (5, 1, 0), (5, 0, 1), ()]:
+        with pytest.raises(ValueError, match="h has"):
+            hc.convolve(np.ones(10), np.ones(shape), backend="cpu")
+    with pytest.raises(ValueError, match="sound has shape"):
+        hc.convolve(np.ones((10, 0)), np.ones(3), backend="cpu")
+    for x, h in [(np.ones(5, complex), np.ones(3)), (np.ones(5), np.ones(3, complex))]:
+        with pytest.raises(TypeError, match="complex"):
+            hc.convolve(x, h, backend="cpu")
+
+
+@pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])
+def test_numbers_of_any_type(hc, kind):
+    x, h = (np.arange(300) % 2).astype(kind), (np.arange(20) % 3 > 0).astype(kind)
+    close(hc.convolve(x, h, backend="cpu"), reference(x, h))
+
+
+def test_nan_in_the_sound_is_said(hc):
+    x = noise(100)[:, 0]
+    x[3], x[7] = np.nan, -np.inf
+    with pytest.warns(RuntimeWarning, match="2 samples"):
+        y = hc.convolve(x, [1.0, 0.5], backend="cpu")
+    x[[3, 7]] = 0
+    close(y, reference(x, np.array([1.0, 0.5])))
 
 
 def test_devices_are_listed(hc):

@@ -7,16 +7,19 @@
         y = stream.process(x)                           # any number of frames, no added latency
 
 A module over libhaloconv.so by ctypes: nothing is compiled. Sound is float32, a row a frame, a column a channel, as soundfile
-has it. Every backend gives the same result, within -120 dB of the output's peak. Calls release the interpreter's lock; one
-Stream belongs to one thread at a time.
+has it. Every backend gives the same result, within -120 dB of the output's peak. Calls release the interpreter's lock. Threads
+may share a Stream: masks are made beside process, calls of process come one after the other, and close waits for both.
 
 The library is sought in $HALOCONV_LIBRARY, beside an installed module, in the build folder of the source tree, and where the
 system looks.
 """
 
+import contextlib
 import ctypes
 import os
 import pathlib
+import threading
+import warnings
 
 import numpy as np
 
@@ -100,17 +103,31 @@ def devices():
     return found
 
 
+def _set(structure, name, value):
+    """A field that holds its value: ctypes would take 2**32 for 0."""
+    setattr(structure, name, value)
+    if getattr(structure, name) != value:
+        raise ValueError(f"{name} {value}: is more than the library can hold; give less")
+
+
+def _floats(what, values):
+    values = np.asarray(values)
+    if np.iscomplexobj(values):
+        raise TypeError(f"{what} is complex; convolve its real and its imaginary part")
+    return np.asarray(values, np.float32)
+
+
 # ---- responses ------------------------------------------------------------------------------------------------------
 def _routes(h, n_in):
     """h as routes: (list of (input, output, taps [frames]), n_out). The channel rule of the program: see convolve."""
-    h = np.asarray(h, np.float32)
+    h = _floats("h", h)
+    if h.ndim not in (1, 2, 3) or h.size == 0:
+        raise ValueError(f"h has shape {h.shape}; give [frames], [frames, channels] or [frames, inputs, outputs]")
     if h.ndim == 3:
         if h.shape[1] != n_in:
             raise ValueError(f"h has {h.shape[1]} inputs, the sound {n_in} channels; give h as [frames, inputs, outputs]")
         taps = np.ascontiguousarray(h.transpose(1, 2, 0))
         return [(i, o, taps[i, o]) for o in range(h.shape[2]) for i in range(n_in)], h.shape[2]
-    if h.ndim not in (1, 2) or h.shape[0] == 0:
-        raise ValueError(f"h has shape {h.shape}; give [frames], [frames, channels] or [frames, inputs, outputs]")
     taps = np.ascontiguousarray(h.reshape(len(h), -1).T)
     m = len(taps)
     if m == 1:
@@ -126,8 +143,8 @@ def _routes(h, n_in):
 
 def _planar(x):
     """[frames] or [frames, channels] -> [channels, frames], contiguous float32."""
-    x = np.asarray(x, np.float32)
-    if x.ndim not in (1, 2):
+    x = _floats("the sound", x)
+    if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[1] == 0):
         raise ValueError(f"the sound has shape {x.shape}; give [frames] or [frames, channels]")
     return np.ascontiguousarray(x[None, :] if x.ndim == 1 else x.T)
 
@@ -139,8 +156,8 @@ class Mask:
         self._stream, self._pointer = stream, pointer
 
     def __del__(self):
-        if self._pointer and self._stream._engine:
-            _lib.hc_mask_free(self._stream._engine, self._pointer)
+        with contextlib.suppress(ValueError), self._stream._open() as engine:  # a closed stream has freed it
+            _lib.hc_mask_free(engine, self._pointer)
 
 
 class Stream:
@@ -157,29 +174,51 @@ class Stream:
     n_threads    of the CPU where block is 0; 0: all processors. The output is the same.
     """
 
+    _engine = None  # closed, or not open yet
+
     def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0, wait_us=-1, fade_frames=512, n_frames=0,
                  backend="auto", method="auto", n_threads=0):
-        self._engine = None
         config, why = _Config(), ctypes.create_string_buffer(512)
         _lib.hc_config_init(ctypes.byref(config))
         wanted = {**locals(), "n_out": n_in if n_out is None else n_out, "backend": backend.encode(), "method": method.encode()}
         for name, _ in _Config._fields_:
-            setattr(config, name, wanted[name])
+            _set(config, name, wanted[name])
         engine = _pointer()
         _check(_lib.hc_open(ctypes.byref(config), ctypes.byref(engine), why, len(why)), why)
-        self._engine, self._playing = engine, None
+        self._engine, self._playing, self._users = engine, None, 0
+        self._left, self._turn = threading.Condition(), threading.Lock()
         self.n_in, self.n_out, self.max_taps = config.n_in, config.n_out, config.max_taps
         self._block = self.info["block"]
 
     def __enter__(self):
-        return self
+        with self._open():
+            return self
 
     def __exit__(self, *_):
         self.close()
 
+    @contextlib.contextmanager
+    def _open(self):
+        """The engine for the length of a call; close waits for its end."""
+        with self._left:
+            self._users += 1
+        try:
+            if not self._engine:
+                raise ValueError("the stream is closed; open another one")
+            yield self._engine
+        finally:
+            with self._left:
+                self._users -= 1
+                self._left.notify_all()
+
     def close(self):
-        """Free the engine and its masks; no other call may follow."""
-        engine, self._engine = self._engine, None
+        """Free the engine and its masks, as soon as other threads' calls are done; what is called later raises ValueError."""
+        if not self._engine:
+            return
+        with self._left:
+            engine, self._engine = self._engine, None
+            while self._users:
+                self._left.wait()
         if engine:
             _lib.hc_close(engine)
 
@@ -193,8 +232,10 @@ class Stream:
         routes, why, pointer = (_Route * len(pairs))(), ctypes.create_string_buffer(512), _pointer()
         for route, (i, o, taps) in zip(routes, pairs):
             setattr(route, "in", i)
-            route.out, route.taps, route.n_taps, route.gain, route.delay = o, taps.ctypes.data, len(taps), gain, delay
-        _check(_lib.hc_mask_make(self._engine, routes, len(pairs), ctypes.byref(pointer), why, len(why)), why)
+            route.out, route.taps, route.n_taps, route.gain = o, taps.ctypes.data, len(taps), gain
+            _set(route, "delay", delay)
+        with self._open() as engine:
+            _check(_lib.hc_mask_make(engine, routes, len(pairs), ctypes.byref(pointer), why, len(why)), why)
         return Mask(self, pointer)
 
     def swap(self, mask):
@@ -203,7 +244,8 @@ class Stream:
             mask = self.mask(mask)
         if mask is not None and mask._stream is not self:
             raise ValueError("the mask belongs to another stream; make it with this one's mask()")
-        _lib.hc_mask_swap(self._engine, mask._pointer if mask else None)
+        with self._open() as engine:
+            _lib.hc_mask_swap(engine, mask._pointer if mask else None)
         self._playing = mask  # a mask that was given up plays on until it is replaced
 
     def process(self, x):
@@ -215,30 +257,34 @@ class Stream:
         n = planar.shape[1]
         out = np.empty((self.n_out, n), np.float32)
         ins, outs = (_pointer * self.n_in)(), (_pointer * self.n_out)()
-        for at in range(0, n, self._block):
-            for ch in range(self.n_in):
-                ins[ch] = planar.ctypes.data + 4 * (ch * n + at)
-            for ch in range(self.n_out):
-                outs[ch] = out.ctypes.data + 4 * (ch * n + at)
-            code = _lib.hc_process(self._engine, ins, outs, min(self._block, n - at))
-            if code < 0:
-                raise Error(code, self.info["error"])
+        with self._open() as engine, self._turn:
+            for at in range(0, n, self._block):
+                for ch in range(self.n_in):
+                    ins[ch] = planar.ctypes.data + 4 * (ch * n + at)
+                for ch in range(self.n_out):
+                    outs[ch] = out.ctypes.data + 4 * (ch * n + at)
+                code = _lib.hc_process(engine, ins, outs, min(self._block, n - at))
+                if code < 0:
+                    raise Error(code, self.info["error"])
         return out[0] if np.ndim(x) == 1 and self.n_out == 1 else out.T
 
     def reset(self):
         """Forget the input's history and end a fade; the mask stays."""
-        _lib.hc_reset(self._engine)
+        with self._open() as engine, self._turn:
+            _lib.hc_reset(engine)
 
     @property
     def latency(self):
         """Frames of added latency: 0."""
-        return _lib.hc_latency(self._engine)
+        with self._open() as engine:
+            return _lib.hc_latency(engine)
 
     @property
     def info(self):
         """What the engine is, and its counters, as a dict with the names of hc_info."""
         info = _Info()
-        _lib.hc_get_info(self._engine, ctypes.byref(info))
+        with self._open() as engine:
+            _lib.hc_get_info(engine, ctypes.byref(info))
         values = {name: getattr(info, name) for name, _ in _Info._fields_}
         levels = [{name: getattr(level, name) for name, _ in _Level._fields_} for level in info.levels[:info.n_levels]]
         texts = {name: value.decode(errors="replace") for name, value in values.items() if isinstance(value, bytes)}
@@ -252,7 +298,8 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
     h     [frames] or [frames, M]: M = 1, the same on every channel; M = channels, channel by channel; x of one channel: an
           output for each; two channels and M = 4: true stereo (L>L L>R R>L R>R). Or [frames, inputs, outputs]: a matrix.
     mode  "full": N + K - 1 frames of N and K; "same": the first N; "centre": N, from (K - 1) // 2 on
-    Returns float32 [frames] if x and h are of one dimension and one channel comes out, else [frames, outputs].
+    Returns float32 [frames] if x and h are of one dimension and one channel comes out, else [frames, outputs]. NaN and infinite
+    samples are refused in h; in x they count as 0, and a RuntimeWarning says how many there were.
     """
     if mode not in ("full", "same", "centre"):
         raise ValueError(f"mode {mode!r}: give full, same or centre")
@@ -270,5 +317,8 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
         padded = np.zeros((n_in, -(-end // step) * step), np.float32)  # whole partitions are what it is fast at
         padded[:, :n] = planar
         y = stream.process(padded.T)
+        non_finite = stream.info["non_finite"]
+    if non_finite:
+        warnings.warn(f"{non_finite} samples of the sound are NaN or infinite and count as 0", RuntimeWarning, stacklevel=2)
     y = y[skip:end]
     return y[:, 0] if np.ndim(x) == 1 and np.ndim(h) == 1 else y

@@ -3,12 +3,14 @@
 #include "message.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TEXT_BYTES = 1 << 16, MOST_COLUMNS = 256 };
 
@@ -247,6 +249,25 @@ static bool draw_mask(struct reading *r, struct job *job, struct draw *draw)
 }
 
 /* Below the folder, and nowhere else. */
+/* Without empty steps and such to the same folder, so that two names of one file are equal. NULL = no memory. */
+static const char *output_keep(struct manifest *manifest, const char *output)
+{
+    char *kept = text_room(manifest, strlen(output) + 1), *to = kept;
+    for (const char *from = output; kept && *from;) {
+        size_t step = strcspn(from, "/"), separator = from[step] == '/';
+        bool empty = step == 0 && from != output, here = step == 1 && *from == '.';
+        if (!empty && !here) to = mempcpy(to, from, step + separator);
+        from += step + separator;
+    }
+    if (kept) *to = 0;
+    return kept;
+}
+
+static bool is_journal(const char *output)
+{
+    return fnmatch("haloconv-batch*.journal", output, 0) == 0;
+}
+
 static bool stays_below(const char *output)
 {
     if (output[0] == '/' || output[0] == 0) return false;
@@ -285,8 +306,10 @@ static bool row_add(struct reading *r, const char *const *values, struct draw *d
             job->mask = text_keep(r->manifest, value);
             break;
         case OUTPUT:
-            if (!stays_below(value)) return bad(r, OUTPUT, value, "a name below the folder of -o");
-            job->output = text_keep(r->manifest, value);
+            job->output = output_keep(r->manifest, value);
+            if (!job->output) return no_memory(r->why, r->cap);
+            if (!stays_below(job->output)) return bad(r, OUTPUT, value, "a name below the folder of -o");
+            if (is_journal(job->output)) return bad(r, OUTPUT, value, "another name: the journal has this one");
             break;
         case GAIN: {
             double db = strcmp(value, "off") == 0 ? -INFINITY : strtod(value, &end);
@@ -337,34 +360,47 @@ static bool csv_field(char **at, char **field)
     return true;
 }
 
-static size_t count_quotes(const char *text)
+/* Does a quoted field go on behind this part of a record? state: where in a field it begins, and then ends. */
+enum csv_state { FIELD_START, PLAIN, QUOTED, QUOTE_IN_QUOTED };
+static bool csv_goes_on(const char *text, enum csv_state *state)
 {
-    size_t n = 0;
-    for (; *text; text++) n += *text == '"';
-    return n;
+    for (; *text; text++) {
+        if (*state == QUOTED)
+            *state = *text == '"' ? QUOTE_IN_QUOTED : QUOTED;
+        else if (*text == '"' && *state != PLAIN) /* a quote inside a plain field is a letter like others */
+            *state = QUOTED;
+        else
+            *state = *text == ',' ? FIELD_START : PLAIN;
+    }
+    return *state == QUOTED;
 }
 
-/* A record without its line end; a quoted field may go over lines. false at the end of the file. */
-static bool csv_record(FILE *file, struct reading *r, char **record, size_t *room)
+/* A record without its line end; a quoted field may go over lines. false at the end of the file, and after an error,
+ * which also takes *good away. */
+static bool csv_record(FILE *file, struct reading *r, char **record, size_t *room, bool *good)
 {
     static const size_t most = 1 << 20;
+    enum csv_state state = FIELD_START;
     char *line = NULL;
     size_t line_room = 0, used = 0;
     ssize_t n;
     while ((n = getline(&line, &line_room, file)) >= 0) {
         r->line++;
+        if (memchr(line, 0, (size_t)n))
+            *good = message_write(r->why, r->cap, "%s:%zu: is not text; write the list as UTF-8", r->path, r->line);
         if (*room < used + (size_t)n + 1) {
             char *more = realloc(*record, 2 * (used + (size_t)n + 1));
-            if (!more) break;
+            if (!more) *good = no_memory(r->why, r->cap);
+            if (!*good) break;
             *record = more;
             *room = 2 * (used + (size_t)n + 1);
         }
         memcpy(*record + used, line, (size_t)n + 1);
         used += (size_t)n;
-        if (count_quotes(*record) % 2 == 0 || used > most) break;
+        if (!*good || !csv_goes_on(line, &state) || used > most) break;
     }
     free(line);
-    if (used == 0) return false;
+    if (!*good || used == 0) return false;
     while (used > 0 && ((*record)[used - 1] == '\n' || (*record)[used - 1] == '\r')) (*record)[--used] = 0;
     return true;
 }
@@ -383,18 +419,25 @@ static int csv_header(struct reading *r, char *record, int *columns)
 {
     int n = 0;
     bool seen[N_COLUMNS] = {false};
-    if (strncmp(record, "\xef\xbb\xbf", 3) == 0) record += 3; /* byte order mark of UTF-8 */
+    const char *remedy = strpbrk(record, ";\t") && !strchr(record, ',')
+                             ? "put commas between the columns"
+                             : "it needs input and mask, and knows output, gain, tail, level and seed";
     for (char *at = record, *name; at && n < MOST_COLUMNS; n++) {
         if (!csv_field(&at, &name)) break;
         columns[n] = -1;
-        for (int c = 0; c < N_COLUMNS; c++)
-            if (strcmp(name, column_names[c]) == 0) columns[n] = c, seen[c] = true;
+        for (int c = 0; c < N_COLUMNS; c++) {
+            if (strcmp(name, column_names[c]) != 0) continue;
+            if (seen[c])
+                return message_write(r->why, r->cap, "%s:%zu: the header names the column \"%s\" twice; leave one out",
+                                     r->path, r->line, name);
+            columns[n] = c;
+            seen[c] = true;
+        }
         if (columns[n] < 0) unused_add(r->manifest, name);
     }
     if (seen[INPUT] && seen[MASK]) return n;
-    return message_write(r->why, r->cap, "%s:%zu: the header names no column \"%s\"; it needs input and mask, and knows "
-                                         "output, gain, tail, level and seed",
-                         r->path, r->line, column_names[seen[INPUT] ? MASK : INPUT]);
+    return message_write(r->why, r->cap, "%s:%zu: the header names no column \"%s\"; %s", r->path, r->line,
+                         column_names[seen[INPUT] ? MASK : INPUT], remedy);
 }
 
 static bool read_csv(FILE *file, struct reading *r)
@@ -404,7 +447,7 @@ static bool read_csv(FILE *file, struct reading *r)
     size_t room = 0;
     bool good = true;
     struct draw draw = {0};
-    while (good && csv_record(file, r, &record, &room)) {
+    while (good && csv_record(file, r, &record, &room, &good)) {
         if (!*record) continue;
         if (n_columns == 0) {
             n_columns = csv_header(r, record, columns);
@@ -453,7 +496,7 @@ static bool json_text(json_t *value, char *text, size_t cap, const char **result
 static bool read_object(struct reading *r, const char *line, struct draw *draw)
 {
     json_error_t error;
-    json_t *object = json_loads(line, 0, &error);
+    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(object)) {
         json_decref(object);
         return message_write(r->why, r->cap, "%s:%zu: is not an object of JSON (%.100s); write one a line", r->path,
@@ -506,8 +549,14 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "re");
     if (!file) return message_write(why, cap, "%s: cannot be read: %s; check the path", path, strerror(errno));
-    int first;
-    while ((first = getc(file)) == '\n' || first == ' ' || first == '\r') continue;
+    struct stat status;
+    if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
+        if (!standard) fclose(file);
+        return message_write(why, cap, "%s: is a directory; give the list of its files", path);
+    }
+    int first = getc(file);
+    if (first == 0xef && getc(file) == 0xbb && getc(file) == 0xbf) first = getc(file); /* byte order mark of UTF-8 */
+    for (; first == '\n' || first == ' ' || first == '\r'; first = getc(file)) r.line += first == '\n';
     if (first != EOF) ungetc(first, file);
     bool good = first == '{' ? read_json_lines(file, &r) : read_csv(file, &r);
     if (good && ferror(file)) good = message_write(why, cap, "%s: %s; check the disk", path, strerror(EIO));

@@ -272,6 +272,32 @@ def test_formats_and_clipping(sounds):
     assert soundfile.info(sounds / "out/u1_m0.wav").subtype == "PCM_24"
 
 
+GOOD_LISTS = {  # a row each, of the name
+    "a quote inside a name": ('input,mask\n5" snare.wav,m.wav\n', '5" snare.wav'),
+    "a quoted one": ('"input","mask"\n"5"" snare.wav","m.wav"\n', '5" snare.wav'),
+    "two lines": ('input,mask\n"two\nlines.wav",m.wav\n', "two\nlines.wav"),
+    "a comma": ('input,mask\r\n"a, b.wav",m.wav\r\n', "a, b.wav"),
+    "a quoted header behind a mark": ('\ufeff"input","mask"\nx.wav,m.wav\n', "x.wav"),
+    "JSON behind a mark": ('\ufeff{"input": "x.wav", "mask": "m.wav"}\n', "x.wav"),
+}
+
+
+@pytest.mark.parametrize("what", GOOD_LISTS)
+def test_names_are_taken_as_they_are(folder, what):
+    text, name = GOOD_LISTS[what]
+    write(folder / name, noise(100), 48000)
+    write("m.wav", noise(10), 48000)
+    write("z.wav", noise(200), 48000)
+    rest = '{"input": "z.wav", "mask": "m.wav"}\n' if "{" in text else "z.wav,m.wav\n"  # nothing may swallow it
+    (folder / "list.csv").write_bytes((text + rest).encode())
+    assert batch("list.csv", "-o", "out")["done"] == 2
+    assert set(tree(folder / "out")) == {name.replace(".wav", "_m.wav"), "z_m.wav"}
+
+
+def test_a_folder_is_no_list(folder):
+    refused("batch", ".", "-o", "out", says="is a directory")
+
+
 BAD_LISTS = {
     "input,gain\na,1\n": "mask",
     "input,mask\na.wav\n": "list.csv:2: has no mask",
@@ -281,13 +307,24 @@ BAD_LISTS = {
     "input,mask,seed\na,b,-1\n": "whole number",
     "input,mask,output\na,b,../c.wav\n": "below the folder",
     "input,mask,output\na,b,/c.wav\n": "below the folder",
+    "input,mask,output\na,b,.\n": "below the folder",
+    "input,mask,output\na,b,c/./\n": "below the folder",
+    "input,mask,output\na,b,./haloconv-batch.1of2.journal\n": "the journal has this one",
     "input,mask,output\na,b,c.wav\nd,e,c.wav\n": "rows 1 and 2 both write it",
+    "input,mask,output\na,b,c/d.wav\nd,e,./c//./d.wav\n": "rows 1 and 2 both write it",
+    "input,mask,mask\na,b,c\n": 'names the column "mask" twice',
+    "input;mask\na;b\n": "put commas between",
+    "input\tmask\na\tb\n": "put commas between",
+    "input,mask\na\0.wav,b\n": "list.csv:2: is not text",
+    "\n \r\n\ninput,mask\na\n": "list.csv:5: has no mask",
+    "\n{\"input\": 1}\n": "list.csv:2: has no mask",
     'input,mask\n"a,b\n': "a quote has no end",
     "input,mask\na,b,c\n": "3 fields",
     "input,mask\n": "lists no file",
     "": "lists no file",
     '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
     '{"input": "a", "mask": ["b"]}\n': "neither a text nor a number",
+    '{"input": "a", "mask": "b", "mask": "c"}\n': "duplicate",
 }
 
 

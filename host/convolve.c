@@ -31,7 +31,7 @@ static const char help[] =
     "                       input, from half the mask on                                              [full]\n"
     "      --gain DB        gain of the whole output                                                     [0]\n"
     "      --wet DB         gain of the convolved signal, or off                                         [0]\n"
-    "      --dry DB         gain of the input in the output, or off                                    [off]\n"
+    "      --dry DB         gain of the input in the output (one channel: in every output), or off     [off]\n"
     "      --format F       CONTAINER, SUBTYPE or CONTAINER:SUBTYPE   [OUTPUT's extension, else as the input]\n"
     "      --no-resample    take the mask's samples as they are, whatever its rate\n"
     "      --raw R,C,S      INPUT has no header: R Hz, C channels, subtype S (48000,2,pcm16), little endian\n"
@@ -257,18 +257,19 @@ static int parse(int argc, char **argv, struct settings *s)
 
 /* ---- the run ------------------------------------------------------------------------------------ */
 
-/* The mask's routes with the gains in them, and the dry signal as a response of one tap: it costs nothing then. */
+/* The mask's routes with the gains in them, and the dry signal as a response of one tap: it costs nothing then. One
+ * channel goes dry to every output, as it does live. */
 static bool routes_make(struct job *job)
 {
     static const float one = 1.0f;
     const struct settings *s = job->settings;
     const hc_responses *mask = &job->responses;
-    if (s->dry > 0 && mask->n_out != mask->n_in)
+    if (s->dry > 0 && mask->n_out != mask->n_in && mask->n_in != 1)
         return message_write(job->why, sizeof job->why,
                              "--dry: the mask makes %d channels of %d, so there is no place "
                              "for the input; leave --dry out",
                              mask->n_out, mask->n_in);
-    int n_dry = s->dry > 0 ? mask->n_in : 0;
+    int n_dry = s->dry > 0 ? mask->n_out : 0;
     job->routes = calloc((size_t)(mask->n_routes + n_dry), sizeof *job->routes);
     if (!job->routes)
         return message_write(job->why, sizeof job->why, "%s: no memory for its routes; free some", s->mask);
@@ -278,8 +279,11 @@ static bool routes_make(struct job *job)
         job->routes[i].gain = (float)(mask->routes[i].gain * s->wet * s->gain);
     }
     for (int i = 0; i < n_dry; i++)
-        job->routes[mask->n_routes + i] =
-            (hc_route){.in = i, .out = i, .taps = &one, .n_taps = 1, .gain = (float)(s->dry * s->gain)};
+        job->routes[mask->n_routes + i] = (hc_route){.in = mask->n_in == 1 ? 0 : i,
+                                                     .out = i,
+                                                     .taps = &one,
+                                                     .n_taps = 1,
+                                                     .gain = (float)(s->dry * s->gain)};
     return true;
 }
 

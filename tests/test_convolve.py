@@ -96,10 +96,17 @@ def test_gains(folder, backend):
         assert_close(read("y.wav"), want)
 
 
+def test_one_channel_goes_dry_to_every_output(folder, backend):
+    x, h = noise(3000, 1, 15), noise(50, 3, 16)
+    convolve(write("x.wav", x), write("h.wav", h), "y.wav", "--dry", "-3", "--wet", "-12", backend=backend)
+    dry = np.concatenate([x, np.zeros((49, 1))]).astype(np.float64)
+    assert_close(read("y.wav"), 10 ** (-12 / 20) * full(np.repeat(x, 3, 1), h) + 10 ** (-3 / 20) * np.repeat(dry, 3, 1))
+
+
 def test_dry_needs_as_many_outputs_as_inputs(folder):
-    write("x.wav", noise(100, 1))
-    write("h.wav", noise(10, 2))
-    refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--dry", "0", says="--dry")
+    write("x.wav", noise(100, 2))
+    (folder / "h.conf").write_text("/convolver/new 2 3 64 100\n/impulse/dirac 1 3 1 0\n")
+    refused("convolve", "x.wav", "h.conf", "-o", "y.wav", "--dry", "0", says="--dry")
 
 
 def test_json_report(folder, backend):

@@ -28,6 +28,7 @@ static void say(const char *prefix, const char *format, va_list values)
 {
     char text[MESSAGE_CAP];
     vsnprintf(text, sizeof text, format, values);
+    message_clean(text);
     pthread_mutex_lock(&lock);
     fprintf(stderr, "%s%s%s\n%s", status[0] ? "\r\033[K" : "", prefix, text, status);
     pthread_mutex_unlock(&lock);

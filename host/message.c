@@ -1,13 +1,25 @@
 #include "message.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+
+void message_clean(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        bool dot = from[0] == '.' && from[1] == ';' && from[2] == ' '; /* libsndfile ends its reasons with one */
+        if (!dot) *to++ = (unsigned char)*from < ' ' || *from == 127 ? '?' : *from;
+    }
+    *to = 0;
+}
 
 /* One write a line: two threads' lines, or a progress line, do not mix. */
 static void say(const char *prefix, const char *format, va_list values, const char *suffix)
 {
     char text[MESSAGE_CAP];
     vsnprintf(text, sizeof text, format, values);
+    message_clean(text);
     fprintf(stderr, "%s%s%s\n", prefix, text, suffix);
 }
 

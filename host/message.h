@@ -15,6 +15,9 @@ int message_usage(const char *command, const char *format, ...) __attribute__((f
 /* Print a remark. */
 void message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* One line that a terminal only shows: what steers it, or ends the line, may stand in a stranger's file name. */
+void message_clean(char *text);
+
 /* Write an error text for a caller to print; returns 0, which is false. */
 int message_write(char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

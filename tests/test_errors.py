@@ -257,6 +257,20 @@ def test_signal_leaves_nothing_behind(inputs, number):
     assert names(inputs) == before
 
 
+@pytest.mark.parametrize("name", ["no\x1b[31mred.wav", "two\nlines.wav", "x\x07\x7f.wav"])
+def test_what_steers_a_terminal_stays_out_of_messages(inputs, name):
+    for args in [("convolve", name, "h.wav"), ("convolve", "x.wav", name)]:
+        says = refused(*args, "-o", "y.wav")
+        assert says.isprintable() or says[:-1].isprintable(), repr(says)
+    done = good("convolve", "x.wav", "h.wav", "-o", name)
+    assert done.stderr.count("\n") == 1 and done.stderr[:-1].isprintable() and read(name).any()
+
+
+def test_reasons_end_without_a_dot(inputs):
+    (inputs / "bad.wav").write_bytes(b"RIFF\x10\0\0\0WAVEfmt ")
+    assert ".;" not in refused("convolve", "bad.wav", "h.wav", "-o", "y.wav")
+
+
 def test_failure_keeps_the_old_output(inputs):
     (inputs / "y.wav").write_bytes(b"what was there before")
     refused("convolve", "x.wav", "missing.wav", "-o", "y.wav")

@@ -108,7 +108,7 @@ static bool check_names(const struct settings *s)
     if (!parse_choice(known, "--backend", b, "auto, cpu, cuda or cuda:N")) return false;
     known = strcmp(s->method, "auto") == 0 || strcmp(s->method, "direct") == 0 || strcmp(s->method, "fft") == 0;
     if (!parse_choice(known, "--method", s->method, "auto, direct or fft")) return false;
-    if (!s->folder) {
+    if (!s->folder || !*s->folder) {
         message_usage("batch", "where to? Give -o FOLDER");
         return false;
     }

@@ -136,7 +136,7 @@ static bool check_names(const struct settings *s)
 
 static bool check_files(const struct settings *s)
 {
-    if (!s->output) {
+    if (!s->output || !*s->output) {
         message_usage("convolve", "where to? Give -o OUTPUT");
         return false;
     }

@@ -218,7 +218,7 @@ static int parse_kind(const char *text, enum kind *kind)
 
 static int check_output(const struct settings *s)
 {
-    if (!s->output) return message_usage("design", "where to? Give -o MASK");
+    if (!s->output || !*s->output) return message_usage("design", "where to? Give -o MASK");
     bool standard = strcmp(s->output, "-") == 0;
     if (standard && s->json)
         return message_usage("design", "--json and -o - both want standard output; send the mask to a file");

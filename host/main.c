@@ -5,8 +5,10 @@
 #include "nsm.h"
 #include "part_file.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n"
@@ -19,7 +21,7 @@ static const char help[] =
     "  haloconv info MASK                       what a mask is, and the plan for it\n"
     "  haloconv check CONF                      everything that is wrong with a configuration\n"
     "  haloconv devices                         GPUs and audio devices\n"
-    "  haloconv bench SUBJECT                   measures this machine: engine, capacity, costs, kernels\n"
+    "  haloconv bench SUBJECT                   measures this machine: what blocks and files cost\n"
     "\n"
     "  haloconv COMMAND --help                  all options of a command, with an example\n"
     "  haloconv --version                       version, and what this build can do\n"
@@ -81,8 +83,17 @@ static int flushed(int status)
     return status;
 }
 
+/* A closed standard stream would be given to the next file that is opened, and messages written into that: the ends of
+ * /dev/null that fail on use stand in. */
+static void keep_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_streams();
     part_file_watch_signals();
     if (argc < 2 && nsm_is_wanted()) /* a session manager gives no arguments */
         return flushed(jack_command(1, (char *[]){"jack", NULL}));

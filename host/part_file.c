@@ -74,7 +74,7 @@ static void name_give_back(struct part_file *part)
 
 void part_file_watch_signals(void)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = stop}, before;
     user_mask = umask(0);
     umask(user_mask);

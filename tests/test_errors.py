@@ -224,6 +224,7 @@ def test_closed_pipe(inputs):
     ["design", "bandpass", "--cutoff", "200,100", "--taps", "11", "-o", "y.wav"], ["design", "bandpass", "--cutoff", "200", "--taps", "11", "-o", "y.wav"],
     ["design", "room", "-o", "y.wav"], ["design", "room", "--rt60", "-1", "-o", "y.wav"], ["design", "room", "--rt60", "1", "--channels", "0", "-o", "y.wav"],
     ["design", "lowpass", "--cutoff", "8000", "--taps", "0", "-o", "y.wav"], ["design", "lowpass", "--cutoff", "8000", "--taps", "11", "--window", "square", "-o", "y.wav"],
+    ["convolve", "x.wav", "h.wav", "-o", ""], ["design", "hilbert", "--taps", "11", "-o", ""], ["batch", "list.csv", "-o", ""],
     ["devices", "x"], ["devices", "--nonsense"]], ids=" ".join)
 def test_wrong_usage(inputs, args):
     before = names(inputs)
@@ -238,7 +239,7 @@ def test_missing_device_is_said(inputs):
     assert done.returncode == 1 and "cuda" in done.stderr.lower() and "cpu" in done.stderr and not (inputs / "y.wav").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_leaves_nothing_behind(inputs, number):
     with open("long.raw", "wb") as file:
         file.truncate(4 * 48000 * 3600)  # an hour of silence in no space at all
@@ -255,6 +256,17 @@ def test_signal_leaves_nothing_behind(inputs, number):
     run.communicate(timeout=20)
     assert run.returncode in (-number, 128 + number), run.returncode
     assert names(inputs) == before
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_nobody_elses(inputs, closed):
+    """Whatever file was opened first would be standard error, and get the messages."""
+    (inputs / "list.csv").write_text("input,mask,output\nmissing.wav,h.wav,a.wav\nx.wav,h.wav,b.wav\nmissing.wav,h.wav,c.wav\n")
+    for args in ("convolve x.wav h.wav -o y.wav", "batch list.csv -o out --workers 1", "check list.csv --json"):
+        subprocess.run(["bash", "-c", f"'{HALOCONV}' {args} {closed}"], stdout=subprocess.DEVNULL, check=False, timeout=60)
+    assert read("y.wav").shape == read("out/b.wav").shape == (20499, 2)
+    journal = (inputs / "out/haloconv-batch.journal").read_text()
+    assert journal.count("\n") == 1 and journal.endswith(" b.wav\n"), journal
 
 
 @pytest.mark.parametrize("name", ["no\x1b[31mred.wav", "two\nlines.wav", "x\x07\x7f.wav"])

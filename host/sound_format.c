@@ -101,13 +101,23 @@ int sound_format_of_path(const char *path)
     return format ? format : FIND(extensions, dot + 1, strlen(dot + 1));
 }
 
+/* libsndfile 1.2 says that it can write these, and what it writes cannot be read. */
+static bool comes_out_broken(int format, int n_channels)
+{
+    int container = format & SF_FORMAT_TYPEMASK, subtype = format & SF_FORMAT_SUBMASK;
+    bool is_mp3 = subtype >= SF_FORMAT_MPEG_LAYER_I && subtype <= SF_FORMAT_MPEG_LAYER_III;
+    bool is_alac = subtype >= SF_FORMAT_ALAC_16 && subtype <= SF_FORMAT_ALAC_32;
+    if (is_mp3) return container != SF_FORMAT_MPEG;
+    if (is_alac) return n_channels > (subtype == SF_FORMAT_ALAC_20 ? 1 : 8);
+    if (container == SF_FORMAT_PAF && subtype == SF_FORMAT_PCM_24)
+        return n_channels > 8 || (n_channels & (n_channels - 1)) != 0;
+    return false;
+}
+
 static bool valid(int format, int rate, int n_channels)
 {
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = format};
-    int container = format & SF_FORMAT_TYPEMASK, subtype = format & SF_FORMAT_SUBMASK;
-    /* libsndfile 1.2 says that it can put MP3 into WAV, and cannot. */
-    bool is_mp3 = subtype >= SF_FORMAT_MPEG_LAYER_I && subtype <= SF_FORMAT_MPEG_LAYER_III;
-    return sf_format_check(&info) && (!is_mp3 || container == SF_FORMAT_MPEG);
+    return sf_format_check(&info) && !comes_out_broken(format, n_channels);
 }
 
 /* The subtype of the container that keeps most of what the input has. */

@@ -142,7 +142,9 @@ static bool open_descriptor(struct sound_out *out, char *why, size_t cap)
 
 static void set_up(struct sound_out *out, bool widened, char *const *strings)
 {
-    sf_command(out->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE); /* it would look at every sample once more */
+    /* It would look at every sample once more. The header of a wide CAF has its place already, and would shrink. */
+    bool is_wide_caf = (out->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_CAF && out->n_channels > 256;
+    if (!is_wide_caf) sf_command(out->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE);
     sf_command(out->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
     if (widened) sf_command(out->file, SFC_RF64_AUTO_DOWNGRADE, NULL, SF_TRUE);
     for (int i = SF_STR_FIRST; strings && i <= SF_STR_LAST; i++)

@@ -278,6 +278,20 @@ def test_format_round_trips(folder, container, subtype):
     assert likeness > 0.98, f"the sound that comes back is unlike ({likeness:.3f}, {lag} frames late)"
 
 
+@pytest.mark.parametrize("format,n_channels", [("caf:alac20", 1), ("caf:alac20", 2), ("caf:alac16", 8), ("caf:alac16", 9),
+                                               ("paf:pcm24", 3), ("paf:pcm24", 8), ("caf:float", 400), ("caf:double", 1024),
+                                               ("wav:float", 1024), ("wav:pcm24", 300)])
+def test_formats_of_many_channels_are_right_or_refused(folder, format, n_channels):
+    """libsndfile writes some that nobody can read; those are refused before anything is written."""
+    write("x.wav", noise(2000, n_channels), subtype="PCM_16")
+    (folder / "one.txt").write_text("1\n")
+    done = haloconv("convolve", "x.wav", "one.txt", "-o", "y", "--format", format, "--backend", "cpu")
+    if done.returncode == 1:
+        assert "cannot hold" in done.stderr and not (folder / "y").exists() and n_channels in (2, 3, 9)
+    else:
+        assert_close(read("y")[:2000], read("x.wav"))
+
+
 @pytest.mark.parametrize("name,container,subtype", [("y.flac", "FLAC", "PCM_16"), ("y.ogg", "OGG", "VORBIS"),
                                                     ("y.opus", "OGG", "OPUS"), ("y.aiff", "AIFF", "PCM_16"),
                                                     ("y.wav", "WAV", "PCM_16"), ("y.w64", "W64", "PCM_16"),

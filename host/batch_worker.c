@@ -195,6 +195,14 @@ static void lane_fail(struct worker *worker, struct lane *lane, const char *why)
     lane->failed = true;
 }
 
+static void lane_is_too_loud(struct worker *worker, struct lane *lane)
+{
+    char why[MESSAGE_CAP];
+    message_write(why, sizeof why, "%s: beyond the range of a float; use a lower gain, or a quieter mask or input",
+                  lane->path);
+    lane_fail(worker, lane, why);
+}
+
 static void lane_close(struct worker *worker, struct lane *lane)
 {
     if (lane->in_open) sound_in_close(&lane->in);
@@ -328,7 +336,9 @@ static void lane_write(struct worker *worker, struct lane *lane, float *planar, 
             for (int64_t i = done; i < done + some; i++) planar[ch * stride + i] *= gain;
         sample_join(lane->out.kind, lane->out.bits, planar + done, (size_t)stride, n_out, (size_t)some, worker->raw,
                     &lane->seen);
-        if (!sound_out_write(&lane->out, worker->raw, some, why, sizeof why)) {
+        if (sample_peak_overflows(&lane->seen)) {
+            lane_is_too_loud(worker, lane);
+        } else if (!sound_out_write(&lane->out, worker->raw, some, why, sizeof why)) {
             lane_fail(worker, lane, why);
             batch_stop(worker->batch, why); /* a full disk would fail all that follow */
         }
@@ -372,8 +382,9 @@ static void lane_take(struct worker *worker, struct lane *lane, float *planar, i
 }
 
 /* The gain that gives the output the input's peak, or its mean power; silence stays as it is. */
-static void find_gain(struct lane *lane)
+static void find_gain(struct worker *worker, struct lane *lane)
 {
+    if (!isfinite(lane->in_sum) || !isfinite(lane->out_sum)) lane_is_too_loud(worker, lane);
     double in = lane->in_peak, out = lane->out_peak;
     if (lane->job->level == LEVEL_RMS) {
         in = sqrt(lane->in_sum / (double)(lane->fed * lane->in.n_channels));
@@ -447,7 +458,8 @@ static bool finish_levels(struct worker *worker, struct bay *bay, struct lane *c
     for (int i = 0; i < n; i++) {
         struct lane *lane = lanes[i];
         if (lane->failed || lane->job->level == LEVEL_NONE) continue;
-        find_gain(lane);
+        find_gain(worker, lane);
+        if (lane->failed) continue;
         if (lane->measure_only)
             again |= rewind_lane(worker, lane);
         else if (lane->kept)

@@ -1,5 +1,6 @@
 #include "pipeline.h"
 
+#include "message.h"
 #include "sample.h"
 #include "stopwatch.h"
 
@@ -193,6 +194,13 @@ static bool encode_block(struct pipeline *pipeline, const struct out_block *bloc
         sample_join(out->kind, out->bits, block->planar + block->from + done, stride, out->n_channels, (size_t)chunk->n,
                     chunk->data, &pipeline->seen);
         pipeline->encode_s += stopwatch_now() - start;
+        if (sample_peak_overflows(&pipeline->seen)) {
+            char why[MESSAGE_CAP];
+            message_write(why, sizeof why, "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input",
+                          out->path);
+            give_up(pipeline, why);
+            return false;
+        }
         done += chunk->n;
         block_queue_push(&pipeline->raw_full, chunk);
     }

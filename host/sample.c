@@ -196,3 +196,8 @@ float sample_peak_value(const struct sample_peak *seen)
     memcpy(&peak, &seen->peak_bits, sizeof peak);
     return peak;
 }
+
+bool sample_peak_overflows(const struct sample_peak *seen)
+{
+    return seen->peak_bits >= 0x7f800000;
+}

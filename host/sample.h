@@ -8,6 +8,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,5 +30,8 @@ void sample_join(enum sample_kind kind, int bits, const float *planar, size_t st
                  void *raw, struct sample_peak *seen);
 
 float sample_peak_value(const struct sample_peak *seen);
+
+/* Was one beyond the range of a float, or NaN, as what is infinite becomes in a sum? */
+bool sample_peak_overflows(const struct sample_peak *seen);
 
 #endif

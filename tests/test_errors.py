@@ -49,6 +49,19 @@ def test_empty_file(inputs, name):
         refused_and_clean(inputs, "convolve", name, "h.wav", "-o", "y.wav", says=name)
 
 
+@pytest.mark.parametrize("format", ["float", "pcm16", "flac"])
+def test_an_output_beyond_a_float_is_refused(inputs, format):
+    """Never NaN in a file, nor a count of clipped samples that no gain would avoid."""
+    write("huge.wav", np.full((300, 2), 3e38, np.float32))
+    write("loud.wav", np.full((300, 2), 1e25, np.float32))  # its squares are beyond
+    says = refused_and_clean(inputs, "convolve", "huge.wav", "h.wav", "-o", "y.wav", "--gain", "60", "--format", format)
+    assert "range of a float" in says and "gain" in says
+    (inputs / "l.csv").write_text("input,mask,level\nhuge.wav,h.wav,none\nhuge.wav,h.wav,rms\nloud.wav,h.wav,rms\nx.wav,h.wav,none\n")
+    done = haloconv("batch", "l.csv", "-o", "out", "--gain", "60", "--format", "float", "-q")
+    assert done.returncode == 1 and done.stderr.count("range of a float") == 3, done.stderr
+    assert [p.name for p in (inputs / "out").glob("*.wav")] == ["x_h.wav"]
+
+
 def test_no_frames(inputs):
     write("none.wav", np.zeros((0, 2), np.float32))
     refused_and_clean(inputs, "convolve", "x.wav", "none.wav", "-o", "y.wav", says="no frames")

@@ -215,15 +215,21 @@ static int read_lines(FILE *file, struct text *text, struct frames *frames, char
             rc = fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
             break;
         }
-        line[strcspn(line, "#\n")] = 0;
+        line[strcspn(line, "\n")] = 0;
+        char *turn = strchr(line, '\r'); /* alone it ends the lines of an old Mac: they would become one frame */
+        if (turn && turn[strspn(turn, "\r")] != 0) {
+            rc = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path, text->line);
+            break;
+        }
+        line[strcspn(line, "#")] = 0;
         int n;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
         rc = read_line(text, line + (marked ? 3 : 0), frames, &n, why, cap);
         if (rc || n == 0) continue;
         if (frames->n_channels == 0) frames->n_channels = n;
         if (n != frames->n_channels)
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: %d columns, but %d in the lines before; every line needs as many",
-                      text->path, text->line, n, frames->n_channels);
+            rc = fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
+                      text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
     }
     if (!rc && ferror(file))
         rc = fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));

@@ -78,6 +78,13 @@ def test_text_without_numbers(inputs):
     refused_and_clean(inputs, "convolve", "x.wav", "words.txt", "-o", "y.wav", says="words.txt:1")
 
 
+def test_lines_that_end_with_cr_alone_are_not_columns(inputs):
+    (inputs / "mac.txt").write_bytes(b"1\r0.5\r0.25\r")
+    refused("info", "mac.txt", says=["mac.txt:1", "CR alone"])
+    (inputs / "dos.txt").write_bytes(b"1\r\n0.5 # half\r\n\r\n0.25\r\r\n")
+    assert "1 channel, 3 frames" in good("info", "dos.txt").stdout
+
+
 @pytest.mark.parametrize("length", [4, 11, 12, 30, 44, 45])
 def test_truncated_header(inputs, length):
     (inputs / "cut.wav").write_bytes((inputs / "x.wav").read_bytes()[:length])

@@ -403,7 +403,7 @@ static int report(const struct batch *batch, const struct settings *s, const int
 
 static int run(struct batch *batch, const struct settings *s, double start)
 {
-    bool ready = batch_plan(batch) && choose_backend(batch, s) &&
+    bool ready = batch_plan(batch) && batch_spares_inputs(batch) && choose_backend(batch, s) &&
                  make_folder(s->folder, batch->why, sizeof batch->why) && open_journal(batch, s);
     if (ready) {
         struct show show = {.batch = batch, .start = start, .n_jobs = count_jobs(batch)};

@@ -1,5 +1,6 @@
 #include "batch_run.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,54 @@ bool batch_plan(struct batch *batch)
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
     free(entries);
+    return good;
+}
+
+struct identity { /* of a file, whatever its name */
+    dev_t device;
+    ino_t number;
+};
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct identity *p = a, *q = b;
+    if (p->device != q->device) return p->device < q->device ? -1 : 1;
+    return p->number < q->number ? -1 : p->number > q->number;
+}
+
+static bool identify(const char *path, struct identity *identity)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) return false;
+    *identity = (struct identity){status.st_dev, status.st_ino};
+    return true;
+}
+
+bool batch_spares_inputs(struct batch *batch)
+{
+    size_t n = batch->manifest->n, n_read = 0;
+    struct stat status;
+    if (stat(batch->folder, &status) != 0) return true; /* a new one: nothing lies in it */
+    struct identity *read = calloc(2 * n + 1, sizeof *read), one;
+    if (!read)
+        return message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
+    for (size_t i = 0; i < n; i++) { /* in the order of the work: many rows share a mask */
+        const struct job *job = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
+        n_read += identify(job->input, &read[n_read]);
+        if (!before || strcmp(job->mask, before->mask) != 0) n_read += identify(job->mask, &read[n_read]);
+    }
+    qsort(read, n_read, sizeof *read, by_identity);
+    bool good = true;
+    for (size_t i = 0; i < n && good; i++) {
+        char path[PATH_MAX];
+        const char *output = batch->manifest->jobs[i].output;
+        int length = snprintf(path, sizeof path, "%s/%s", batch->folder, output);
+        if (length >= (int)sizeof path || !identify(path, &one)) continue;
+        if (bsearch(&one, read, n_read, sizeof *read, by_identity))
+            good = message_write(batch->why, sizeof batch->why,
+                                 "%s: is read by the list too, and would be overwritten; choose another folder or name", path);
+    }
+    free(read);
     return good;
 }
 

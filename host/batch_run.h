@@ -57,6 +57,10 @@ struct batch {
 /* Sort and cut the list; bytes of each file are asked of the system. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
+/* Is no output one of the inputs or masks, by whatever name? What is read would depend on which worker comes first. false:
+ * batch->why. */
+bool batch_spares_inputs(struct batch *batch);
+
 /* Run all workers; returns when the last piece is done. report(data) is called about five times a second by the caller's
  * thread. */
 void batch_work(struct batch *batch, void (*report)(void *data), void *data);

@@ -294,6 +294,17 @@ def test_names_are_taken_as_they_are(folder, what):
     assert set(tree(folder / "out")) == {name.replace(".wav", "_m.wav"), "z_m.wav"}
 
 
+@pytest.mark.parametrize("output", ["u0.wav", "../in/u1.wav", "link.wav", "masks.wav"])
+def test_no_output_is_an_input(sounds, output):
+    """What the other rows read would depend on which came first."""
+    (sounds / "in/link.wav").symlink_to("u0.wav")
+    (sounds / "in/masks.wav").hardlink_to(sounds / "masks/m0.wav")
+    before = tree(sounds / "in")
+    (sounds / "l.csv").write_text(f"input,mask,output\nin/u0.wav,masks/m1.wav,new.wav\nin/u1.wav,masks/m0.wav,{output}\n")
+    refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "would be overwritten")
+    assert tree(sounds / "in") == before
+
+
 def test_a_folder_is_no_list(folder):
     refused("batch", ".", "-o", "out", says="is a directory")
 

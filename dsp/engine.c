@@ -412,7 +412,7 @@ static int choose_backend(const hc_config *c, const struct backend **backend, in
 #else
     if (strcmp(c->backend, "auto") == 0) return HC_OK;
     if (device_of(c->backend, "cuda") >= 0 || device_of(c->backend, "hybrid") >= 0)
-        return fail(HC_EUNSUPPORTED, why, cap, "this build has no CUDA; use backend cpu");
+        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA; use cpu", c->backend);
 #endif
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
                 c->backend);

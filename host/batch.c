@@ -349,7 +349,7 @@ static void show_progress(void *data)
 static void list_failures(const struct batch *batch)
 {
     if (batch->n_failures == 0) return;
-    message_note("%zu file%s failed:", batch->n_failures, batch->n_failures == 1 ? "" : "s");
+    message_note("%zu file%s failed:", batch->n_failures, message_s((int64_t)batch->n_failures));
     for (size_t i = 0; i < batch->n_failures; i++)
         message_note("  %s -> %s: %s", batch->failures[i].job->input, batch->failures[i].job->output,
                      batch->failures[i].why ? batch->failures[i].why : "no memory for the reason");
@@ -362,12 +362,13 @@ static void say_summary(const struct batch *batch, const struct settings *s, con
     char resumed[64] = "", failed[64] = "";
     if (counts[RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[RESUMED]);
     if (counts[FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[FAILED]);
-    message_note("%s: %lld files%s%s; %.0f files a second, %.0f x real time on %s", s->folder, (long long)counts[DONE],
-                 resumed, failed, (double)counts[DONE] / seconds, (double)counts[SOUND_US] * 1e-6 / seconds,
+    message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", s->folder, (long long)counts[DONE],
+                 message_s(counts[DONE]), resumed, failed, (double)counts[DONE] / seconds, (double)counts[SOUND_US] * 1e-6 / seconds,
                  batch->device[0] ? batch->device : batch->backend);
     if (counts[CLIPPED_FILES])
-        message_note("%lld samples clipped in %lld files; --gain or --level would have avoided it",
-                     (long long)counts[CLIPPED_SAMPLES], (long long)counts[CLIPPED_FILES]);
+        message_note("%lld sample%s clipped in %lld file%s; --gain or --level would have avoided it",
+                     (long long)counts[CLIPPED_SAMPLES], message_s(counts[CLIPPED_SAMPLES]),
+                     (long long)counts[CLIPPED_FILES], message_s(counts[CLIPPED_FILES]));
 }
 
 static int print_json(const struct batch *batch, const int64_t *counts, double seconds)

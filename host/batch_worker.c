@@ -236,7 +236,8 @@ static bool lane_open(struct worker *worker, struct lane *lane, const struct job
     char why[MESSAGE_CAP];
     *lane = (struct lane){.job = job, .end = -1, .gain = job->gain};
     if (snprintf(lane->path, sizeof lane->path, "%s/%s", batch->folder, job->output) >= (int)sizeof lane->path) {
-        lane_fail(worker, lane, "the name of an output is too long; use a shorter folder");
+        message_write(why, sizeof why, "%.60s...: the name is too long; give a shorter output or folder", job->output);
+        lane_fail(worker, lane, why);
         return false;
     }
     lane->in_open = sound_in_open(&lane->in, job->input, NULL, why, sizeof why);

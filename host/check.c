@@ -60,19 +60,15 @@ static int parse(int argc, char **argv, struct settings *s)
     return -1;
 }
 
-static const char *s_of(int n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void print_ok(const hc_responses *mask)
 {
     if (mask->in_port)
-        printf("ok: %d input%s, %d output%s, %d response%s (%d distinct), longest %d frames", mask->n_in,
-               s_of(mask->n_in), mask->n_out, s_of(mask->n_out), mask->n_routes, s_of(mask->n_routes), mask->n_distinct,
-               mask->n_frames);
+        printf("ok: %d input%s, %d output%s, %d response%s (%d distinct), longest %d frame%s", mask->n_in,
+               message_s(mask->n_in), mask->n_out, message_s(mask->n_out), mask->n_routes, message_s(mask->n_routes), mask->n_distinct,
+               mask->n_frames, message_s(mask->n_frames));
     else
-        printf("ok: %d channel%s, %d frames", mask->n_channels, s_of(mask->n_channels), mask->n_frames);
+        printf("ok: %d channel%s, %d frame%s", mask->n_channels, message_s(mask->n_channels), mask->n_frames,
+               message_s(mask->n_frames));
     if (mask->rate) printf(" (%.3f s at %d Hz)", (double)mask->n_frames / mask->rate, mask->rate);
     putchar('\n');
 }
@@ -109,7 +105,7 @@ int check_command(int argc, char **argv)
             print_ok(&mask);
         else if (!told_by_why)
             message_error("%s: %d error%s, %d warning%s; mend the lines above", settings.path, mask.n_errors,
-                          s_of(mask.n_errors), mask.n_warnings, s_of(mask.n_warnings));
+                          message_s(mask.n_errors), mask.n_warnings, message_s(mask.n_warnings));
         else
             message_error("%s", why);
     }

@@ -431,20 +431,20 @@ static void say_summary(const struct job *job, double seconds)
     char format[64];
     double peak = sample_peak_value(&job->pipeline.seen), db = gain_to_avoid_clipping(peak);
     message_note("%s: %d channel%s, %.3f s, %d Hz, %s; %.0f x real time on %s (%s, partition %d)",
-                 job->settings->output, job->out.n_channels, job->out.n_channels == 1 ? "" : "s",
+                 job->settings->output, job->out.n_channels, message_s(job->out.n_channels),
                  (double)job->out.written / job->out.rate, job->out.rate,
                  sound_format_name(job->out.format, format, sizeof format), times_realtime(job, seconds),
                  job->info.device, job->info.method, job->info.partition);
     if (clips(job) && job->pipeline.seen.clipped)
-        message_note("%llu samples clipped; --gain %.1f would have avoided it",
-                     (unsigned long long)job->pipeline.seen.clipped,
+        message_note("%llu sample%s clipped; --gain %.1f would have avoided it",
+                     (unsigned long long)job->pipeline.seen.clipped, message_s((int64_t)job->pipeline.seen.clipped),
                      20 * log10(job->settings->gain) + floor(db * 10) / 10);
     else if (peak > 1 && sound_format_is_lossy_float(job->out.format))
         message_note("the peak is %.1f dB over full scale, and players will limit it; --gain %.1f would avoid it",
                      20 * log10(peak), 20 * log10(job->settings->gain) + floor(db * 10) / 10);
     if (job->info.non_finite)
-        message_note("%llu samples of the input were NaN or infinite and were replaced by 0",
-                     (unsigned long long)job->info.non_finite);
+        message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
+                     (unsigned long long)job->info.non_finite, message_s((int64_t)job->info.non_finite));
 }
 
 static int print_json(const struct job *job, double seconds)

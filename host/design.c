@@ -216,10 +216,25 @@ static int parse_kind(const char *text, enum kind *kind)
     return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
 }
 
+static bool ends_with(const char *path, const char *extension)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
+}
+
+static bool is_text(const char *path)
+{
+    return ends_with(path, ".txt") || ends_with(path, ".csv");
+}
+
 static int check_output(const struct settings *s)
 {
     if (!s->output || !*s->output) return message_usage("design", "where to? Give -o MASK");
     bool standard = strcmp(s->output, "-") == 0;
+    if (is_text(s->output) && s->format)
+        return message_usage("design", "%s: becomes a text, which has no --format; name it .wav", s->output);
+    if (ends_with(s->output, ".conf"))
+        return message_usage("design", "%s: would be read as a configuration; name it .wav or .txt", s->output);
     if (standard && s->json)
         return message_usage("design", "--json and -o - both want standard output; send the mask to a file");
     if (standard && isatty(STDOUT_FILENO))
@@ -341,12 +356,6 @@ static void fill_room(const struct settings *s, struct design *design)
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
-
-static bool is_text(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    return dot && (!slash || dot > slash) && (strcasecmp(dot, ".txt") == 0 || strcasecmp(dot, ".csv") == 0);
-}
 
 static bool write_text(const struct settings *s, const struct design *design, char *why, size_t cap)
 {

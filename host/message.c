@@ -4,6 +4,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+const char *message_s(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 void message_clean(char *text)
 {
     char *to = text;

@@ -3,8 +3,12 @@
 #define MESSAGE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, MESSAGE_CAP = 1024 };
+
+/* What a noun ends with: "" for 1, else "s". */
+const char *message_s(int64_t n);
 
 /* Print an error line; returns EXIT_FAILED. */
 int message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

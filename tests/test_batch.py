@@ -267,7 +267,7 @@ def test_a_long_file_gets_its_level_too(folder, backend):
 def test_formats_and_clipping(sounds):
     (sounds / "loud.csv").write_text("input,mask,gain\nin/u1.wav,masks/m0.wav,40\n")
     done = good("batch", "loud.csv", "-o", "out", "--format", "flac")
-    assert "clipped in 1 files" in done.stderr and soundfile.info(sounds / "out/u1_m0.flac").format == "FLAC"
+    assert "clipped in 1 file;" in done.stderr and soundfile.info(sounds / "out/u1_m0.flac").format == "FLAC"
     good("batch", "loud.csv", "-o", "out", "--format", "wav:pcm24", "-q")
     assert soundfile.info(sounds / "out/u1_m0.wav").subtype == "PCM_24"
 

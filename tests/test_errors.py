@@ -245,6 +245,7 @@ def test_closed_pipe(inputs):
     ["design", "room", "-o", "y.wav"], ["design", "room", "--rt60", "-1", "-o", "y.wav"], ["design", "room", "--rt60", "1", "--channels", "0", "-o", "y.wav"],
     ["design", "lowpass", "--cutoff", "8000", "--taps", "0", "-o", "y.wav"], ["design", "lowpass", "--cutoff", "8000", "--taps", "11", "--window", "square", "-o", "y.wav"],
     ["convolve", "x.wav", "h.wav", "-o", ""], ["design", "hilbert", "--taps", "11", "-o", ""], ["batch", "list.csv", "-o", ""],
+    ["design", "hilbert", "--taps", "11", "-o", "y.conf"], ["design", "hilbert", "--taps", "11", "-o", "y.txt", "--format", "wav"],
     ["devices", "x"], ["devices", "--nonsense"]], ids=" ".join)
 def test_wrong_usage(inputs, args):
     before = names(inputs)

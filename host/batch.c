@@ -1,13 +1,12 @@
 /* haloconv batch - many sound files through many masks. */
 #include "batch_run.h"
 #include "commands.h"
+#include "json_print.h"
 #include "option.h"
-#include "sound_format.h"
 #include "stopwatch.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <sched.h>
 #include <sndfile.h>
 #include <stdio.h>
@@ -100,14 +99,8 @@ static bool parse_choice(bool good, const char *option, const char *text, const 
     return good;
 }
 
-static bool check_names(const struct settings *s)
+static bool check_files(const struct settings *s)
 {
-    const char *b = s->backend;
-    bool known = strcmp(b, "auto") == 0 || strcmp(b, "cpu") == 0 || strcmp(b, "cuda") == 0 ||
-                 (strncmp(b, "cuda:", 5) == 0 && b[5] && strlen(b) < 12 && strspn(b + 5, "0123456789") == strlen(b + 5));
-    if (!parse_choice(known, "--backend", b, "auto, cpu, cuda or cuda:N")) return false;
-    known = strcmp(s->method, "auto") == 0 || strcmp(s->method, "direct") == 0 || strcmp(s->method, "fft") == 0;
-    if (!parse_choice(known, "--method", s->method, "auto, direct or fft")) return false;
     if (!s->folder || !*s->folder) {
         message_usage("batch", "where to? Give -o FOLDER");
         return false;
@@ -175,15 +168,13 @@ static int take_option(int option, struct settings *s)
         good = option_db("batch", "--gain", optarg, &s->defaults.gain);
         break;
     case OPT_TAIL:
-        good = parse_choice(tail_parse(optarg, &s->defaults.tail), "--tail", optarg, "full, same or centre");
+        good = parse_choice(tail_parse(optarg, &s->defaults.tail), "--tail", optarg, TAIL_NEEDS);
         break;
     case OPT_LEVEL:
         good = parse_choice(level_parse(optarg, &s->defaults.level), "--level", optarg, "none, peak or rms");
         break;
     case OPT_FORMAT:
-        s->format_text = optarg;
-        s->format = sound_format_parse(optarg);
-        good = parse_choice(s->format != 0, "--format", optarg, "a container or subtype of libsndfile's");
+        good = option_format("batch", s->format_text = optarg, &s->format);
         break;
     case OPT_RESUME:
         s->resume = true;
@@ -195,10 +186,10 @@ static int take_option(int option, struct settings *s)
         good = parse_shard(optarg, &s->shard, &s->n_shards);
         break;
     case OPT_BACKEND:
-        s->backend = optarg;
+        good = option_backend("batch", s->backend = optarg);
         break;
     case OPT_METHOD:
-        s->method = optarg;
+        good = option_method("batch", s->method = optarg);
         break;
     case OPT_WORKERS:
         good = option_int("batch", "--workers", optarg, 1, 256, &s->workers);
@@ -232,7 +223,7 @@ static int parse(int argc, char **argv, struct settings *s)
         if ((status = take_option(option, s)) >= 0) return status;
     if (argc - optind > 1) return message_usage("batch", "needs one MANIFEST, and got %d names", argc - optind);
     if (argc - optind == 1) s->manifest = argv[optind];
-    return check_names(s) ? -1 : EXIT_USAGE;
+    return check_files(s) ? -1 : EXIT_USAGE;
 }
 
 /* ---- set-up ------------------------------------------------------------------------------------- */
@@ -381,11 +372,7 @@ static int print_json(const struct batch *batch, const int64_t *counts, double s
                             "clipped_samples", (json_int_t)counts[CLIPPED_SAMPLES], "clipped_files",
                             (json_int_t)counts[CLIPPED_FILES], "backend", batch->backend, "device", batch->device,
                             "workers", batch->n_workers, "ranks", batch->ranks.n);
-    if (!all) return message_error("no report as JSON: no memory for it; leave --json out");
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    putchar('\n');
-    json_decref(all);
-    return 0;
+    return json_print(all, 9, "batch");
 }
 
 static int report(const struct batch *batch, const struct settings *s, const int64_t *counts, double seconds)

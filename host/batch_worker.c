@@ -214,19 +214,9 @@ static void lane_close(struct worker *worker, struct lane *lane)
     lane->kept = NULL;
 }
 
-static int longest_route(const hc_responses *mask)
-{
-    int longest = 1;
-    for (int i = 0; i < mask->n_routes; i++) {
-        int length = mask->routes[i].delay + mask->routes[i].n_taps;
-        if (length > longest) longest = length;
-    }
-    return longest;
-}
-
 static void set_end(struct lane *lane, int64_t n_frames)
 {
-    lane->end = lane->skip + n_frames + (lane->job->tail == TAIL_FULL ? lane->n_taps - 1 : 0);
+    lane->end = lane->skip + n_frames + tail_extra(lane->job->tail, lane->n_taps);
 }
 
 /* The input, its mask, and what range of the convolution is written. */
@@ -248,8 +238,8 @@ static bool lane_open(struct worker *worker, struct lane *lane, const struct job
         lane_close(worker, lane);
         return false;
     }
-    lane->n_taps = longest_route(&lane->mask->responses);
-    lane->skip = job->tail == TAIL_CENTRE ? (lane->n_taps - 1) / 2 : 0;
+    lane->n_taps = tail_taps(lane->mask->responses.routes, lane->mask->responses.n_routes);
+    lane->skip = tail_skip(job->tail, lane->n_taps);
     int64_t floats = (lane->in.n_frames + lane->n_taps) * lane->mask->responses.n_out;
     lane->measure_only = job->level != LEVEL_NONE && (lane->in.n_frames < 0 || floats > KEEP_FLOATS);
     return true;
@@ -272,7 +262,7 @@ static bool open_output(struct worker *worker, struct lane *lane)
     int format = sound_format_choose(worker->batch->format, lane->path, lane->in.format, lane->in.rate, n_out, why,
                                      sizeof why);
     int64_t n_frames = lane->in.n_frames;
-    if (n_frames >= 0 && lane->job->tail == TAIL_FULL) n_frames += lane->n_taps - 1;
+    if (n_frames >= 0) n_frames += tail_extra(lane->job->tail, lane->n_taps);
     if (strchr(lane->job->output, '/')) make_folders(lane->path);
     lane->out_open = format && sound_out_open(&lane->out, lane->path, format, lane->in.rate, n_out, n_frames,
                                               lane->in.strings, why, sizeof why);

@@ -1,6 +1,7 @@
 /* haloconv check - everything that is wrong with a configuration, at once. */
 #include "commands.h"
 #include "dsp/haloconv.h"
+#include "json_print.h"
 #include "mask_remarks.h"
 #include "message.h"
 #include "option.h"
@@ -80,11 +81,8 @@ static int print_json(const char *path, const hc_responses *mask, const char *wh
                   "inputs", mask->n_in, "outputs", mask->n_out, "responses", mask->n_routes, "distinct",
                   mask->n_distinct, "frames", mask->n_frames, "errors", mask->n_errors, "warnings", mask->n_warnings,
                   "error", mask_text_json(why), "remarks", mask_remarks_json(mask));
-    if (!all) return message_error("%s: no memory for a report; leave --json out", path);
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    putchar('\n');
-    json_decref(all);
-    return why ? EXIT_FAILED : 0;
+    int status = json_print(all, 17, path);
+    return why ? EXIT_FAILED : status;
 }
 
 int check_command(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* haloconv convolve - a sound file through a mask. */
 #include "commands.h"
 #include "dsp/haloconv.h"
+#include "json_print.h"
 #include "mask_remarks.h"
 #include "message.h"
 #include "option.h"
@@ -10,9 +11,11 @@
 #include "sound_in.h"
 #include "sound_out.h"
 #include "stopwatch.h"
+#include "tail.h"
 
+#include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +52,6 @@ static const char help[] =
     "\n"
     "  haloconv convolve voice.wav hall.wav -o wet.flac --dry 0 --wet -12\n";
 
-enum tail { TAIL_FULL, TAIL_SAME, TAIL_CENTRE };
-
 struct settings {
     const char *input, *mask, *output;
     const char *backend, *method;
@@ -81,79 +82,29 @@ struct job { /* one run; what is open is freed by job_close */
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-static bool parse_tail(const char *text, enum tail *tail)
-{
-    static const char *const names[] = {"full", "same", "centre"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *tail = (enum tail)i;
-            return true;
-        }
-    message_usage("convolve", "--tail %s: needs full, same or centre", text);
-    return false;
-}
-
 static bool parse_raw(const char *text, SF_INFO *raw)
 {
-    char subtype[32];
-    int rate, channels, used = 0;
-    if (sscanf(text, "%d,%d,%31[a-z0-9-]%n", &rate, &channels, subtype, &used) != 3 || text[used] || rate < 1 ||
-        channels < 1 || channels > 1024 || !(sound_format_parse(subtype) & SF_FORMAT_SUBMASK)) {
+    char *end;
+    errno = 0;
+    long rate = strtol(text, &end, 10), channels = *end == ',' ? strtol(end + 1, &end, 10) : 0;
+    const char *subtype = *end == ',' ? end + 1 : "";
+    if (errno || rate < 1 || rate > INT_MAX || channels < 1 || channels > 1024 ||
+        !(sound_format_parse(subtype) & SF_FORMAT_SUBMASK)) {
         message_usage("convolve", "--raw %s: needs rate, channels and subtype, as in 48000,2,pcm16", text);
         return false;
     }
     int format = SF_FORMAT_RAW | (sound_format_parse(subtype) & SF_FORMAT_SUBMASK) | SF_ENDIAN_LITTLE;
-    *raw = (SF_INFO){.samplerate = rate, .channels = channels, .format = format};
+    *raw = (SF_INFO){.samplerate = (int)rate, .channels = (int)channels, .format = format};
     if (sf_format_check(raw)) return true;
-    message_usage("convolve", "--raw %s: libsndfile reads no headerless %s of %d channels", text, subtype, channels);
+    message_usage("convolve", "--raw %s: libsndfile reads no headerless %s of %ld channels", text, subtype, channels);
     return false;
 }
 
-static bool parse_format(const char *text, int *format)
+static bool check_mask(const struct settings *s)
 {
-    *format = sound_format_parse(text);
-    if (*format) return true;
-    message_usage("convolve", "--format %s: no such container or subtype", text);
+    if (strcmp(s->mask, "-") != 0) return true;
+    message_usage("convolve", "a mask cannot come from standard input; give a file");
     return false;
-}
-
-static bool check_names(const struct settings *s)
-{
-    const char *backend = s->backend, *method = s->method;
-    bool known =
-        strcmp(backend, "auto") == 0 || strcmp(backend, "cpu") == 0 || strcmp(backend, "cuda") == 0 ||
-        (strncmp(backend, "cuda:", 5) == 0 && backend[5] && strspn(backend + 5, "0123456789") == strlen(backend + 5));
-    if (!known) {
-        message_usage("convolve", "--backend %s: needs auto, cpu, cuda or cuda:N", backend);
-        return false;
-    }
-    if (strcmp(method, "auto") != 0 && strcmp(method, "direct") != 0 && strcmp(method, "fft") != 0) {
-        message_usage("convolve", "--method %s: needs auto, direct or fft", method);
-        return false;
-    }
-    return true;
-}
-
-static bool check_files(const struct settings *s)
-{
-    if (!s->output || !*s->output) {
-        message_usage("convolve", "where to? Give -o OUTPUT");
-        return false;
-    }
-    if (strcmp(s->mask, "-") == 0) {
-        message_usage("convolve", "a mask cannot come from standard input; give a file");
-        return false;
-    }
-    bool standard = strcmp(s->output, "-") == 0;
-    if (standard && s->json) {
-        message_usage("convolve", "--json and -o - both want standard output; send the sound to a file");
-        return false;
-    }
-    if (standard && isatty(STDOUT_FILENO)) {
-        message_usage("convolve", "standard output is a terminal; send the sound to a file or a pipe");
-        return false;
-    }
-    return true;
 }
 
 enum {
@@ -197,7 +148,8 @@ static int take_option(int option, struct settings *s)
         s->output = optarg;
         break;
     case OPT_TAIL:
-        good = parse_tail(optarg, &s->tail);
+        good = tail_parse(optarg, &s->tail);
+        if (!good) message_usage("convolve", "--tail %s: needs " TAIL_NEEDS, optarg);
         break;
     case OPT_GAIN:
         good = option_db("convolve", "--gain", optarg, &s->gain);
@@ -209,7 +161,7 @@ static int take_option(int option, struct settings *s)
         good = option_db("convolve", "--dry", optarg, &s->dry);
         break;
     case OPT_FORMAT:
-        good = parse_format(optarg, &s->format);
+        good = option_format("convolve", optarg, &s->format);
         break;
     case OPT_NO_RESAMPLE:
         s->no_resample = true;
@@ -218,10 +170,10 @@ static int take_option(int option, struct settings *s)
         good = s->headerless = parse_raw(optarg, &s->raw);
         break;
     case OPT_BACKEND:
-        s->backend = optarg;
+        good = option_backend("convolve", s->backend = optarg);
         break;
     case OPT_METHOD:
-        s->method = optarg;
+        good = option_method("convolve", s->method = optarg);
         break;
     case OPT_BLOCK:
         good = option_int("convolve", "--block", optarg, 0, 1 << 20, &s->block);
@@ -252,7 +204,7 @@ static int parse(int argc, char **argv, struct settings *s)
     if (argc - optind != 2) return message_usage("convolve", "needs INPUT and MASK, and got %d names", argc - optind);
     s->input = argv[optind];
     s->mask = argv[optind + 1];
-    return check_names(s) && check_files(s) ? -1 : EXIT_USAGE;
+    return option_output("convolve", s->output, s->json, "sound") && check_mask(s) ? -1 : EXIT_USAGE;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------ */
@@ -304,20 +256,7 @@ static bool load_mask(struct job *job)
 
 static int longest_route(const struct job *job)
 {
-    int longest = 1;
-    for (int i = 0; i < job->n_routes; i++) {
-        int length = job->routes[i].delay + job->routes[i].n_taps;
-        if (length > longest) longest = length;
-    }
-    return longest;
-}
-
-static struct pipeline_range range_of(enum tail tail, int n_taps)
-{
-    struct pipeline_range range = {0, 0};
-    if (tail == TAIL_FULL) range.tail = n_taps - 1;
-    if (tail == TAIL_CENTRE) range.skip = (n_taps - 1) / 2;
-    return range;
+    return tail_taps(job->routes, job->n_routes);
 }
 
 static bool open_engine(struct job *job)
@@ -387,7 +326,8 @@ static bool convolve(struct job *job)
     double start = stopwatch_now();
     if (!load_mask(job)) return false;
     job->mask_s = stopwatch_now() - start;
-    struct pipeline_range range = range_of(s->tail, longest_route(job));
+    int n_taps = longest_route(job);
+    struct pipeline_range range = {tail_skip(s->tail, n_taps), tail_extra(s->tail, n_taps)};
     if (!open_output(job, range)) return false;
     bool good = pipeline_open_output(&job->pipeline, &job->out);
     if (good) {
@@ -463,12 +403,7 @@ static int print_json(const struct job *job, double seconds)
         "seconds", seconds, "times_realtime", times_realtime(job, seconds), "clipped",
         (json_int_t)(clips(job) ? p->seen.clipped : 0), "gain_to_avoid_clipping", gain_to_avoid_clipping(peak), "peak",
         peak, "non_finite", (json_int_t)job->info.non_finite, "time", time);
-    if (!all)
-        return message_error("%s: no report as JSON: its text is not UTF-8; leave --json out", job->settings->output);
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    putchar('\n');
-    json_decref(all);
-    return 0;
+    return json_print(all, 9, job->settings->output);
 }
 
 int convolve_command(int argc, char **argv)

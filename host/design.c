@@ -1,6 +1,7 @@
 /* haloconv design - makes a filter or a room, and writes it as a mask. */
 #include "commands.h"
 #include "fir_design.h"
+#include "json_print.h"
 #include "message.h"
 #include "option.h"
 #include "part_file.h"
@@ -11,7 +12,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,14 +138,6 @@ static bool parse_window(const char *text, struct settings *s)
     return false;
 }
 
-static bool parse_format(const char *text, int *format)
-{
-    *format = sound_format_parse(text);
-    if (*format) return true;
-    message_usage("design", "--format %s: no such container or subtype", text);
-    return false;
-}
-
 /* One option; -1 = go on, else the exit status. */
 static int take_option(int option, struct settings *s)
 {
@@ -158,7 +150,7 @@ static int take_option(int option, struct settings *s)
         good = option_int("design", "--rate", optarg, 1, 100000000, &s->rate);
         break;
     case OPT_FORMAT:
-        good = parse_format(optarg, &s->format);
+        good = option_format("design", optarg, &s->format);
         break;
     case OPT_JSON:
         s->json = true;
@@ -229,16 +221,11 @@ static bool is_text(const char *path)
 
 static int check_output(const struct settings *s)
 {
-    if (!s->output || !*s->output) return message_usage("design", "where to? Give -o MASK");
-    bool standard = strcmp(s->output, "-") == 0;
+    if (!option_output("design", s->output, s->json, "mask")) return EXIT_USAGE;
     if (is_text(s->output) && s->format)
         return message_usage("design", "%s: becomes a text, which has no --format; name it .wav", s->output);
     if (ends_with(s->output, ".conf"))
         return message_usage("design", "%s: would be read as a configuration; name it .wav or .txt", s->output);
-    if (standard && s->json)
-        return message_usage("design", "--json and -o - both want standard output; send the mask to a file");
-    if (standard && isatty(STDOUT_FILENO))
-        return message_usage("design", "standard output is a terminal; send the mask to a file or a pipe");
     return -1;
 }
 
@@ -421,7 +408,7 @@ static bool write_sound(const struct settings *s, const struct design *design, c
     return false;
 }
 
-static void print_json(const struct settings *s, const struct design *design)
+static int print_json(const struct settings *s, const struct design *design)
 {
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:o}", "kind", kind_names[s->kind], "rate", s->rate, "channels",
                             design->n_channels, "taps", design->n_frames, "beta",
@@ -438,9 +425,7 @@ static void print_json(const struct settings *s, const struct design *design)
         for (int i = 0; i < s->n_cutoffs; i++) json_array_append_new(cutoffs, json_real(s->cutoff_hz[i]));
         json_object_set_new(all, "cutoff", cutoffs);
     }
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
-    putchar('\n');
-    json_decref(all);
+    return json_print(all, 12, s->output);
 }
 
 int design_command(int argc, char **argv)
@@ -468,6 +453,5 @@ int design_command(int argc, char **argv)
                                     : write_sound(&settings, &design, why, sizeof why);
     free(design.h);
     if (!good) return message_error("%s", why);
-    if (settings.json) print_json(&settings, &design);
-    return 0;
+    return settings.json ? print_json(&settings, &design) : 0;
 }

@@ -2,6 +2,7 @@
 #include "audio_devices.h"
 #include "commands.h"
 #include "dsp/haloconv.h"
+#include "json_print.h"
 #include "message.h"
 
 #include <getopt.h>
@@ -75,7 +76,7 @@ int devices_command(int argc, char **argv)
     static const struct option options[] = {
         {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     bool as_json = false;
-    int option;
+    int option, status = 0;
     argv[0] = "haloconv";
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option == 'h') {
@@ -92,14 +93,11 @@ int devices_command(int argc, char **argv)
     json_t *audio = audio_devices_list(), *processors = json_array();
     add_processors(processors);
     if (as_json) {
-        json_t *all = json_pack("{s:O, s:O?}", "processors", processors, "audio", audio);
-        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-        putchar('\n');
-        json_decref(all);
+        status = json_print(json_pack("{s:O, s:O?}", "processors", processors, "audio", audio), 9, "devices");
     } else {
         print_text(processors, audio);
     }
     json_decref(processors);
     json_decref(audio);
-    return 0;
+    return status;
 }

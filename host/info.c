@@ -4,6 +4,7 @@
 #include "dsp/haloconv.h"
 #include "mask_analysis.h"
 #include "mask_remarks.h"
+#include "json_print.h"
 #include "message.h"
 #include "option.h"
 #include "plan_report.h"
@@ -204,12 +205,8 @@ static int print_json(const struct subject *subject)
 {
     json_t *all = is_configuration(subject) ? configuration_report_json(subject->settings->path, &subject->mask)
                                             : mask_json(subject);
-    if (!all) return message_error("%s: no report as JSON; leave --json out", subject->settings->path);
-    json_object_set_new(all, "plan", plan_report_json(&subject->plan));
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    putchar('\n');
-    json_decref(all);
-    return 0;
+    if (all) json_object_set_new(all, "plan", plan_report_json(&subject->plan));
+    return json_print(all, 9, subject->settings->path);
 }
 
 static void print_frames(const char *name, int frames, int rate)

@@ -32,17 +32,6 @@ struct reading { /* where the reader is, for its messages */
     size_t cap;
 };
 
-bool tail_parse(const char *text, enum tail *tail)
-{
-    static const char *const names[] = {"full", "same", "centre"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *tail = (enum tail)i;
-            return true;
-        }
-    return false;
-}
-
 bool level_parse(const char *text, enum level *level)
 {
     static const char *const names[] = {"none", "peak", "rms"};
@@ -319,7 +308,7 @@ static bool row_add(struct reading *r, const char *const *values, struct draw *d
             break;
         }
         case TAIL:
-            if (!tail_parse(value, &job->tail)) return bad(r, TAIL, value, "full, same or centre");
+            if (!tail_parse(value, &job->tail)) return bad(r, TAIL, value, TAIL_NEEDS);
             break;
         case LEVEL:
             if (!level_parse(value, &job->level)) return bad(r, LEVEL, value, "none, peak or rms");

@@ -6,11 +6,12 @@
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
+#include "tail.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum tail { TAIL_FULL, TAIL_SAME, TAIL_CENTRE };
 enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS };
 
 struct job {
@@ -48,8 +49,7 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 
 void manifest_free(struct manifest *manifest);
 
-/* "full", "same", "centre"; "none", "peak", "rms". */
-bool tail_parse(const char *text, enum tail *tail);
+/* "none", "peak", "rms". */
 bool level_parse(const char *text, enum level *level);
 
 #endif

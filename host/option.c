@@ -1,11 +1,13 @@
 #include "option.h"
 
 #include "message.h"
+#include "sound_format.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool option_int(const char *command, const char *option, const char *text, long min, long max, int *value)
 {
@@ -42,4 +44,42 @@ bool option_db(const char *command, const char *option, const char *text, double
     if (!option_number(command, option, text, -300, 300, &db)) return false;
     *linear = pow(10, db / 20);
     return true;
+}
+
+bool option_backend(const char *command, const char *text)
+{
+    static const char digits[] = "0123456789";
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0) return true;
+    const char *number = strncmp(text, "cuda:", 5) == 0 ? text + 5 : "";
+    if (*number && strlen(number) < 7 && strspn(number, digits) == strlen(number)) return true;
+    message_usage(command, "--backend %s: needs auto, cpu, cuda or cuda:N", text);
+    return false;
+}
+
+bool option_method(const char *command, const char *text)
+{
+    if (strcmp(text, "auto") == 0 || strcmp(text, "direct") == 0 || strcmp(text, "fft") == 0) return true;
+    message_usage(command, "--method %s: needs auto, direct or fft", text);
+    return false;
+}
+
+bool option_format(const char *command, const char *text, int *format)
+{
+    *format = sound_format_parse(text);
+    if (!*format) message_usage(command, "--format %s: no such container or subtype", text);
+    return *format != 0;
+}
+
+bool option_output(const char *command, const char *output, bool json, const char *what)
+{
+    if (!output || !*output) {
+        message_usage(command, "where to? Give -o");
+        return false;
+    }
+    if (strcmp(output, "-") != 0) return true;
+    if (json)
+        message_usage(command, "--json and -o - both want standard output; send the %s to a file", what);
+    else if (isatty(STDOUT_FILENO))
+        message_usage(command, "standard output is a terminal; send the %s to a file or a pipe", what);
+    return !json && !isatty(STDOUT_FILENO);
 }

@@ -246,6 +246,7 @@ def test_closed_pipe(inputs):
     ["design", "lowpass", "--cutoff", "8000", "--taps", "0", "-o", "y.wav"], ["design", "lowpass", "--cutoff", "8000", "--taps", "11", "--window", "square", "-o", "y.wav"],
     ["convolve", "x.wav", "h.wav", "-o", ""], ["design", "hilbert", "--taps", "11", "-o", ""], ["batch", "list.csv", "-o", ""],
     ["design", "hilbert", "--taps", "11", "-o", "y.conf"], ["design", "hilbert", "--taps", "11", "-o", "y.txt", "--format", "wav"],
+    ["convolve", "x.wav", "h.wav", "-o", "y.wav", "--raw", "99999999999,2,pcm16"], ["convolve", "x.wav", "h.wav", "-o", "y.wav", "--raw", "1,2"],
     ["devices", "x"], ["devices", "--nonsense"]], ids=" ".join)
 def test_wrong_usage(inputs, args):
     before = names(inputs)

@@ -70,7 +70,8 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-COMMANDS = ["convolve", "jack", "live", "batch", "design", "info", "devices", "bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
+BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
+COMMANDS = ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
 
 
 def options_of(command):
@@ -82,6 +83,17 @@ def test_help_and_man_page_agree(command):
     page = (ROOT / "host/haloconv.1").read_text().replace("\\-", "-")
     for option in options_of(command.split()):
         assert option in page, f"the man page does not know {command} {option}"
+
+
+@pytest.mark.parametrize("command", ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", "bench"])
+def test_the_man_page_promises_no_other_options(command):
+    """What a command's section names, its help has."""
+    page = (ROOT / "host/haloconv.1").read_text().replace("\\-", "-")
+    sections = {name.strip('"'): text for name, text in re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M)}
+    text = sections[command.upper()] + (sections["JACK AND LIVE"] if command in ("jack", "live") else "")
+    known = set().union(*(options_of(c.split()) for c in (BENCH_HELPS if command == "bench" else [command])))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
+    assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
 def test_man_page_is_well_formed():

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <sched.h>
 #include <sndfile.h>
 #include <stdio.h>
@@ -67,9 +68,12 @@ struct show { /* the line of progress */
 
 static bool parse_shard(const char *text, int *shard, int *n_shards)
 {
-    int used = 0;
-    if (sscanf(text, "%d/%d%n", shard, n_shards, &used) == 2 && !text[used] && *shard >= 1 && *shard <= *n_shards)
-        return true;
+    char *end;
+    errno = 0;
+    long i = strtol(text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
+    *shard = (int)i;
+    *n_shards = (int)n;
+    if (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) return true;
     message_usage("batch", "--shard %s: needs I/N, I from 1 to N", text);
     return false;
 }

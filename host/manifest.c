@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { TEXT_BYTES = 1 << 16, MOST_COLUMNS = 256 };
 
@@ -218,10 +219,10 @@ static void draw_free(struct draw *draw)
     *draw = (struct draw){0};
 }
 
-/* A mask that is a pattern becomes one of its files, chosen by the row's seed. */
+/* A mask that is a pattern, and no file of that very name, becomes one of its files, chosen by the row's seed. */
 static bool draw_mask(struct reading *r, struct job *job, struct draw *draw)
 {
-    if (!is_pattern(job->mask)) return true;
+    if (!is_pattern(job->mask) || access(job->mask, F_OK) == 0) return true;
     if (!draw->pattern || strcmp(draw->pattern, job->mask) != 0) {
         draw_free(draw);
         char why[MESSAGE_CAP - 300];

@@ -201,6 +201,13 @@ def test_a_row_draws_its_mask_by_its_seed(sounds):
     assert len(set(got.values())) == 5  # twenty draws of five
 
 
+def test_a_mask_may_have_the_name_of_a_pattern(sounds):
+    (sounds / "masks/[1].wav").write_bytes((sounds / "masks/m1.wav").read_bytes())
+    (sounds / "l.csv").write_text("input,mask,output\nin/u1.wav,masks/[1].wav,a.wav\nin/u1.wav,masks/m1.wav,b.wav\n")
+    assert batch("l.csv", "-o", "out")["done"] == 2
+    assert tree(sounds / "out")["a.wav"] == tree(sounds / "out")["b.wav"]
+
+
 def test_names_that_meet_are_numbered(sounds):
     (sounds / "twice.csv").write_text("input,mask,gain\nin/u0.wav,masks/m0.wav,0\nin/u0.wav,masks/m0.wav,-20\n")
     assert batch("twice.csv", "-o", "out")["done"] == 2
@@ -347,6 +354,7 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
 
 
 @pytest.mark.parametrize("args", [["list.csv"], ["-o", "out"], ["list.csv", "-o", "out", "--shard", "0/3"], ["list.csv", "-o", "out", "--shard", "4/3"],
+                                  ["list.csv", "-o", "out", "--shard", "1/99999999999"], ["list.csv", "-o", "out", "--shard", "1/3x"],
                                   ["list.csv", "-o", "out", "--pairs", "all"], ["--inputs", "a", "-o", "out"], ["a", "b", "-o", "out"],
                                   ["--inputs", "a", "--masks", "b", "-o", "out", "--pairs", "random:0"], ["list.csv", "-o", "out", "--seed", "-1"],
                                   ["list.csv", "-o", "out", "--backend", "tpu"], ["list.csv", "-o", "out", "--level", "loud"]])

@@ -1,11 +1,12 @@
 """The bench of many files: 10,000 utterances of 10 s at 16 kHz through 1,000 rooms of 1 s, 16-bit files in /dev/shm.
 
-    python3 tests/bench_batch.py     BENCH_FILES (10000), BENCH_ROOMS (1000), BENCH_REPEATS (3), BENCH_PROCESSES (all processors),
-                                     BENCH_PEER_FILES (1600; a share of the files for the slow peer), HALOCONV (build/haloconv)
+    python3 tests/bench_batch.py     BENCH_FILES (10000), BENCH_ROOMS (1000), BENCH_REPEATS (3), BENCH_PROCESSES (all
+                                     processors), BENCH_PEER_FILES (1600; a share of the files for the slow peer),
+                                     HALOCONV (build/haloconv)
 
     haloconv        `haloconv batch`, the whole command, on the CPU and, where there is one, on a GPU
-    torchaudio      torchaudio.functional.fftconvolve (without torchaudio: the same by torch.fft; without torch: scipy), file by
-                    file on the GPU if there is one, read and written by soundfile, in so many processes, which are warm
+    torchaudio      torchaudio.functional.fftconvolve (without torchaudio: the same by torch.fft; without torch: scipy),
+                    file by file on the GPU if there is one, read and written by soundfile, in so many warm processes
     read and write  the same files by soundfile in so many processes, and no convolution: a floor
     copy bytes      the same bytes by read and write in so many processes: the floor under it
 
@@ -88,7 +89,8 @@ def convolver():
             n = x.shape[-1] + h.shape[-1] - 1
             return torch.fft.irfft(torch.fft.rfft(x, n) * torch.fft.rfft(h, n), n)
         name = "torch.fft as torchaudio does it"
-    return lambda x, h: fftconvolve(torch.from_numpy(x).to(device), torch.from_numpy(h).to(device)).cpu().numpy(), f"{name} ({device})"
+    return lambda x, h: fftconvolve(torch.from_numpy(x).to(device),
+                                    torch.from_numpy(h).to(device)).cpu().numpy(), f"{name} ({device})"
 
 
 STATE = {}
@@ -121,7 +123,8 @@ def timed(pool, work, n):
 def ours(backend, *options):
     shutil.rmtree("out", ignore_errors=True)
     start = time.perf_counter()
-    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", backend, "-q", *options], check=False)
+    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", backend, "-q", *options],
+                          check=False)
     if done.returncode:
         sys.exit(f"haloconv batch --backend {backend}: exit {done.returncode}")
     return time.perf_counter() - start
@@ -149,7 +152,8 @@ def main():
         with spawn.Pool(PROCESSES) as pool:
             pool.map(make, spans(FILES, PROCESSES), chunksize=1)
             with open("list.csv", "w", encoding="utf-8") as file:
-                file.write("input,mask,output\n" + "".join(f"{x},{h},{i}.wav\n" for i in range(FILES) for x, h in [names(i)]))
+                file.write("input,mask,output\n" + "".join(f"{x},{h},{i}.wav\n" for i in range(FILES) for x,
+                                                           h in [names(i)]))
             for name, work in [("copy bytes", copy_bytes), ("read and write (soundfile)", read_and_write)]:
                 rows[name] = statistics.median(timed(pool, work, FILES) for _ in range(REPEATS))
                 print(f"{name}: {rows[name]:.3f} s", flush=True)
@@ -167,7 +171,8 @@ def main():
     finally:
         os.chdir("/")
         shutil.rmtree(folder)
-    print(f"\n{FILES} files of {SECONDS} s, {ROOMS} rooms of 1 s, {RATE} Hz, 16 bits; {platform.machine()}, {PROCESSES} processes\n")
+    print(f"\n{FILES} files of {SECONDS} s, {ROOMS} rooms of 1 s, {RATE} Hz, 16 bits; "
+          f"{platform.machine()}, {PROCESSES} processes\n")
     print("| | s | files a second |\n|---|--:|--:|")
     for name, seconds in rows.items():
         print(f"| {name} | {seconds:.2f} | {FILES / seconds:.0f} |")

@@ -8,8 +8,8 @@
 
 All take turns, on files in /dev/shm, after a check that all give the same sound. Prints medians of wall seconds and CPU
 seconds (user + system) and the largest peak memory, and what haloconv takes as a share of each peer. A peer that takes
-over ten seconds runs once. BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is of
-the format that it chooses; ffmpeg has no matrix: there it is a graph of 16 filters of 16 channels.
+over ten seconds runs once. BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is
+of the format that it chooses; ffmpeg has no matrix: there it is a graph of 16 filters of 16 channels.
 """
 
 import datetime
@@ -58,14 +58,17 @@ class Case:
             masks = [word for out in range(n) for word in ("-i", f"mask{out}.wav")]
             every = "+".join(f"c{i}" for i in range(n))
             graph = f"[0]asplit={n}" + "".join(f"[i{o}]" for o in range(n)) + ";"
-            graph += "".join(f"[i{o}][{o + 1}]afir=gtype=none:dry=1:wet=0.5,pan=mono|c0={every}[o{o}];" for o in range(n))
+            graph += "".join(f"[i{o}][{o + 1}]afir=gtype=none:dry=1:wet=0.5,pan=mono|c0={every}[o{o}];"
+                             for o in range(n))
             graph += "".join(f"[o{o}]" for o in range(n)) + f"amerge={n}"
             self.ffmpeg = [*masks, "-filter_complex", graph]
         self.write_matrix_conf()
         self.write_brutefir_conf()
 
     def title(self):
-        what = f"{self.n} channels, mask {self.taps / RATE:g} s" if self.name == "stereo" else f"{self.n} x {self.n} responses of {self.taps / RATE:g} s"
+        seconds = f"{self.taps / RATE:g} s"
+        stereo, matrix = f"{self.n} channels, mask {seconds}", f"{self.n} x {self.n} responses of {seconds}"
+        what = stereo if self.name == "stereo" else matrix
         return f"{self.seconds} s, {RATE} Hz, 16 bits, {what}"
 
     def make_input(self):
@@ -77,14 +80,16 @@ class Case:
                 raw.write(second.tobytes())
 
     def write_mask(self, name, n_channels):
-        mask = self.rng.standard_normal((self.taps, n_channels)) * np.exp(-6.9078 * np.arange(self.taps)[:, None] / self.taps)
+        decay = np.exp(-6.9078 * np.arange(self.taps)[:, None] / self.taps)
+        mask = self.rng.standard_normal((self.taps, n_channels)) * decay
         mask *= 0.3 / np.sqrt((mask ** 2).sum(0) * (1 if self.name == "stereo" else n_channels))
         soundfile.write(self.folder / f"{name}.wav", mask.astype(np.float32), RATE, "FLOAT")
         for ch in range(n_channels):
             mask[:, ch].astype("<f4").tofile(self.folder / f"{name}.{ch}.f32")
 
     def write_matrix_conf(self):
-        reads = "".join(f"/impulse/read {i + 1} {o + 1} 1 0 0 0 {ch + 1} {self.folder}/{mask}.wav\n" for i, o, mask, ch in self.routes)
+        reads = "".join(f"/impulse/read {i + 1} {o + 1} 1 0 0 0 {ch + 1} {self.folder}/{mask}.wav\n" for i, o, mask,
+                        ch in self.routes)
         (self.folder / "matrix.conf").write_text(f"/convolver/new {self.n} {self.n} 8192 {self.taps}\n{reads}")
 
     def write_brutefir_conf(self):
@@ -100,17 +105,20 @@ show_progress: false; max_dither_table_size: 0; allow_poll_mode: false; monitor_
 convolver_config: "{self.folder}/brutefir_convolver";
 {coeffs}
 input {names("i")} {{ device: "file" {{ path: "{self.folder}/in.raw"; }}; sample: "S16_LE"; channels: {self.n}; }};
-output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }}; sample: "S16_LE"; channels: {self.n}; dither: false; }};
+output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }}; sample: "S16_LE"; channels: {self.n};
+  dither: false; }};
 {filters}""")
 
     def contestants(self):
-        rows = {"haloconv": [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", "haloconv.wav", "--backend", BACKEND, "-q"]}
+        rows = {"haloconv": [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", "haloconv.wav", "--backend", BACKEND,
+                             "-q"]}
         if shutil.which("fconvolver"):
             rows["fconvolver -V"] = ["fconvolver", "-V", "matrix.conf", "in.wav", "fconvolver.wav"]
         if shutil.which("brutefir"):
             rows["brutefir"] = ["brutefir", "-quiet", "brutefir.conf"]
         if shutil.which("ffmpeg"):
-            rows["ffmpeg afir"] = ["ffmpeg", "-loglevel", "error", "-y", "-i", "in.wav", *self.ffmpeg, "-c:a", "pcm_s16le", "ffmpeg.wav"]
+            rows["ffmpeg afir"] = ["ffmpeg", "-loglevel", "error", "-y", "-i", "in.wav", *self.ffmpeg, "-c:a",
+                                   "pcm_s16le", "ffmpeg.wav"]
         return rows
 
     def run(self, command):
@@ -125,31 +133,36 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
     def check(self, rows):
         """All the same sound, to what 16 bits with or without rounding allow."""
         ours = soundfile.read(self.folder / "haloconv.wav", frames=10 * RATE)[0]
-        for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW"), ("ffmpeg afir", "ffmpeg.wav", None)]:
+        for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW"),
+                                ("ffmpeg afir", "ffmpeg.wav", None)]:
             if name not in rows:
                 continue
             kind = dict(format="RAW", samplerate=RATE, channels=self.n, subtype="PCM_16") if raw else {}
             theirs = soundfile.read(self.folder / file, frames=10 * RATE, **kind)[0]
             n = min(len(ours), len(theirs))
             ours, theirs, gain = ours[:n], theirs[:n], 1
-            if name == "ffmpeg afir":  # 5.1 doubles the sound, others do not: halved it cannot clip, and its gain is found
+            # 5.1 doubles the sound, others do not: halved it cannot clip, and its gain is found
+            if name == "ffmpeg afir":
                 gain = (ours * theirs).sum() / (theirs ** 2).sum()
             off = np.abs(ours - gain * theirs).max()
-            print(f"check: {self.name}: {name} differs by at most {off * 32768:.2f} steps of 16 bits in the first {n / RATE:.0f} s"
+            print(f"check: {self.name}: {name} differs by at most {off * 32768:.2f} steps of 16 bits in the first "
+                  f"{n / RATE:.0f} s"
                   + (f", its gain ({1 / gain:.3f}) aside" if gain != 1 else ""))
             if not (n > 0 and off <= 2.5 / 32768):
                 sys.exit("check failed: not the same sound; no times are given")
 
     def measure(self):
         rows = self.contestants()
-        seen = {name: [self.run(command)] for name, command in rows.items()}  # to warm up, and to compare what comes out
+        # to warm up, and to compare what comes out
+        seen = {name: [self.run(command)] for name, command in rows.items()}
         self.check(rows)
         seen = {name: runs if runs[0][0] > SLOW_S else [] for name, runs in seen.items()}
         for _ in range(REPEATS):
             for name, command in rows.items():
                 if not (seen[name] and seen[name][0][0] > SLOW_S):
                     seen[name].append(self.run(command))
-        return {name: [statistics.median(r[i] for r in runs) for i in range(2)] + [max(r[2] for r in runs)] for name, runs in seen.items()}
+        return {name: [statistics.median(r[i] for r in runs) for i in range(2)] + [max(r[2] for r in runs)] for name,
+                runs in seen.items()}
 
 
 def lines_of(case, middle):
@@ -160,7 +173,8 @@ def lines_of(case, middle):
     ours = middle["haloconv"]
     for name, (wall, cpu_s, mb) in middle.items():
         label = f"{name} ({BACKEND})" if name == "haloconv" else name
-        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | {ours[0] / wall:8.2f} |"
+        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
+               f"{ours[0] / wall:8.2f} |"
                f" {ours[1] / cpu_s:7.2f} |")
     yield ""
 

@@ -95,7 +95,7 @@ def has_cuda():
 
 
 def pytest_generate_tests(metafunc):
-    """A test that takes `backend` runs on each backend; a missing device skips it, or fails it where it was asked for."""
+    """A test that takes `backend` runs on each; a missing device skips it, or fails it where it was asked for."""
     if "backend" in metafunc.fixturenames:
         metafunc.parametrize("backend", [ONLY] if ONLY else ["cpu", "cuda"])
 
@@ -133,7 +133,8 @@ def assert_close(got, want, share=PEAK_SHARE, quantum=0.0):
     allowed = share * np.abs(want).max() + quantum
     if not (error <= allowed).all():
         frame, ch = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-        raise AssertionError(f"channel {ch}, frame {frame} of {len(want)}: got {got[frame, ch]!r}, want {want[frame, ch]!r}, "
+        raise AssertionError(f"channel {ch}, frame {frame} of {len(want)}: got {got[frame, ch]!r}, want "
+                             f"{want[frame, ch]!r}, "
                              f"off by {error[frame, ch]:.3g}, allowed {allowed:.3g}; "
                              f"{(~(error <= allowed)).sum()} samples are off")
 

@@ -1,4 +1,4 @@
-"""`haloconv batch`: what is listed is done, once, the same however it is shared out, and what cannot be done is said."""
+"""`haloconv batch`: what is listed is done, once, the same however it is shared out; what cannot be done is said."""
 
 import contextlib
 import csv
@@ -22,7 +22,7 @@ RATE = 16000
 
 @pytest.fixture
 def sounds(folder):
-    """Twelve inputs of mixed lengths and channels in in/, five masks in masks/; a manifest of every column in list.csv."""
+    """Twelve inputs of mixed lengths and channels in in/, five masks in masks/; a list of every column in list.csv."""
     (folder / "in").mkdir()
     (folder / "masks").mkdir()
     lengths = [9000, 16000, 16001, 15000, 40000, 16000, 100, 16500, 9001, 30000, 16002, 1]
@@ -34,7 +34,8 @@ def sounds(folder):
     tails, levels = ["", "full", "same", "centre"], ["", "none", "peak", "rms"]
     for i in range(12):
         name = f'"sub {i % 3}/out, {i}.wav"' if i % 2 else ""
-        rows.append(f"in/u{i}.wav,masks/m{i % 5}.wav,{name},{'-6' if i % 4 == 0 else ''},{tails[i % 4]},{levels[(i // 2) % 4]},somebody")
+        gain, tail, level = "-6" if i % 4 == 0 else "", tails[i % 4], levels[(i // 2) % 4]
+        rows.append(f"in/u{i}.wav,masks/m{i % 5}.wav,{name},{gain},{tail},{level},somebody")
     (folder / "list.csv").write_text("\n".join(rows) + "\n")
     return folder
 
@@ -102,7 +103,8 @@ def test_ranks_share_one_list(sounds, backend):
         pytest.skip("MPI leaks by design; the sanitizer would tell of nothing else")
     want = batch("list.csv", "-o", "one", backend=backend)
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", "list.csv", "-o", "ranks", "--backend",
+    done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", "list.csv", "-o", "ranks",
+                           "--backend",
                            backend, "--json", "-q"], env={**os.environ, **root}, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -168,7 +170,8 @@ def test_without_the_mpi_part_mpirun_is_refused(sounds):
     lone = sounds / "bin"
     lone.mkdir()
     shutil.copy(HALOCONV, lone / "haloconv")
-    done = subprocess.run([str(lone / "haloconv"), "batch", "list.csv", "-o", "out"], env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2"},
+    done = subprocess.run([str(lone / "haloconv"), "batch", "list.csv", "-o", "out"],
+                          env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2"},
                           capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "--shard" in done.stderr and not (sounds / "out").exists()
 
@@ -183,7 +186,8 @@ def test_patterns_pair_up(sounds):
     draws = []
     for seed in (1, 1, 2, 3):
         shutil.rmtree(sounds / "random", ignore_errors=True)
-        assert batch("--inputs", ins, "--masks", masks, "--pairs", "random:3", "--seed", seed, "-o", "random")["done"] == 12
+        assert batch("--inputs", ins, "--masks", masks, "--pairs", "random:3", "--seed", seed, "-o",
+                     "random")["done"] == 12
         draws.append(set(tree(sounds / "random")))
         assert all(sum(name.startswith(f"u{i}_") for name in draws[-1]) == 3 for i in range(4)), draws[-1]
     assert draws[0] == draws[1] and len({frozenset(d) for d in draws}) == 3
@@ -219,7 +223,8 @@ def test_bad_files_are_left_out_and_listed(sounds):
     (sounds / "in/u4.wav").write_bytes((sounds / "in/u4.wav").read_bytes()[:-1000])
     (sounds / "masks/m0.wav").unlink()
     bad = {3, 4, 0, 5, 10}
-    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", "cpu"], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", "cpu"], capture_output=True,
+                          text=True, check=False)
     assert done.returncode == 1 and "5 files failed:" in done.stderr and "7 files, 5 failed" in done.stderr, done.stderr
     for i in range(12):
         want, name = wanted(sounds, i) if i not in bad else (None, None)
@@ -229,18 +234,21 @@ def test_bad_files_are_left_out_and_listed(sounds):
             assert_close(read(sounds / "out" / name), want, quantum=1 / 32768 if i % 2 else 0)
     assert len(tree(sounds / "out")) == 7
     assert not list((sounds / "out").rglob("*.part"))
-    few = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "fast", "--fail-fast", "--workers", "1", "-q"], capture_output=True, text=True, check=False)
+    few = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "fast", "--fail-fast", "--workers", "1", "-q"],
+                         capture_output=True, text=True, check=False)
     assert few.returncode == 1 and few.stderr.count("haloconv: ") == 1 and len(tree(sounds / "fast")) < 7
 
 
 def test_an_interrupted_run_is_resumed(sounds):
     """Killed in the middle: every file is whole or not there, and what is missing is made, and no more."""
-    (sounds / "many.csv").write_text("input,mask,output\n" + "\n".join(f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(1500)))
+    (sounds / "many.csv").write_text("input,mask,output\n"
+                                     + "\n".join(f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(1500)))
     whole = batch("many.csv", "-o", "whole")
     args = [str(HALOCONV), "batch", "many.csv", "-o", "cut", "-q", "--backend", "cpu"]
     for stop in (signal.SIGKILL, signal.SIGTERM):
         process = subprocess.Popen([*args, "--resume"], stdin=subprocess.DEVNULL)
-        while process.poll() is None and len(list((sounds / "cut").glob("*.wav"))) < (200 if stop == signal.SIGKILL else 600):
+        enough = 200 if stop == signal.SIGKILL else 600
+        while process.poll() is None and len(list((sounds / "cut").glob("*.wav"))) < enough:
             time.sleep(0.002)
         process.send_signal(stop)
         status = process.wait()
@@ -307,7 +315,8 @@ def test_no_output_is_an_input(sounds, output):
     (sounds / "in/link.wav").symlink_to("u0.wav")
     (sounds / "in/masks.wav").hardlink_to(sounds / "masks/m0.wav")
     before = tree(sounds / "in")
-    (sounds / "l.csv").write_text(f"input,mask,output\nin/u0.wav,masks/m1.wav,new.wav\nin/u1.wav,masks/m0.wav,{output}\n")
+    (sounds / "l.csv").write_text(f"input,mask,output\nin/u0.wav,masks/m1.wav,new.wav\n"
+                                  f"in/u1.wav,masks/m0.wav,{output}\n")
     refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "would be overwritten")
     assert tree(sounds / "in") == before
 
@@ -353,11 +362,17 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize("args", [["list.csv"], ["-o", "out"], ["list.csv", "-o", "out", "--shard", "0/3"], ["list.csv", "-o", "out", "--shard", "4/3"],
-                                  ["list.csv", "-o", "out", "--shard", "1/99999999999"], ["list.csv", "-o", "out", "--shard", "1/3x"],
-                                  ["list.csv", "-o", "out", "--pairs", "all"], ["--inputs", "a", "-o", "out"], ["a", "b", "-o", "out"],
-                                  ["--inputs", "a", "--masks", "b", "-o", "out", "--pairs", "random:0"], ["list.csv", "-o", "out", "--seed", "-1"],
-                                  ["list.csv", "-o", "out", "--backend", "tpu"], ["list.csv", "-o", "out", "--level", "loud"]])
+@pytest.mark.parametrize("args",
+                         [["list.csv"], ["-o", "out"], ["list.csv", "-o", "out", "--shard", "0/3"],
+                          ["list.csv", "-o", "out", "--shard", "4/3"],
+                                  ["list.csv", "-o", "out", "--shard", "1/99999999999"],
+                                  ["list.csv", "-o", "out", "--shard", "1/3x"],
+                                  ["list.csv", "-o", "out", "--pairs", "all"], ["--inputs", "a", "-o", "out"],
+                                  ["a", "b", "-o", "out"],
+                                  ["--inputs", "a", "--masks", "b", "-o", "out", "--pairs", "random:0"],
+                                  ["list.csv", "-o", "out", "--seed", "-1"],
+                                  ["list.csv", "-o", "out", "--backend", "tpu"],
+                                  ["list.csv", "-o", "out", "--level", "loud"]])
 def test_wrong_usage(folder, args):
     refused("batch", *args, exit=2)
 
@@ -369,6 +384,7 @@ def test_memory_stays_bounded(folder):
     for seconds in (20, 400):
         write(folder / "x.wav", np.tile(noise(48000 * 20, seed=1), (seconds // 20, 1)), 48000, "PCM_16")
         (folder / "l.csv").write_text("input,mask\nx.wav,h.wav\n")
-        subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "l.csv", "-o", "out", "-q", "--backend", "cpu"], check=True)
+        subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "l.csv", "-o", "out", "-q",
+                        "--backend", "cpu"], check=True)
         peaks.append(float((folder / "usage").read_text().split()[2]))
     assert peaks[1] < peaks[0] * 1.5 + 8, f"peak memory {peaks} MB for 20 and 400 s"

@@ -65,12 +65,13 @@ def says(text, *words, exit=1):
     return done.stderr
 
 
-# ---- what a configuration means ---------------------------------------------------------------------------------------
+# ---- what a configuration means -------------------------------------------------------------------------------------
 def test_read(files):
     a, b = read("a.wav"), read("b.wav")
     plays(files, NEW + "/impulse/read 1 1 0.5 0 0 0 1 a.wav\n/impulse/read 2 2 -2 17 0 0 2 a.wav\n"
           "/impulse/read 1 2 1 3 100 50 2 a.wav\n/impulse/read 1 1 1 40 0 0 1 b.wav\n",
-          [(1, 1, 0.5 * a[:, 0]), (2, 2, delayed(a[:, 1], 17, -2)), (1, 2, delayed(a[100:150, 1], 3)), (1, 1, delayed(b[:, 0], 40))])
+          [(1, 1, 0.5 * a[:, 0]), (2, 2, delayed(a[:, 1], 17, -2)), (1, 2, delayed(a[100:150, 1], 3)),
+           (1, 1, delayed(b[:, 0], 40))])
 
 
 def test_dirac_and_hilbert(files):
@@ -84,12 +85,14 @@ def test_dirac_and_hilbert(files):
 def test_copy_is_a_link(files):
     """Also to what is added to the source later, through copies of copies; what is added to a copy is ignored."""
     a = read("a.wav")[:, 0]
-    text = ("/convolver/new 2 3 256 4096\n/impulse/read 1 1 1 0 0 0 1 a.wav\n/impulse/dirac 2 1 1 9\n/impulse/copy 2 1 1 1\n"
+    text = ("/convolver/new 2 3 256 4096\n/impulse/read 1 1 1 0 0 0 1 a.wav\n/impulse/dirac 2 1 1 9\n"
+            "/impulse/copy 2 1 1 1\n"
             "/impulse/copy 2 3 2 1\n/impulse/dirac 1 1 0.5 3000\n/impulse/dirac 2 1 1 5\n")
     both = delayed([1], 3000, 0.5)
     both[:300] += a
     plays(files, text, [(1, 1, both), (2, 1, both), (2, 3, both)], n_out=3)
-    says("t.conf", "t.conf:4: warning: /impulse/copy: replaces the data", "t.conf:7: warning: /impulse/dirac: input 2, output 1 is a copy", exit=0)
+    says("t.conf", "t.conf:4: warning: /impulse/copy: replaces the data",
+         "t.conf:7: warning: /impulse/dirac: input 2, output 1 is a copy", exit=0)
 
 
 def test_copy_of_nothing_is_nothing(files):
@@ -98,7 +101,8 @@ def test_copy_of_nothing_is_nothing(files):
 
 
 def test_a_second_new_replaces_the_first(files):
-    plays(files, NEW + "/input/name 1 foo\n/impulse/dirac 1 1 1 5\n/convolver/new 2 3 256 4096\n/impulse/dirac 1 2 1 7\n",
+    plays(files,
+          NEW + "/input/name 1 foo\n/impulse/dirac 1 1 1 5\n/convolver/new 2 3 256 4096\n/impulse/dirac 1 2 1 7\n",
           [(1, 2, delayed([1], 7))], n_out=3)
     says("t.conf", "t.conf:4: warning: /convolver/new: replaces that of line 1, and drops its 1 responses", exit=0)
     report = json.loads(good("info", "t.conf", "--json").stdout)
@@ -109,7 +113,8 @@ def test_data_is_cut_at_the_maximum_length(files):
     a = read("a.wav")[:, 0]
     plays(files, "/convolver/new 2 2 256 200\n/impulse/read 1 1 1 50 0 0 1 a.wav\n/impulse/hilbert 2 2 1 190 64\n"
           "/impulse/dirac 1 1 1 200\n", [(1, 1, delayed(a[:150], 50)), (2, 2, delayed(hilbert(64)[:42], 158))])
-    says("t.conf", "t.conf:2: warning: /impulse/read: cut from 300 to 150 frames", "t.conf:4: warning: /impulse/dirac: a delay of 200", exit=0)
+    says("t.conf", "t.conf:2: warning: /impulse/read: cut from 300 to 150 frames",
+         "t.conf:4: warning: /impulse/dirac: a delay of 200", exit=0)
 
 
 def test_packed_matrix(files):
@@ -117,7 +122,8 @@ def test_packed_matrix(files):
     write("x.wav", noise(500, 3))
     p = read("p.wav")
     for line, start, stop, gain, delay in [("3 1 0 0 0 p.wav", 0, 40, 1, 0), ("3 -0.5 7 10 25 p.wav", 10, 35, -0.5, 7)]:
-        want = [(i + 1, o + 1, delayed(p[i * 40 + start:i * 40 + stop, o], delay, gain)) for i in range(3) for o in range(2)]
+        want = [(i + 1, o + 1, delayed(p[i * 40 + start:i * 40 + stop, o], delay, gain)) for i in range(3)
+                for o in range(2)]
         plays(files, f"/convolver/new 3 2 256 4096\n/impulse/packedmatrix {line}\n", want)
         plays(files, f"# mcfx's own: no /convolver/new\n/cd \n/impulse/packedmatrix {line}\n", want)
     (files / "p.wav").rename("p q.wav")
@@ -137,9 +143,11 @@ def test_words_quotes_and_line_ends(files):
         plays(files, NEW + f"/impulse/read 1 1 1 0 0 0 1 {name}\n/impulse/read 2 2 1 0 0 0 2 {name}", want)
     shutil.copy("a.wav", "a \\b.wav")
     plays(files, NEW + "/impulse/read 1 1 1 0 0 0 1 'a \\b.wav'\n/impulse/read 2 2 1 0 0 0 2 a.wav # as it is", want)
-    lines = "\ufeff# top\r\n\r\n   # indented\r\n" + NEW.strip() + " 0.5\r\n/impulse/read\t1  1\t+1.0e0 0 0 0 1 a.wav\r\n/impulse/read 2 2 1 0 0 0 2 a.wav"
+    lines = "\ufeff# top\r\n\r\n   # indented\r\n" + NEW.strip() + " 0.5\r\n"
+    lines += "/impulse/read\t1  1\t+1.0e0 0 0 0 1 a.wav\r\n/impulse/read 2 2 1 0 0 0 2 a.wav"
     plays(files, lines, want)
-    long = NEW + "#" + "x" * 70000 + "\n/impulse/read 1 1 1 0 0 0 1 a.wav " + "#" * 60000 + "\n/impulse/read 2 2 1 0 0 0 2 a.wav"
+    long = NEW + "#" + "x" * 70000 + "\n/impulse/read 1 1 1 0 0 0 1 a.wav " + "#" * 60000
+    long += "\n/impulse/read 2 2 1 0 0 0 2 a.wav"
     conf(files, long)
     says("t.conf", "t.conf:2: a line of 70001 bytes")
     plays(files, long.replace("x" * 70000, "x" * 60000), want)
@@ -161,10 +169,12 @@ def test_folders(files, monkeypatch):
     assert not from_c("/impulse/read 1 1 1 0 0 0 1 irs/a.wav\n")
     assert not from_c(f"/impulse/read 1 1 1 0 0 0 1 {files}/c/irs/a.wav\n")
     assert not from_c(f"/cd {files}/c\n/impulse/read 1 1 1 0 0 0 1 irs/a.wav\n")
-    assert "c/t.conf:2: warning: /cd: irs is taken from the configuration's folder" in from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
+    said = from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
+    assert "c/t.conf:2: warning: /cd: irs is taken from the configuration's folder" in said
     shutil.move("c/irs", "irs/irs")
     shutil.move("irs/irs/a.wav", "irs/a.wav")
-    assert "c/t.conf:2: warning: /cd: irs is taken from the working directory" in from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
+    said = from_c("/cd irs\n/impulse/read 1 1 1 0 0 0 1 a.wav\n")
+    assert "c/t.conf:2: warning: /cd: irs is taken from the working directory" in said
     monkeypatch.chdir(files / "c")
     (files / "c" / "irs").mkdir()
     shutil.move("../irs/a.wav", "irs/a.wav")
@@ -206,7 +216,8 @@ def test_many_short_pieces_at_another_rate(files):
     write("p.wav", noise(n * length, 2, seed=6), rate=44100)
     write("x.wav", noise(200, n))
     conf(files, f"/convolver/new {n} 2 256 4096\n/impulse/packedmatrix {n} 0.5 3 1 8 p.wav\n")
-    conf(files, f"/convolver/new {n} 2 256 4096\n" + "".join(f"/impulse/read {i + 1} {o + 1} 0.5 3 {i * length + 1} 8 {o + 1} p.wav\n"
+    conf(files, f"/convolver/new {n} 2 256 4096\n"
+         + "".join(f"/impulse/read {i + 1} {o + 1} 0.5 3 {i * length + 1} 8 {o + 1} p.wav\n"
                                                             for i in range(n) for o in range(2)), "one.conf")
     for mask in ["t", "one"]:
         good("convolve", "x.wav", f"{mask}.conf", "-o", f"{mask}.wav", "-q", "--backend", "cpu")
@@ -214,7 +225,8 @@ def test_many_short_pieces_at_another_rate(files):
 
 
 def test_ports_and_wishes(files):
-    conf(files, "/jack/client \"my hall\"\n/jack/server s\n" + NEW + "/input/name 1 left system:capture_1\n/output/name 2 \"out 2\"\n"
+    conf(files, "/jack/client \"my hall\"\n/jack/server s\n" + NEW
+         + "/input/name 1 left system:capture_1\n/output/name 2 \"out 2\"\n"
          "/input/name 2 in.R # not connected\n/impulse/dirac 1 1 1 0\n")
     report = json.loads(good("info", "t.conf", "--json").stdout)
     assert report["client"] == "my hall" and report["server"] == "s" and report["partition"] == 256
@@ -222,7 +234,7 @@ def test_ports_and_wishes(files):
     assert report["output"] == [{"name": "out-1", "connect": None}, {"name": "out 2", "connect": None}]
 
 
-# ---- what is wrong with one -------------------------------------------------------------------------------------------
+# ---- what is wrong with one -----------------------------------------------------------------------------------------
 BROKEN = [  # a line behind /convolver/new 2 2 256 4096, and what is said of it
     ("/impulse/reed 1 1 1 0 0 0 1 a.wav", "/impulse/reed is not a command"),
     ("impulse/read 1 1 1 0 0 0 1 a.wav", '"impulse/read" is not a command'),
@@ -296,13 +308,15 @@ def test_all_errors_at_once(broken_files):
     done = haloconv("check", "t.conf")
     assert done.returncode == 1 and not done.stdout
     for number, (line, word) in enumerate([b for b in BROKEN if not b[0].startswith("/convolver/new")], 2):
-        assert re.search(rf"^t\.conf:{number}: .*{re.escape(word)}", done.stderr, re.M), f"line {number}, {line}: {done.stderr}"
+        assert re.search(rf"^t\.conf:{number}: .*{re.escape(word)}", done.stderr,
+                         re.M), f"line {number}, {line}: {done.stderr}"
     numbers = [int(n) for n in re.findall(r"^t\.conf:(\d+):", done.stderr, re.M)]
     assert numbers == sorted(numbers)
     report = json.loads(haloconv("check", "t.conf", "--json").stdout)
     assert report["ok"] is False and report["errors"] == len(lines)
     assert {r["line"] for r in report["remarks"] if r["kind"] == "error"} == set(range(2, 2 + len(lines)))
-    err = refused("convolve", "x.wav", "t.conf", "-o", "y.wav", says=f"(and {len(lines) - 1} more: haloconv check t.conf)")
+    err = refused("convolve", "x.wav", "t.conf", "-o", "y.wav",
+                  says=f"(and {len(lines) - 1} more: haloconv check t.conf)")
     assert "t.conf:2: " in err
 
 
@@ -318,7 +332,9 @@ def test_new_comes_first(files):
     assert "t.conf:2: /impulse/dirac: input 9" in err and "output 9" not in err, "a line must not be blamed for another"
 
 
-@pytest.mark.parametrize("text,word", [("", "is empty"), ("\0\0\0\n", "t.conf:1: is not text"), (NEW + "a\0b\n", "t.conf:2: is not text")])
+@pytest.mark.parametrize("text,word",
+                         [("", "is empty"), ("\0\0\0\n", "t.conf:1: is not text"),
+                          (NEW + "a\0b\n", "t.conf:2: is not text")])
 def test_what_is_no_configuration(files, text, word):
     conf(files, text)
     says("t.conf", word)
@@ -326,7 +342,8 @@ def test_what_is_no_configuration(files, text, word):
 
 
 def test_escape_sequences_do_not_reach_the_terminal(files):
-    (files / "t.conf").write_bytes(NEW.encode() + b"\x1b[2J\xc2\x9b1m\n/impulse/read 1 1 1 0 0 0 1 \x1b]0;x\x07.wav\n/input/name 1 \x1b[1m\xff\n")
+    (files / "t.conf").write_bytes(NEW.encode() + b"\x1b[2J\xc2\x9b1m\n/impulse/read 1 1 1 0 0 0 1 \x1b]0;x\x07.wav\n"
+                                                  b"/input/name 1 \x1b[1m\xff\n")
     for run in ["check", "info"]:
         err = haloconv(run, "t.conf", text=False)
         assert b"\x1b" not in err.stderr + err.stdout and b"\xc2\x9b" not in err.stderr
@@ -365,8 +382,11 @@ def test_a_session_says_ten_warnings_and_where_the_others_are(files):
 
 
 def test_check_says_what_it_found(files):
-    done = good("check", conf(files, "/convolver/new 2 3 256 4096\n/impulse/read 1 1 1 10 0 0 1 a.wav\n/impulse/copy 2 2 1 1\n"))
-    assert done.stdout == "ok: 2 inputs, 3 outputs, 2 responses (1 distinct), longest 310 frames (0.006 s at 48000 Hz)\n"
+    done = good("check", conf(files,
+                              "/convolver/new 2 3 256 4096\n/impulse/read 1 1 1 10 0 0 1 a.wav\n"
+                              "/impulse/copy 2 2 1 1\n"))
+    want = "ok: 2 inputs, 3 outputs, 2 responses (1 distinct), longest 310 frames (0.006 s at 48000 Hz)\n"
+    assert done.stdout == want
     assert not done.stderr
     report = json.loads(good("check", "t.conf", "--json").stdout)
     assert report["ok"] is True and report["responses"] == 2 and report["distinct"] == 1 and report["frames"] == 310
@@ -377,7 +397,7 @@ def test_check_says_what_it_found(files):
 
 
 def test_a_matrix_of_1024_by_1024(files):
-    """A million lines: loaded in seconds, in memory that does not grow with the taps that they name; info stays short."""
+    """A million lines: loaded in seconds, in memory that does not grow with the taps they name; info stays short."""
     write("m.wav", noise(48000, 4))
     n = 1024
     with open("t.conf", "w") as f:
@@ -405,7 +425,7 @@ def test_more_memory_than_there_is(files):
     says("t.conf", "t.conf: its responses need more than")
 
 
-# ---- beside fconvolver ------------------------------------------------------------------------------------------------
+# ---- beside fconvolver ----------------------------------------------------------------------------------------------
 needs_debian = pytest.mark.skipif(not DEBIAN.is_dir(), reason="jconvolver-config-files is not installed")
 debian_files = sorted(DEBIAN.rglob("*.conf")) if DEBIAN.is_dir() else [pathlib.Path("none")]
 
@@ -419,12 +439,13 @@ def test_every_file_of_debian_parses(path):
     lines = path.read_text(errors="replace").split("\n")
     for remark in report["remarks"]:
         if remark["kind"] == "error":
-            assert "No such file or directory" in remark["text"] and lines[remark["line"] - 1].startswith("/impulse/read")
+            assert "No such file or directory" in remark["text"]
+            assert lines[remark["line"] - 1].startswith("/impulse/read")
     assert (done.returncode == 0) == (report["errors"] == 0)
 
 
 def with_made_up_masks(path, folder):
-    """A copy of a configuration whose folders lie under `folder`, with noise for every file that it names. (inputs, rate)"""
+    """A copy of a configuration whose folders lie under `folder`, with noise for every file it names. (inputs, rate)"""
     text, wanted, cd, rate = [], {}, folder, 44100 if "44" in path.name else 48000
     for line in path.read_text(errors="replace").split("\n"):
         fields = line.split()
@@ -451,7 +472,8 @@ def test_equal_to_fconvolver(folder, path):
     inputs, rate = with_made_up_masks(path, folder)
     x = np.concatenate([noise(3000, inputs, seed=8), np.zeros((23000, inputs), np.float32)])
     write("x.wav", x, rate)
-    subprocess.run(["fconvolver", "-T", "t.conf", "x.wav", "theirs.wav"], check=True, timeout=120, stdout=subprocess.DEVNULL,
+    subprocess.run(["fconvolver", "-T", "t.conf", "x.wav", "theirs.wav"], check=True, timeout=120,
+                   stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     good("convolve", "x.wav", "t.conf", "-o", "ours.wav", "-q", "--backend", "cpu", "--tail", "same")
     ours, theirs = read("ours.wav"), read("theirs.wav")

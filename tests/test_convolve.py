@@ -89,8 +89,10 @@ def test_gains(folder, backend):
     write("h.wav", h)
     wet, dry = full(x, h), np.concatenate([x, np.zeros((49, 2))]).astype(np.float64)
     for options, want in [(["--gain", "-6"], 10 ** (-6 / 20) * wet), (["--wet", "3.5"], 10 ** (3.5 / 20) * wet),
-                          (["--dry", "0"], wet + dry), (["--dry", "-3", "--wet", "-12"], 10 ** (-12 / 20) * wet + 10 ** (-3 / 20) * dry),
-                          (["--dry", "0", "--wet", "off"], dry), (["--gain", "6", "--dry", "-1"], 10 ** (6 / 20) * (wet + 10 ** (-1 / 20) * dry)),
+                          (["--dry", "0"], wet + dry), (["--dry", "-3", "--wet", "-12"],
+                                                        10 ** (-12 / 20) * wet + 10 ** (-3 / 20) * dry),
+                          (["--dry", "0", "--wet", "off"], dry),
+                          (["--gain", "6", "--dry", "-1"], 10 ** (6 / 20) * (wet + 10 ** (-1 / 20) * dry)),
                           (["--gain", "0"], wet)]:
         convolve("x.wav", "h.wav", "y.wav", *options, backend=backend)
         assert_close(read("y.wav"), want)
@@ -194,7 +196,8 @@ def test_mask_of_another_rate_is_resampled(folder, backend, rate_in, rate_mask):
     done = good("convolve", write("x.wav", x, rate=rate_in), "h.wav", "-o", "y.wav", "--backend", backend)
     assert "resampled" in done.stderr and str(rate_mask) in done.stderr and str(rate_in) in done.stderr
     t = np.arange(rate_in // 4) / rate_in  # the same bell, sampled at the other rate: that is what is right
-    right = (np.exp(-((t - 0.05) / 0.004) ** 2) * np.cos(2 * np.pi * 700 * (t - 0.05)) * 0.02)[:, None] * rate_mask / rate_in
+    right = np.exp(-((t - 0.05) / 0.004) ** 2) * np.cos(2 * np.pi * 700 * (t - 0.05))
+    right = (right * 0.02)[:, None] * rate_mask / rate_in
     want = full(x, right)
     got = read("y.wav")
     assert abs(len(got) - len(want)) <= 2
@@ -210,7 +213,8 @@ def test_no_resample_takes_the_mask_as_it_is(folder):
 
 
 # ---- formats --------------------------------------------------------------------------------------------------------
-LOSSLESS_BITS = {"PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32, "FLOAT": 24, "DOUBLE": 24, "ALAC_16": 16,
+LOSSLESS_BITS = {"PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32, "FLOAT": 24, "DOUBLE": 24,
+                 "ALAC_16": 16,
                  "ALAC_20": 20, "ALAC_24": 24, "ALAC_32": 32, "DWVW_12": 12, "DWVW_16": 16, "DWVW_24": 24}
 OUR_CONTAINER = {"SVX": "svx", "MAT4": "mat4", "MAT5": "mat5", "MPC2K": "mpc2k", "IRCAM": "ircam", "MP3": "mpeg"}
 OUR_SUBTYPE = {"PCM_S8": "pcms8", "PCM_U8": "pcmu8", "PCM_16": "pcm16", "PCM_24": "pcm24", "PCM_32": "pcm32",
@@ -226,14 +230,15 @@ def every_format():
 
 
 def rate_of(container, subtype):
-    if subtype in ("GSM610", "VOX_ADPCM", "G721_32", "G723_24", "G723_40", "ALAW") and container != "WAV" or subtype.startswith("NMS"):
+    if subtype in ("GSM610", "VOX_ADPCM", "G721_32", "G723_24", "G723_40",
+                   "ALAW") and container != "WAV" or subtype.startswith("NMS"):
         return 8000
     return 48000
 
 
 @pytest.mark.parametrize("container,subtype", every_format())
 def test_format_round_trips(folder, container, subtype):
-    """Written by haloconv, read by libsndfile: the right sound to the format's precision, or for a lossy one like it."""
+    """Written by haloconv, read by libsndfile: right to the format's precision, or for a lossy one like it."""
     if container == "SD2":
         pytest.skip("keeps its header in a resource fork")
     rate = rate_of(container, subtype)
@@ -278,8 +283,10 @@ def test_format_round_trips(folder, container, subtype):
     assert likeness > 0.98, f"the sound that comes back is unlike ({likeness:.3f}, {lag} frames late)"
 
 
-@pytest.mark.parametrize("format,n_channels", [("caf:alac20", 1), ("caf:alac20", 2), ("caf:alac16", 8), ("caf:alac16", 9),
-                                               ("paf:pcm24", 3), ("paf:pcm24", 8), ("caf:float", 400), ("caf:double", 1024),
+@pytest.mark.parametrize("format,n_channels",
+                         [("caf:alac20", 1), ("caf:alac20", 2), ("caf:alac16", 8), ("caf:alac16", 9),
+                                               ("paf:pcm24", 3), ("paf:pcm24", 8), ("caf:float", 400),
+                                               ("caf:double", 1024),
                                                ("wav:float", 1024), ("wav:pcm24", 300)])
 def test_formats_of_many_channels_are_right_or_refused(folder, format, n_channels):
     """libsndfile writes some that nobody can read; those are refused before anything is written."""
@@ -311,7 +318,8 @@ def test_output_keeps_the_inputs_format(folder, subtype):
     assert soundfile.info("y.wav").subtype == subtype
 
 
-@pytest.mark.parametrize("name,subtype", [("x.flac", "PCM_24"), ("x.ogg", "VORBIS"), ("x.aiff", "PCM_32"), ("x.w64", "FLOAT")])
+@pytest.mark.parametrize("name,subtype",
+                         [("x.flac", "PCM_24"), ("x.ogg", "VORBIS"), ("x.aiff", "PCM_32"), ("x.w64", "FLOAT")])
 def test_inputs_of_other_formats(folder, name, subtype):
     write(name, noise(9000, 2, 26), subtype=subtype)
     h = noise(100, 2, 27)
@@ -327,7 +335,7 @@ def test_impossible_format_is_refused(folder):
     refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--format", "nonsense", exit=2, says="nonsense")
 
 
-# ---- standard input and output ----------------------------------------------------------------------------------------
+# ---- standard input and output --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("container", ["WAV", "AU", "FLAC", "OGG"])
 def test_standard_input(folder, container):
     x, h = noise(30000, 2, 28), noise(500, 2, 29)
@@ -363,7 +371,8 @@ def test_files_whose_length_nobody_knew(folder, name):
     written_to_a_pipe(folder / name)
     (folder / "one.txt").write_text("1\n")
     convolve(name, "one.txt", "file.wav", "--format", "wav:float")
-    good("convolve", "-", "one.txt", "-o", "pipe.wav", "--format", "wav:float", text=False, input=(folder / name).read_bytes())
+    good("convolve", "-", "one.txt", "-o", "pipe.wav", "--format", "wav:float", text=False,
+         input=(folder / name).read_bytes())
     write("click.wav", np.ones((1, 2), np.float32))
     convolve("click.wav", name, "mask.wav")
     for got in ("file.wav", "pipe.wav", "mask.wav"):
@@ -375,7 +384,8 @@ def test_standard_output(folder, container):
     x, h = noise(30000, 2, 30), noise(500, 2, 31)
     write("x.wav", x, subtype="PCM_24")
     write("h.wav", h)
-    done = haloconv("convolve", "x.wav", "h.wav", "-o", "-", "--format", f"{container}:pcm24", "--gain", "-20", text=False)
+    done = haloconv("convolve", "x.wav", "h.wav", "-o", "-", "--format", f"{container}:pcm24", "--gain", "-20",
+                    text=False)
     assert done.returncode == 0, done.stderr
     (folder / "y").write_bytes(done.stdout)
     want = 0.1 * full(read("x.wav"), h)
@@ -401,7 +411,8 @@ def test_headerless_input(folder):
     x, h = noise(5000, 2, 35), noise(50, 2, 36)
     pcm = np.round(x * 32767).astype("<i2")
     (folder / "x.raw").write_bytes(pcm.tobytes())
-    good("convolve", "x.raw", write("h.wav", h), "-o", "y.wav", "--raw", "48000,2,pcm16", "--format", "wav:float", "--backend", "cpu")
+    good("convolve", "x.raw", write("h.wav", h), "-o", "y.wav", "--raw", "48000,2,pcm16", "--format", "wav:float",
+         "--backend", "cpu")
     assert_close(read("y.wav"), full(pcm / 32768.0, h))
 
 
@@ -430,7 +441,8 @@ def test_more_than_4_gib_becomes_rf64(folder):
     n = (1 << 32) // 8 + 1000  # frames of 8 channels of 16 bits: just over 4 GiB on the way out as float
     with open("x.raw", "wb") as file:
         file.truncate(n * 2)
-    report = convolve("x.raw", "one.txt", "y.wav", "--raw", "48000,1,pcm16", "--format", "wav:double", "--method", "direct")
+    report = convolve("x.raw", "one.txt", "y.wav", "--raw", "48000,1,pcm16", "--format", "wav:double", "--method",
+                      "direct")
     assert report["frames_out"] == n
     info = soundfile.info("y.wav")
     assert info.frames == n and info.format == "RF64", info

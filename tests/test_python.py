@@ -105,7 +105,8 @@ def test_masks_are_made_beside_the_sound(hc):
         thread.join()
         stream.process(x)
         stream.reset()
-        want = np.stack([reference(x[:, ch], noise(2000, 2, seed=29, scale=0.01)[:, ch])[:len(x)] for ch in range(2)], 1)
+        want = np.stack([reference(x[:, ch], noise(2000, 2, seed=29, scale=0.01)[:, ch])[:len(x)] for ch in range(2)],
+                        1)
         close(stream.process(x), want)
 
 
@@ -155,7 +156,8 @@ def test_a_closed_stream_says_so(hc, call):
 def test_a_stream_that_never_opened_goes_quietly(hc):
     """What its finalizer would say goes to standard error, past all who could catch it."""
     code = "import haloconv\ntry: haloconv.Stream(1, bogus=1)\nexcept TypeError: pass"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins/python", capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins/python", capture_output=True, text=True,
+                          check=True)
     assert done.stderr == ""
 
 
@@ -231,10 +233,13 @@ def test_structures_are_the_headers(hc, folder):
     """ctypes believes what it is told: sizes and places of all fields, as the compiler has them."""
     checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_level", hc._Level), ("hc_info", hc._Info)]
     lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
-    lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks for field in kind._fields_]
-    (folder / "sizes.c").write_text('#include "haloconv.h"\n#include <stdio.h>\nint main(void) {' + "\n".join(lines) + "}\n")
+    lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks
+              for field in kind._fields_]
+    (folder / "sizes.c").write_text('#include "haloconv.h"\n#include <stdio.h>\nint main(void) {'
+                                    + "\n".join(lines) + "}\n")
     subprocess.run(["cc", "-I", str(ROOT / "dsp"), "sizes.c", "-o", "sizes"], check=True)
-    seen = dict(line.split() for line in subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.splitlines())
+    seen = dict(line.split() for line in subprocess.run(["./sizes"], check=True, capture_output=True,
+                                                        text=True).stdout.splitlines())
     import ctypes
     for name, kind in checks:
         assert int(seen.pop(name)) == ctypes.sizeof(kind), name

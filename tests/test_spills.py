@@ -1,4 +1,4 @@
-"""No kernel spills registers to local memory, by the report that ptxas made when it was compiled (build/kernels/*.ptxas)."""
+"""No kernel spills registers to local memory, by the report that ptxas made when it was compiled (kernels/*.ptxas)."""
 
 import re
 
@@ -6,12 +6,13 @@ import pytest
 from conftest import BUILD, ROOT
 
 SOURCES = sorted((ROOT / "kernels").glob("*.cu"))
-PROPERTIES = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+PROPERTIES = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, "
+                        r"(\d+) bytes spill loads")
 TARGET = re.compile(r"Compiling entry function '(\S+)' for '(sm_\w+)'")
 
 
 def local_memory(report):
-    """(kernel, target, frame, stores, loads) of each function of a report that uses local memory, and how many there were."""
+    """(kernel, target, frame, stores, loads) of each function that uses local memory, and how many there were."""
     found, n, target = [], 0, "?"
     for line in re.split(r"(?=^ptxas info)", report, flags=re.MULTILINE):
         if entry := TARGET.search(line):

@@ -6,12 +6,13 @@
         stream.swap(h)                                  # fades over; the input's history is kept
         y = stream.process(x)                           # any number of frames, no added latency
 
-A module over libhaloconv.so by ctypes: nothing is compiled. Sound is float32, a row a frame, a column a channel, as soundfile
-has it. Every backend gives the same result, within -120 dB of the output's peak. Calls release the interpreter's lock. Threads
-may share a Stream: masks are made beside process, calls of process come one after the other, and close waits for both.
+A module over libhaloconv.so by ctypes: nothing is compiled. Sound is float32, a row a frame, a column a channel, as
+soundfile has it. Every backend gives the same result, within -120 dB of the output's peak. Calls release the
+interpreter's lock. Threads may share a Stream: masks are made beside process, calls of process come one after the
+other, and close waits for both.
 
-The library is sought in $HALOCONV_LIBRARY, beside an installed module, in the build folder of the source tree, and where the
-system looks.
+The library is sought in $HALOCONV_LIBRARY, beside an installed module, in the build folder of the source tree, and
+where the system looks.
 """
 
 import contextlib
@@ -40,8 +41,10 @@ class Error(RuntimeError):
 # ---- the library: dsp/haloconv.h in ctypes; tests/test_python.py compares the two -----------------------------------
 class _Config(ctypes.Structure):
     _fields_ = [("rate", ctypes.c_int), ("block", ctypes.c_int), ("n_in", ctypes.c_int), ("n_out", ctypes.c_int),
-                ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int), ("wait_us", ctypes.c_int), ("fade_frames", ctypes.c_int),
-                ("n_frames", ctypes.c_int64), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("n_threads", ctypes.c_int)]
+                ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int), ("wait_us", ctypes.c_int),
+                ("fade_frames", ctypes.c_int),
+                ("n_frames", ctypes.c_int64), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
+                ("n_threads", ctypes.c_int)]
 
 
 class _Route(ctypes.Structure):
@@ -50,15 +53,20 @@ class _Route(ctypes.Structure):
 
 
 class _Level(ctypes.Structure):
-    _fields_ = [("offset", ctypes.c_int), ("n_taps", ctypes.c_int), ("size", ctypes.c_int), ("n_partitions", ctypes.c_int), ("n_slices", ctypes.c_int)]
+    _fields_ = [("offset", ctypes.c_int), ("n_taps", ctypes.c_int), ("size", ctypes.c_int),
+                ("n_partitions", ctypes.c_int), ("n_slices", ctypes.c_int)]
 
 
 class _Info(ctypes.Structure):
-    _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int), ("flight", ctypes.c_int),
-                ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128), ("tick", ctypes.c_int),
+    _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int),
+                ("flight", ctypes.c_int),
+                ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128),
+                ("tick", ctypes.c_int),
                 ("n_levels", ctypes.c_int), ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double),
-                ("flops_a_frame", ctypes.c_double), ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int), ("memory", ctypes.c_uint64),
-                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64), ("non_finite", ctypes.c_uint64),
+                ("flops_a_frame", ctypes.c_double), ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int),
+                ("memory", ctypes.c_uint64),
+                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
+                ("non_finite", ctypes.c_uint64),
                 ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
                 ("n_tail_levels", ctypes.c_int), ("error", ctypes.c_char * 256)]
 
@@ -79,7 +87,8 @@ for _name, _result, _arguments in [
         ("hc_config_init", None, [ctypes.POINTER(_Config)]),
         ("hc_open", ctypes.c_int, [ctypes.POINTER(_Config), ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
         ("hc_close", None, [_pointer]),
-        ("hc_mask_make", ctypes.c_int, [_pointer, ctypes.POINTER(_Route), ctypes.c_int, ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
+        ("hc_mask_make", ctypes.c_int, [_pointer, ctypes.POINTER(_Route), ctypes.c_int, ctypes.POINTER(_pointer), _text,
+                                        ctypes.c_size_t]),
         ("hc_mask_free", None, [_pointer, _pointer]),
         ("hc_mask_swap", ctypes.c_int, [_pointer, _pointer]),
         ("hc_process", ctypes.c_int, [_pointer, _pointer, _pointer, ctypes.c_int]),
@@ -125,7 +134,8 @@ def _routes(h, n_in):
         raise ValueError(f"h has shape {h.shape}; give [frames], [frames, channels] or [frames, inputs, outputs]")
     if h.ndim == 3:
         if h.shape[1] != n_in:
-            raise ValueError(f"h has {h.shape[1]} inputs, the sound {n_in} channels; give h as [frames, inputs, outputs]")
+            raise ValueError(f"h has {h.shape[1]} inputs, the sound {n_in} channels; "
+                             "give h as [frames, inputs, outputs]")
         taps = np.ascontiguousarray(h.transpose(1, 2, 0))
         return [(i, o, taps[i, o]) for o in range(h.shape[2]) for i in range(n_in)], h.shape[2]
     taps = np.ascontiguousarray(h.reshape(len(h), -1).T)
@@ -138,7 +148,8 @@ def _routes(h, n_in):
         return [(0, o, taps[o]) for o in range(m)], m
     if n_in == 2 and m == 4:
         return [(r // 2, r % 2, taps[r]) for r in range(4)], 2
-    raise ValueError(f"{m} channels of h do not fit {n_in} of the sound; 1 or {n_in} would, or [frames, inputs, outputs]")
+    raise ValueError(f"{m} channels of h do not fit {n_in} of the sound; 1 or {n_in} would, "
+                     "or [frames, inputs, outputs]")
 
 
 def _planar(x):
@@ -164,7 +175,7 @@ class Stream:
     """A running convolver.
 
     rate         Hz; only "auto" looks at it
-    block        most frames that the engine takes at once; live: that of the sound card; 0: for files, as large as it likes
+    block        most frames that the engine takes at once; live: that of the sound card; 0: for files, its choice
     max_taps     longest response in frames; fixes the memory
     n_routes     how many pairs a mask will join, a hint; 0: as many as there are channels
     wait_us      longest wait for a GPU; -1: until it is done
@@ -176,11 +187,13 @@ class Stream:
 
     _engine = None  # closed, or not open yet
 
-    def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0, wait_us=-1, fade_frames=512, n_frames=0,
+    def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0, wait_us=-1,
+                 fade_frames=512, n_frames=0,
                  backend="auto", method="auto", n_threads=0):
         config, why = _Config(), ctypes.create_string_buffer(512)
         _lib.hc_config_init(ctypes.byref(config))
-        wanted = {**locals(), "n_out": n_in if n_out is None else n_out, "backend": backend.encode(), "method": method.encode()}
+        wanted = {**locals(), "n_out": n_in if n_out is None else n_out, "backend": backend.encode(),
+                  "method": method.encode()}
         for name, _ in _Config._fields_:
             _set(config, name, wanted[name])
         engine = _pointer()
@@ -212,7 +225,7 @@ class Stream:
                 self._left.notify_all()
 
     def close(self):
-        """Free the engine and its masks, as soon as other threads' calls are done; what is called later raises ValueError."""
+        """Free the engine and its masks, when other threads' calls are done; what is called later raises ValueError."""
         if not self._engine:
             return
         with self._left:
@@ -225,7 +238,7 @@ class Stream:
     __del__ = close
 
     def mask(self, h, gain=1.0, delay=0):
-        """h [frames], [frames, channels] or [frames, inputs, outputs] -> a Mask. A thread beside process may call this."""
+        """h [frames], [frames, channels] or [frames, inputs, outputs] -> a Mask, for a thread beside process too."""
         pairs, n_out = _routes(h, self.n_in)
         if n_out != self.n_out:
             raise ValueError(f"h makes {n_out} outputs, the stream has {self.n_out}; open it with n_out={n_out}")
@@ -249,11 +262,13 @@ class Stream:
         self._playing = mask  # a mask that was given up plays on until it is replaced
 
     def process(self, x):
-        """x [frames] (one channel) or [frames, n_in], any number of frames -> [frames] or [frames, n_out], float32. Goes on where
-        the last call ended. Raises Error when the device is lost; a block that was late is silence and counted in info."""
+        """x [frames] (one channel) or [frames, n_in], any number of frames -> [frames] or [frames, n_out], float32.
+        Goes on where the last call ended. Raises Error when the device is lost; a block that was late is silence and
+        counted in info."""
         planar = _planar(x)
         if planar.shape[0] != self.n_in:
-            raise ValueError(f"the sound has {planar.shape[0]} channels, the stream {self.n_in}; give [frames, {self.n_in}]")
+            raise ValueError(f"the sound has {planar.shape[0]} channels, the stream {self.n_in}; "
+                             f"give [frames, {self.n_in}]")
         n = planar.shape[1]
         out = np.empty((self.n_out, n), np.float32)
         ins, outs = (_pointer * self.n_in)(), (_pointer * self.n_out)()
@@ -295,11 +310,12 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
     """The linear convolution of a sound with a mask.
 
     x     [frames] or [frames, channels]
-    h     [frames] or [frames, M]: M = 1, the same on every channel; M = channels, channel by channel; x of one channel: an
-          output for each; two channels and M = 4: true stereo (L>L L>R R>L R>R). Or [frames, inputs, outputs]: a matrix.
+    h     [frames] or [frames, M]: M = 1, the same on every channel; M = channels, channel by channel; x of one
+          channel: an output for each; two channels and M = 4: true stereo (L>L L>R R>L R>R). Or [frames, inputs,
+          outputs]: a matrix.
     mode  "full": N + K - 1 frames of N and K; "same": the first N; "centre": N, from (K - 1) // 2 on
-    Returns float32 [frames] if x and h are of one dimension and one channel comes out, else [frames, outputs]. NaN and infinite
-    samples are refused in h; in x they count as 0, and a RuntimeWarning says how many there were.
+    Returns float32 [frames] if x and h are of one dimension and one channel comes out, else [frames, outputs]. NaN and
+    infinite samples are refused in h; in x they count as 0, and a RuntimeWarning says how many there were.
     """
     if mode not in ("full", "same", "centre"):
         raise ValueError(f"mode {mode!r}: give full, same or centre")
@@ -309,7 +325,8 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
     taps = len(pairs[0][2])
     skip = (taps - 1) // 2 if mode == "centre" else 0
     end = skip + n + (taps - 1 if mode == "full" else 0)
-    with Stream(n_in, n_out, max_taps=taps, rate=rate, block=0, n_routes=len(pairs), fade_frames=0, n_frames=end, backend=backend,
+    with Stream(n_in, n_out, max_taps=taps, rate=rate, block=0, n_routes=len(pairs), fade_frames=0, n_frames=end,
+                backend=backend,
                 method=method, n_threads=n_threads) as stream:
         stream.swap(h)
         info = stream.info
@@ -319,6 +336,7 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
         y = stream.process(padded.T)
         non_finite = stream.info["non_finite"]
     if non_finite:
-        warnings.warn(f"{non_finite} samples of the sound are NaN or infinite and count as 0", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{non_finite} samples of the sound are NaN or infinite and count as 0", RuntimeWarning,
+                      stacklevel=2)
     y = y[skip:end]
     return y[:, 0] if np.ndim(x) == 1 and np.ndim(h) == 1 else y

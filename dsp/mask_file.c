@@ -218,7 +218,8 @@ static int read_lines(FILE *file, struct text *text, struct frames *frames, char
         line[strcspn(line, "\n")] = 0;
         char *turn = strchr(line, '\r'); /* alone it ends the lines of an old Mac: they would become one frame */
         if (turn && turn[strspn(turn, "\r")] != 0) {
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path, text->line);
+            rc = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
+                      text->line);
             break;
         }
         line[strcspn(line, "#")] = 0;

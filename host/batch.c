@@ -20,9 +20,9 @@ static const char help[] =
     "haloconv batch MANIFEST -o FOLDER\n"
     "haloconv batch --inputs PATTERN --masks PATTERN -o FOLDER - many sound files through many masks\n"
     "\n"
-    "MANIFEST is CSV with a header, or an object of JSON a line (- is standard input). Columns: input and mask, and as\n"
-    "they are wanted output (a name below FOLDER), gain (dB), tail, level, seed. A mask that is a pattern (*, ?, [ ])\n"
-    "becomes one of its files, drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION.\n"
+    "MANIFEST is CSV with a header, or an object of JSON a line (- is standard input). Columns: input and mask, and\n"
+    "as they are wanted output (a name below FOLDER), gain (dB), tail, level, seed. A mask that is a pattern (*, ?,\n"
+    "[ ]) becomes one of its files, drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION.\n"
     "\n"
     "  -o, --output FOLDER  where to; each file appears only when it is complete\n"
     "      --inputs, --masks PATTERN   as the shell's; in quotes\n"
@@ -32,7 +32,7 @@ static const char help[] =
     "      --tail WHICH     full: input + mask - 1 frames; same: as many as the input; centre: as many as the\n"
     "                       input, from half the mask on                                               [full]\n"
     "      --level WHICH    none; peak, rms: the output gets the input's before the gain               [none]\n"
-    "      --format F       CONTAINER, SUBTYPE or CONTAINER:SUBTYPE            [output's extension, else as the input]\n"
+    "      --format F       CONTAINER, SUBTYPE or CONTAINER:SUBTYPE     [output's extension, else as the input]\n"
     "      --resume         leave out what is done: FOLDER/haloconv-batch.journal knows it\n"
     "      --fail-fast      end at the first file that fails; else it is left out, and listed at the end\n"
     "      --shard I/N      only the I-th of N shares of the work, I from 1 (Slurm arrays, GNU parallel)\n"
@@ -271,7 +271,8 @@ static bool choose_backend(struct batch *batch, const struct settings *s)
     batch->n_devices = count_gpus();
     if (automatic) batch->backend = batch->n_devices > 0 ? "cuda" : "cpu";
     if (batch->n_devices == 0 && !automatic)
-        return message_write(batch->why, sizeof batch->why, "--backend %s: no CUDA device; use --backend cpu", s->backend);
+        return message_write(batch->why, sizeof batch->why, "--backend %s: no CUDA device; use --backend cpu",
+                             s->backend);
     return true;
 }
 
@@ -319,8 +320,9 @@ static bool read_list(struct manifest *manifest, const struct settings *s, char 
     if (s->format & SF_FORMAT_TYPEMASK) snprintf(container, sizeof container, "%s", s->format_text);
     container[strcspn(container, ":")] = 0;
     if (container[0]) defaults.extension = strcmp(container, "rf64") == 0 ? "wav" : container;
-    bool good = s->manifest ? manifest_read(manifest, s->manifest, &defaults, why, cap)
-                            : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
+    bool good = s->manifest
+                    ? manifest_read(manifest, s->manifest, &defaults, why, cap)
+                    : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
     if (good && manifest->unused && !s->quiet)
         message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
     return good;
@@ -336,8 +338,9 @@ static void show_progress(void *data)
     if (!show->on || seconds < 1) return;
     int64_t done = atomic_load(&batch->n_done), resumed = atomic_load(&batch->n_resumed);
     double speed = (double)done / seconds, left = (double)(show->n_jobs - done - resumed) / (speed > 0 ? speed : 1);
-    fprintf(stderr, "\r%lld of %lld files, %.0f a second, %.0f x real time, %.0f s left\033[K", (long long)(done + resumed),
-            (long long)show->n_jobs, speed, (double)atomic_load(&batch->sound_us) * 1e-6 / seconds, done ? left : 0);
+    fprintf(stderr, "\r%lld of %lld files, %.0f a second, %.0f x real time, %.0f s left\033[K",
+            (long long)(done + resumed), (long long)show->n_jobs, speed,
+            (double)atomic_load(&batch->sound_us) * 1e-6 / seconds, done ? left : 0);
     show->shown = true;
 }
 
@@ -358,8 +361,8 @@ static void say_summary(const struct batch *batch, const struct settings *s, con
     if (counts[RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[RESUMED]);
     if (counts[FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[FAILED]);
     message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", s->folder, (long long)counts[DONE],
-                 message_s(counts[DONE]), resumed, failed, (double)counts[DONE] / seconds, (double)counts[SOUND_US] * 1e-6 / seconds,
-                 batch->device[0] ? batch->device : batch->backend);
+                 message_s(counts[DONE]), resumed, failed, (double)counts[DONE] / seconds,
+                 (double)counts[SOUND_US] * 1e-6 / seconds, batch->device[0] ? batch->device : batch->backend);
     if (counts[CLIPPED_FILES])
         message_note("%lld sample%s clipped in %lld file%s; --gain or --level would have avoided it",
                      (long long)counts[CLIPPED_SAMPLES], message_s(counts[CLIPPED_SAMPLES]),

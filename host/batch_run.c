@@ -131,7 +131,8 @@ bool batch_spares_inputs(struct batch *batch)
         if (length >= (int)sizeof path || !identify(path, &one)) continue;
         if (bsearch(&one, read, n_read, sizeof *read, by_identity))
             good = message_write(batch->why, sizeof batch->why,
-                                 "%s: is read by the list too, and would be overwritten; choose another folder or name", path);
+                                 "%s: is read by the list too, and would be overwritten; choose another folder or name",
+                                 path);
     }
     free(read);
     return good;

@@ -2,12 +2,12 @@
  *
  *   list, sorted by length and mask   ->  pieces of up to BATCH_PIECE files  ->  worker: read, convolve, level, write
  *
- * A piece is the same whoever takes it, and so is what comes out. On a GPU the files of a piece go through one engine side
- * by side, each with its mask, as so many channels: one launch serves them all. On the CPU they go one by one, on as many
- * threads as there are processors; where the list is shorter than that, the threads share a file.
+ * A piece is the same whoever takes it, and so is what comes out. On a GPU the files of a piece go through one engine
+ * side by side, each with its mask, as so many channels: one launch serves them all. On the CPU they go one by one, on
+ * as many threads as there are processors; where the list is shorter than that, the threads share a file.
  *
- * Memory: the shelf of masks, and a worker's engines (at most BATCH_ENGINES) with their blocks; files are read and written
- * in blocks. A file whose level is matched is kept until its level is known, or convolved twice if it is long.
+ * Memory: the shelf of masks, and a worker's engines (at most BATCH_ENGINES) with their blocks; files are read and
+ * written in blocks. A file whose level is matched is kept until its level is known, or convolved twice if it is long.
  */
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
@@ -57,12 +57,12 @@ struct batch {
 /* Sort and cut the list; bytes of each file are asked of the system. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
-/* Is no output one of the inputs or masks, by whatever name? What is read would depend on which worker comes first. false:
- * batch->why. */
+/* Is no output one of the inputs or masks, by whatever name? What is read would depend on which worker comes first.
+ * false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
-/* Run all workers; returns when the last piece is done. report(data) is called about five times a second by the caller's
- * thread. */
+/* Run all workers; returns when the last piece is done. report(data) is called about five times a second by the
+ * caller's thread. */
 void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 
 void batch_free(struct batch *batch);

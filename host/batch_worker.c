@@ -1,5 +1,5 @@
-/* batch_worker - one thread of a batch: opens the files of a piece, groups those that fit one engine, runs them through it
- * side by side, levels and writes them. */
+/* batch_worker - one thread of a batch: opens the files of a piece, groups those that fit one engine, runs them through
+ * it side by side, levels and writes them. */
 #include "batch_run.h"
 
 #include "sample.h"
@@ -40,7 +40,8 @@ struct lane { /* one file on its way */
     bool in_open, out_open, failed, at_end, measure_only;
     char path[PATH_MAX];
     int n_taps;
-    int64_t skip, end;     /* frames of the convolution: the first that is written, the first that is not; end: -1 = not known yet */
+    int64_t skip, end;     /* frames of the convolution: the first that is written, the first that is not; end: -1 = not
+                              known yet */
     int64_t fed, produced;
     double in_peak, in_sum, out_peak, out_sum; /* sums of squares */
     int64_t out_samples;
@@ -142,8 +143,12 @@ static struct bay *bay_for(struct worker *worker, const struct lane *lane)
         if (worker->bays[i].used < bay->used) bay = &worker->bays[i];
     }
     bay_close(bay);
-    *bay = (struct bay){.n_lanes = lanes_of(worker, lane), .n_in = lane->in.n_channels, .rate = lane->in.rate,
-                        .n_out = lane->mask->responses.n_out, .taps = taps_class(lane->n_taps), .used = ++worker->clock};
+    *bay = (struct bay){.n_lanes = lanes_of(worker, lane),
+                        .n_in = lane->in.n_channels,
+                        .rate = lane->in.rate,
+                        .n_out = lane->mask->responses.n_out,
+                        .taps = taps_class(lane->n_taps),
+                        .used = ++worker->clock};
     char why[MESSAGE_CAP];
     if (bay_open(worker, bay, why, sizeof why)) return bay;
     bay_close(bay);
@@ -427,7 +432,8 @@ static bool play(struct worker *worker, struct bay *bay, struct lane *const *lan
         }
         for (int i = 0; i < n; i++)
             if (is_busy(lanes[i]))
-                lane_take(worker, lanes[i], bay->out + (size_t)i * (size_t)bay->n_out * (size_t)block, block, call, final);
+                lane_take(worker, lanes[i], bay->out + (size_t)i * (size_t)bay->n_out * (size_t)block, block, call,
+                          final);
     }
 }
 

@@ -65,8 +65,8 @@ static void print_ok(const hc_responses *mask)
 {
     if (mask->in_port)
         printf("ok: %d input%s, %d output%s, %d response%s (%d distinct), longest %d frame%s", mask->n_in,
-               message_s(mask->n_in), mask->n_out, message_s(mask->n_out), mask->n_routes, message_s(mask->n_routes), mask->n_distinct,
-               mask->n_frames, message_s(mask->n_frames));
+               message_s(mask->n_in), mask->n_out, message_s(mask->n_out), mask->n_routes, message_s(mask->n_routes),
+               mask->n_distinct, mask->n_frames, message_s(mask->n_frames));
     else
         printf("ok: %d channel%s, %d frame%s", mask->n_channels, message_s(mask->n_channels), mask->n_frames,
                message_s(mask->n_frames));

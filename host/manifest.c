@@ -133,8 +133,8 @@ static int by_output(const void *a, const void *b)
     return order ? order : p < q ? -1 : p > q;
 }
 
-/* Rows without a name of their own get one, made unique by the row's number where it must be. Two rows that name the same
- * output are an error. named: [n], which rows came with a name. */
+/* Rows without a name of their own get one, made unique by the row's number where it must be. Two rows that name the
+ * same output are an error. named: [n], which rows came with a name. */
 static bool name_outputs(struct manifest *manifest, const bool *named, const char *extension, char *why, size_t cap)
 {
     size_t n = manifest->n;
@@ -268,8 +268,8 @@ static bool stays_below(const char *output)
 
 static bool bad(struct reading *r, enum column column, const char *value, const char *needs)
 {
-    return message_write(r->why, r->cap, "%s:%zu: %s \"%.60s\"; needs %s", r->path, r->line, column_names[column], value,
-                         needs);
+    return message_write(r->why, r->cap, "%s:%zu: %s \"%.60s\"; needs %s", r->path, r->line, column_names[column],
+                         value, needs);
 }
 
 /* values[N_COLUMNS], NULL or "" where the row has none. */
@@ -317,7 +317,8 @@ static bool row_add(struct reading *r, const char *const *values, struct draw *d
         case SEED:
             errno = 0;
             job->seed = strtoull(value, &end, 10);
-            if (end == value || *end || errno || value[0] == '-') return bad(r, SEED, value, "a whole number from 0 on");
+            if (end == value || *end || errno || value[0] == '-')
+                return bad(r, SEED, value, "a whole number from 0 on");
             break;
         case N_COLUMNS:
             break;
@@ -398,7 +399,8 @@ static bool csv_record(FILE *file, struct reading *r, char **record, size_t *roo
 static void unused_add(struct manifest *manifest, const char *name)
 {
     char *longer = NULL;
-    if (asprintf(&longer, "%s%s%.60s", manifest->unused ? manifest->unused : "", manifest->unused ? ", " : "", name) < 0)
+    const char *before = manifest->unused ? manifest->unused : "";
+    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0)
         return; /* a remark less */
     free(manifest->unused);
     manifest->unused = longer;
@@ -587,7 +589,8 @@ static bool pair_up(struct manifest *manifest, const glob_t *inputs, const glob_
     bool all = strcmp(pairs, "all") == 0, zip = strcmp(pairs, "zip") == 0;
     if (!all && !zip) n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* its text was checked */
     if (zip && n_inputs != n_masks)
-        return message_write(why, cap, "--pairs zip: %zu inputs and %zu masks; it needs as many of both", n_inputs, n_masks);
+        return message_write(why, cap, "--pairs zip: %zu inputs and %zu masks; it needs as many of both", n_inputs,
+                             n_masks);
     if (n_draws > n_masks)
         return message_write(why, cap, "--pairs %s: there are %zu masks; draw fewer", pairs, n_masks);
     const char **names = calloc(n_masks, sizeof *names);

@@ -76,7 +76,8 @@ static void load(struct mask_shelf *shelf, struct shelf_mask *mask)
     make_room(shelf);
 }
 
-struct shelf_mask *mask_shelf_take(struct mask_shelf *shelf, const char *path, int n_in, int rate, char *why, size_t cap)
+struct shelf_mask *mask_shelf_take(struct mask_shelf *shelf, const char *path, int n_in, int rate, char *why,
+                                   size_t cap)
 {
     pthread_mutex_lock(&shelf->lock);
     struct shelf_mask *mask = find(shelf, path, n_in, rate);

@@ -32,8 +32,10 @@ struct mask_shelf {
 void mask_shelf_open(struct mask_shelf *shelf, int64_t bound);
 void mask_shelf_close(struct mask_shelf *shelf); /* everything given back */
 
-/* The mask for n_in inputs at a rate, loaded by the first who asks. NULL: why has the reason. Threads may ask at once. */
-struct shelf_mask *mask_shelf_take(struct mask_shelf *shelf, const char *path, int n_in, int rate, char *why, size_t cap);
+/* The mask for n_in inputs at a rate, loaded by the first who asks. NULL: why has the reason. For threads
+ * at once. */
+struct shelf_mask *mask_shelf_take(struct mask_shelf *shelf, const char *path, int n_in, int rate, char *why,
+                                   size_t cap);
 void mask_shelf_give_back(struct mask_shelf *shelf, struct shelf_mask *mask);
 
 #endif

@@ -16,8 +16,8 @@
 
 enum { MOST_FILES = 512 };
 
-/* The handler removes what these name. mkstemp fills a name in before it makes the file, and an unlink of a name that is
- * not there yet, or no more, harms nobody: no signal needs to be blocked. */
+/* The handler removes what these name. mkstemp fills a name in before it makes the file, and an unlink of a name that
+ * is not there yet, or no more, harms nobody: no signal needs to be blocked. */
 static char names[MOST_FILES][PATH_MAX];
 static atomic_bool taken[MOST_FILES];
 static mode_t user_mask; /* of new files; it can be read by setting it only, which threads would do to one another */
@@ -117,8 +117,8 @@ static bool make_beside(struct part_file *part, mode_t mode, char *why, size_t c
     part->fd = -1;
     part->name = name_take();
     if (!part->name)
-        return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers", part->target,
-                             MOST_FILES);
+        return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers",
+                             part->target, MOST_FILES);
     int length = snprintf(part->name, PATH_MAX, "%.*s.%.200s.XXXXXX.part", folder, part->target, name);
     errno = ENAMETOOLONG;
     if (length > 0 && length < PATH_MAX) part->fd = make_file(part->name);

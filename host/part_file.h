@@ -1,8 +1,8 @@
 /* part_file - an output that appears under its name only when it is complete.
  *
  * It is written as .NAME.XXXXXX.part beside its place and renamed by part_file_commit. Any error, SIGINT, SIGTERM or
- * SIGHUP removes it. Up to 512 at a time (the signal handler knows their names), on any threads. What is no regular file
- * (a pipe, /dev/null, standard output as "-") is written as it comes.
+ * SIGHUP removes it. Up to 512 at a time (the signal handler knows their names), on any threads. What is no regular
+ * file (a pipe, /dev/null, standard output as "-") is written as it comes.
  */
 #ifndef PART_FILE_H
 #define PART_FILE_H

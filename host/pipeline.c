@@ -196,8 +196,8 @@ static bool encode_block(struct pipeline *pipeline, const struct out_block *bloc
         pipeline->encode_s += stopwatch_now() - start;
         if (sample_peak_overflows(&pipeline->seen)) {
             char why[MESSAGE_CAP];
-            message_write(why, sizeof why, "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input",
-                          out->path);
+            message_write(why, sizeof why,
+                          "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input", out->path);
             give_up(pipeline, why);
             return false;
         }

@@ -55,7 +55,8 @@ struct pipeline {
     double read_s, process_s, encode_s, write_s; /* busy seconds of each stage; likewise */
 };
 
-/* Start to read, at most backlog_bytes before there is an engine. false: why has the reason; pipeline_finish is not to be called then. */
+/* Start to read, at most backlog_bytes before there is an engine. false: why has the reason; pipeline_finish is not to
+ * be called then. */
 bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, int64_t backlog_bytes, char *why, size_t cap);
 
 /* Start the threads that will write; they make room in the file at once. false: pipeline->why has the reason. */

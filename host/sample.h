@@ -1,9 +1,9 @@
 /* sample - between the numbers of sound files (frame by frame, 16 or 32-bit integers or floats) and planar floats.
  *
- * Integers are taken and given as libsndfile has them: at the top of 16 or 32 bits, full scale 2^15 or 2^31; but 24 bits as they
- * are in a file, three bytes a sample, the lowest first, where libsndfile would handle them one by one. The loops
- * are plain so that the compiler vectorises them: at 57 million samples for ten minutes of stereo they are a good part
- * of what a file costs beside the convolution.
+ * Integers are taken and given as libsndfile has them: at the top of 16 or 32 bits, full scale 2^15 or 2^31; but 24
+ * bits as they are in a file, three bytes a sample, the lowest first, where libsndfile would handle them one by one.
+ * The loops are plain so that the compiler vectorises them: at 57 million samples for ten minutes of stereo they are a
+ * good part of what a file costs beside the convolution.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H

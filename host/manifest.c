@@ -377,18 +377,22 @@ static bool csv_record(FILE *file, struct reading *r, char **record, size_t *roo
     ssize_t n;
     while ((n = getline(&line, &line_room, file)) >= 0) {
         r->line++;
-        if (memchr(line, 0, (size_t)n))
+        if (memchr(line, 0, (size_t)n)) {
             *good = message_write(r->why, r->cap, "%s:%zu: is not text; write the list as UTF-8", r->path, r->line);
+            break;
+        }
         if (*room < used + (size_t)n + 1) {
             char *more = realloc(*record, 2 * (used + (size_t)n + 1));
-            if (!more) *good = no_memory(r->why, r->cap);
-            if (!*good) break;
+            if (!more) {
+                *good = no_memory(r->why, r->cap);
+                break;
+            }
             *record = more;
             *room = 2 * (used + (size_t)n + 1);
         }
         memcpy(*record + used, line, (size_t)n + 1);
         used += (size_t)n;
-        if (!*good || !csv_goes_on(line, &state) || used > most) break;
+        if (!csv_goes_on(line, &state) || used > most) break;
     }
     free(line);
     if (!*good || used == 0) return false;

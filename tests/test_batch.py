@@ -343,6 +343,8 @@ BAD_LISTS = {
     "input;mask\na;b\n": "put commas between",
     "input\tmask\na\tb\n": "put commas between",
     "input,mask\na\0.wav,b\n": "list.csv:2: is not text",
+    "input,mask\n" + "a" * 500 + "\0,b\n": "list.csv:2: is not text",
+    "inp\0ut,mask\na,b\n": "list.csv:1: is not text",
     "\n \r\n\ninput,mask\na\n": "list.csv:5: has no mask",
     "\n{\"input\": 1}\n": "list.csv:2: has no mask",
     'input,mask\n"a,b\n': "a quote has no end",

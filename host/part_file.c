@@ -144,6 +144,10 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
     if (exists && access(path, W_OK) != 0)
         return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
+    struct stat link;
+    if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
+        return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
+                             path);
     /* Through a link: what it points to is replaced, and the link stays. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
     if (!part->target) return message_write(why, cap, "%s: %s; choose another output", path, strerror(errno));

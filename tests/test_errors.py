@@ -323,6 +323,14 @@ def test_reasons_end_without_a_dot(inputs):
     assert ".;" not in refused("convolve", "bad.wav", "h.wav", "-o", "y.wav")
 
 
+def test_links_stay_links(inputs):
+    (inputs / "link.wav").symlink_to("there.wav")
+    refused_and_clean(inputs, "convolve", "x.wav", "h.wav", "-o", "link.wav", says="link to a file that is not there")
+    (inputs / "there.wav").touch()
+    good("convolve", "x.wav", "h.wav", "-o", "link.wav", "-q")
+    assert (inputs / "link.wav").is_symlink() and len(read("there.wav")) == 20499
+
+
 def test_failure_keeps_the_old_output(inputs):
     (inputs / "y.wav").write_bytes(b"what was there before")
     refused("convolve", "x.wav", "missing.wav", "-o", "y.wav")

@@ -190,7 +190,7 @@ static int take_option(int option, struct settings *s)
         good = parse_shard(optarg, &s->shard, &s->n_shards);
         break;
     case OPT_BACKEND:
-        good = option_backend("batch", s->backend = optarg);
+        good = option_backend("batch", s->backend = optarg, false);
         break;
     case OPT_METHOD:
         good = option_method("batch", s->method = optarg);

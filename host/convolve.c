@@ -170,7 +170,7 @@ static int take_option(int option, struct settings *s)
         good = s->headerless = parse_raw(optarg, &s->raw);
         break;
     case OPT_BACKEND:
-        good = option_backend("convolve", s->backend = optarg);
+        good = option_backend("convolve", s->backend = optarg, false);
         break;
     case OPT_METHOD:
         good = option_method("convolve", s->method = optarg);

@@ -125,30 +125,6 @@ static bool take_late(struct live_settings *s)
     return false;
 }
 
-static bool take_backend(struct live_settings *s)
-{
-    static const char *const names[] = {"auto", "cpu", "cuda", "hybrid", "hybrid:cpu"};
-    static const char *const kinds[] = {"cuda:", "hybrid:"};
-    s->session.backend = optarg;
-    for (int i = 0; i < 5; i++)
-        if (strcmp(optarg, names[i]) == 0) return true;
-    for (int i = 0; i < 2; i++) {
-        size_t n = strlen(kinds[i]);
-        if (strncmp(optarg, kinds[i], n) == 0 && optarg[n] && strspn(optarg + n, "0123456789") == strlen(optarg + n))
-            return true;
-    }
-    message_usage(s->command, "--backend %s: needs auto, cpu, cuda, cuda:N, hybrid or hybrid:N", optarg);
-    return false;
-}
-
-static bool take_method(struct live_settings *s)
-{
-    s->session.method = optarg;
-    if (strcmp(optarg, "auto") == 0 || strcmp(optarg, "direct") == 0 || strcmp(optarg, "fft") == 0) return true;
-    message_usage(s->command, "--method %s: needs auto, direct or fft", optarg);
-    return false;
-}
-
 static bool take_option(int option, struct live_settings *s)
 {
     struct session_settings *session = &s->session;
@@ -164,9 +140,9 @@ static bool take_option(int option, struct live_settings *s)
     case OPT_FADE:
         return take_fade(s);
     case OPT_BACKEND:
-        return take_backend(s);
+        return option_backend(s->command, session->backend = optarg, true);
     case OPT_METHOD:
-        return take_method(s);
+        return option_method(s->command, session->method = optarg);
     case OPT_WAIT_US:
         return option_int(s->command, "--wait-us", optarg, 0, 10000000, &session->wait_us);
     case OPT_UNDERSTUDY:

@@ -46,13 +46,23 @@ bool option_db(const char *command, const char *option, const char *text, double
     return true;
 }
 
-bool option_backend(const char *command, const char *text)
+/* "cuda:N" for "cuda": the number of a device. */
+static bool names_device(const char *text, const char *kind)
 {
-    static const char digits[] = "0123456789";
+    size_t n = strlen(kind);
+    if (strncmp(text, kind, n) != 0 || text[n] != ':') return false;
+    const char *number = text + n + 1;
+    return *number && strlen(number) < 7 && strspn(number, "0123456789") == strlen(number);
+}
+
+bool option_backend(const char *command, const char *text, bool live)
+{
     if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0) return true;
-    const char *number = strncmp(text, "cuda:", 5) == 0 ? text + 5 : "";
-    if (*number && strlen(number) < 7 && strspn(number, digits) == strlen(number)) return true;
-    message_usage(command, "--backend %s: needs auto, cpu, cuda or cuda:N", text);
+    if (names_device(text, "cuda")) return true;
+    if (live && (strcmp(text, "hybrid") == 0 || strcmp(text, "hybrid:cpu") == 0 || names_device(text, "hybrid")))
+        return true;
+    message_usage(command, "--backend %s: needs %s", text,
+                  live ? "auto, cpu, cuda, cuda:N, hybrid or hybrid:N" : "auto, cpu, cuda or cuda:N");
     return false;
 }
 

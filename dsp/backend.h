@@ -57,7 +57,7 @@ struct backend {
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
-    /* Measure the costs of a device in some tens of milliseconds: replace those in *costs that can be. NULL: it cannot. */
+    /* Measure a device's costs in some tens of milliseconds: replace those in *costs that can be. NULL: it cannot. */
     int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
@@ -69,12 +69,11 @@ struct backend {
     /* A mask of noise. NULL: the engine makes the responses itself and calls mask_make. */
     int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, char *why, size_t cap);
     /* A mask with far levels cannot sound with its full tail before they have run for a while. mask_warm: begin to keep
-     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process? True
-     * at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition. mask_rest: it
-     * is no longer heard, to be freed as soon as mask_idle says that nobody works on it (NULL: at any moment), or after a
-     * reset. At most two masks are warm at once, never NULL; reset keeps them so.
-     * Where nothing was heard since open or reset a mask plays at once. All NULL for a backend that needs no time.
-     * [the driver] */
+     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
+     * True at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition.
+     * mask_rest: it is no longer heard, to be freed as soon as mask_idle says that nobody works on it (NULL: at any
+     * moment), or after a reset. At most two masks are warm at once, never NULL; reset keeps them so. Where nothing was
+     * heard since open or reset a mask plays at once. All NULL for a backend that needs no time. [the driver] */
     void (*mask_warm)(void *state, void *mask);
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_rest)(void *state, void *mask);
@@ -86,8 +85,8 @@ struct backend {
     void (*wait_set)(void *state, int wait_us);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
-    /* For files (block 0): process in two halves, with up to `flight` calls, each with a slot of its own, between them. begin
-     * returns at once; end waits for the oldest. 0 and NULL for a backend that has none. */
+    /* For files (block 0): process in two halves, with up to `flight` calls, each with a slot of its own, between them.
+     * begin returns at once; end waits for the oldest. 0 and NULL for a backend that has none. */
     int flight;
     int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
     int (*end)(void *state, char *why, size_t cap);

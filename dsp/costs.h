@@ -1,24 +1,24 @@
-/* costs - what convolution costs on this machine: measured once, kept in the user's cache folder, read when an engine is
- * opened or a plan is asked for.
+/* costs - what convolution costs on this machine: measured once, kept in the user's cache folder, read when an engine
+ * is opened or a plan is asked for.
  *
  * The file is $XDG_CACHE_HOME/haloconv/costs (~/.cache/haloconv/costs): a line a device, `backend <tab> device <tab>
- * numbers`. The device's text names processor, instruction set and libraries, so that a change of any of them is a miss.
- * A file that is broken or of another version, or numbers far from what the backend was built with, count as none. It is
- * written beside itself and renamed. HALOCONV_COSTS=builtin: neither read nor write it, and do not measure.
+ * numbers`. The device's text names processor, instruction set and libraries, so that a change of any of them is a
+ * miss. A file that is broken or of another version, or numbers far from what the backend was built with, count as
+ * none. It is written beside itself and renamed. HALOCONV_COSTS=builtin: neither read nor write it, and do not measure.
  */
 #ifndef HALOCONV_COSTS_H
 #define HALOCONV_COSTS_H
 
 #include "backend.h"
 
-/* The costs of a backend's device: measured ones if there are any, else the backend's own. device < 0: of the first line
- * for this backend, whatever the device's name: no device is touched. Returns whether they were measured. [setup] */
+/* The costs of a backend's device: measured ones if there are any, else the backend's own. device < 0: of the first
+ * line for this backend, whatever the device's name: no device is touched. Were they measured? [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
 /* Keep what was measured, for this process and, if the cache can be written, for all to come. [setup] */
 void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs);
 
-/* Measure and keep them the first time on this machine, for a backend that does so in some tens of milliseconds. [setup] */
+/* Measure and keep them the first time on this machine, for a backend that does so in tens of milliseconds. [setup] */
 void costs_measure_once(const struct backend *backend);
 
 #endif

@@ -8,9 +8,9 @@
 
 struct crew;
 
-/* job does one job of those there are, with scratch[n_scratch] of its thread's own; false: there is none now. Threads get
- * the priority right below that of the thread that wakes them, if it is a real-time one and the system grants it. Fewer
- * than asked for when the system gives no more. NULL when memory ran out. [setup] */
+/* job does one job of those there are, with scratch[n_scratch] of its thread's own; false: there is none now. Threads
+ * get the priority right below that of the thread that wakes them, if it is a real-time one and the system grants it.
+ * Fewer than asked for when the system gives no more. NULL when memory ran out. [setup] */
 struct crew *crew_open(int n_threads, size_t n_scratch, bool (*job)(void *data, float *scratch), void *data);
 void crew_close(struct crew *crew);
 int crew_size(const struct crew *crew); /* threads */

@@ -1,4 +1,5 @@
-/* far - the far levels of the CPU backend: what is heard of them in each tick, and their work, spread evenly over ticks.
+/* far - the far levels of the CPU backend: what is heard of them in each tick, and their work, spread evenly over
+ * ticks.
  *
  * Window w of a level of partition S is made of the input frames [(w-1)S, (w+1)S). When its last tick is complete its
  * work begins: the transforms of all inputs, the products with the responses of each warm mask, the transforms back to
@@ -13,8 +14,8 @@
  * The levels share a tick: while a piece takes more than its level's share the others wait, as far as they are not due.
  *
  * With threads to help, each does whole jobs instead, an input's transform or the products and transforms of a few
- * outputs, as soon as a window is complete; what they have not begun when it is heard the driver does itself. The frames
- * that come out are the same, bit for bit.
+ * outputs, as soon as a window is complete; what they have not begun when it is heard the driver does itself. The
+ * frames that come out are the same, bit for bit.
  *
  * All calls but make and free are the driver's. A mask plays nothing of the windows that began before it was warm.
  */
@@ -28,7 +29,8 @@ struct far;
 struct far_mask;
 
 /* n_threads: beside the driver; 0 = it does all the work, in slices. NULL when memory ran out. [setup] */
-struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads, const struct simd *simd);
+struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
+                     const struct simd *simd);
 void far_close(struct far *far);
 void far_reset(struct far *far);
 

@@ -3,7 +3,7 @@
  *
  *   fftwf-wisdom -n rof1024 rob1024 rof2048 rob2048 ... rof131072 rob131072
  *
- * It counts for this build of FFTW (3.3.10 with SSE2 and AVX, Debian's and Ubuntu's); any other refuses it and guesses. */
+ * It counts for this build of FFTW (3.3.10 with SSE2 and AVX, Debian's and Ubuntu's); others refuse it and guess. */
 static const char *const wisdom[] = {
     "(fftw-3.3.10 fftwf_wisdom #x9e7d4dee #xdb14fed1 #x34bf76a4 #xeb6e8fdf\n",
     "  (fftwf_dft_r2hc_register 0 #x11048 #x11048 #x0 #x3759231d #x10e8d459 #xb5899daa #x245ecd48)\n",

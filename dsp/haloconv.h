@@ -126,35 +126,35 @@ typedef struct hc_costs {    /* nanoseconds                                     
 } hc_costs;
 
 /* Measure what convolution costs with a backend ("cpu", "cuda", ...) on this machine, and keep it in the user's cache
- * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it; of a GPU only what a call costs,
- * the other costs are those of an H200. The first hc_open of a live engine on a machine does this for the CPU by itself, in
- * less than 50 ms. Fails as hc_open does. [setup] */
+ * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it; of a GPU only what a call
+ * costs, the other costs are those of an H200. The first hc_open of a live engine on a machine does this for the CPU by
+ * itself, in less than 50 ms. Fails as hc_open does. [setup] */
 int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 
 /* Make a mask of n routes; the audio thread may run meanwhile, and threads may make masks of one engine at once (they
- * take turns). Identical routes (same taps pointer, n_taps, gain, delay) share one spectrum. Fails with HC_EINVAL (channel
- * out of range, longer than max_taps, a tap that is NaN or Inf: the text has its index) or HC_ENOMEM. [setup] */
+ * take turns). Identical routes (same taps pointer, n_taps, gain, delay) share one spectrum. Fails with HC_EINVAL
+ * (channel out of range, longer than max_taps, a tap that is NaN or Inf: the text has its index), HC_ENOMEM. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
 /* Make a mask of decaying noise from a seed, for benches and tests: on the device where that is faster than to upload
- * it, and with the same taps everywhere. diagonal: input i to output i only; else every input to every output, each with
- * a response of its own. A response has n_taps, falls by 60 dB in rt60 frames and has an expected energy of 1. Fails as
- * hc_mask_make does. [setup] */
-int hc_mask_make_noise(hc_engine *engine, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **mask, char *why,
-                       size_t cap);
+ * it, and with the same taps everywhere. diagonal: input i to output i only; else every input to every output, each
+ * with a response of its own. A response has n_taps, falls by 60 dB in rt60 frames and has an expected energy of 1.
+ * Fails as hc_mask_make does. [setup] */
+int hc_mask_make_noise(hc_engine *engine, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **mask,
+                       char *why, size_t cap);
 
-/* Give a mask up: the engine frees it when it no longer plays it (at the latest in hc_close). Not to be swapped in again.
- * May be called beside hc_mask_make. NULL is allowed. [setup] */
+/* Give a mask up: the engine frees it when it no longer plays it (at the latest in hc_close). Not to be swapped in
+ * again. May be called beside hc_mask_make. NULL is allowed. [setup] */
 void hc_mask_free(hc_engine *engine, hc_mask *mask);
 
-/* Crossfade to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail from
- * its first frame on. The fade begins with the next hc_process, or, where the mask's far levels have to be worked out
- * first, with one of those within hc_info.swap_delay frames; the old mask plays until then. Last wins: a swap asked for
- * while another is made ready or fades waits for its end, and a later one replaces it. Before the first hc_process (or
- * the first after hc_reset) there is neither delay nor fade. [rt], any thread */
+/* Crossfade to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail
+ * from its first frame on. The fade begins with the next hc_process, or, where the mask's far levels have to be worked
+ * out first, with one of those within hc_info.swap_delay frames; the old mask plays until then. Last wins: a swap asked
+ * for while another is made ready or fades waits for its end, and a later one replaces it. Before the first hc_process
+ * (or the first after hc_reset) there is neither delay nor fade. [rt], any thread */
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
 /* Convolve n_frames (0 to block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Always fills out. NaN
@@ -162,17 +162,17 @@ int hc_mask_swap(hc_engine *engine, hc_mask *mask);
  * says why), HC_EINVAL (n_frames out of range; out is not touched). [rt], one thread at a time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
-/* From the next hc_process on wait up to wait_us for a device, -1 = until it is done: for a host that is freewheeling or
- * fills an engine's history. HC_EINVAL for an engine that was opened with -1: it always waits. [rt], any thread */
+/* From the next hc_process on wait up to wait_us for a device, -1 = until it is done: for a host that is freewheeling
+ * or fills an engine's history. HC_EINVAL for an engine that was opened with -1: it always waits. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
 
-/* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0), so
- * that copies to and from a device and its work on other blocks share their time. hc_submit takes n_frames (1 to block) and
- * returns before they are convolved; in = NULL: they are in the engine's own memory, finite, where hc_submit_room said
- * (pinned memory, which a GPU copies from directly). hc_collect waits for the oldest block: its frames, to out, or with
- * out = NULL to be read where hc_collect_room said before the call. Any counts, in order; the output is that of hc_process,
- * which may be called when no block is under way. Return HC_OK (hc_collect: the count of frames), HC_EINVAL (no room;
- * nothing under way; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
+/* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0),
+ * so that copies to and from a device and its work on other blocks share their time. hc_submit takes n_frames (1 to
+ * block) and returns before they are convolved; in = NULL: they are in the engine's own memory, finite, where
+ * hc_submit_room said (pinned memory, which a GPU copies from directly). hc_collect waits for the oldest block: its
+ * frames, to out, or with out = NULL to be read where hc_collect_room said before the call. Any counts, in order; the
+ * output is that of hc_process, which may be called when no block is under way. Return HC_OK (hc_collect: the count of
+ * frames), HC_EINVAL (no room; nothing under way; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
 int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 int hc_collect(hc_engine *engine, float *const *out);
 
@@ -246,7 +246,8 @@ enum { HC_KEEP_RATE = 1 };    /* flags of hc_responses_load: do not resample    
  *
  * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED.
  * The caller frees with hc_responses_free, after a failure too: the remarks are there then. [setup] */
-int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why, size_t cap);
+int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
+                      size_t cap);
 void hc_responses_free(hc_responses *responses); /* [setup] */
 
 #ifdef __cplusplus

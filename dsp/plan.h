@@ -42,8 +42,8 @@ struct plan {
     int tick;          /* frames; power of two, at most the block (or the backend's least); P unless direct       */
     int n_far;
     struct plan_level far[PLAN_MOST_FAR];
-    const struct plan *tail; /* of the taps from max_taps on, on another device, in calls of tail->block frames; max_taps
-                                is twice that then (hybrid.h). NULL: none                                         */
+    const struct plan *tail; /* of the taps from max_taps on, on another device, in calls of tail->block frames;
+                                max_taps is twice that then (hybrid.h). NULL: none */
 };
 
 struct plan_costs {         /* what a backend can do and what it pays, in nanoseconds a unit           */

@@ -11,7 +11,8 @@ struct team *team_open(int n_threads);
 void team_close(struct team *team);
 int team_size(const struct team *team);
 
-/* Do piece(data, i, thread) for i in [0, n), thread in [0, team_size), and return when all are done. Callers take turns. */
+/* Do piece(data, i, thread) for i in [0, n), thread in [0, team_size), and return when all are done. Callers take
+ * turns. */
 void team_run(struct team *team, void (*piece)(void *data, int i, int thread), void *data, int n);
 
 /* Processors that this process may use. */

@@ -17,8 +17,8 @@
 #endif
 
 static const char help[] =
-    "haloconv bench offline - a long sound from host memory to host memory through a long mask, block after block as a\n"
-    "file goes, beside the same blocks copied to the GPU and back with nothing between (the roof)\n"
+    "haloconv bench offline - a long sound from host memory to host memory through a long mask, block after block as\n"
+    "a file goes, beside the same blocks copied to the GPU and back with nothing between (the roof)\n"
     "\n"
     "      --seconds S          of sound                                                               [3600]\n"
     "      --channels N         in and out                                                                [2]\n"
@@ -187,7 +187,8 @@ static bool check(struct stage *stage)
         for (int i = 0; i < block; i++) peak = fmax(peak, fabs((double)y[i]));
         for (int at = 0; at < block; at += block / 16 - 1) {
             double want = 0;
-            for (int k = 0; k < stage->n_taps; k++) want += (double)h[k] * (double)x[((at - k) % block + block) % block];
+            for (int k = 0; k < stage->n_taps; k++)
+                want += (double)h[k] * (double)x[((at - k) % block + block) % block];
             worst = fmax(worst, isfinite(y[at]) ? fabs((double)y[at] - want) : INFINITY);
         }
     }
@@ -222,20 +223,21 @@ static int print(const struct stage *stage, const struct result *r)
 {
     const struct settings *s = stage->settings;
     if (s->json) {
-        json_t *all = json_pack("{s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", s->seconds,
-                                "channels", s->channels, "mask_seconds", s->mask_seconds, "device", stage->info.device,
-                                "method", stage->info.method, "partition", stage->info.partition, "block", stage->info.block,
-                                "flight", stage->info.flight, "s", r->own, "one_at_a_time_s", r->alone, "callers_memory_s",
-                                r->callers, "roof_s", r->roof, "up_s", r->up, "down_s", r->down);
+        json_t *all =
+            json_pack("{s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", s->seconds,
+                      "channels", s->channels, "mask_seconds", s->mask_seconds, "device", stage->info.device, "method",
+                      stage->info.method, "partition", stage->info.partition, "block", stage->info.block, "flight",
+                      stage->info.flight, "s", r->own, "one_at_a_time_s", r->alone, "callers_memory_s", r->callers,
+                      "roof_s", r->roof, "up_s", r->up, "down_s", r->down);
         if (!all) return message_error("no report as JSON: no memory for it; leave --json out");
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
         putchar('\n');
         json_decref(all);
         return 0;
     }
-    printf("%d s, %d channels, float, mask %d s; %s, %s, partition %d, blocks of %d, %d under way; medians of %d\n", s->seconds,
-           s->channels, s->mask_seconds, stage->info.device, stage->info.method, stage->info.partition, stage->info.block,
-           stage->info.flight, s->runs);
+    printf("%d s, %d channels, float, mask %d s; %s, %s, partition %d, blocks of %d, %d under way; medians of %d\n",
+           s->seconds, s->channels, s->mask_seconds, stage->info.device, stage->info.method, stage->info.partition,
+           stage->info.block, stage->info.flight, s->runs);
     if (r->roof > 0) {
         printf("  copies alone, up and down at once (the roof)  %8.1f ms\n", 1e3 * r->roof);
         printf("  up alone, down alone                          %8.1f ms, %.1f ms\n", 1e3 * r->up, 1e3 * r->down);
@@ -244,7 +246,8 @@ static int print(const struct stage *stage, const struct result *r)
     if (r->roof > 0) printf(", %.0f %% of the roof", 100 * r->roof / r->own);
     printf("\n  the same, one block at a time                 %8.1f ms", 1e3 * r->alone);
     if (r->roof > 0) printf(": %.1f ms are kernels and waiting", 1e3 * (r->alone - r->up - r->down));
-    printf("\n  from the caller's memory to the caller's      %8.1f ms: one thread copies in and out\n", 1e3 * r->callers);
+    printf("\n  from the caller's memory to the caller's      %8.1f ms: one thread copies in and out\n",
+           1e3 * r->callers);
     return 0;
 }
 
@@ -292,7 +295,8 @@ int bench_offline(int argc, char **argv)
     if (status >= 0) return status;
     bool good = stage_open(&stage, &settings) && check(&stage) && fill_rooms(&stage);
     good = good && (result.own = median(&stage, true, stage.info.flight)) >= 0 &&
-           (result.alone = median(&stage, true, 1)) >= 0 && (result.callers = median(&stage, false, stage.info.flight)) >= 0;
+           (result.alone = median(&stage, true, 1)) >= 0 &&
+           (result.callers = median(&stage, false, stage.info.flight)) >= 0;
     good = good && measure_roof(&stage, &result, stage.why, sizeof stage.why);
     status = good ? print(&stage, &result) : message_error("%s", stage.why);
     stage_close(&stage);

@@ -1,13 +1,14 @@
-/* bridge - input by one sound card's clock, output by another's: a ring between their callbacks, and a resampler whose ratio
- * follows the two clocks so smoothly that nobody hears it.
+/* bridge - input by one sound card's clock, output by another's: a ring between their callbacks, and a resampler whose
+ * ratio follows the two clocks so smoothly that nobody hears it.
  *
  *   input callback  -> bridge_write: clock in -> ring                          the line "frame k was there at second t"
  *   output callback -> bridge_read:  clock out; how far is it from that line to what was read? -> ratio
  *                                    ring -> resampler (libsamplerate) -> the host's buffers
  *
- * The first two seconds are silence: both clocks are learned, and with them how late and how long their callbacks are. Then the
- * reader keeps behind the writer by a block of each, the resampler's 46 frames, and twice what callbacks were off at most: all the
- * latency that is added. When one comes later still the ring may run dry: that is counted, and from then on there is room for it.
+ * The first two seconds are silence: both clocks are learned, and with them how late and how long their callbacks are.
+ * Then the reader keeps behind the writer by a block of each, the resampler's 46 frames, and twice what callbacks were
+ * off at most: all the latency that is added. When one comes later still the ring may run dry: that is counted, and
+ * from then on there is room for it.
  */
 #ifndef BRIDGE_H
 #define BRIDGE_H

@@ -1,6 +1,6 @@
-/* clock - when a sound card's frames really pass, from callbacks that come a little late, each differently: a delay-locked
- * loop over their times (Fons Adriaensen, "Using a DLL to filter time", 2005), for any count of frames a callback. It starts
- * wide, to be there within a second, and narrows until single callbacks are hardly noticed.
+/* clock - when a sound card's frames really pass, from callbacks that come a little late, each differently: a
+ * delay-locked loop over their times (Fons Adriaensen, "Using a DLL to filter time", 2005), for any count of frames a
+ * callback. It starts wide, to be there within a second, and narrows until single callbacks are hardly noticed.
  */
 #ifndef CLOCK_H
 #define CLOCK_H
@@ -17,7 +17,7 @@ struct clock {
 
 void clock_open(struct clock *clock, int rate);
 
-/* A callback came at time_s, n frames after the last one. false: it was so far off that the clock started again. [rt] */
+/* A callback came at time_s, n frames after the last one. false: so far off that the clock started again. [rt] */
 bool clock_tick(struct clock *clock, double time_s, int n);
 
 #endif

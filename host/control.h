@@ -1,5 +1,5 @@
-/* control - the thread that is not in a hurry while sound runs: signals, keys, OSC, watched files, the status line, and a
- * host that goes away and comes back. */
+/* control - the thread that is not in a hurry while sound runs: signals, keys, OSC, watched files, the status line, and
+ * a host that goes away and comes back. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -29,8 +29,8 @@ struct control_host {
  * audio. */
 void control_hold_signals(void);
 
-/* Wait a moment for what is to come, at most until there is something to be read from fd (-1: no such thing); false: SIGINT
- * or SIGTERM ended it. */
+/* Wait a moment for what is to come, at most until there is something to be read from fd (-1: no such thing); false:
+ * SIGINT or SIGTERM ended it. */
 bool control_pause(void);
 bool control_pause_for(int fd);
 

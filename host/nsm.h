@@ -6,7 +6,8 @@
  *            <- save       written into the folder; answered
  *   is_dirty, is_clean ->  what plays is no longer, is again, what was saved
  *
- * In the folder: session.json, and through.txt, the mask of a new client until it is told another. Quitting is by SIGTERM.
+ * In the folder: session.json, and through.txt, the mask of a new client until it is told another. Quitting is by
+ * SIGTERM.
  */
 #ifndef NSM_H
 #define NSM_H
@@ -21,8 +22,8 @@ struct nsm;
 /* Is there one to be asked? */
 bool nsm_is_wanted(void);
 
-/* Announce this program and wait until the manager has it open something. NULL and an empty *why: a signal ended the wait.
- * A manager that does not answer is an error. */
+/* Announce this program and wait until the manager has it open something. NULL and an empty *why: a signal ended the
+ * wait. A manager that does not answer is an error. */
 struct nsm *nsm_join(char *why, size_t cap);
 void nsm_leave(struct nsm *nsm); /* NULL is left alone */
 

@@ -11,8 +11,8 @@ bool option_number(const char *command, const char *option, const char *text, do
 /* Decibels of an amplitude; "off" or "-inf" is 0. */
 bool option_db(const char *command, const char *option, const char *text, double *linear);
 
-/* --backend: auto, cpu, cuda or cuda:N, and where it is live also hybrid, hybrid:N or hybrid:cpu; --method: auto, direct or
- * fft. */
+/* --backend: auto, cpu, cuda or cuda:N, and where it is live also hybrid, hybrid:N or hybrid:cpu; --method: auto,
+ * direct or fft. */
 bool option_backend(const char *command, const char *text, bool live);
 bool option_method(const char *command, const char *text);
 

@@ -21,7 +21,7 @@ struct osc_message {
 };
 typedef void osc_handler(void *data, const struct osc_message *message);
 
-/* Listen on "PORT" or "HOST:PORT"; port 0: one that is free. NULL: why has the reason (this build has no liblo, say). */
+/* Listen on "PORT" or "HOST:PORT"; port 0: one that is free. NULL: why has the reason (no liblo in this build, say). */
 struct osc *osc_open(const char *where, char *why, size_t cap);
 
 /* To speak with the one at "osc.udp://HOST:PORT/", through the interface that leads there. */

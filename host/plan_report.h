@@ -1,5 +1,5 @@
-/* plan_report - the plan for an engine, in words and as JSON, and from what size on a GPU would be cheaper. No device is
- * touched: the answer comes at once. */
+/* plan_report - the plan for an engine, in words and as JSON, and from what size on a GPU would be cheaper. No device
+ * is touched: the answer comes at once. */
 #ifndef PLAN_REPORT_H
 #define PLAN_REPORT_H
 

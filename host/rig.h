@@ -1,10 +1,10 @@
 /* rig - who convolves in a session: an engine and, where that is a device, an understudy on the CPU.
  *
- * The understudy plays along, to nobody, in a thread of its own: it hears the input off the tape a block later. When the
- * device is lost, or late many times in a row, the audio thread stops that thread, catches up with what it has not heard
- * yet, and plays on in the very block, with the full history and every tail under way: no gap is heard. This costs the
- * CPU's share of the mask on another core all the time. It is engaged only where that share, which is tried out when a
- * mask is loaded, is small enough.
+ * The understudy plays along, to nobody, in a thread of its own: it hears the input off the tape a block later. When
+ * the device is lost, or late many times in a row, the audio thread stops that thread, catches up with what it has not
+ * heard yet, and plays on in the very block, with the full history and every tail under way: no gap is heard. This
+ * costs the CPU's share of the mask on another core all the time. It is engaged only where that share, which is tried
+ * out when a mask is loaded, is small enough.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -57,9 +57,9 @@ struct rig {
     struct rig *abandoned;    /* the next one, of those that hung                                                 */
 };
 
-/* Engines for config: where the first is not the CPU's, an understudy as well, which takes over if it needs no more than
- * most_cpu_share of a block's time (0: there is none). Plays silence. NULL: why has the reason. setup: one thread at a
- * time, beside the audio. */
+/* Engines for config: where the first is not the CPU's, an understudy as well, which takes over if it needs no more
+ * than most_cpu_share of a block's time (0: there is none). Plays silence. NULL: why has the reason. setup: one thread
+ * at a time, beside the audio. */
 struct rig *rig_open(const hc_config *config, struct tape *tape, double most_cpu_share, char *why, size_t cap);
 
 /* A rig that hung is left as it is, and false is returned: the process must end by _exit. setup */
@@ -68,15 +68,15 @@ bool rig_close(struct rig *rig);
 /* Make masks of the routes and fade to them. setup */
 bool rig_load(struct rig *rig, const hc_route *routes, int n, char *why, size_t cap);
 
-/* Play silence to nobody, so that the first launches are behind us; then frames [from, now) of the tape, so that they are
- * the history. The understudy goes its own way from here on. Once each, before the audio thread has it. setup */
+/* Play silence to nobody, so that the first launches are behind us; then frames [from, now) of the tape, so that they
+ * are the history. The understudy goes its own way from here on. Once each, before the audio thread has it. setup */
 void rig_warm(struct rig *rig);
 void rig_follow(struct rig *rig, int64_t from);
 
 /* The same for one that was offered and is too far behind. setup */
 void rig_follow_on(struct rig *rig);
 
-/* Does a device that was given up for being late answer again? Then the rig can be closed; it plays on as it is. setup */
+/* Does a device that was given up for being late answer again? Then the rig can be closed; it plays on. setup */
 bool rig_answers(struct rig *rig);
 
 /* The longest wait for a device from the next block on. [rt] */

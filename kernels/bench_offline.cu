@@ -82,10 +82,11 @@ double median_of_passes(ring &r, int64_t n_blocks, size_t up_bytes, size_t down_
 
 } // namespace
 
-int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct copy_ring *result, char *why,
-                    size_t cap)
+int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct copy_ring *result,
+                    char *why, size_t cap)
 {
-    const int64_t most = std::max(bytes_up, bytes_down), n_blocks = (most + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
+    const int64_t most = std::max(bytes_up, bytes_down),
+                  n_blocks = (most + (int64_t)block_bytes - 1) / (int64_t)block_bytes;
     const size_t up = (size_t)(bytes_up / n_blocks), down = (size_t)(bytes_down / n_blocks);
     ring r;
     cudaError_t e = r.open(block_bytes);

@@ -14,8 +14,8 @@ struct copy_ring {         /* seconds, medians of n_runs                        
 };
 
 /* bytes_up and bytes_down go through device 0 in blocks of at most block_bytes, four of them under way. 0, or -1: why. */
-int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct copy_ring *ring, char *why,
-                    size_t cap);
+int bench_copy_ring(int64_t bytes_up, int64_t bytes_down, size_t block_bytes, int n_runs, struct copy_ring *ring,
+                    char *why, size_t cap);
 
 #ifdef __cplusplus
 }

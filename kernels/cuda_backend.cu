@@ -91,7 +91,7 @@ struct mask {
     int most_taps, most_cells, most_parts; /* of one output, of one output, of one response                    */
 };
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t state_cut(struct state *s, void *base)
 {
@@ -115,7 +115,7 @@ static size_t state_cut(struct state *s, void *base)
     return used;
 }
 
-/* ---- kernels of its own ---------------------------------------------------------------------------------------------- */
+/* ---- kernels of its own ------------------------------------------------------------------------------------------ */
 
 /* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: n_out x frames */
 static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
@@ -141,7 +141,7 @@ static cudaError_t load_kernels(void)
     return e == cudaSuccess ? cudaFuncGetAttributes(&a, fetch) : e;
 }
 
-/* ---- describe, open, close ------------------------------------------------------------------------------------------ */
+/* ---- describe, open, close --------------------------------------------------------------------------------------- */
 
 static int cuda_describe(int device, char *text, size_t cap)
 {
@@ -307,7 +307,7 @@ static int cuda_open(const hc_config *config, const struct plan *plan, int devic
     return HC_OK;
 }
 
-/* ---- slots: pinned, so that copies run beside everything else ------------------------------------------------------- */
+/* ---- slots: pinned, so that copies run beside everything else ---------------------------------------------------- */
 
 static void cuda_slot_free(void *state, struct slot *slot)
 {
@@ -337,7 +337,7 @@ static int cuda_slot_make(void *state, struct slot *slot, char *why, size_t cap)
     return rc;
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 struct mask_plan { int *near, *near_at, *parts, *parts_at; }; /* of each response: taps for the FIR, partitions, offsets */
 
@@ -357,21 +357,22 @@ static size_t mask_cut(struct mask *m, const struct state *s, const struct matri
 }
 
 /* Send response r: its near taps as they are, and the spectra of its partitions. */
-static int response_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int r,
-                         char *why, size_t cap)
+static int response_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
+                         int r, char *why, size_t cap)
 {
     const int P = s->plan->partition, n = matrix->n_taps[r];
     const size_t near_bytes = cuts->near[r] * sizeof(float), bytes = n * sizeof(float);
     float *near_taps = m->taps + cuts->near_at[r];
     if (s->plan->direct) {
-        TRY(cudaMemcpyAsync(near_taps, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)",
-            bytes);
+        TRY(cudaMemcpyAsync(near_taps, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup),
+            "cudaMemcpyAsync(%zu)", bytes);
         return HC_OK;
     }
     const size_t rest = (size_t)cuts->parts[r] * P - n;
     TRY(cudaMemcpyAsync(s->staging, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)",
         bytes);
-    TRY(cudaMemsetAsync(s->staging + n, 0, rest * sizeof(float), s->setup), "cudaMemsetAsync(%zu)", rest * sizeof(float));
+    TRY(cudaMemsetAsync(s->staging + n, 0, rest * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
+        rest * sizeof(float));
     TRY(cudaMemcpyAsync(near_taps, s->staging, near_bytes, cudaMemcpyDeviceToDevice, s->setup), "cudaMemcpyAsync(%zu)",
         near_bytes);
     struct part_forward job = {};
@@ -387,8 +388,8 @@ static int response_send(struct state *s, struct mask *m, const struct matrix *m
 }
 
 /* Send the tables of cells; host: room for them. */
-static int cells_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int *first,
-                      struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+static int cells_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
+                      int *first, struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
 {
     const int n = matrix->n_cells;
     for (int out = 0, c = 0; out <= s->n_out; out++) {
@@ -413,12 +414,13 @@ static int cells_send(struct state *s, struct mask *m, const struct matrix *matr
     if (!n) return HC_OK;
     TRY(cudaMemcpyAsync(m->fir_cells, fir, n * sizeof *fir, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
     if (!s->plan->direct)
-        TRY(cudaMemcpyAsync(m->part_cells, part, n * sizeof *part, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
+        TRY(cudaMemcpyAsync(m->part_cells, part, n * sizeof *part, cudaMemcpyHostToDevice, s->setup),
+            "cudaMemcpyAsync");
     return HC_OK;
 }
 
-static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts, int *first,
-                     struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
+                     int *first, struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
 {
     const int P = s->plan->partition;
     size_t near_taps = 0, parts = 0;
@@ -435,7 +437,8 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
             return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why, cap));
+    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why,
+                     cap));
     mask_cut(m, s, matrix, (int)near_taps, (int)parts, m->memory);
     TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
         near_taps * sizeof(float));
@@ -561,7 +564,7 @@ static int cuda_mask_make_noise(void *state, const struct noise *noise, void **m
     return rc;
 }
 
-/* ---- process ------------------------------------------------------------------------------------------------------- */
+/* ---- process ----------------------------------------------------------------------------------------------------- */
 
 /* Make the spectra of all blocks before `end`, whose input is in the ring. */
 static int spectra_make(struct state *s, int64_t end, char *why, size_t cap)
@@ -682,8 +685,8 @@ static int upload(struct state *s, const struct slot *slot, int n, bool live, cu
                   size_t cap)
 {
     if (live) {
-        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, stream>>>(s->ring, s->ring_length - 1, (unsigned)s->total, slot->in,
-                                                                  (size_t)s->plan->block, n);
+        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, stream>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
+                                                                  slot->in, (size_t)s->plan->block, n);
         TRY(cudaGetLastError(), "fetching the input");
         return HC_OK;
     }
@@ -693,8 +696,9 @@ static int upload(struct state *s, const struct slot *slot, int n, bool live, cu
     TRY(cudaMemcpy2DAsync(s->ring + at, pitch, slot->in, block * sizeof(float), head * sizeof(float), s->n_in,
                           cudaMemcpyHostToDevice, stream), "cudaMemcpy2DAsync(%zu)", head * sizeof(float));
     if (head < (size_t)n) /* round the end of the ring */
-        TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float), s->n_in,
-                              cudaMemcpyHostToDevice, stream), "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
+        TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float),
+                              s->n_in, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
     return HC_OK;
 }
 
@@ -763,9 +767,8 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     float *other = live && two && !fading ? fade->apart : s->wet[1];
     if (from) PASS(mask_play(s, from, n, whole, other, why, cap));
     if (fading && (to || from)) {
-        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(s->wet[0], from ? s->wet[1] : NULL,
-                                                                      to ? s->wet[0] : NULL, (size_t)block, n, fade->pos,
-                                                                      fade->len);
+        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(
+            s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block, n, fade->pos, fade->len);
         TRY(cudaGetLastError(), "the crossfade");
     }
     if ((to || (from && fading)) && wet != slot->out)
@@ -790,7 +793,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     return HC_OK;
 }
 
-/* ---- files: several calls under way -------------------------------------------------------------------------------- */
+/* ---- files: several calls under way ------------------------------------------------------------------------------ */
 
 /* A call that fades, or of a few frames, as any live one: alone. */
 static int begin_alone(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
@@ -852,7 +855,7 @@ static int cuda_reset(void *state, char *why, size_t cap)
     return history_clear(s, why, cap);
 }
 
-/* ---- masks whose far levels must be current before they sound ------------------------------------------------------- */
+/* ---- masks whose far levels must be current before they sound ---------------------------------------------------- */
 
 static void cuda_mask_warm(void *state, void *mask)
 {

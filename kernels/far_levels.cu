@@ -32,7 +32,7 @@ static int log2_of(int n)
     return log2;
 }
 
-/* ---- the state ----------------------------------------------------------------------------------------------------- */
+/* ---- the state --------------------------------------------------------------------------------------------------- */
 
 static void level_add(struct far *far, int offset, int size, int n_parts, double routes)
 {
@@ -57,7 +57,9 @@ int far_open(struct far *far, const struct plan *plan, const hc_config *config, 
     far->tick = plan->tick;
     far->max_taps = plan->max_taps;
     far->near_taps = plan->direct ? plan->near_taps : plan->partition;
-    const double routes = config->n_routes ? config->n_routes : config->n_in > config->n_out ? config->n_in : config->n_out;
+    const double routes = config->n_routes               ? config->n_routes
+                          : config->n_in > config->n_out ? config->n_in
+                                                         : config->n_out;
     if (plan->n_far + !plan->direct > FAR_LEVELS)
         return fail(HC_EINVAL, why, cap, "cuda: a plan of %d far levels; %d are possible", plan->n_far, FAR_LEVELS - 1);
     if (!plan->direct) level_add(far, plan->partition, plan->partition, plan->n_partitions - 1, routes);
@@ -97,7 +99,8 @@ size_t far_cut(struct far *far, void *base)
     for (int i = 0; i < far->n_levels; i++) {
         struct far_level *level = &far->level[i];
         level->tw = (float2 *)device_cut(base, &used, level->size * sizeof(float2));
-        level->spectra = (float2 *)device_cut(base, &used, (size_t)far->n_in * level->n_slots * level->size * sizeof(float2));
+        level->spectra =
+            (float2 *)device_cut(base, &used, (size_t)far->n_in * level->n_slots * level->size * sizeof(float2));
     }
     far->near_scratch = device_cut(base, &used, near_scratch_bytes(far->n_sm));
     far->taps = (float *)device_cut(base, &used, far->rows * far->pitch * sizeof(float));
@@ -108,10 +111,11 @@ size_t far_cut(struct far *far, void *base)
 
 size_t far_pinned_bytes(const struct far *far) { return far->rows * far->pitch * sizeof(float) + counts_bytes(far); }
 
-/* ---- noise ----------------------------------------------------------------------------------------------------------- */
+/* ---- noise ------------------------------------------------------------------------------------------------------- */
 
 /* taps[row][k] = noise of response first + row; zeros behind it. grid: taps x rows */
-static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const float *envelope, uint64_t seed, int first)
+static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const float *envelope, uint64_t seed,
+                                  int first)
 {
     const struct noise_key key = noise_key_of(seed, (uint32_t)(first + (int)blockIdx.y));
     const size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -119,7 +123,7 @@ static __global__ void noise_fill(float *taps, size_t pitch, int n_taps, const f
         taps[blockIdx.y * pitch + k] = k < (size_t)n_taps ? noise_tap(key, (uint32_t)k, envelope[k]) : 0.0f;
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 /* Outputs 4 g ... 4 g + 3 as one list of inputs. at: the next cell of each; the terms go to `to`, NULL = count them. */
 static int group_merge(const struct matrix *matrix, int at[FAR_OUTS], const int end[FAR_OUTS], struct draft_terms *to)
@@ -166,8 +170,8 @@ void far_draft_free(struct far_draft *draft)
     memset(draft, 0, sizeof *draft);
 }
 
-int far_draft_make(struct far_draft *draft, const struct far *far, const struct matrix *matrix, const struct noise *noise,
-                   char *why, size_t cap)
+int far_draft_make(struct far_draft *draft, const struct far *far, const struct matrix *matrix,
+                   const struct noise *noise, char *why, size_t cap)
 {
     const size_t n = (size_t)matrix->n_responses + 1;
     memset(draft, 0, sizeof *draft);
@@ -198,7 +202,8 @@ int far_draft_make(struct far_draft *draft, const struct far *far, const struct 
             all += parts;
             if (all > INT32_MAX) {
                 far_draft_free(draft);
-                return fail(HC_ENOMEM, why, cap, "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
+                return fail(HC_ENOMEM, why, cap,
+                            "cuda: a mask of over 2^31 partitions; use fewer or shorter responses");
             }
         }
         draft->all_parts[i] = (int)all;
@@ -214,7 +219,8 @@ size_t far_mask_cut(struct far_mask *mask, const struct far *far, const struct f
     size_t used = 0;
     mask->near_terms = (struct near_terms *)device_cut(base, &used, n_terms * sizeof *mask->near_terms);
     mask->near_first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
-    mask->near_taps = (float *)device_cut(base, &used, draft->matrix->n_responses * n_chunks * NEAR_CHUNK * sizeof(float));
+    mask->near_taps =
+        (float *)device_cut(base, &used, draft->matrix->n_responses * n_chunks * NEAR_CHUNK * sizeof(float));
     mask->spectra_bytes = 0;
     for (int i = 0; i < far->n_levels; i++) {
         struct far_mask_level *level = &mask->level[i];
@@ -250,7 +256,8 @@ static cudaError_t send(const struct far *far, void *to, const void *host, size_
 }
 
 /* Responses first ... first + n - 1: their taps and counts to the device. */
-static cudaError_t batch_send(const struct far *far, const struct far_draft *draft, int first, int n, cudaStream_t stream)
+static cudaError_t batch_send(const struct far *far, const struct far_draft *draft, int first, int n,
+                              cudaStream_t stream)
 {
     const struct matrix *matrix = draft->matrix;
     const size_t stride = (size_t)matrix->n_responses + 1, rows_bytes = n * far->pitch * sizeof(float);
@@ -276,14 +283,15 @@ static cudaError_t batch_send(const struct far *far, const struct far_draft *dra
 }
 
 /* Responses first ... first + n - 1: their near taps and spectra. */
-static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int first, int n,
-                              cudaStream_t stream)
+static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int first,
+                              int n, cudaStream_t stream)
 {
-    const size_t row_bytes = far->pitch * sizeof(float), near_bytes = (size_t)mask->n_chunks * NEAR_CHUNK * sizeof(float);
+    const size_t row_bytes = far->pitch * sizeof(float),
+                 near_bytes = (size_t)mask->n_chunks * NEAR_CHUNK * sizeof(float);
     const size_t stride = (size_t)draft->matrix->n_responses + 1;
     TRY(batch_send(far, draft, first, n, stream));
-    TRY(cudaMemcpy2DAsync(mask->near_taps + (size_t)first * mask->n_chunks * NEAR_CHUNK, near_bytes, far->taps, row_bytes,
-                          far->near_taps * sizeof(float), n, cudaMemcpyDeviceToDevice, stream));
+    TRY(cudaMemcpy2DAsync(mask->near_taps + (size_t)first * mask->n_chunks * NEAR_CHUNK, near_bytes, far->taps,
+                          row_bytes, far->near_taps * sizeof(float), n, cudaMemcpyDeviceToDevice, stream));
     for (int i = 0; i < far->n_levels; i++) {
         struct far_responses job = {};
         for (int r = 0; r < n; r++)
@@ -305,8 +313,8 @@ static cudaError_t batch_fill(struct far_mask *mask, const struct far *far, cons
 }
 
 /* The tables of one level; terms and first: room for them, with those that have no partition here left out. */
-static cudaError_t level_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft, int i_level,
-                                struct far_terms *terms, int *first, cudaStream_t stream)
+static cudaError_t level_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                                int i_level, struct far_terms *terms, int *first, cudaStream_t stream)
 {
     struct far_mask_level *level = &mask->level[i_level];
     const size_t row = i_level * ((size_t)draft->matrix->n_responses + 1), size = far->level[i_level].size;
@@ -357,7 +365,8 @@ static cudaError_t near_tables(struct far_mask *mask, const struct far *far, con
     return send(far, mask->near_first, draft->first, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
-cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, cudaStream_t stream)
+cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                          cudaStream_t stream)
 {
     const size_t n_terms = draft->first[draft->n_groups];
     struct far_terms *terms = (struct far_terms *)calloc(n_terms + 1, sizeof *terms);
@@ -403,7 +412,7 @@ cudaError_t far_load(struct far *far, int device, cudaStream_t stream)
     return e;
 }
 
-/* ---- the line of work ------------------------------------------------------------------------------------------------ */
+/* ---- the line of work -------------------------------------------------------------------------------------------- */
 
 /* How many of n pieces are done when a stage is at `at`: 0 or less = not begun, 1 or more = done. */
 static int share_done(int n, double at)
@@ -449,7 +458,8 @@ struct run {
 };
 
 /* Window `window` of level i: the work behind slice k0 up to the end of slice k1. */
-static void run_add(struct run *run, const struct far *far, const struct far_mask *mask, int i, int64_t window, int k0, int k1)
+static void run_add(struct run *run, const struct far *far, const struct far_mask *mask, int i, int64_t window, int k0,
+                    int k1)
 {
     const struct far_level *level = &far->level[i];
     const struct far_mask_level *of = &mask->level[i];
@@ -491,7 +501,7 @@ static cudaError_t run_launch(struct run *run, const struct far *far, cudaStream
     return far_inverse_launch(&run->inverses, stream);
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------------------------- */
+/* ---- the driver -------------------------------------------------------------------------------------------------- */
 
 void far_reset(struct far *far)
 {

@@ -84,12 +84,13 @@ struct far_draft {
     int *n_parts, *part_at;            /* [n_levels][n_responses]                                                   */
     int all_parts[FAR_LEVELS];
 };
-int far_draft_make(struct far_draft *draft, const struct far *far, const struct matrix *matrix, const struct noise *noise,
-                   char *why, size_t cap);
+int far_draft_make(struct far_draft *draft, const struct far *far, const struct matrix *matrix,
+                   const struct noise *noise, char *why, size_t cap);
 void far_draft_free(struct far_draft *draft);
 size_t far_mask_cut(struct far_mask *mask, const struct far *far, const struct far_draft *draft, void *base);
 /* The stream is left with work on it: the mask may play when that is done. */
-cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft, cudaStream_t stream);
+cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                          cudaStream_t stream);
 
 /* The driver. Everything is ordered by the stream. */
 void far_reset(struct far *far);

@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(MOST_THREADS) responses(const __grid_co
                            job.spectra + ((size_t)(job.part_at[row] + part) << log2_size));
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static int threads_for(int log2_size) { return log2_size > 9 ? 1 << (log2_size - 3) : 64; }
 static int blocks_for(int n, int log2_size, int threads)
@@ -175,7 +175,8 @@ cudaError_t far_responses_launch(const struct far_responses *job, cudaStream_t s
 
 template <bool SKEWED> static cudaError_t load(size_t shared)
 {
-    const void *kernels[] = {(const void *)forward<SKEWED>, (const void *)inverse<SKEWED>, (const void *)responses<SKEWED>};
+    const void *kernels[] = {(const void *)forward<SKEWED>, (const void *)inverse<SKEWED>,
+                             (const void *)responses<SKEWED>};
     for (int i = 0; i < 3; i++) {
         cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (e != cudaSuccess) return e;

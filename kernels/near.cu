@@ -38,7 +38,8 @@ struct piece {
 };
 
 /* Pieces piece0 ... of a group, for a leaf of stages: piece i is term i / n_chunks, taps from i % n_chunks * NEAR_CHUNK on. */
-__device__ static inline void pieces_load(struct piece *pieces, const struct near_job &job, int first, int n_pieces, int piece0)
+__device__ static inline void pieces_load(struct piece *pieces, const struct near_job &job, int first, int n_pieces,
+                                          int piece0)
 {
     for (int i = threadIdx.x; i < LEAF * PIECES; i += THREADS) {
         struct piece piece = {};
@@ -151,7 +152,8 @@ static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_const
     const int group = blockIdx.y, first = job.first[group];
     const int n_pieces = (job.first[group + 1] - first) * job.n_chunks, n_stages = (n_pieces + PIECES - 1) / PIECES;
     const int share = (n_stages + gridDim.z - 1) / gridDim.z, end = min(n_stages, share * ((int)blockIdx.z + 1));
-    const int lane = threadIdx.x % (TILE / V), part = threadIdx.x / (TILE / V), piece = part / 4, tap = part % 4 * QUARTER;
+    const int lane = threadIdx.x % (TILE / V), part = threadIdx.x / (TILE / V), piece = part / 4,
+              tap = part % 4 * QUARTER;
     float sum[NEAR_OUTS][V] = {}, total = 0.0f;
     struct stage stage;
 

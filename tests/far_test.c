@@ -218,14 +218,15 @@ static void a_swap_keeps_the_tail(const char *backend)
     }
 }
 
-/* A mask is freed as soon as another is asked for, and while it fades out new ones are made, which take its memory once it is
- * not heard any more: also in the moment in which the device still works on it behind the output. */
+/* A mask is freed as soon as another is asked for, and while it fades out new ones are made, which take its memory once
+ * it is not heard any more: also in the moment in which the device still works on it behind the output. */
 static void a_new_mask_in_the_place_of_a_freed_one_is_whole(const char *backend)
 {
     enum { TAPS = 9000, ROUNDS = 24, CALLS = 3, BLOCK = 64, QUEUE = 4, SETS = 3 };
     struct random r = random_seeded(101);
     hc_route *routes[SETS];
-    for (int i = 0; i < SETS; i++) routes[i] = full_matrix(&r, 2, 2, TAPS - 1000 * i); /* so that they lie differently in it */
+    for (int i = 0; i < SETS; i++)
+        routes[i] = full_matrix(&r, 2, 2, TAPS - 1000 * i); /* so that they lie differently in it */
     hc_config c = config_for("auto", BLOCK, TAPS, 2, 2);
     c.fade_frames = BLOCK;
     struct player p;

@@ -171,8 +171,8 @@ static void any_number_of_threads_is_identical(const char *backend)
                 if (i == 0) memcpy(want, s.p.out[out], (size_t)frames * sizeof *want);
                 for (int64_t f = 0; f < frames; f++)
                     check(memcmp(&want[f], &s.p.out[out][f], sizeof *want) == 0,
-                          "%s, %d threads, channel %d, frame %lld: got %.9g, 1 thread gave %.9g", methods[m], threads[i],
-                          out, (long long)f, (double)s.p.out[out][f], (double)want[f]);
+                          "%s, %d threads, channel %d, frame %lld: got %.9g, 1 thread gave %.9g", methods[m],
+                          threads[i], out, (long long)f, (double)s.p.out[out][f], (double)want[f]);
             }
             if (i == 0) player_check(&s.p, 0, frames, PEAK_SHARE);
             stage_close(&s);
@@ -227,8 +227,8 @@ static void halves_are_process(const char *backend)
     for (int out = 0; out < 3; out++)
         for (int f = 0; f < from[N]; f++) {
             float y = got[(size_t)out * from[N] + f], want = s.p.out[out][f];
-            check(memcmp(&y, &want, sizeof y) == 0, "%s, channel %d, frame %d: got %.9g, hc_process gave %.9g", backend, out,
-                  f, (double)y, (double)want);
+            check(memcmp(&y, &want, sizeof y) == 0, "%s, channel %d, frame %d: got %.9g, hc_process gave %.9g", backend,
+                  out, f, (double)y, (double)want);
         }
     free(got);
     stage_close(&s);

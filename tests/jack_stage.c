@@ -6,8 +6,8 @@
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels; the sound goes to FIRST:in-1... and is taken from
  * LAST:out-1... Two clients, so that the graph has no loop: what is played in a cycle is recorded in the same one, and
- * frame 0 of RECORD is the answer to frame 0 of PLAY. Both count cycles from the same one on. Says `begun` once there is
- * something on record.
+ * frame 0 of RECORD is the answer to frame 0 of PLAY. Both count cycles from the same one on. Says `begun` once there
+ * is something on record.
  */
 #include <jack/jack.h>
 #include <pthread.h>

@@ -44,7 +44,7 @@ struct player {
     int64_t taken_at;
 };
 
-/* Open an engine for config (its backend is replaced by `backend`) with room for cap frames of input: noise, or zero. */
+/* Open an engine for config (its backend is replaced by `backend`) with room for cap frames of noise, or zeros. */
 void player_open(struct player *p, const hc_config *config, const char *backend, int64_t cap, uint64_t seed);
 void player_noise(struct player *p, uint64_t seed);
 void player_close(struct player *p);

@@ -291,8 +291,8 @@ static void a_lost_device_is_replaced_in_its_block(const char *backend)
     check(stage_close(&stage), "a lost device must not keep the process");
 }
 
-/* The device stands still from block 184 on, 16 were its warm-up. Then `late` blocks were late, seven at least: silence,
- * or dry. How soon after that the CPU has the processor to itself for long enough is the machine's affair. */
+/* The device stands still from block 184 on, 16 were its warm-up. Then `late` blocks were late, seven at least:
+ * silence, or dry. How soon after that the CPU has the processor to itself for long enough is the machine's affair. */
 enum { STALL_BLOCK = 184, LEAST_LATE = 7, MOST_LATE = 190 };
 
 static void check_lateness(const struct stage *stage, long late, bool dry)

@@ -258,7 +258,7 @@ static void long_masks_swap_with_their_tails(const char *backend)
     }
 }
 
-/* A mask is given up while threads work on its far levels: its memory stays until they are done. (Seen by a sanitizer.) */
+/* A mask is given up while threads work on its far levels: its memory stays until they are done (by a sanitizer). */
 static void freed_mask_outlives_its_threads(const char *backend)
 {
     if (strcmp(backend, "cuda") == 0) check_skip("of the CPU only");

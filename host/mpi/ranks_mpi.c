@@ -3,8 +3,8 @@
  *   rank r's worker   -- ASK -->   rank 0's server thread: the counter   -- GIVE -->   rank r's worker
  *   rank r at its end -- LEAVE, its counts -->   rank 0 adds them up
  *
- * The server takes turns with rank 0's own workers, so MPI is called by one thread at a time (MPI_THREAD_SERIALIZED); who
- * waits for a message looks for it and sleeps in between, with the lock free. A piece takes long beside that.
+ * The server takes turns with rank 0's own workers, so MPI is called by one thread at a time (MPI_THREAD_SERIALIZED);
+ * who waits for a message looks for it and sleeps in between, with the lock free. A piece takes long beside that.
  */
 #include "host/ranks.h"
 

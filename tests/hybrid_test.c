@@ -186,17 +186,23 @@ static void a_device_that_is_slow_is_waited_for(const char *backend)
     stage_close(&s);
 }
 
+/* Up to frame 6T, where block 4 falls due; the device holds it, and from here on nobody waits for it. */
+static void stage_open_held(struct stage *s)
+{
+    hc_config c = config(T, TAPS);
+    stage_open(s, "hold 4", &c);
+    stage_play(s, 6 * T, HC_OK);
+    stage_await(s, 4);
+    check(hc_wait_set(s->p.engine, 0) == HC_OK, "hc_wait_set");
+}
+
 /* Block 4 is held when it falls due, at block 6: the near part plays on by itself. When it is there again so is the
  * tail of all that was played meanwhile. */
 static void a_late_tail_is_left_out_and_keeps_its_place(const char *backend)
 {
     (void)backend;
-    hc_config c = config(T, TAPS);
     struct stage s;
-    stage_open(&s, "hold 4", &c);
-    stage_play(&s, 6 * T, HC_OK);
-    stage_await(&s, 4);
-    check(hc_wait_set(s.p.engine, 0) == HC_OK, "hc_wait_set");
+    stage_open_held(&s);
     stage_play(&s, 7 * T + T / 2, HC_LATE);
     faulty_release();
     stage_await(&s, 7);
@@ -215,12 +221,8 @@ static void a_late_tail_is_left_out_and_keeps_its_place(const char *backend)
 static void a_block_that_finds_no_room_is_silence_in_the_past(const char *backend)
 {
     (void)backend;
-    hc_config c = config(T, TAPS);
     struct stage s;
-    stage_open(&s, "hold 4", &c);
-    stage_play(&s, 6 * T, HC_OK);
-    stage_await(&s, 4);
-    hc_wait_set(s.p.engine, 0);
+    stage_open_held(&s);
     stage_play(&s, 11 * T, HC_LATE); /* blocks 4 to 7 are with the device, 8 to 10 have no room */
     faulty_release();
     stage_await(&s, 8);

@@ -1,6 +1,7 @@
 /* haloconv bench engine - one shape of engine, block by block. */
 #include "bench.h"
 #include "bench_play.h"
+#include "bench_renew.h"
 #include "message.h"
 #include "option.h"
 
@@ -24,6 +25,7 @@ const char bench_engine_help[] =
     "      --method NAME        auto, direct, fft                                                       [auto]\n"
     "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
     "      --time S             seconds of audio to play                                                  [10]\n"
+    "      --renew S            new responses every S seconds, made beside the audio and faded to           [never]\n"
     "      --unpaced            as fast as it goes, instead of a block each period\n"
     "      --json               one object on standard output\n"
     "  -h, --help               this text\n"
@@ -35,17 +37,18 @@ const char bench_engine_help[] =
 
 struct settings {
     struct bench_shape shape;
-    double seconds, time_s;
+    double seconds, time_s, renew_s;
     bool unpaced, json;
 };
 
 static int parse(int argc, char **argv, struct settings *s)
 {
-    enum { TIME = BENCH_OWN, UNPACED, JSON };
+    enum { TIME = BENCH_OWN, RENEW, UNPACED, JSON };
     static const struct option options[] = {{"inputs", required_argument, NULL, BENCH_INPUTS},
                                             {"outputs", required_argument, NULL, BENCH_OUTPUTS},
                                             {"routes", required_argument, NULL, BENCH_ROUTES},
                                             {"time", required_argument, NULL, TIME},
+                                            {"renew", required_argument, NULL, RENEW},
                                             {"unpaced", no_argument, NULL, UNPACED},
                                             {"json", no_argument, NULL, JSON},
                                             BENCH_PLAY_OPTIONS,
@@ -76,6 +79,9 @@ static int parse(int argc, char **argv, struct settings *s)
         case TIME:
             good = option_number("bench", "--time", optarg, 0.01, 86400, &s->time_s);
             break;
+        case RENEW:
+            good = option_number("bench", "--renew", optarg, 1e-3, 86400, &s->renew_s);
+            break;
         case UNPACED:
             s->unpaced = true;
             break;
@@ -93,7 +99,7 @@ static int parse(int argc, char **argv, struct settings *s)
     return -1;
 }
 
-static void print_text(const struct settings *s, const struct bench_result *r)
+static void print_text(const struct settings *s, const struct bench_result *r, const struct renewal *renewal)
 {
     const struct bench_shape *shape = &s->shape;
     printf("%d in, %d out, %s, %d taps, blocks of %d frames (%.0f us) on %s\n", shape->n_in, shape->n_out,
@@ -106,6 +112,9 @@ static void print_text(const struct settings *s, const struct bench_result *r)
     if (!s->unpaced)
         printf("missed %lld: %lld by the engine, %lld by a late wake-up (p99.9 %.1f us)\n", (long long)r->n_missed,
                (long long)r->by_engine, (long long)r->by_wakeup, r->jitter_us);
+    if (s->renew_s > 0)
+        printf("new responses: made %d times, at most %.2f s each; %llu times faded to\n", renewal->n_made,
+               renewal->longest_s, (unsigned long long)r->info.swaps - 1);
 }
 
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *r)
@@ -131,16 +140,25 @@ int bench_engine(int argc, char **argv)
     char why[MESSAGE_CAP];
     hc_engine *engine;
     if (!bench_open(&s.shape, &engine, &result, why, sizeof why)) return message_error("%s", why);
-    bool good = bench_play(engine, &s.shape, s.time_s, !s.unpaced, -1, &result, why, sizeof why);
+    struct renewal renewal = {0};
+    bool good = s.renew_s <= 0 || renewal_begin(&renewal, engine, &s.shape, s.renew_s, why, sizeof why);
+    if (good) {
+        good = bench_play(engine, &s.shape, s.time_s, !s.unpaced, -1, &result, why, sizeof why);
+        if (s.renew_s > 0) renewal_end(&renewal);
+        if (good && renewal.why[0]) good = message_write(why, sizeof why, "%s", renewal.why);
+    }
     hc_close(engine);
     if (!good) return message_error("%s", why);
     if (!s.json) {
-        print_text(&s, &result);
+        print_text(&s, &result, &renewal);
         return 0;
     }
     json_t *all = bench_result_json(&s.shape, &result);
     if (!all) return message_error("bench: no report as JSON; leave --json out");
     json_object_set_new(all, "paced", json_boolean(!s.unpaced));
+    json_object_set_new(all, "renewed", json_integer(renewal.n_made));
+    json_object_set_new(all, "renewal_s", json_real(renewal.longest_s));
+    json_object_set_new(all, "swaps", json_integer((json_int_t)result.info.swaps));
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(all);

@@ -2,14 +2,16 @@
 
     stereo   600 s of stereo, 48 kHz, 16 bits, through a 3 s stereo mask
     matrix   60 s of 16 channels through a 16 x 16 matrix of 1 s responses
+    hour     3600 s of stereo, 48 kHz, 24 bits, through a 10 s stereo mask; only if asked for
 
     make bench-files            BENCH_CASES (stereo matrix), BENCH_SECONDS (0: as above), BENCH_REPEATS (5),
-                                BENCH_BACKEND (cpu) change it
+                                BENCH_BACKENDS (cpu; "cpu cuda") change it
 
 All take turns, on files in /dev/shm, after a check that all give the same sound. Prints medians of wall seconds and CPU
-seconds (user + system) and the largest peak memory, and what haloconv takes as a share of each peer. A peer that takes
-over ten seconds runs once. BruteFIR reads and writes raw samples, so it is spared the headers; fconvolver's output is
-of the format that it chooses; ffmpeg has no matrix: there it is a graph of 16 filters of 16 channels.
+seconds (user + system) and the largest peak memory, and what haloconv takes (on the last backend named) as a share of
+each peer. A peer that takes over ten seconds runs once. BruteFIR reads and writes raw samples, so it is spared the
+headers; fconvolver's output is of the format that it chooses; ffmpeg has no matrix: there it is a graph of 16 filters
+of 16 channels. sox is not among them: its fir effect has one filter for all channels.
 """
 
 import datetime
@@ -27,7 +29,7 @@ import soundfile
 
 RATE = 48000
 REPEATS = int(os.environ.get("BENCH_REPEATS", 5))
-BACKEND = os.environ.get("BENCH_BACKEND", "cpu")
+BACKENDS = os.environ.get("BENCH_BACKENDS", "cpu").split()
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEASURE = (ROOT / os.environ.get("BUILD", "build") / "tests/measure").resolve()
 HALOCONV = (ROOT / os.environ.get("BUILD", "build") / "haloconv").resolve()
@@ -38,13 +40,13 @@ SLOW_S = 10
 class Case:
     """n channels in and out; routes as (input, output, mask file, channel of it), counted from 0."""
 
-    def __init__(self, name, seconds, n, mask_seconds, folder):
-        self.name, self.n, self.folder = name, n, folder
+    def __init__(self, name, bits, seconds, n, mask_seconds, folder):
+        self.name, self.bits, self.n, self.folder = name, bits, n, folder
         self.seconds = int(os.environ.get("BENCH_SECONDS", 0)) or seconds
         self.taps = int(mask_seconds * RATE)
         self.rng = np.random.default_rng(1)
         self.make_input()
-        if name == "stereo":
+        if name != "matrix":
             self.write_mask("mask", 2)
             self.routes = [(ch, ch, "mask", ch) for ch in range(2)]
             self.mask = "mask.wav"
@@ -68,21 +70,21 @@ class Case:
     def title(self):
         seconds = f"{self.taps / RATE:g} s"
         stereo, matrix = f"{self.n} channels, mask {seconds}", f"{self.n} x {self.n} responses of {seconds}"
-        what = stereo if self.name == "stereo" else matrix
-        return f"{self.seconds} s, {RATE} Hz, 16 bits, {what}"
+        what = matrix if self.name == "matrix" else stereo
+        return f"{self.seconds} s, {RATE} Hz, {self.bits} bits, {what}"
 
     def make_input(self):
-        with soundfile.SoundFile(self.folder / "in.wav", "w", RATE, self.n, "PCM_16") as wav, \
+        with soundfile.SoundFile(self.folder / "in.wav", "w", RATE, self.n, f"PCM_{self.bits}") as wav, \
                 open(self.folder / "in.raw", "wb") as raw:
             for _ in range(self.seconds):
-                second = (self.rng.uniform(-0.5, 0.5, (RATE, self.n)) * 32767).astype("<i2")
+                second = (self.rng.uniform(-0.5, 0.5, (RATE, self.n)) * (2 ** 31 - 1)).astype("<i4")
                 wav.write(second)
-                raw.write(second.tobytes())
+                raw.write(second.view("u1").reshape(-1, 4)[:, 4 - self.bits // 8:].tobytes())
 
     def write_mask(self, name, n_channels):
         decay = np.exp(-6.9078 * np.arange(self.taps)[:, None] / self.taps)
         mask = self.rng.standard_normal((self.taps, n_channels)) * decay
-        mask *= 0.3 / np.sqrt((mask ** 2).sum(0) * (1 if self.name == "stereo" else n_channels))
+        mask *= 0.3 / np.sqrt((mask ** 2).sum(0) * (n_channels if self.name == "matrix" else 1))
         soundfile.write(self.folder / f"{name}.wav", mask.astype(np.float32), RATE, "FLOAT")
         for ch in range(n_channels):
             mask[:, ch].astype("<f4").tofile(self.folder / f"{name}.{ch}.f32")
@@ -104,21 +106,21 @@ sampling_rate: {RATE}; filter_length: {BRUTEFIR_PARTITION},{parts}; float_bits: 
 show_progress: false; max_dither_table_size: 0; allow_poll_mode: false; monitor_rate: false;
 convolver_config: "{self.folder}/brutefir_convolver";
 {coeffs}
-input {names("i")} {{ device: "file" {{ path: "{self.folder}/in.raw"; }}; sample: "S16_LE"; channels: {self.n}; }};
-output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }}; sample: "S16_LE"; channels: {self.n};
+input {names("i")} {{ device: "file" {{ path: "{self.folder}/in.raw"; }}; sample: "S{self.bits}_LE"; channels: {self.n}; }};
+output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }}; sample: "S{self.bits}_LE"; channels: {self.n};
   dither: false; }};
 {filters}""")
 
     def contestants(self):
-        rows = {"haloconv": [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", "haloconv.wav", "--backend", BACKEND,
-                             "-q"]}
+        rows = {of(backend): [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", f"haloconv-{backend}.wav",
+                                "--backend", backend, "-q"] for backend in BACKENDS}
         if shutil.which("fconvolver"):
             rows["fconvolver -V"] = ["fconvolver", "-V", "matrix.conf", "in.wav", "fconvolver.wav"]
         if shutil.which("brutefir"):
             rows["brutefir"] = ["brutefir", "-quiet", "brutefir.conf"]
         if shutil.which("ffmpeg"):
             rows["ffmpeg afir"] = ["ffmpeg", "-loglevel", "error", "-y", "-i", "in.wav", *self.ffmpeg, "-c:a",
-                                   "pcm_s16le", "ffmpeg.wav"]
+                                   f"pcm_s{self.bits}le", "ffmpeg.wav"]
         return rows
 
     def run(self, command):
@@ -132,12 +134,13 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
 
     def check(self, rows):
         """All the same sound, to what 16 bits with or without rounding allow."""
-        ours = soundfile.read(self.folder / "haloconv.wav", frames=10 * RATE)[0]
+        ours = soundfile.read(self.folder / f"haloconv-{BACKENDS[-1]}.wav", frames=10 * RATE)[0]
         for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW"),
-                                ("ffmpeg afir", "ffmpeg.wav", None)]:
+                                ("ffmpeg afir", "ffmpeg.wav", None),
+                                *((of(backend), f"haloconv-{backend}.wav", None) for backend in BACKENDS[:-1])]:
             if name not in rows:
                 continue
-            kind = dict(format="RAW", samplerate=RATE, channels=self.n, subtype="PCM_16") if raw else {}
+            kind = dict(format="RAW", samplerate=RATE, channels=self.n, subtype=f"PCM_{self.bits}") if raw else {}
             theirs = soundfile.read(self.folder / file, frames=10 * RATE, **kind)[0]
             n = min(len(ours), len(theirs))
             ours, theirs, gain = ours[:n], theirs[:n], 1
@@ -165,15 +168,18 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
                 runs in seen.items()}
 
 
+def of(backend):
+    return f"haloconv ({backend})"
+
+
 def lines_of(case, middle):
     yield f"{case.title()}; medians of {REPEATS} runs each in turn; {where()}."
     yield ""
     yield f"| program          | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
     yield "|---|---|---|---|---|---|---|"
-    ours = middle["haloconv"]
+    ours = middle[of(BACKENDS[-1])]
     for name, (wall, cpu_s, mb) in middle.items():
-        label = f"{name} ({BACKEND})" if name == "haloconv" else name
-        yield (f"| {label:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
+        yield (f"| {name:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
                f"{ours[0] / wall:8.2f} |"
                f" {ours[1] / cpu_s:7.2f} |")
     yield ""
@@ -195,7 +201,7 @@ def write_table(page, lines):
 def main():
     memory = pathlib.Path("/dev/shm")
     lines = []
-    for name, *shape in [("stereo", 600, 2, 3), ("matrix", 60, 16, 1)]:
+    for name, *shape in [("stereo", 16, 600, 2, 3), ("matrix", 16, 60, 16, 1), ("hour", 24, 3600, 2, 10)]:
         if name not in os.environ.get("BENCH_CASES", "stereo matrix").split():
             continue
         folder = pathlib.Path(tempfile.mkdtemp(prefix="haloconv-bench-", dir=memory if memory.is_dir() else None))

@@ -283,6 +283,9 @@ def test_bench_engine_reports_every_block():
     assert report["missed"] == report["missed_by_engine"] + report["missed_by_wakeup"]
     fast = json.loads(good(*bench, "--unpaced").stdout)
     assert not fast["paced"] and fast["missed"] == 0
+    assert fast["renewed"] == 0 and fast["swaps"] == 1
+    new = json.loads(good(*bench, "--time", "1", "--renew", "0.1").stdout)
+    assert 1 <= new["renewed"] <= 11 and new["renewal_s"] > 0 and 2 <= new["swaps"] <= 1 + new["renewed"]
 
 
 def test_bench_capacity_finds_what_is_held():

@@ -26,9 +26,12 @@ struct matrix {              /* a mask's routes made plain: delays and gains app
     struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
 };
 
+struct ferry;
+
 struct slot {                /* one call's audio, in memory that the backend likes (pinned for a GPU)               */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
+    struct ferry *ferry;     /* NULL: `in` is all there. Else it comes, and `out` is awaited, in parts (in_parts)    */
 };
 
 struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
@@ -52,6 +55,7 @@ static inline float fade_gain(int pos, int len)
 struct backend {
     const char *name;                     /* "cpu", "cuda", "hybrid"                                                */
     bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
+    bool in_parts;                        /* process heeds slot->ferry                                              */
     const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
     const struct backend *near, *tail;    /* what it is made of, in place of costs; NULL: it is not (hybrid.h)      */
 

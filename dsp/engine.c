@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "call_costs.h"
 #include "costs.h"
+#include "ferry.h"
 #include "hybrid.h"
 #include "matrix.h"
 #include "simd.h"
@@ -29,7 +30,6 @@
 enum {
     MOST_CHANNELS = 65536,
     LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
-    SHARE_CHANNELS = 2048, /* in and out: from here on the worker copies half of them */
     MOST_LEAVING = 4,
     N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
@@ -52,11 +52,8 @@ struct queue {
     int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
     int64_t look_us;      /* how long a thread looks for the other before it sleeps; 0 = not at all */
     int64_t lost;         /* frames lost since the last block posted; audio thread only */
-    bool shares;          /* the worker copies the second half of the channels: where hc_process waits for its block */
-    const float *const *in; /* of the block posted, for that */
-    float *const *out;
-    atomic_uint_fast64_t loaded, played; /* blocks whose first half is in the slot; whose output is */
-    struct slot silence;                 /* for the gaps, where hc_process may go on without its block; worker only */
+    struct ferry *ferry;  /* NULL: hc_process copies by itself, before and after */
+    struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
 };
 
 struct hc_engine {
@@ -219,22 +216,24 @@ static int64_t look_time(const hc_config *c)
     return us < LOOK_MOST_US ? us : LOOK_MOST_US;
 }
 
-/* Channels [ch, end) into a slot, and out of it. */
-static void slot_load(hc_engine *e, struct slot *slot, const float *const *in, int n, int ch, int end)
+static void count_non_finite(hc_engine *e, size_t bad)
 {
-    size_t bad = 0;
-    for (; ch < end; ch++) bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
     if (bad) atomic_fetch_add_explicit(&e->non_finite, bad, memory_order_relaxed);
 }
 
-static void slot_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n, int ch, int end)
+/* A block into a slot, and out of it. */
+static void slot_load(hc_engine *e, struct slot *slot, const float *const *in, int n)
 {
-    for (; ch < end; ch++) memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
+    size_t bad = 0;
+    for (int ch = 0; ch < e->config.n_in; ch++)
+        bad += e->simd->copy_finite(slot->in + (size_t)ch * e->plan.block, in[ch], n);
+    count_non_finite(e, bad);
 }
 
-static void wait_past(const atomic_uint_fast64_t *counter, uint64_t past)
+static void slot_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n)
 {
-    while (atomic_load_explicit(counter, memory_order_acquire) <= past) cpu_relax();
+    for (int ch = 0; ch < e->config.n_out; ch++)
+        memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
 }
 
 static void *worker(void *arg)
@@ -250,10 +249,6 @@ static void *worker(void *arg)
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
         int slot = (int)(i % (uint64_t)e->n_slots);
         int error = atomic_load_explicit(&e->lost, memory_order_relaxed) ? HC_EDEVICE : HC_OK;
-        if (q->shares) {
-            slot_load(e, &e->slots[slot], q->in, q->n_frames[slot], e->config.n_in / 2, e->config.n_in);
-            wait_past(&q->loaded, i);
-        }
         for (int64_t gap = q->gap[slot]; gap > 0 && !error; gap -= e->plan.block)
             error = render(e, &q->silence, gap < e->plan.block ? (int)gap : e->plan.block, why, sizeof why);
         if (!error) error = render(e, &e->slots[slot], q->n_frames[slot], why, sizeof why);
@@ -261,10 +256,7 @@ static void *worker(void *arg)
             memcpy(e->error, why, sizeof why);
             atomic_store_explicit(&e->lost, true, memory_order_release);
         }
-        if (q->shares) {
-            atomic_store_explicit(&q->played, i + 1, memory_order_release);
-            slot_unload(e, &e->slots[slot], q->out, q->n_frames[slot], e->config.n_out / 2, e->config.n_out);
-        }
+        if (q->ferry) ferry_landed(q->ferry, e->config.n_out); /* an error too: nobody is left waiting */
         atomic_store_explicit(&q->finished, i + 1, memory_order_release);
         if (e->config.wait_us < 0) sem_post(&q->done);
     }
@@ -283,8 +275,20 @@ static void queue_close(hc_engine *e)
     sem_destroy(&q->work);
     sem_destroy(&q->done);
     if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
+    ferry_close(q->ferry);
     free(q);
     e->queue = NULL;
+}
+
+/* Where hc_process waits for its block the caller's buffers may be another thread's for a while. */
+static bool queue_open_ferry(hc_engine *e, struct queue *q)
+{
+    const hc_config *c = &e->config;
+    int n_hands = ferry_hands(c->n_in, c->n_out, e->plan.block, c->n_threads);
+    if (c->wait_us >= 0 || !e->backend->in_parts || n_hands == 0) return true;
+    q->ferry = ferry_open(n_hands, c->n_in, c->n_out, e->plan.block, q->look_us, e->simd);
+    e->slots[0].ferry = q->ferry;
+    return q->ferry != NULL;
 }
 
 static int queue_open(hc_engine *e, char *why, size_t cap)
@@ -299,19 +303,22 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
         }
     }
     q->look_us = look_time(&e->config);
-    q->shares = q->look_us > 0 && e->config.wait_us < 0 && e->config.n_in + e->config.n_out >= SHARE_CHANNELS;
     sem_init(&q->work, 0, 0);
     sem_init(&q->done, 0, 0);
     e->queue = q;
-    if (pthread_create(&q->thread, NULL, worker, e) != 0) {
-        sem_destroy(&q->work);
-        sem_destroy(&q->done);
-        if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
-        free(q);
-        e->queue = NULL;
-        return fail(HC_ENOMEM, why, cap, "the worker thread cannot be started: %s", strerror(errno));
-    }
-    return HC_OK;
+    if (!queue_open_ferry(e, q))
+        fail(HC_ENOMEM, why, cap, "no memory for the queue");
+    else if (pthread_create(&q->thread, NULL, worker, e) != 0)
+        fail(HC_ENOMEM, why, cap, "the worker thread cannot be started: %s", strerror(errno));
+    else
+        return HC_OK;
+    sem_destroy(&q->work);
+    sem_destroy(&q->done);
+    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
+    ferry_close(q->ferry);
+    free(q);
+    e->queue = NULL;
+    return HC_ENOMEM;
 }
 
 static int check(const hc_config *c, char *why, size_t cap)
@@ -764,30 +771,24 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
     }
     int s = (int)(i % n_slots);
     struct slot *slot = &e->slots[s];
-    int n_in = q->shares ? e->config.n_in / 2 : e->config.n_in,
-        n_out = q->shares ? e->config.n_out / 2 : e->config.n_out;
-    q->in = in;
-    q->out = out;
-    if (!q->shares) slot_load(e, slot, in, n, 0, n_in);
+    if (q->ferry)
+        ferry_begin(q->ferry, slot, in, out, n);
+    else
+        slot_load(e, slot, in, n);
     q->n_frames[s] = n;
     q->gap[s] = q->lost;
     q->lost = 0;
     atomic_store_explicit(&q->posted, i + 1, memory_order_release);
     sem_post(&q->work);
-    if (q->shares) {
-        slot_load(e, slot, in, n, 0, n_in);
-        atomic_store_explicit(&q->loaded, i + 1, memory_order_release);
-        wait_past(&q->played, i);
-        slot_unload(e, slot, out, n, 0, n_out);
-    }
+    if (q->ferry) count_non_finite(e, ferry_carry(q->ferry));
     if (e->config.wait_us < 0) {
         look(e, &q->finished, i);
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
-        if (!q->shares) slot_unload(e, slot, out, n, 0, n_out);
+        if (!q->ferry) slot_unload(e, slot, out, n);
         return true;
     }
     if (!await(&q->finished, i + 1, until)) return false;
-    slot_unload(e, slot, out, n, 0, n_out);
+    slot_unload(e, slot, out, n);
     return true;
 }
 
@@ -820,7 +821,7 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
     unsigned fp_state = simd_denormals_off();
     int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
     e->sizes[i] = n;
-    if (in) slot_load(e, &e->slots[i], in, n, 0, e->config.n_in);
+    if (in) slot_load(e, &e->slots[i], in, n);
     start_block(e, &e->slots[i], n);
     simd_denormals_restore(fp_state);
     return atomic_load_explicit(&e->lost, memory_order_acquire) ? HC_EDEVICE : HC_OK;
@@ -844,7 +845,7 @@ int hc_collect(hc_engine *e, float *const *out)
         set_lost(e, why);
         lost = true;
     }
-    if (out && !lost) slot_unload(e, &e->slots[i], out, n, 0, e->config.n_out);
+    if (out && !lost) slot_unload(e, &e->slots[i], out, n);
     if (out && lost) silence(e, out, n);
     atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
@@ -856,12 +857,12 @@ static int play_here(hc_engine *e, const float *const *in, float *const *out, in
 {
     char why[sizeof e->error] = "";
     if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return HC_EDEVICE;
-    slot_load(e, &e->slots[0], in, n, 0, e->config.n_in);
+    slot_load(e, &e->slots[0], in, n);
     int result = render(e, &e->slots[0], n, why, sizeof why);
     if (result < 0)
         set_lost(e, why);
     else
-        slot_unload(e, &e->slots[0], out, n, 0, e->config.n_out);
+        slot_unload(e, &e->slots[0], out, n);
     return result;
 }
 

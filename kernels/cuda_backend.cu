@@ -29,6 +29,7 @@
 #include "backend.h"
 
 #include "cuda_error.h"
+#include "ferry.h"
 #include "device_memory.h"
 #include "far_levels.h"
 #include "fft_block.cuh"
@@ -44,7 +45,9 @@
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
     LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
-    FLIGHT = 4          /* calls of a file that are under way: three streams, and one that the host fills */
+    FLIGHT = 4,         /* calls of a file that are under way: three streams, and one that the host fills */
+    CARGO_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
+    LANDINGS = 8        /* ... but not in more than these */
 };
 
 struct state {
@@ -53,6 +56,7 @@ struct state {
     int n_in, n_out;
     cudaStream_t audio, setup;
     cudaEvent_t done;        /* the output of a call is in its slot                                            */
+    cudaEvent_t landing[LANDINGS]; /* the first outputs of a ferry's block are                                  */
     int flight;              /* calls that may be under way: FLIGHT for a file, else 1                         */
     cudaStream_t up, down;   /* these, and the events: only where flight > 1                                   */
     cudaEvent_t sent[FLIGHT], played[FLIGHT], landed[FLIGHT]; /* of call i, at i % FLIGHT                      */
@@ -234,6 +238,8 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     TRY(cudaStreamCreateWithPriority(&s->audio, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
     TRY(cudaStreamCreateWithPriority(&s->setup, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    for (int i = 0; i < LANDINGS; i++)
+        TRY(cudaEventCreateWithFlags(&s->landing[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     s->flight = config->block == 0 && !plan->n_far ? FLIGHT : 1;
     if (s->flight > 1) PASS(flight_open(s, why, cap));
     /* Frames that calls under way still read or write. The spectra behind the output of the call before may not be made yet. */
@@ -282,6 +288,8 @@ static void cuda_close(void *state)
     if (s->far) cudaFreeHost(s->far->pinned);
     free(s->far);
     if (s->done) cudaEventDestroy(s->done);
+    for (int i = 0; i < LANDINGS; i++)
+        if (s->landing[i]) cudaEventDestroy(s->landing[i]);
     flight_close(s);
     if (s->setup) cudaStreamDestroy(s->setup);
     if (s->audio) cudaStreamDestroy(s->audio);
@@ -681,15 +689,36 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
     return HC_OK;
 }
 
+/* Of a ferry's block of so many channels: how many pieces are worth their launches. */
+static int pieces_of(const struct state *s, int n_channels)
+{
+    const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / CARGO_BYTES;
+    return n < 1 ? 1 : n > LANDINGS ? LANDINGS : (int)n;
+}
+
+/* Inputs [ch, end) of n frames, by a kernel. */
+static int fetch_channels(struct state *s, const struct slot *slot, int n, int ch, int end, cudaStream_t stream,
+                          char *why, size_t cap)
+{
+    const size_t block = (size_t)s->plan->block;
+    fetch<<<dim3(end - ch, (n + 127) / 128), 128, 0, stream>>>(s->ring + (size_t)ch * s->ring_length,
+                                                               s->ring_length - 1, (unsigned)s->total,
+                                                               slot->in + ch * block, block, n);
+    TRY(cudaGetLastError(), "fetching the input");
+    return HC_OK;
+}
+
 static int upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, char *why,
                   size_t cap)
 {
-    if (live) {
-        fetch<<<dim3(s->n_in, (n + 127) / 128), 128, 0, stream>>>(s->ring, s->ring_length - 1, (unsigned)s->total,
-                                                                  slot->in, (size_t)s->plan->block, n);
-        TRY(cudaGetLastError(), "fetching the input");
-        return HC_OK;
+    const int pieces = slot->ferry ? pieces_of(s, s->n_in) : 0;
+    for (int i = 0, part = 0, ch = 0; i < pieces && part < FERRY_PARTS; i++) {
+        while (part < FERRY_PARTS * (i + 1) / pieces) part = ferry_loaded(slot->ferry, part);
+        const int end = (int)((int64_t)s->n_in * part / FERRY_PARTS);
+        if (live && end > ch) PASS(fetch_channels(s, slot, n, ch, end, stream, why, cap));
+        ch = end;
     }
+    if (live) return slot->ferry ? HC_OK : fetch_channels(s, slot, n, 0, s->n_in, stream, why, cap);
     const size_t block = (size_t)s->plan->block, pitch = s->ring_length * sizeof(float);
     const unsigned at = (unsigned)s->total & (s->ring_length - 1);
     const size_t room = s->ring_length - at, head = (size_t)n < room ? n : room;
@@ -714,6 +743,30 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
+/* The near taps of outputs that are awaited in parts; an event for each piece. n: all in one tick. */
+static int far_play_landing(struct state *s, struct slot *slot, int n, struct far_mask *mask, char *why, size_t cap)
+{
+    const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS, pieces = pieces_of(s, s->n_out);
+    for (int i = 0; i < pieces; i++) {
+        const int first = (int)((int64_t)groups * i / pieces), end = (int)((int64_t)groups * (i + 1) / pieces);
+        if (end > first)
+            TRY(far_play(s->far, mask, s->ring, s->ring_length - 1, s->total, n, slot->out, (size_t)s->plan->block,
+                         first, end - first, s->audio), "the near taps");
+        TRY(cudaEventRecord(s->landing[i], s->audio), "cudaEventRecord");
+    }
+    return HC_OK;
+}
+
+static int landings_await(struct state *s, struct slot *slot, char *why, size_t cap)
+{
+    const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS, pieces = pieces_of(s, s->n_out);
+    for (int i = 0; i < pieces - 1; i++) { /* `done` tells of the last one */
+        TRY(cudaEventSynchronize(s->landing[i]), "cudaEventSynchronize");
+        ferry_landed(slot->ferry, (int)((int64_t)groups * (i + 1) / pieces) * NEAR_OUTS);
+    }
+    return HC_OK;
+}
+
 /* process, with far levels. The device reads the frames from pinned memory and writes them there: no copies. */
 static int far_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
@@ -722,15 +775,21 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct mask *masks[2] = {(struct mask *)fade->to, two ? (struct mask *)fade->from : NULL};
     float *const wet[2] = {fading ? s->wet[0] : slot->out, fading ? s->wet[1] : fade->apart};
+    const int all = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
+    const bool landing = slot->ferry && masks[0] && !two && s->total % tick + n <= tick;
     PASS(upload(s, slot, n, true, s->audio, why, cap));
-    for (int frame = 0, len; frame < n; frame += len) {
+    if (landing) {
+        PASS(steps_run(s, s->total / tick, why, cap));
+        PASS(far_play_landing(s, slot, n, &masks[0]->far, why, cap));
+    }
+    for (int frame = 0, len; frame < n && !landing; frame += len) {
         const int64_t at = s->total + frame;
         len = tick - (int)(at % tick) < n - frame ? tick - (int)(at % tick) : n - frame;
         PASS(steps_run(s, at / tick, why, cap));
         for (int i = 0; i < 2; i++)
             if (masks[i])
                 TRY(far_play(s->far, &masks[i]->far, s->ring, s->ring_length - 1, at, len,
-                             wet[i] + frame, block, s->audio), "the near taps");
+                             wet[i] + frame, block, 0, all, s->audio), "the near taps");
     }
     if (fading && (masks[0] || masks[1])) {
         blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(slot->out, masks[1] ? s->wet[1] : NULL,
@@ -743,6 +802,7 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
     if (!masks[0] && !(fading && masks[1])) rows_clear(slot->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart, s->n_out, block, n);
+    if (landing) PASS(landings_await(s, slot, why, cap));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }
@@ -899,6 +959,7 @@ static constexpr struct backend backend_of_a_gpu(void)
 {
     struct backend backend = {};
     backend.name = "cuda";
+    backend.in_parts = true;
     backend.costs = &costs;
     backend.describe = cuda_describe;
     backend.open = cuda_open;

@@ -599,7 +599,7 @@ void far_rest(struct far *far, struct far_mask *mask)
 }
 
 cudaError_t far_play(struct far *far, struct far_mask *mask, const float *ring, unsigned ring_mask, int64_t from, int n,
-                     float *y, size_t y_pitch, cudaStream_t stream)
+                     float *y, size_t y_pitch, int first_group, int n_groups, cudaStream_t stream)
 {
     if (!far_ready(far, mask)) TRY(far_catch_up(far, mask, stream));
     struct near_job job = {};
@@ -614,6 +614,8 @@ cudaError_t far_play(struct far *far, struct far_mask *mask, const float *ring, 
     job.y_pitch = y_pitch;
     job.n = n;
     job.n_out = far->n_out;
+    job.first_group = first_group;
+    job.n_groups = n_groups;
     for (int i = 0; i < far->n_levels; i++) {
         const struct far_level *level = &far->level[i];
         if (!mask->level[i].most_terms || window_heard(far, level) < 1) continue;

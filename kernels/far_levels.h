@@ -100,8 +100,8 @@ bool far_ready(const struct far *far, const struct far_mask *mask);
 void far_rest(struct far *far, struct far_mask *mask);
 /* Make a mask current that is not, at once. Costs what two windows cost; far_warm does so where that is little. */
 cudaError_t far_catch_up(struct far *far, struct far_mask *mask, cudaStream_t stream);
-/* y[out][i]: frames from `from` on, n of them, all inside tick number far->step. */
+/* y[out][i]: frames from `from` on, n of them, all inside tick number far->step; of n_groups groups of NEAR_OUTS outputs. */
 cudaError_t far_play(struct far *far, struct far_mask *mask, const float *ring, unsigned ring_mask, int64_t from, int n,
-                     float *y, size_t y_pitch, cudaStream_t stream);
+                     float *y, size_t y_pitch, int first_group, int n_groups, cudaStream_t stream);
 
 #endif

@@ -149,7 +149,7 @@ static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_const
     __shared__ __align__(16) float shared[GROUPS * NEAR_OUTS * TILE]; /* 32 KiB: x, h, or the groups' sums */
     __shared__ struct piece pieces[LEAF * PIECES];
     float *x = shared, *h = shared + PIECES * ROW;
-    const int group = blockIdx.y, first = job.first[group];
+    const int group = job.first_group + blockIdx.y, first = job.first[group];
     const int n_pieces = (job.first[group + 1] - first) * job.n_chunks, n_stages = (n_pieces + PIECES - 1) / PIECES;
     const int share = (n_stages + gridDim.z - 1) / gridDim.z, end = min(n_stages, share * ((int)blockIdx.z + 1));
     const int lane = threadIdx.x % (TILE / V), part = threadIdx.x / (TILE / V), piece = part / 4,
@@ -199,7 +199,7 @@ size_t near_scratch_bytes(int n_sm) { return (size_t)4 * n_sm * (THREADS * sizeo
 
 cudaError_t near_launch(const struct near_job *job, cudaStream_t stream)
 {
-    const int tiles = (job->n + TILE - 1) / TILE, groups = (job->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
+    const int tiles = (job->n + TILE - 1) / TILE, groups = job->n_groups;
     const long stages = ((long)job->most_terms * job->n_chunks + PIECES - 1) / PIECES, blocks = (long)tiles * groups;
     long splits = 2L * job->n_sm / blocks; /* two blocks a multiprocessor */
     if (splits > stages) splits = stages;

@@ -29,6 +29,7 @@ struct near_job {                /* y[out][i] = sum over the terms of out of tap
     float *y;                    /* [n_out] rows of y_pitch floats                                                   */
     size_t y_pitch;
     int n, n_out, n_due;
+    int first_group, n_groups;   /* which groups of outputs are played                                               */
     struct near_due due[FAR_LEVELS];
     void *scratch;               /* near_scratch_bytes(n_sm), zeroed once; jobs that share it run one after another  */
     int n_sm;

@@ -395,6 +395,36 @@ static void sixty_four_channels_match_reference(const char *backend)
     free(full);
 }
 
+/* A block of a MiB: several threads carry its channels in and out (dsp/ferry.h), where a device plays it. Full calls, and
+ * some of a few frames; a fade; with and without far levels. */
+static void many_channels_are_carried_whole(const char *backend)
+{
+    enum { IN = 70, OUT = 290, BLOCK = 1024, FRAMES = 7000, ROUTES = IN + OUT };
+    static const int taps[] = {40, 5000};
+    struct random r = random_seeded(77);
+    for (int t = 0; t < 2; t++) {
+        hc_route routes[ROUTES];
+        float *h[3];
+        for (int i = 0; i < 3; i++) h[i] = noise(&r, taps[t]);
+        for (int i = 0; i < ROUTES; i++) routes[i] = route(i % IN, i % OUT, h[i % 3], taps[t] - i % 7);
+        hc_config c = config_for("auto", BLOCK, taps[t], IN, OUT);
+        c.n_threads = 4;
+        c.n_routes = 1 << 14;
+        struct player p;
+        player_open(&p, &c, backend, FRAMES, 78);
+        player_swap(&p, player_scene(&p, routes, ROUTES));
+        const int calls[] = {BLOCK, 1, 300, BLOCK, 17};
+        for (int i = 0; p.n_frames < FRAMES; i++) {
+            const int left = (int)(FRAMES - p.n_frames), n = calls[i % 5];
+            player_run(&p, n < left ? n : left);
+            if (i == 2) player_swap(&p, player_scene(&p, routes, ROUTES - 5));
+        }
+        player_check(&p, 0, FRAMES, PEAK_SHARE);
+        player_close(&p);
+        for (int i = 0; i < 3; i++) free(h[i]);
+    }
+}
+
 /* Blocks of a file fill a GPU with tiles: cells that share an output, one without any, calls that begin at any frame.
  */
 static void large_blocks_match_reference(const char *backend)
@@ -765,6 +795,7 @@ int main(void)
         {"noise_mask_is_made_of_its_taps", noise_mask_is_made_of_its_taps, true},
         {"zero_gain_is_silence", zero_gain_is_silence, true},
         {"sixty_four_channels_match_reference", sixty_four_channels_match_reference, true},
+        {"many_channels_are_carried_whole", many_channels_are_carried_whole, true},
         {"large_blocks_match_reference", large_blocks_match_reference, ONCE_A_DEVICE},
         {"many_outputs_of_one_input", many_outputs_of_one_input, true},
         {"buffers_may_be_the_same", buffers_may_be_the_same, true},

@@ -59,7 +59,8 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
                                 on a thread of the CPU's                                              "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
     int n_threads;           /* of the CPU, the audio thread counted in; the output is the same. 0 = for files
-                                (block 0) all processors, live as many as the far levels need              0  */
+                                (block 0) all processors, live as many as the far levels need, or as carry
+                                blocks of thousands of channels to a GPU                                   0  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair add        */

@@ -4,10 +4,11 @@
   hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server a client that does nothing: what the
          machine loses by itself both lose. A client that missed its period was Triggered (woken, but not yet let run by
          the system) or Running, as jackd says it: the latter is its own doing, or the system took the processor away.
+  matrix the same with 32 x 32 responses of 1 s; only if asked for: much for a CPU, little for a GPU
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process (threads beside the callback included)
 
-HALOCONV and BUILD say which program; BACKEND (cpu) is passed on to the first part.
+HALOCONV and BUILD say which program; BACKEND (cpu) is passed on to hold and matrix.
 """
 
 import collections
@@ -35,10 +36,11 @@ PARTS = sys.argv[1:] or ["hold", "load"]
 
 
 class Server:
-    def __init__(self, name):
+    def __init__(self, name, n_ports=8):
         self.name, self.log = f"{name}-{os.getpid()}", pathlib.Path(f"{name}.log").resolve()
         self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
-        self.process = subprocess.Popen(["jackd", "-r", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(PERIOD), "-C", "8", "-P", "8"],
+        self.process = subprocess.Popen(["jackd", "-r", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(PERIOD), "-C", str(n_ports),
+                                         "-P", str(n_ports)],
                                         stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT, env=self.env)
         for _ in range(200):
             if "playback_1" in self.run("jack_lsp").stdout:
@@ -92,16 +94,37 @@ def wait_idle(process, seconds):
         time.sleep(0.2)
 
 
+def noise(seed, taps, n, gain):
+    decay = np.exp(-6 * np.arange(taps) / taps)[:, None] * gain
+    return (np.random.default_rng(seed).standard_normal((taps, n), np.float32) * decay).astype(np.float32)
+
+
+def write_matrix(n, gain):
+    """matrix.conf: n x n responses of 1 s, a file for each output."""
+    lines = [f"/convolver/new {n} {n} {PERIOD} 48000 1.0"]
+    for out in range(n):
+        soundfile.write(f"h{out}.wav", noise(2 + out, 48000, n, gain), 48000, subtype="FLOAT")
+        lines += [f"/impulse/read {i + 1} {out + 1} 1 0 0 0 {i + 1} h{out}.wav" for i in range(n)]
+    pathlib.Path("matrix.conf").write_text("\n".join(lines) + "\n")
+
+
 def hold():
-    taps = 3 * 48000
-    h = np.random.default_rng(1).normal(size=(taps, 2)) * np.exp(-6 * np.arange(taps) / taps)[:, None] / 200
-    soundfile.write("h.wav", h.astype(np.float32), 48000, subtype="FLOAT")
-    server = Server("hold")
+    soundfile.write("h.wav", noise(1, 3 * 48000, 2, 1 / 200), 48000, subtype="FLOAT")
+    play("hold: stereo, 3 s", "h.wav", 8)
+
+
+def matrix():
+    write_matrix(32, 1 / 4000)
+    play("matrix: 32 x 32, 1 s", "matrix.conf", 32)
+
+
+def play(title, mask, n_ports):
+    server = Server("hold", n_ports)
     stats = pathlib.Path("stats.json")
     nothing = subprocess.Popen([str(BUILD / "tests/jack_stage"), "idle", server.name], env=server.env, stdout=subprocess.PIPE,
                                stdin=subprocess.DEVNULL, text=True)
     start = time.monotonic()
-    ours = subprocess.Popen([HALOCONV, "jack", "h.wav", "--server", server.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
+    ours = subprocess.Popen([HALOCONV, "jack", mask, "--server", server.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
                             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     ports(server, "haloconv"), ports(server, "idle")
     began = cpu_seconds(ours.pid)
@@ -111,7 +134,7 @@ def hold():
     idle_xruns = nothing.stdout.read().strip()
     seen, period = json.loads(stats.read_text()), 1e6 * PERIOD / 48000
     us = seen["callback_us"]
-    print(f"hold: stereo, 3 s, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
+    print(f"{title}, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
     print("      callback " + ", ".join(f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]) +
           f" of {period:.0f} us; {100 * used / took:.1f} % of a core")
     print(f"      late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; the idle client: {idle_xruns}")
@@ -123,13 +146,8 @@ def load():
     if not shutil.which("jconvolver"):
         print("load: no jconvolver here; .ci/setup bench installs it")
         return
-    rng, n = np.random.default_rng(2), 8
-    h = (rng.normal(size=(48000, n * n)) * np.exp(-6 * np.arange(48000) / 48000)[:, None] / 2000).astype(np.float32)
-    lines = [f"/convolver/new {n} {n} {PERIOD} 48000 1.0"]
-    for i in range(n * n):
-        soundfile.write(f"h{i}.wav", h[:, i], 48000, subtype="FLOAT")
-        lines.append(f"/impulse/read {i // n + 1} {i % n + 1} 1 0 0 0 1 h{i}.wav")
-    pathlib.Path("matrix.conf").write_text("\n".join(lines) + "\n")
+    n = 8
+    write_matrix(n, 1 / 2000)
     server = Server("load")
     results = {"haloconv": [], "jconvolver": []}
     turns = 3
@@ -175,4 +193,4 @@ def load():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for part in PARTS:
-        {"hold": hold, "load": load}[part]()
+        {"hold": hold, "matrix": matrix, "load": load}[part]()

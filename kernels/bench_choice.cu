@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const int taps_axis[] = {4, 16, 64, 96, 128, 256, 1024, 4096, 16384, 65536};
-static const int frames_axis[] = {64, 512, 4096, 65536, 1 << 20, 1 << 24};
+static const int frames_axis[] = {64, 512, 4096, 65536, 1 << 20, 1 << 22, 1 << 24};
 static const int out_axis[] = {1, 8, 64, 512};
 
 #define LENGTH(axis) ((int)(sizeof(axis) / sizeof *(axis)))

@@ -62,7 +62,8 @@ static int stage_play(struct stage *s, int calls)
         if (n && i % 11 == 0) memset(&left[n / 2], 0xff, sizeof *left); /* a NaN */
         const float *in[] = {left, right};
         float *out[] = {left, right};
-        bad += hc_process(s->p.engine, in, out, n) != HC_OK;
+        int code = hc_process(s->p.engine, in, out, n);
+        bad += code != HC_OK && code != HC_LATE; /* played without a pause, a tail may lag behind */
         bad += hc_process(s->p.engine, in, out, -1) != HC_EINVAL;
         bad += hc_latency(s->p.engine) != 0;
     }

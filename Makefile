@@ -348,6 +348,7 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
                                                      $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/%.o,sample sample_24)
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 $(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags

@@ -198,7 +198,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files refusals ladder session
+ON_CPU_NAMES := convolution swap far files refusals ladder session costs
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.

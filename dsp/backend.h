@@ -61,7 +61,8 @@ struct backend {
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
-    /* Measure a device's costs in some tens of milliseconds: replace those in *costs that can be. NULL: it cannot. */
+    /* Measure a device's costs: replace those in *costs that can be. NULL: it cannot. Tens of milliseconds if in_place:
+     * costs_measure_once. What a call costs where a worker makes it is not measured here. */
     int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);

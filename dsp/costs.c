@@ -8,10 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD "haloconv costs 1 " HC_VERSION
+#define HEAD "haloconv costs 2 " HC_VERSION
 
-enum { N_NUMBERS = 8, MOST_LINES = 64, LINE_CAP = 512 };
-static const double most_off = 30; /* times more or less than the backend was built with: no measurement */
+enum { N_NUMBERS = 9, MOST_LINES = 64, LINE_CAP = 512 };
+/* Times more or less than the backend was built with: no measurement. Processors differ less than GPUs do. */
+static const double most_off_in_place = 30, most_off_on_device = 1000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* What this process has read or measured. Under lock. */
@@ -24,8 +25,8 @@ static bool is_read;
 
 static void numbers_of(struct plan_costs *c, double *numbers[N_NUMBERS])
 {
-    double *all[N_NUMBERS] = {&c->mac_ns,      &c->cmac_ns,   &c->fft_ns,   &c->far_fft_ns,
-                              &c->far_cmac_ns, &c->launch_ns, &c->slice_ns, &c->call_ns};
+    double *all[N_NUMBERS] = {&c->mac_ns,      &c->cmac_ns,   &c->live_cmac_ns, &c->fft_ns, &c->far_fft_ns,
+                              &c->far_cmac_ns, &c->launch_ns, &c->slice_ns,     &c->call_ns};
     memcpy(numbers, all, sizeof all);
 }
 
@@ -70,6 +71,28 @@ static bool device_name(const struct backend *backend, int device, char *name, s
     return true;
 }
 
+static bool line_read(const char *text, struct line *l)
+{
+    int at = 0;
+    if (sscanf(text, "%15[^\t]\t%255[^\t]\t%n", l->backend, l->device, &at) != 2 || at == 0) return false;
+    for (int k = 0; k < N_NUMBERS; k++) {
+        char *end;
+        l->numbers[k] = strtod(text + at, &end);
+        if (end == text + at) return false;
+        at = (int)(end - text);
+    }
+    return true;
+}
+
+static void line_write(FILE *file, const struct line *l)
+{
+    char text[LINE_CAP];
+    int n = snprintf(text, sizeof text, "%s\t%s\t", l->backend, l->device);
+    for (int k = 0; k < N_NUMBERS; k++)
+        n += snprintf(text + n, sizeof text - (size_t)n, k + 1 < N_NUMBERS ? "%.6g " : "%.6g\n", l->numbers[k]);
+    fwrite(text, 1, (size_t)n, file);
+}
+
 static void file_read(void)
 {
     char path[4096], text[LINE_CAP];
@@ -81,17 +104,14 @@ static void file_read(void)
     bool good = fgets(text, sizeof text, file) && strcmp(text, HEAD "\n") == 0;
     while (good && n_lines < MOST_LINES && fgets(text, sizeof text, file)) {
         struct line l;
-        double *n = l.numbers;
-        if (sscanf(text, "%15[^\t]\t%255[^\t]\t%lf %lf %lf %lf %lf %lf %lf %lf", l.backend, l.device, n, n + 1, n + 2,
-                   n + 3, n + 4, n + 5, n + 6, n + 7) == 2 + N_NUMBERS)
-            lines[n_lines++] = l;
+        if (line_read(text, &l)) lines[n_lines++] = l;
     }
     fclose(file);
 }
 
 static bool file_write(void)
 {
-    char path[4096], part[4200], text[LINE_CAP];
+    char path[4096], part[4200];
     if (!folder_name(path, sizeof path - 8)) return false;
     char *slash = strrchr(path, '/');
     *slash = '\0';
@@ -102,19 +122,32 @@ static bool file_write(void)
     snprintf(part, sizeof part, "%s.%ld", path, (long)getpid());
     FILE *file = fopen(part, "w");
     if (!file) return false;
-    int n = snprintf(text, sizeof text, HEAD "\n");
-    fwrite(text, 1, (size_t)n, file);
-    for (int i = 0; i < n_lines; i++) {
-        const double *k = lines[i].numbers;
-        n = snprintf(text, sizeof text, "%s\t%s\t%.6g %.6g %.6g %.6g %.6g %.6g %.6g %.6g\n", lines[i].backend,
-                     lines[i].device, k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]);
-        fwrite(text, 1, (size_t)n, file);
-    }
+    fwrite(HEAD "\n", 1, sizeof HEAD, file); /* sizeof counts the 0 behind it: the line's end here */
+    for (int i = 0; i < n_lines; i++) line_write(file, &lines[i]);
     bool good = !ferror(file);
     good = fclose(file) == 0 && good;
     if (good) good = rename(part, path) == 0;
     if (!good) unlink(part);
     return good;
+}
+
+/* 0 stays 0: the backend cannot do it. */
+static bool can_be(const struct backend *backend, double found, double built)
+{
+    const double most_off = backend->in_place ? most_off_in_place : most_off_on_device;
+    return found >= built / most_off && found <= built * most_off;
+}
+
+int costs_mend(const struct backend *backend, struct plan_costs *costs)
+{
+    struct plan_costs built = *backend->costs;
+    double *from[N_NUMBERS], *to[N_NUMBERS];
+    int n = 0;
+    numbers_of(&built, from);
+    numbers_of(costs, to);
+    for (int k = 0; k < N_NUMBERS; k++)
+        if (!can_be(backend, *to[k], *from[k])) *to[k] = *from[k], n++;
+    return n;
 }
 
 /* A line's numbers into costs, unless one of them cannot be. */
@@ -125,9 +158,8 @@ static bool take(const struct line *l, const struct backend *backend, struct pla
     numbers_of(&built, from);
     numbers_of(&found, to);
     for (int k = 0; k < N_NUMBERS; k++) {
-        double n = l->numbers[k], b = *from[k];
-        if (!(n >= b / most_off && n <= b * most_off)) return false; /* 0 stays 0: the backend cannot do it */
-        *to[k] = n;
+        if (!can_be(backend, l->numbers[k], *from[k])) return false;
+        *to[k] = l->numbers[k];
     }
     *costs = found;
     return true;
@@ -166,11 +198,10 @@ void costs_keep(const struct backend *backend, int device, const struct plan_cos
     for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *numbers[k];
     pthread_mutex_lock(&lock);
     struct line *l = line_find(backend, fresh.device);
-    if (!l && n_lines < MOST_LINES) l = &lines[n_lines++];
-    if (l) {
-        *l = fresh;
-        file_write();
-    }
+    int at = l ? (int)(l - lines) : n_lines < MOST_LINES ? n_lines++ : MOST_LINES - 1; /* the oldest makes room */
+    memmove(lines + 1, lines, (size_t)at * sizeof *lines);
+    lines[0] = fresh;
+    file_write();
     pthread_mutex_unlock(&lock);
 }
 

@@ -2,8 +2,8 @@
  * is opened or a plan is asked for.
  *
  * The file is $XDG_CACHE_HOME/haloconv/costs (~/.cache/haloconv/costs): a line a device, `backend <tab> device <tab>
- * numbers`. The device's text names processor, instruction set and libraries, so that a change of any of them is a
- * miss. A file that is broken or of another version, or numbers far from what the backend was built with, count as
+ * numbers`, the one measured last first. The device's text names processor, instruction set and libraries, or GPU and
+ * driver, so that a change of any of them is a miss. A file that is broken or of another version, or numbers far from what the backend was built with, count as
  * none. It is written beside itself and renamed. HALOCONV_COSTS=builtin: neither read nor write it, and do not measure.
  */
 #ifndef HALOCONV_COSTS_H
@@ -11,9 +11,12 @@
 
 #include "backend.h"
 
-/* The costs of a backend's device: measured ones if there are any, else the backend's own. device < 0: of the first
- * line for this backend, whatever the device's name: no device is touched. Were they measured? [setup] */
+/* The costs of a backend's device: measured ones if there are any, else the backend's own. device < 0: of the one that
+ * was measured last, whatever its name: no device is touched. Were they measured? [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
+
+/* Put the backend's own in the place of what cannot be; how many? */
+int costs_mend(const struct backend *backend, struct plan_costs *costs);
 
 /* Keep what was measured, for this process and, if the cache can be written, for all to come. [setup] */
 void costs_keep(const struct backend *backend, int device, const struct plan_costs *costs);

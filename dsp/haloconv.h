@@ -118,18 +118,22 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
  * nothing ("auto" counts as the CPU). Fails with HC_EINVAL. [setup] */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 
-typedef struct hc_costs {    /* nanoseconds                                                                   */
+typedef struct hc_costs {    /* nanoseconds; 0: no different, or this backend cannot do it                   */
     double mac_ns;           /* a tap of an output frame, in the time domain                                  */
-    double cmac_ns, fft_ns;  /* a bin of a partition; a transform of N points costs fft_ns * N * log2(N)      */
-    double far_fft_ns, far_cmac_ns; /* the same of far levels                                                 */
+    double cmac_ns;          /* a bin of a partition                                                          */
+    double live_cmac_ns;     /* the same where blocks come one at a time                                      */
+    double fft_ns;           /* a transform of N points costs fft_ns * N * log2(N)                            */
+    double far_fft_ns, far_cmac_ns; /* both, of far levels                                                    */
     double launch_ns, slice_ns;     /* a tick of audio; a slice of a far level                                */
     double call_ns;          /* a call of hc_process, whatever is in it                                       */
+    int n_built_in;          /* so many of these were absurd as measured, and are what it was built with      */
 } hc_costs;
 
 /* Measure what convolution costs with a backend ("cpu", "cuda", ...) on this machine, and keep it in the user's cache
- * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it; of a GPU only what a call
- * costs, the other costs are those of an H200. The first hc_open of a live engine on a machine does this for the CPU by
- * itself, in less than 50 ms. Fails as hc_open does. [setup] */
+ * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it. The first hc_open of a live
+ * engine on a machine does this for the CPU by itself, in less than 50 ms. For a GPU nothing does: it takes up to a
+ * second, the GPU to itself and some hundred MB of its memory; until then the costs are those of an H200. Fails as
+ * hc_open does. [setup] */
 int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */

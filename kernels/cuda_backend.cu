@@ -29,9 +29,10 @@
 #include "backend.h"
 
 #include "cuda_error.h"
-#include "ferry.h"
+#include "device_costs.h"
 #include "device_memory.h"
 #include "far_levels.h"
+#include "ferry.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"
@@ -936,7 +937,7 @@ static void cuda_mask_rest(void *state, void *mask)
     if (s->far) far_rest(s->far, &((struct mask *)mask)->far);
 }
 
-/* Nanoseconds on an H200, rounded; a smaller card is slower by about the same factor in each, which changes no choice. */
+/* Nanoseconds on an H200, rounded: what counts until somebody measures (device_costs.h). */
 static constexpr struct plan_costs costs_of_a_gpu(void)
 {
     struct plan_costs costs = {};
@@ -962,6 +963,7 @@ static constexpr struct backend backend_of_a_gpu(void)
     backend.in_parts = true;
     backend.costs = &costs;
     backend.describe = cuda_describe;
+    backend.measure = device_costs_measure;
     backend.open = cuda_open;
     backend.close = cuda_close;
     backend.slot_make = cuda_slot_make;

@@ -1,5 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
 #include "../dsp/backend.h"
+#include "../dsp/worth.h"
 #include "check.h"
 
 #include <math.h>
@@ -136,6 +137,111 @@ static void auto_takes_the_cheaper(const char *backend)
         }
 }
 
+/* A GPU like an H200, and one whose memory is read at a tenth of its rate. */
+static struct plan_costs gpu_like(bool slow_memory)
+{
+    return (struct plan_costs){.min_partition = 32,
+                               .max_partition = 4096,
+                               .max_far = 8192,
+                               .mac_ns = 6e-5,
+                               .cmac_ns = 1e-4,
+                               .live_cmac_ns = slow_memory ? 2.2e-2 : 2.2e-3,
+                               .fft_ns = 5e-4,
+                               .launch_ns = 1500,
+                               .slice_ns = 1000,
+                               .call_ns = 13000,
+                               .file_block = 262144};
+}
+
+/* The same work costs more there, and it is cut so that less is read of memory than by the fast one's plan. */
+static void slow_memory_is_read_less(const char *backend)
+{
+    (void)backend;
+    struct plan_costs fast = gpu_like(false), slow = gpu_like(true);
+    int less = 0, n = 0;
+    for (int side = 1; side <= 256; side *= 2)
+        for (int block = 16; block <= 1024; block *= 2)
+            for (int taps = 4800; taps <= 480000; taps *= 10, n++) {
+                struct plan of_fast, of_slow;
+                struct plan_work work_fast, work_slow;
+                struct plan_shape shape = {taps, block, side, side, side * side};
+                plan_choose(&of_fast, &fast, &shape, "auto");
+                plan_choose(&of_slow, &slow, &shape, "auto");
+                plan_count(&of_fast, &shape, &work_fast);
+                plan_count(&of_slow, &shape, &work_slow);
+                double on_fast = plan_cost_ns(&of_fast, &fast, &shape), on_slow = plan_cost_ns(&of_slow, &slow, &shape);
+                double unfit = plan_cost_ns(&of_fast, &slow, &shape);
+                check(on_fast <= on_slow && on_slow <= 10 * on_fast, "%d x %d, %d taps, block %d: %g and %g ns", side,
+                      side, taps, block, on_fast, on_slow);
+                check(on_slow <= unfit, "%d x %d, %d taps, block %d: %g ns, and %g by the fast one's plan", side, side,
+                      taps, block, on_slow, unfit);
+                check_plan(&of_slow, &slow, taps, block, "auto");
+                less += on_slow < 0.9 * unfit && work_slow.bytes < work_fast.bytes;
+            }
+    check(less >= n / 10, "%d of %d plans read less and are cheaper by a tenth", less, n);
+}
+
+/* The slower a GPU reads its memory the fewer engines it is taken for; where both sides are measured the cheaper wins. */
+static void a_slow_gpu_is_taken_for_less(const char *backend)
+{
+    (void)backend;
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    enum { GPUS = 3 };
+    const struct plan_costs *cpu = backend_cpu.costs;
+    struct plan_costs gpus[GPUS] = {gpu_like(false), gpu_like(true), gpu_like(true)};
+    int n_taken[GPUS] = {0};
+    gpus[2].live_cmac_ns *= 10;
+    for (int i = 0; i < 2 * 2 * 4 * 64; i++) {
+        int n = 1 + i % 64, block = 64 << i / 64 % 4, taps = i / 256 % 2 ? 48000 : 480000;
+        bool matrix = i / 512, taken[GPUS];
+        struct worth worth = {{taps, block, n, n, matrix ? n * n : n}, "auto", 48000, 0, 1};
+        struct plan p;
+        plan_choose(&p, cpu, &worth.shape, "auto");
+        double cpu_ns = plan_cost_ns(&p, cpu, &worth.shape);
+        for (int g = 0; g < GPUS; g++) {
+            plan_choose(&p, &gpus[g], &worth.shape, "auto");
+            double gpu_ns = plan_cost_ns(&p, &gpus[g], &worth.shape);
+            taken[g] = worth_the_gpu(&worth, cpu, &gpus[g], true);
+            n_taken[g] += taken[g];
+            check(taken[g] == (gpu_ns < cpu_ns), "%d channels, %d taps, block %d: GPU %d taken: %d, %g and %g ns", n,
+                  taps, block, g, taken[g], gpu_ns, cpu_ns);
+            check(worth_the_gpu(&worth, cpu, &gpus[g], false) == (taken[g] && cpu_ns * 48000 > 0.33e9),
+                  "%d channels, %d taps, block %d: GPU %d, by costs that nobody measured", n, taps, block, g);
+            check(g == 0 || taken[g - 1] || !taken[g], "%d channels, %d taps, block %d: only GPU %d is taken", n, taps,
+                  block, g);
+        }
+        check(worth_a_look(&worth, cpu) == (cpu_ns * 48000 >= 0.02e9), "%d channels, %d taps, block %d", n, taps,
+              block);
+    }
+    check(n_taken[0] > n_taken[1] && n_taken[1] > n_taken[2] && n_taken[2] > 0, "taken for %d, %d and %d engines",
+          n_taken[0], n_taken[1], n_taken[2]);
+}
+
+/* A file is worth a GPU's start where the CPU, all its processors, would take two seconds and more than the GPU. */
+static void a_file_must_be_long_for_a_gpu(const char *backend)
+{
+    (void)backend;
+    struct plan_costs gpu = gpu_like(true);
+    struct worth file = {{480000, 0, 64, 64, 64 * 64}, "auto", 48000, 48000, 1};
+    struct plan p;
+    plan_choose(&p, backend_cpu.costs, &file.shape, "auto");
+    double cpu_ns = plan_cost_ns(&p, backend_cpu.costs, &file.shape);
+    for (int processors = 1; processors <= 64; processors *= 8)
+        for (int seconds = 1; seconds <= 100; seconds *= 10) {
+            file.n_processors = processors;
+            file.n_frames = (int64_t)(seconds * 1e9 * processors / cpu_ns) + 1;
+            check(worth_a_look(&file, backend_cpu.costs) == (seconds > 2), "%d s on %d processors", seconds,
+                  processors);
+        }
+    file.n_processors = 1;
+    file.n_frames = (int64_t)(1e10 / cpu_ns);
+    check(worth_the_gpu(&file, backend_cpu.costs, &gpu, false), "ten seconds of the CPU are not worth a GPU");
+    file.n_processors = 1 << 20;
+    check(!worth_the_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -143,6 +249,9 @@ int main(void)
         {"long_responses_get_far_levels", long_responses_get_far_levels, false},
         {"same_question_same_plan", same_question_same_plan, false},
         {"auto_takes_the_cheaper", auto_takes_the_cheaper, false},
+        {"slow_memory_is_read_less", slow_memory_is_read_less, false},
+        {"a_slow_gpu_is_taken_for_less", a_slow_gpu_is_taken_for_less, false},
+        {"a_file_must_be_long_for_a_gpu", a_file_must_be_long_for_a_gpu, false},
     };
     return check_main("plan", tests, sizeof tests / sizeof *tests);
 }

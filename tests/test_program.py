@@ -313,14 +313,14 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
     assert not plan()["costs_measured"] and not (folder / "cache").exists()  # info measures nothing
     cpu = json.loads(good("bench", "costs", "--json", env=env).stdout)
     kept = folder / "cache/haloconv/costs"
-    assert 0.001 < cpu["mac_ns"] < 1 and plan()["costs_measured"]
+    assert 0.001 < cpu["mac_ns"] < 1 and cpu["live_cmac_ns"] == 0 and cpu["built_in"] >= 0 and plan()["costs_measured"]
     kept.unlink()
     assert engine_measures()  # the first live engine, by itself
     text = kept.read_text()
     assert [p.name for p in kept.parent.iterdir()] == ["costs"]
-    for broken in ["", "garbage", text[:40], text.replace("haloconv costs 1", "haloconv costs 99"),
+    for broken in ["", "garbage", text[:40], text.replace("haloconv costs 2", "haloconv costs 99"),
                    text.replace("cpu\t", "cpu\tother "),
-                   text.rsplit("\t", 1)[0] + "\t1e9 nan -1 0 0 0 0\n", "\0" * 100]:
+                   text.rsplit("\t", 1)[0] + "\t1e9 nan -1 0 0 0 0 0\n", "\0" * 100]:
         kept.write_text(broken)
         assert not plan()["costs_measured"], broken
     assert engine_measures()  # and it is whole again

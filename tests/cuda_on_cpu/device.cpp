@@ -123,6 +123,8 @@ void device_fault(const char *format, ...)
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
 int device_current() { return current_device; }
+double device_haste() { return (double)setting("CUDA_ON_CPU_HASTE", 1); }
+size_t device_bytes() { return (size_t)setting("CUDA_ON_CPU_MIB", 2048) << 20; }
 static int n_devices() { return (int)setting("CUDA_ON_CPU_DEVICES", 1); }
 static int n_sm() { return (int)setting("CUDA_ON_CPU_SMS", 4); }
 
@@ -167,6 +169,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     switch (attribute) {
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = SHARED_DEFAULT; break;
     case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
+    case cudaDevAttrL2CacheSize: *value = 1 << 20; break;
     case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;

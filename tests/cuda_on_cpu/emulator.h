@@ -14,6 +14,10 @@ uint64_t device_seed();
 /* Random numbers of the device, 0 <= result < n. */
 unsigned device_random(unsigned n);
 
+/* CUDA_ON_CPU_HASTE: events tell times so many times shorter than they were. CUDA_ON_CPU_MIB: of memory. */
+double device_haste();
+size_t device_bytes();
+
 /* Keep an error for cudaGetLastError, as every call of the runtime does; returns it. */
 cudaError_t remember(cudaError_t error);
 

@@ -25,7 +25,6 @@
 #endif
 
 enum { ALIGN = 256, FILL = 0xff };
-static const size_t DEVICE_BYTES = (size_t)2 << 30;
 
 struct allocation {
     size_t bytes;
@@ -156,7 +155,7 @@ static cudaError_t take(void **p, size_t bytes, memory_kind kind)
     guard_install();
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     const size_t inner = (rounded + page - 1) / page * page;
-    if (kind == MEMORY_OF_DEVICE && (bytes > DEVICE_BYTES || rounded > DEVICE_BYTES - device_used))
+    if (kind == MEMORY_OF_DEVICE && (bytes > device_bytes() || rounded > device_bytes() - device_used))
         return remember(cudaErrorMemoryAllocation);
     char *mapped = (char *)mmap(NULL, inner + 2 * page, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -199,8 +198,8 @@ cudaError_t cudaFreeHost(void *p) { return give(p, MEMORY_PINNED); }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     auto lock = runtime_lock();
-    *all = DEVICE_BYTES;
-    *free_bytes = DEVICE_BYTES - device_used;
+    *all = device_bytes();
+    *free_bytes = device_bytes() - device_used;
     return cudaSuccess;
 }
 

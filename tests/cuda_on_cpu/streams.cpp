@@ -309,7 +309,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
     if (!from || !to || !from->timed || !to->timed || !from->record || !to->record)
         return remember(cudaErrorInvalidResourceHandle);
     if (!from->record->done || !to->record->done) return remember(cudaErrorNotReady);
-    *ms = (float)(to->record->ms - from->record->ms);
+    *ms = (float)((to->record->ms - from->record->ms) / device_haste());
     return cudaSuccess;
 }
 

@@ -56,7 +56,13 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {"json", no_argument, NULL, JSON},
                                             BENCH_PLAY_OPTIONS,
                                             {NULL, 0, NULL, 0}};
-    *s = (struct settings){.shape = {.block = 64, .rate = 48000, .backend = "auto", .method = "auto", .seed = 1},
+    *s = (struct settings){.shape = {.block = 64,
+                                     .rate = 48000,
+                                     .n_engines = 1,
+                                     .wait_us = -1,
+                                     .backend = "auto",
+                                     .method = "auto",
+                                     .seed = 1},
                            .seconds = 1,
                            .time_s = 10,
                            .most = 65536};
@@ -95,7 +101,7 @@ static int parse(int argc, char **argv, struct settings *s)
 static bool is_hopeless(hc_engine *engine, const struct bench_shape *shape, struct trial *trial)
 {
     struct bench_result quick = trial->result;
-    if (!bench_play(engine, shape, 0.1, false, -1, &quick, trial->why, sizeof trial->why)) return true;
+    if (!bench_play(&engine, shape, 0.1, false, -1, &quick, trial->why, sizeof trial->why)) return true;
     if (quick.mean_us <= quick.period_us) return false;
     quick.n_missed = quick.by_engine = quick.n_blocks;
     trial->result = quick;
@@ -122,7 +128,7 @@ static bool try_out(const struct settings *s, bool diagonal, int n, double secon
         /* A miss because the system woke us late says nothing of the engine: it gets another chance. */
         for (int i = 0; i < ATTEMPTS && !trial->held && trial->result.by_engine == 0; i++) {
             if ((i == 0 && is_hopeless(engine, &shape, trial)) ||
-                !bench_play(engine, &shape, seconds, true, 0, &trial->result, trial->why, sizeof trial->why))
+                !bench_play(&engine, &shape, seconds, true, 0, &trial->result, trial->why, sizeof trial->why))
                 break;
             trial->held = trial->result.n_missed == 0;
         }

@@ -25,15 +25,21 @@ const char bench_engine_help[] =
     "      --method NAME        auto, direct, fft                                                       [auto]\n"
     "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
     "      --time S             seconds of audio to play                                                  [10]\n"
+    "      --engines N          so many, alike but for their responses, one after the other in each period       [1]\n"
+    "      --wait US            longest wait for a device in a block; -1: until it is done                      [-1]\n"
     "      --renew S            new responses every S seconds, made beside the audio and faded to           [never]\n"
     "      --unpaced            as fast as it goes, instead of a block each period\n"
     "      --json               one object on standard output\n"
     "  -h, --help               this text\n"
     "\n"
     "Paced by the clock: a block is missed when it is not there a period after it was due to begin, either because\n"
-    "the engine took longer (cause engine) or because the system woke this program too late (cause wake-up).\n"
+    "the engine took longer (cause engine) or because the system woke this program too late (cause wake-up). With\n"
+    "several engines a block's time is that of a round of all of them, as in a host that runs them in one thread.\n"
     "\n"
-    "  haloconv bench engine --inputs 16 --routes matrix --seconds 1 --time 60\n";
+    "  haloconv bench engine --inputs 16 --routes matrix --seconds 1 --time 60\n"
+    "  haloconv bench engine --engines 50 --seconds 3 --backend hybrid\n";
+
+enum { MOST_ENGINES = 512 };
 
 struct settings {
     struct bench_shape shape;
@@ -43,11 +49,13 @@ struct settings {
 
 static int parse(int argc, char **argv, struct settings *s)
 {
-    enum { TIME = BENCH_OWN, RENEW, UNPACED, JSON };
+    enum { TIME = BENCH_OWN, ENGINES, WAIT, RENEW, UNPACED, JSON };
     static const struct option options[] = {{"inputs", required_argument, NULL, BENCH_INPUTS},
                                             {"outputs", required_argument, NULL, BENCH_OUTPUTS},
                                             {"routes", required_argument, NULL, BENCH_ROUTES},
                                             {"time", required_argument, NULL, TIME},
+                                            {"engines", required_argument, NULL, ENGINES},
+                                            {"wait", required_argument, NULL, WAIT},
                                             {"renew", required_argument, NULL, RENEW},
                                             {"unpaced", no_argument, NULL, UNPACED},
                                             {"json", no_argument, NULL, JSON},
@@ -55,7 +63,8 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {NULL, 0, NULL, 0}};
     *s = (struct settings){
         .shape =
-            {.n_in = 2, .diagonal = true, .block = 64, .rate = 48000, .backend = "auto", .method = "auto", .seed = 1},
+            {.n_in = 2, .diagonal = true, .block = 64, .rate = 48000, .n_engines = 1, .wait_us = -1, .backend = "auto",
+             .method = "auto", .seed = 1},
         .seconds = 1,
         .time_s = 10};
     int option;
@@ -79,6 +88,12 @@ static int parse(int argc, char **argv, struct settings *s)
         case TIME:
             good = option_number("bench", "--time", optarg, 0.01, 86400, &s->time_s);
             break;
+        case ENGINES:
+            good = option_int("bench", "--engines", optarg, 1, MOST_ENGINES, &s->shape.n_engines);
+            break;
+        case WAIT:
+            good = option_int("bench", "--wait", optarg, -1, 1000000, &s->shape.wait_us);
+            break;
         case RENEW:
             good = option_number("bench", "--renew", optarg, 1e-3, 86400, &s->renew_s);
             break;
@@ -94,6 +109,8 @@ static int parse(int argc, char **argv, struct settings *s)
         if (!good) return EXIT_USAGE;
     }
     if (optind != argc) return message_usage("bench", "%s: is not an option of bench engine", argv[optind]);
+    if (s->renew_s > 0 && s->shape.n_engines > 1)
+        return message_usage("bench", "--renew is for one engine; leave --engines out");
     if (s->shape.n_out == 0) s->shape.n_out = s->shape.n_in;
     if (s->seconds > 0) s->shape.taps = (int)fmax(1, s->seconds * s->shape.rate);
     return -1;
@@ -102,13 +119,17 @@ static int parse(int argc, char **argv, struct settings *s)
 static void print_text(const struct settings *s, const struct bench_result *r, const struct renewal *renewal)
 {
     const struct bench_shape *shape = &s->shape;
+    const int n = shape->n_engines;
+    if (n > 1) printf("%d engines: ", n);
     printf("%d in, %d out, %s, %d taps, blocks of %d frames (%.0f us) on %s\n", shape->n_in, shape->n_out,
            shape->diagonal ? "diagonal" : "matrix", shape->taps, shape->block, r->period_us, r->info.device);
-    printf("made in %.2f s, %.1f MB; %lld blocks%s%s\n", r->setup_s, (double)r->info.memory * 1e-6,
-           (long long)r->n_blocks, s->unpaced ? " without a pause" : ", paced",
+    printf("made in %.2f s, %.1f MB; %lld %s%s%s\n", r->setup_s, n * (double)r->info.memory * 1e-6,
+           (long long)r->n_blocks, n > 1 ? "rounds" : "blocks", s->unpaced ? " without a pause" : ", paced",
            s->unpaced || r->real_time ? "" : ", without a real-time priority: the system granted none");
-    printf("a block: p50 %.1f us, p99 %.1f, p99.9 %.1f, max %.1f; %.2f %% of the period, %.1f x real time\n", r->p50_us,
-           r->p99_us, r->p999_us, r->max_us, 100 * r->mean_us / r->period_us, r->period_us / r->mean_us);
+    printf("a %s: p50 %.1f us, p99 %.1f, p99.9 %.1f, max %.1f; %.2f %% of the period, %.1f x real time\n",
+           n > 1 ? "round" : "block", r->p50_us, r->p99_us, r->p999_us, r->max_us, 100 * r->mean_us / r->period_us,
+           r->period_us / r->mean_us);
+    printf("beside this thread %.2f processors were busy; %lld blocks were late\n", r->beside, (long long)r->n_late);
     if (!s->unpaced)
         printf("missed %lld: %lld by the engine, %lld by a late wake-up (p99.9 %.1f us)\n", (long long)r->n_missed,
                (long long)r->by_engine, (long long)r->by_wakeup, r->jitter_us);
@@ -120,15 +141,16 @@ static void print_text(const struct settings *s, const struct bench_result *r, c
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *r)
 {
     return json_pack(
-        "{s:i, s:i, s:s, s:i, s:i, s:i, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
-        "s:I, s:b}",
+        "{s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+        "s:I, s:I, s:f, s:b}",
         "inputs", shape->n_in, "outputs", shape->n_out, "routes", shape->diagonal ? "diagonal" : "matrix", "taps",
-        shape->taps, "block", shape->block, "rate", shape->rate, "backend", r->info.backend, "device", r->info.device,
-        "setup_s", r->setup_s, "memory_bytes", (json_int_t)r->info.memory, "blocks", (json_int_t)r->n_blocks,
-        "period_us", r->period_us, "mean_us", r->mean_us, "p50_us", r->p50_us, "p99_us", r->p99_us, "p999_us",
-        r->p999_us, "max_us", r->max_us, "wakeup_p999_us", r->jitter_us, "missed", (json_int_t)r->n_missed,
-        "missed_by_engine", (json_int_t)r->by_engine, "missed_by_wakeup", (json_int_t)r->by_wakeup, "real_time",
-        (int)r->real_time);
+        shape->taps, "block", shape->block, "rate", shape->rate, "engines", shape->n_engines, "backend",
+        r->info.backend, "device", r->info.device, "setup_s", r->setup_s, "memory_bytes",
+        (json_int_t)r->info.memory * shape->n_engines, "blocks", (json_int_t)r->n_blocks, "period_us", r->period_us,
+        "mean_us", r->mean_us, "p50_us", r->p50_us, "p99_us", r->p99_us, "p999_us", r->p999_us, "max_us", r->max_us,
+        "wakeup_p999_us", r->jitter_us, "missed", (json_int_t)r->n_missed, "missed_by_engine",
+        (json_int_t)r->by_engine, "missed_by_wakeup", (json_int_t)r->by_wakeup, "late", (json_int_t)r->n_late, "beside",
+        r->beside, "real_time", (int)r->real_time);
 }
 
 int bench_engine(int argc, char **argv)
@@ -138,16 +160,16 @@ int bench_engine(int argc, char **argv)
     if (status >= 0) return status;
     struct bench_result result;
     char why[MESSAGE_CAP];
-    hc_engine *engine;
-    if (!bench_open(&s.shape, &engine, &result, why, sizeof why)) return message_error("%s", why);
+    hc_engine *engines[MOST_ENGINES];
+    if (!bench_open(&s.shape, engines, &result, why, sizeof why)) return message_error("%s", why);
     struct renewal renewal = {0};
-    bool good = s.renew_s <= 0 || renewal_begin(&renewal, engine, &s.shape, s.renew_s, why, sizeof why);
+    bool good = s.renew_s <= 0 || renewal_begin(&renewal, engines[0], &s.shape, s.renew_s, why, sizeof why);
     if (good) {
-        good = bench_play(engine, &s.shape, s.time_s, !s.unpaced, -1, &result, why, sizeof why);
+        good = bench_play(engines, &s.shape, s.time_s, !s.unpaced, -1, &result, why, sizeof why);
         if (s.renew_s > 0) renewal_end(&renewal);
         if (good && renewal.why[0]) good = message_write(why, sizeof why, "%s", renewal.why);
     }
-    hc_close(engine);
+    bench_close(&s.shape, engines);
     if (!good) return message_error("%s", why);
     if (!s.json) {
         print_text(&s, &result, &renewal);

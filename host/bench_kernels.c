@@ -33,6 +33,8 @@ static void measure_live(double *p50_us, double *p99_us)
                                              .taps = 4096,
                                              .block = 64,
                                              .rate = 48000,
+                                             .n_engines = 1,
+                                             .wait_us = -1,
                                              .backend = "cuda",
                                              .method = "auto",
                                              .seed = 1};
@@ -41,7 +43,7 @@ static void measure_live(double *p50_us, double *p99_us)
     hc_engine *engine;
     char why[MESSAGE_CAP];
     if (!bench_open(&shape, &engine, &result, why, sizeof why)) return;
-    if (bench_play(engine, &shape, seconds, false, -1, &result, why, sizeof why)) {
+    if (bench_play(&engine, &shape, seconds, false, -1, &result, why, sizeof why)) {
         *p50_us = result.p50_us;
         *p99_us = result.p99_us;
     }

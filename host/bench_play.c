@@ -58,6 +58,7 @@ static hc_config config_of(const struct bench_shape *shape)
     int64_t n_routes = shape->diagonal ? shape->n_in : (int64_t)shape->n_in * shape->n_out;
     c.n_routes = n_routes > INT32_MAX ? INT32_MAX : (int)n_routes;
     c.n_threads = shape->n_threads;
+    c.wait_us = shape->wait_us;
     c.backend = shape->backend;
     c.method = shape->method;
     return c;
@@ -65,34 +66,46 @@ static hc_config config_of(const struct bench_shape *shape)
 
 /* The system hands out more memory than it has and ends the program that uses it: look before. The responses are there
  * twice for a while, as taps and as spectra. */
-static bool fits(const hc_config *config, char *why, size_t cap)
+static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
 {
     hc_info plan;
     if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
     if (strcmp(plan.backend, "cpu") != 0) return true; /* the device's memory is the backend's to count */
-    double needs = (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
+    double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
     double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (needs < 0.9 * there) return true;
     return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; take fewer",
                          config->n_routes, config->max_taps, needs * 1e-9, there * 1e-9);
 }
 
-bool bench_open(const struct bench_shape *shape, hc_engine **engine, struct bench_result *result, char *why, size_t cap)
+void bench_close(const struct bench_shape *shape, hc_engine **engines)
+{
+    for (int i = 0; i < shape->n_engines; i++) {
+        hc_close(engines[i]);
+        engines[i] = NULL;
+    }
+}
+
+bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
+                size_t cap)
 {
     memset(result, 0, sizeof *result);
     hc_config config = config_of(shape);
-    hc_mask *mask;
     double start = stopwatch_now();
-    *engine = NULL;
-    if (!fits(&config, why, cap) || hc_open(&config, engine, why, cap) != HC_OK) return false;
-    if (hc_mask_make_noise(*engine, shape->diagonal, shape->taps, shape->taps, shape->seed, &mask, why, cap) != HC_OK) {
-        hc_close(*engine);
-        *engine = NULL;
-        return false;
+    for (int i = 0; i < shape->n_engines; i++) engines[i] = NULL;
+    if (!fits(&config, shape->n_engines, why, cap)) return false;
+    for (int i = 0; i < shape->n_engines; i++) {
+        hc_mask *mask;
+        if (hc_open(&config, &engines[i], why, cap) != HC_OK ||
+            hc_mask_make_noise(engines[i], shape->diagonal, shape->taps, shape->taps, shape->seed + (uint64_t)i, &mask,
+                               why, cap) != HC_OK) {
+            bench_close(shape, engines);
+            return false;
+        }
+        hc_mask_swap(engines[i], mask);
     }
-    hc_mask_swap(*engine, mask);
     result->setup_s = stopwatch_now() - start;
-    hc_get_info(*engine, &result->info);
+    hc_get_info(engines[0], &result->info);
     return true;
 }
 
@@ -186,11 +199,35 @@ static void priority_restore(void)
     sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){.sched_priority = 0});
 }
 
-bool bench_play(hc_engine *engine, const struct bench_shape *shape, double seconds, bool paced, int64_t may_miss,
-                struct bench_result *r, char *why, size_t cap)
+static double processor_s(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processors' seconds of this program's other threads. */
+static double others_s(void)
+{
+    return processor_s(CLOCK_PROCESS_CPUTIME_ID) - processor_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int64_t late_blocks(hc_engine *const *engines, int n, struct hc_info *info)
+{
+    int64_t late = 0;
+    for (int i = 0; i < n; i++) {
+        hc_get_info(engines[i], info);
+        late += (int64_t)info->late;
+        if (info->error[0]) break;
+    }
+    return late;
+}
+
+bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
+                int64_t may_miss, struct bench_result *r, char *why, size_t cap)
 {
     double period = (double)shape->block / shape->rate;
-    int64_t n = (int64_t)ceil(seconds / period), counted = 0;
+    int64_t n = (int64_t)ceil(seconds / period), counted = 0, late = 0;
     struct player p = {0};
     if (n < 1) n = 1;
     if (!player_open(&p, shape, n)) {
@@ -201,12 +238,18 @@ bool bench_play(hc_engine *engine, const struct bench_shape *shape, double secon
     r->n_missed = r->by_engine = r->by_wakeup = 0;
     r->real_time = paced && priority_raise();
     int code = HC_OK;
-    double due = stopwatch_now() + period;
-    for (int64_t i = -FIRST_BLOCKS; i < n && code == HC_OK; i++) {
+    double due = stopwatch_now() + period, began = 0, others = 0;
+    for (int64_t i = -FIRST_BLOCKS; i < n && code >= HC_OK; i++) {
         aim(&p, shape, i + FIRST_BLOCKS);
+        if (i == 0) {
+            late = late_blocks(engines, shape->n_engines, &r->info);
+            others = others_s();
+            began = stopwatch_now();
+        }
         if (paced) wait_until(due);
         double start = stopwatch_now();
-        code = hc_process(engine, p.in, p.out, shape->block);
+        for (int k = 0; k < shape->n_engines && code >= HC_OK; k++)
+            code = hc_process(engines[k], p.in, p.out, shape->block);
         double end = stopwatch_now();
         bool missed = paced && end > due + period;
         if (i >= 0) {
@@ -218,13 +261,15 @@ bool bench_play(hc_engine *engine, const struct bench_shape *shape, double secon
         }
         due = missed ? end + period : due + period; /* a card goes on with what comes next */
     }
+    if (counted > 0) r->beside = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
     if (r->real_time) priority_restore();
-    if (code == HC_OK || counted > 0) sum_up(&p, counted > 0 ? counted : 1, r);
+    if (code >= HC_OK || counted > 0) sum_up(&p, counted > 0 ? counted : 1, r);
     r->peak = 0;
     for (size_t i = 0; i < (size_t)shape->n_out * (size_t)shape->block; i++)
         r->peak = fmax(r->peak, fabs((double)p.out_frames[i]));
     player_close(&p);
-    hc_get_info(engine, &r->info);
-    if (code != HC_OK) return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
+    r->n_late = late_blocks(engines, shape->n_engines, &r->info) - late;
+    if (code < HC_OK)
+        return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
     return true;
 }

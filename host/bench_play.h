@@ -12,6 +12,8 @@ struct bench_shape {
     bool diagonal;      /* input i to output i; else every input to every output */
     int taps, block, rate;
     int n_threads;      /* of the CPU; 0 = as many as it takes */
+    int n_engines;      /* alike but for their masks, played one after the other in each period */
+    int wait_us;        /* as hc_config's */
     const char *backend, *method;
     uint64_t seed;
 };
@@ -20,22 +22,26 @@ struct bench_result {
     hc_info info;
     double setup_s;     /* until the mask was ready */
     int64_t n_blocks;
-    double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* of hc_process */
+    double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* of hc_process, of all engines together */
     double jitter_us;   /* p99.9 of how late this program was woken */
     int64_t n_missed;   /* blocks that were not there a period after they were due to begin ... */
     int64_t by_engine;  /* ... because hc_process took more than a period */
     int64_t by_wakeup;  /* ... because this program was woken too late */
+    int64_t n_late;     /* blocks that the engines gave up, all of them together */
+    double beside;      /* processors that were busy beside this thread: workers, and what drives a device */
     double peak;        /* of the last block's output */
     bool real_time;     /* the system granted a real-time priority */
 };
 
-/* false: an error's line is in (why, cap). */
-bool bench_open(const struct bench_shape *shape, hc_engine **engine, struct bench_result *result, char *why, size_t cap);
+/* engines: [n_engines]. false: an error's line is in (why, cap), and none is open. */
+bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
+                size_t cap);
+void bench_close(const struct bench_shape *shape, hc_engine **engines);
 
 /* Play for so many seconds of audio: paced by the clock, or as fast as it goes. The first blocks, while the caches fill,
  * do not count. may_miss: how many misses before it stops; -1 = all the same. */
-bool bench_play(hc_engine *engine, const struct bench_shape *shape, double seconds, bool paced, int64_t may_miss,
-                struct bench_result *result, char *why, size_t cap);
+bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
+                int64_t may_miss, struct bench_result *result, char *why, size_t cap);
 
 /* Options that the benches of engines share: false after a usage error. */
 enum { BENCH_INPUTS = 256, BENCH_OUTPUTS, BENCH_ROUTES, BENCH_TAPS, BENCH_SECONDS, BENCH_BLOCK, BENCH_RATE, BENCH_BACKEND,

@@ -1,5 +1,5 @@
-/* device_costs - see device_costs.h. Every subject is one launch, or the few that always come together, over and over on
- * one stream between two events; sizes go by the count of multiprocessors, so that small and large devices are full.
+/* device_costs - see device_costs.h. Every subject is one launch, or the few that always come together, over and over
+ * on one stream between two events; sizes go by the count of multiprocessors, so that small and large devices are full.
  *
  *   cost           launches                                           one unit
  *   mac_ns         near: 64 frames, 64 taps of 256 inputs             a tap of a frame
@@ -89,9 +89,10 @@ static size_t cut(struct subject *s, void *base)
     const size_t groups = (size_t)s->near_groups + s->mac_outs + s->live_groups + 1;
     s->zeros = (float *)device_cut(base, &used, s->zeros_bytes);
     s->out = (float *)device_cut(base, &used, s->out_bytes);
-    s->near_terms = (struct near_terms *)device_cut(base, &used, (size_t)s->near_groups * NEAR_INS * sizeof(near_terms));
+    s->near_terms =
+        (struct near_terms *)device_cut(base, &used, (size_t)s->near_groups * NEAR_INS * sizeof(struct near_terms));
     s->cells = (struct part_cell *)device_cut(base, &used, s->mac_outs * sizeof(struct part_cell));
-    s->live_terms = (struct far_terms *)device_cut(base, &used, (size_t)s->live_groups * LIVE_INS * sizeof(far_terms));
+    s->live_terms = (struct far_terms *)device_cut(base, &used, (size_t)s->live_groups * LIVE_INS * sizeof(struct far_terms));
     s->step_terms = (struct far_terms *)device_cut(base, &used, STEP_INS * sizeof(struct far_terms));
     s->first = (int *)device_cut(base, &used, (groups + 4) * sizeof(int));
     s->near_scratch = device_cut(base, &used, near_scratch_bytes(s->n_sm));

@@ -181,7 +181,7 @@ static void slow_memory_is_read_less(const char *backend)
     check(less >= n / 10, "%d of %d plans read less and are cheaper by a tenth", less, n);
 }
 
-/* The slower a GPU reads its memory the fewer engines it is taken for; where both sides are measured the cheaper wins. */
+/* The slower a GPU reads its memory the fewer engines it is taken for; measured on both sides, the cheaper one wins. */
 static void a_slow_gpu_is_taken_for_less(const char *backend)
 {
     (void)backend;

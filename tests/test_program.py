@@ -288,6 +288,20 @@ def test_bench_engine_reports_every_block():
     assert 1 <= new["renewed"] <= 11 and new["renewal_s"] > 0 and 2 <= new["swaps"] <= 1 + new["renewed"]
 
 
+def test_bench_engine_plays_a_round_of_engines():
+    """Three of them take the memory of three, and longer than the one; an error of one is the round's."""
+    bench = ("bench", "engine", "--seconds", "0.5", "--backend", "cpu", "--time", "0.5", "--unpaced", "--json")
+    one, many = (json.loads(good(*bench, "--engines", n).stdout) for n in ("1", "20"))
+    assert (one["engines"], many["engines"]) == (1, 20) and many["blocks"] == one["blocks"] == 375
+    assert many["memory_bytes"] == 20 * one["memory_bytes"] and many["late"] == 0 and many["beside"] >= 0
+    assert many["p50_us"] > 2 * one["p50_us"], (one, many)
+    tails = json.loads(good("bench", "engine", "--seconds", "0.5", "--backend", "hybrid:cpu", "--time", "0.5",
+                            "--engines", "3", "--json").stdout)
+    assert tails["backend"] == "hybrid" and tails["beside"] > 0 and tails["late"] == 0  # it waits: none is given up
+    for wrong in (("--engines", "0"), ("--engines", "513"), ("--engines", "2", "--renew", "1"), ("--wait", "-2")):
+        assert haloconv("bench", "engine", *wrong).returncode == 2
+
+
 def test_bench_capacity_finds_what_is_held():
     report = json.loads(good("bench", "capacity", "--backend", "cpu", "--seconds", "0.1", "--time", "0.2", "--most",
                              "3",

@@ -524,7 +524,11 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     if (backend->near)
         return fail(HC_EINVAL, why, cap, "backend %s: it is made of two; measure cpu, and cuda", backend->name);
     costs = *backend->costs;
-    if (!backend->in_place) error = call_costs_measure(name, &costs.call_ns, why, cap);
+    if (!backend->in_place) {
+        char own[32]; /* "auto" might choose another for an engine so small */
+        snprintf(own, sizeof own, "%s:%d", backend->name, device);
+        error = call_costs_measure(own, &costs.call_ns, why, cap);
+    }
     if (!error && backend->measure) error = backend->measure(device, &costs, why, cap);
     if (error) return error;
     int n_built_in = costs_mend(backend, &costs);

@@ -1,7 +1,7 @@
 #include "worth.h"
 
-static const double start_ns = 0.4e9; /* of a GPU */
-static const double least_ns = 2e9;   /* of the CPU on a file, for a GPU to be thought of */
+static const double start_ns = 0.4e9;                   /* of a GPU */
+static const double least_ns = 2e9;                     /* of the CPU on a file, for a GPU to be thought of */
 static const double idle_ns = 0.02e9, busy_ns = 0.33e9; /* of the CPU in a second of audio */
 
 static double frame_ns(const struct worth *w, const struct plan_costs *costs)

@@ -70,11 +70,10 @@ int bench_costs(int argc, char **argv)
     char why[MESSAGE_CAP];
     if (hc_measure(backend, &c, why, sizeof why) != HC_OK) return message_error("bench: %s", why);
     if (json) {
-        json_t *all = json_pack(
-            "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "backend", backend, "mac_ns", c.mac_ns,
-            "cmac_ns", c.cmac_ns, "live_cmac_ns", c.live_cmac_ns, "fft_ns", c.fft_ns, "far_fft_ns", c.far_fft_ns,
-            "far_cmac_ns", c.far_cmac_ns, "launch_ns", c.launch_ns, "slice_ns", c.slice_ns, "call_ns", c.call_ns,
-            "built_in", c.n_built_in);
+        json_t *all = json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "backend", backend, "mac_ns",
+                                c.mac_ns, "cmac_ns", c.cmac_ns, "live_cmac_ns", c.live_cmac_ns, "fft_ns", c.fft_ns,
+                                "far_fft_ns", c.far_fft_ns, "far_cmac_ns", c.far_cmac_ns, "launch_ns", c.launch_ns,
+                                "slice_ns", c.slice_ns, "call_ns", c.call_ns, "built_in", c.n_built_in);
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(4));
         putchar('\n');
         json_decref(all);

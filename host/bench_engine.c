@@ -23,10 +23,10 @@ const char bench_engine_help[] =
     "      --rate HZ                                                                                   [48000]\n"
     "      --backend NAME       auto, cpu, cuda, cuda:N, hybrid, hybrid:N                               [auto]\n"
     "      --method NAME        auto, direct, fft                                                       [auto]\n"
-    "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
+    "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes            [0]\n"
     "      --time S             seconds of audio to play                                                  [10]\n"
-    "      --engines N          so many, alike but for their responses, one after the other in each period       [1]\n"
-    "      --wait US            longest wait for a device in a block; -1: until it is done                      [-1]\n"
+    "      --engines N          so many, alike but for their responses, one after the other in each period [1]\n"
+    "      --wait US            longest wait for a device in a block; -1: until it is done                [-1]\n"
     "      --renew S            new responses every S seconds, made beside the audio and faded to           [never]\n"
     "      --unpaced            as fast as it goes, instead of a block each period\n"
     "      --json               one object on standard output\n"
@@ -61,12 +61,17 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {"json", no_argument, NULL, JSON},
                                             BENCH_PLAY_OPTIONS,
                                             {NULL, 0, NULL, 0}};
-    *s = (struct settings){
-        .shape =
-            {.n_in = 2, .diagonal = true, .block = 64, .rate = 48000, .n_engines = 1, .wait_us = -1, .backend = "auto",
-             .method = "auto", .seed = 1},
-        .seconds = 1,
-        .time_s = 10};
+    *s = (struct settings){.shape = {.n_in = 2,
+                                     .diagonal = true,
+                                     .block = 64,
+                                     .rate = 48000,
+                                     .n_engines = 1,
+                                     .wait_us = -1,
+                                     .backend = "auto",
+                                     .method = "auto",
+                                     .seed = 1},
+                           .seconds = 1,
+                           .time_s = 10};
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         bool good = true;
@@ -148,9 +153,9 @@ json_t *bench_result_json(const struct bench_shape *shape, const struct bench_re
         r->info.backend, "device", r->info.device, "setup_s", r->setup_s, "memory_bytes",
         (json_int_t)r->info.memory * shape->n_engines, "blocks", (json_int_t)r->n_blocks, "period_us", r->period_us,
         "mean_us", r->mean_us, "p50_us", r->p50_us, "p99_us", r->p99_us, "p999_us", r->p999_us, "max_us", r->max_us,
-        "wakeup_p999_us", r->jitter_us, "missed", (json_int_t)r->n_missed, "missed_by_engine",
-        (json_int_t)r->by_engine, "missed_by_wakeup", (json_int_t)r->by_wakeup, "late", (json_int_t)r->n_late, "beside",
-        r->beside, "real_time", (int)r->real_time);
+        "wakeup_p999_us", r->jitter_us, "missed", (json_int_t)r->n_missed, "missed_by_engine", (json_int_t)r->by_engine,
+        "missed_by_wakeup", (json_int_t)r->by_wakeup, "late", (json_int_t)r->n_late, "beside", r->beside, "real_time",
+        (int)r->real_time);
 }
 
 int bench_engine(int argc, char **argv)

@@ -269,7 +269,6 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
         r->peak = fmax(r->peak, fabs((double)p.out_frames[i]));
     player_close(&p);
     r->n_late = late_blocks(engines, shape->n_engines, &r->info) - late;
-    if (code < HC_OK)
-        return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
+    if (code < HC_OK) return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
     return true;
 }

@@ -35,8 +35,8 @@ struct answer {
     int code;
     char why[256];
     hc_costs costs;
-    hc_info plan;       /* of a live matrix */
-    size_t taken;       /* bytes of the device's memory, afterwards */
+    hc_info plan; /* of a live matrix */
+    size_t taken; /* bytes of the device's memory, afterwards */
 };
 
 static void measure(const char *backend, struct answer *answer)
@@ -184,8 +184,12 @@ static void broken_costs_are_ignored(const char *backend)
     folder_make();
     struct answer made = ask("measure", backend, NULL);
     check(made.code == HC_OK, "%s: hc_measure gave %d (%s)", backend, made.code, made.why);
-    const char *const numbers[] = {"1 1", "nan nan nan nan nan nan nan nan nan", "1 1 1 1 1 1 1 1 1e9",
-                                   "-1 -1 -1 -1 -1 -1 -1 -1 -1", "0 0 0 0 0 0 0 0 0", ""};
+    const char *const numbers[] = {"1 1",
+                                   "nan nan nan nan nan nan nan nan nan",
+                                   "1 1 1 1 1 1 1 1 1e9",
+                                   "-1 -1 -1 -1 -1 -1 -1 -1 -1",
+                                   "0 0 0 0 0 0 0 0 0",
+                                   ""};
     for (int i = 0; i < 6; i++) {
         char text[256];
         snprintf(text, sizeof text, "haloconv costs 2 %s\n%s\ta device\t%s\n", HC_VERSION, backend, numbers[i]);

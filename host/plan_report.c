@@ -17,7 +17,7 @@ static int crossover(struct plan_report *report, const hc_config *config, bool m
         c.backend = "cuda";
         if (hc_plan(&c, &gpu, NULL, 0) != HC_OK) return 0;
         report->knows_gpu = true;
-        report->gpu_measured = gpu.measured;
+        report->gpu_measured = cpu.measured && gpu.measured;
         if (gpu.cost_ns < cpu.cost_ns) return n;
     }
     return 0;

@@ -14,7 +14,7 @@ struct plan_report {
     char why[MESSAGE_CAP];    /* it has none */
     hc_info plan;
     bool knows_gpu;           /* this build can do CUDA, and there is a deadline */
-    bool gpu_measured;        /* its costs are those of this machine */
+    bool gpu_measured;        /* its costs, and the CPU's, are those of this machine */
     int from_channels;        /* so many channels with a response each are cheaper on a GPU; 0: no number up to 4096 */
     int from_matrix;          /* so large a matrix */
 };

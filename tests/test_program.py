@@ -344,6 +344,29 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
     kept.parent.chmod(0o700)
 
 
+def test_info_goes_by_the_measured_costs_of_a_gpu(folder):
+    """No device is touched for it: a line of the cache is all that there is of this one, whose memory is slow."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "HALOCONV_COSTS": ""}
+    kept = folder / "cache/haloconv/costs"
+    (folder / "one.txt").write_text("1\n" * 480000)
+
+    def gpu():
+        return json.loads(good("info", "one.txt", "--json", env=env).stdout)["plan"]["gpu_is_cheaper_from"]
+
+    built_in = gpu()
+    if built_in is None:
+        pytest.skip("built without CUDA")
+    assert not built_in["measured"]
+    good("bench", "costs", env=env)
+    head, cpu = kept.read_text().splitlines()
+    slow = "cuda\ta laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 200000"
+    kept.write_text(f"{head}\n{slow}\n")
+    assert not gpu()["measured"]  # only one side is
+    kept.write_text(f"{head}\n{slow}\n{cpu}\n")
+    found = gpu()
+    assert found["measured"] and (found["channels"] or 9999) > built_in["channels"], (found, built_in)
+
+
 def test_demo_sentence(folder):
     """What `make demo` runs says what it did, how fast and on which backend."""
     done = good("convolve", BUILD / "impulses/drums.wav", BUILD / "impulses/hall.wav", "-o", "demo.wav", "--backend",

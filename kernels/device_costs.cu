@@ -188,6 +188,7 @@ static cudaError_t run_near(struct subject *s)
     job.y_pitch = NEAR_CHUNK;
     job.n = NEAR_CHUNK;
     job.n_out = s->near_groups * NEAR_OUTS;
+    job.n_groups = s->near_groups;
     job.scratch = s->near_scratch;
     job.n_sm = s->n_sm;
     return near_launch(&job, s->stream);

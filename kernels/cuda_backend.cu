@@ -47,8 +47,10 @@ enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
     LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
     FLIGHT = 4,         /* calls of a file that are under way: three streams, and one that the host fills */
-    CARGO_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
-    LANDINGS = 8        /* ... but not in more than these */
+    FERRY_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
+    LANDINGS = 8,       /* ... but not in more than these */
+    HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* of the staging memory: whole partitions of every size */
+    HALF_MOST = 1 << 20 /* sent in 20 us (55 GB/s), filled in longer: with more it would not be faster   */
 };
 
 struct state {
@@ -73,7 +75,10 @@ struct state {
     int n_slots;
     float2 *sums;            /* [sums_room][P]: output spectra before the inverse                              */
     size_t sums_room;
-    float *staging;          /* [n_partitions * P]: one response on its way to spectra; stream setup           */
+    float *staging;          /* [half]: partitions on their way to spectra; stream setup                       */
+    char *pinned;            /* [2][half], the host's: what a mask is made of; NULL with far levels            */
+    size_t half;             /* bytes: a power of two                                                          */
+    cudaEvent_t left[2];     /* what was sent of a half has left it                                            */
     int64_t total;           /* frames in the history                                                          */
     int64_t n_spectra;       /* blocks whose spectra are made                                                  */
     int resets;
@@ -116,7 +121,7 @@ static size_t state_cut(struct state *s, void *base)
     if (plan->direct) return used;
     s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
     s->sums = (float2 *)device_cut(base, &used, s->sums_room * P * sizeof(float2));
-    s->staging = (float *)device_cut(base, &used, plan->n_partitions * P * sizeof(float));
+    s->staging = (float *)device_cut(base, &used, s->half);
     return used;
 }
 
@@ -206,6 +211,27 @@ static void flight_close(struct state *s)
     if (s->up) cudaStreamDestroy(s->up);
 }
 
+/* Pinned memory is slow to get, and other threads' calls wait meanwhile: once, and no more than a mask of this shape
+ * fills. A larger mask goes through it in pieces. */
+static int staging_open(struct state *s, const hc_config *config, char *why, size_t cap)
+{
+    const size_t n_channels = s->n_in > s->n_out ? s->n_in : s->n_out;
+    const size_t n_routes = config->n_routes ? (size_t)config->n_routes : n_channels;
+    const size_t taps = s->plan->direct ? s->plan->max_taps : (size_t)(s->plan->n_partitions + 1) * s->plan->partition;
+    for (s->half = HALF_LEAST; s->half < HALF_MOST && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
+    TRY(cudaHostAlloc((void **)&s->pinned, 2 * s->half, cudaHostAllocDefault), "cudaHostAlloc(%zu)", 2 * s->half);
+    for (int i = 0; i < 2; i++)
+        TRY(cudaEventCreateWithFlags(&s->left[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return HC_OK;
+}
+
+static void staging_close(struct state *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->left[i]) cudaEventDestroy(s->left[i]);
+    if (s->pinned) cudaFreeHost(s->pinned);
+}
+
 static int state_open(struct state *s, const hc_config *config, char *why, size_t cap)
 {
     const struct plan *plan = s->plan;
@@ -260,6 +286,7 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
         const size_t some = (size_t)s->n_sm * 2048 / P;
         if (s->sums_room < some) s->sums_room = some;
     }
+    if (!s->far) PASS(staging_open(s, config, why, cap));
     size_t bytes = state_cut(s, NULL);
     PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
     state_cut(s, s->memory);
@@ -288,6 +315,7 @@ static void cuda_close(void *state)
     cudaFree(s->memory);
     if (s->far) cudaFreeHost(s->far->pinned);
     free(s->far);
+    staging_close(s);
     if (s->done) cudaEventDestroy(s->done);
     for (int i = 0; i < LANDINGS; i++)
         if (s->landing[i]) cudaEventDestroy(s->landing[i]);
@@ -348,57 +376,145 @@ static int cuda_slot_make(void *state, struct slot *slot, char *why, size_t cap)
 
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
+/* A mask is made in the host's pinned memory and sent from there, in a few calls whatever the number of its responses: a
+ * call to the driver holds up those of all other threads. Copies from other memory and waits that spin hold up audio.
+ *
+ *   head, to the mask's memory     | first | fir_cells | part_cells | near taps, padded |
+ *   parts, to `staging`            | part 0 of response 0 | part 1 | .. | part 0 of response 1 | ..
+ *                                    P taps, the last of a response with zeros behind: one launch transforms them all
+ *
+ * The two halves of the pinned memory take turns: one is filled while the other is on its way. */
 struct mask_plan { int *near, *near_at, *parts, *parts_at; }; /* of each response: taps for the FIR, partitions, offsets */
 
-static size_t mask_cut(struct mask *m, const struct state *s, const struct matrix *matrix, int near_taps, int parts,
-                       void *base)
+struct head { size_t fir_cells, part_cells, taps, bytes; }; /* where they start, in bytes */
+
+struct cargo {               /* what is packed, and where it goes                                              */
+    char *to;                /* in the mask; moves on                                                          */
+    float2 *spectra;         /* NULL, or of the next partition: through `staging` and the transform            */
+    int half;                /* that is filled                                                                 */
+    size_t sent, used;       /* of its bytes                                                                   */
+};
+
+static size_t taps_padded(int n) { return ((size_t)n + FIR_PAD - 1) / FIR_PAD * FIR_PAD; }
+
+static struct head head_of(const struct state *s, const struct matrix *matrix, size_t near_taps)
+{
+    const size_t n_part_cells = s->plan->direct ? 0 : matrix->n_cells;
+    struct head head;
+    head.fir_cells = ((size_t)s->n_out + 1 + 3) / 4 * 4 * sizeof(int); /* all start at 16 bytes */
+    head.part_cells = head.fir_cells + matrix->n_cells * sizeof(struct fir_cell);
+    head.taps = head.part_cells + n_part_cells * sizeof(struct part_cell);
+    head.bytes = head.taps + near_taps * sizeof(float);
+    return head;
+}
+static_assert(sizeof(struct fir_cell) == 16 && sizeof(struct part_cell) == 16, "what lies behind them is aligned");
+
+static size_t mask_cut(struct mask *m, const struct state *s, const struct head *head, size_t parts, void *base)
 {
     const size_t P = (size_t)s->plan->partition;
     size_t used = 0;
-    m->taps = (float *)device_cut(base, &used, near_taps * sizeof(float));
-    m->first = (int *)device_cut(base, &used, (s->n_out + 1) * sizeof(int));
-    m->fir_cells = (struct fir_cell *)device_cut(base, &used, matrix->n_cells * sizeof(struct fir_cell));
+    char *at = (char *)device_cut(base, &used, head->bytes);
+    if (at) {
+        m->first = (int *)at;
+        m->fir_cells = (struct fir_cell *)(at + head->fir_cells);
+        m->part_cells = (struct part_cell *)(at + head->part_cells);
+        m->taps = (float *)(at + head->taps);
+    }
     if (s->plan->direct) return used;
-    m->part_cells = (struct part_cell *)device_cut(base, &used, matrix->n_cells * sizeof(struct part_cell));
     m->tail = (float *)device_cut(base, &used, s->n_out * P * sizeof(float));
     m->spectra = (float2 *)device_cut(base, &used, parts * P * sizeof(float2));
     return used;
 }
 
-/* Send response r: its near taps as they are, and the spectra of its partitions. */
-static int response_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
-                         int r, char *why, size_t cap)
+static int parts_transform(struct state *s, float2 *spectra, int n, char *why, size_t cap)
 {
-    const int P = s->plan->partition, n = matrix->n_taps[r];
-    const size_t near_bytes = cuts->near[r] * sizeof(float), bytes = n * sizeof(float);
-    float *near_taps = m->taps + cuts->near_at[r];
-    if (s->plan->direct) {
-        TRY(cudaMemcpyAsync(near_taps, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup),
-            "cudaMemcpyAsync(%zu)", bytes);
-        return HC_OK;
-    }
-    const size_t rest = (size_t)cuts->parts[r] * P - n;
-    TRY(cudaMemcpyAsync(s->staging, matrix->taps[r], bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)",
-        bytes);
-    TRY(cudaMemsetAsync(s->staging + n, 0, rest * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
-        rest * sizeof(float));
-    TRY(cudaMemcpyAsync(near_taps, s->staging, near_bytes, cudaMemcpyDeviceToDevice, s->setup), "cudaMemcpyAsync(%zu)",
-        near_bytes);
+    const int P = s->plan->partition;
     struct part_forward job = {};
     job.x = s->staging;
     job.ring_mask = ~0u;
     job.hop = job.n_valid = P;
     job.n_ch = 1;
-    job.n_blocks = job.n_slots = cuts->parts[r];
-    job.spectra = m->spectra + (size_t)cuts->parts_at[r] * P;
+    job.n_blocks = job.n_slots = n;
+    job.spectra = spectra;
     job.scale = 0.5f / (float)P; /* undoes the gain of the inverse */
-    TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of a response");
+    TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of responses");
     return HC_OK;
 }
 
-/* Send the tables of cells; host: room for them. */
-static int cells_send(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
-                      int *first, struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+/* Send what was packed since the last time. */
+static int cargo_send(struct state *s, struct cargo *c, char *why, size_t cap)
+{
+    const size_t bytes = c->used - c->sent, P = (size_t)s->plan->partition;
+    const char *from = s->pinned + c->half * s->half + c->sent;
+    if (!bytes) return HC_OK;
+    TRY(cudaMemcpyAsync(c->spectra ? (char *)s->staging : c->to, from, bytes, cudaMemcpyHostToDevice, s->setup),
+        "cudaMemcpyAsync(%zu)", bytes);
+    c->sent = c->used;
+    if (!c->spectra) {
+        c->to += bytes;
+        return HC_OK;
+    }
+    const size_t n = bytes / (P * sizeof(float));
+    PASS(parts_transform(s, c->spectra, (int)n, why, cap));
+    c->spectra += n * P;
+    return HC_OK;
+}
+
+/* A half is full: on to the other one, as soon as that is empty. */
+static int cargo_turn(struct state *s, struct cargo *c, char *why, size_t cap)
+{
+    PASS(cargo_send(s, c, why, cap));
+    TRY(cudaEventRecord(s->left[c->half], s->setup), "cudaEventRecord");
+    c->half ^= 1;
+    c->sent = c->used = 0;
+    TRY(device_wait_event(s->left[c->half]), "making a mask");
+    return HC_OK;
+}
+
+/* Pack `bytes` and zeros behind them, `padded` in all. */
+static int cargo_pack(struct state *s, struct cargo *c, const void *from, size_t bytes, size_t padded, char *why,
+                      size_t cap)
+{
+    for (size_t done = 0, n; done < padded; done += n) {
+        if (c->used == s->half) PASS(cargo_turn(s, c, why, cap));
+        char *to = s->pinned + c->half * s->half + c->used;
+        const size_t end = done < bytes ? bytes : padded, room = s->half - c->used;
+        n = end - done < room ? end - done : room;
+        if (done < bytes) memcpy(to, (const char *)from + done, n);
+        else memset(to, 0, n);
+        c->used += n;
+    }
+    return HC_OK;
+}
+
+static int head_pack(struct state *s, struct cargo *c, const struct matrix *matrix, const struct mask_plan *cuts,
+                     const struct head *head, const int *first, const struct fir_cell *fir,
+                     const struct part_cell *part, char *why, size_t cap)
+{
+    const size_t fir_bytes = head->part_cells - head->fir_cells, part_bytes = head->taps - head->part_cells;
+    PASS(cargo_pack(s, c, first, (s->n_out + 1) * sizeof *first, head->fir_cells, why, cap));
+    PASS(cargo_pack(s, c, fir, fir_bytes, fir_bytes, why, cap));
+    PASS(cargo_pack(s, c, part, part_bytes, part_bytes, why, cap));
+    for (int r = 0; r < matrix->n_responses; r++)
+        PASS(cargo_pack(s, c, matrix->taps[r], cuts->near[r] * sizeof(float),
+                        taps_padded(cuts->near[r]) * sizeof(float), why, cap));
+    return cargo_send(s, c, why, cap);
+}
+
+static int parts_pack(struct state *s, struct mask *m, struct cargo *c, const struct matrix *matrix,
+                      const struct mask_plan *cuts, char *why, size_t cap)
+{
+    const size_t bytes = s->plan->partition * sizeof(float);
+    c->used = c->sent = (c->used + bytes - 1) / bytes * bytes; /* so that a half ends with a whole partition */
+    c->spectra = m->spectra;
+    for (int r = 0; r < matrix->n_responses; r++)
+        PASS(cargo_pack(s, c, matrix->taps[r], matrix->n_taps[r] * sizeof(float), cuts->parts[r] * bytes, why, cap));
+    return cargo_send(s, c, why, cap);
+}
+
+/* The tables of cells; the arrays are room for them. */
+static void cells_make(const struct state *s, struct mask *m, const struct matrix *matrix,
+                       const struct mask_plan *cuts, int *first, struct fir_cell *fir, struct part_cell *part)
 {
     const int n = matrix->n_cells;
     for (int out = 0, c = 0; out <= s->n_out; out++) {
@@ -418,14 +534,6 @@ static int cells_send(struct state *s, struct mask *m, const struct matrix *matr
         if (taps > m->most_taps) m->most_taps = taps;
         if (cells > m->most_cells) m->most_cells = cells;
     }
-    TRY(cudaMemcpyAsync(m->first, first, (s->n_out + 1) * sizeof *first, cudaMemcpyHostToDevice, s->setup),
-        "cudaMemcpyAsync");
-    if (!n) return HC_OK;
-    TRY(cudaMemcpyAsync(m->fir_cells, fir, n * sizeof *fir, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
-    if (!s->plan->direct)
-        TRY(cudaMemcpyAsync(m->part_cells, part, n * sizeof *part, cudaMemcpyHostToDevice, s->setup),
-            "cudaMemcpyAsync");
-    return HC_OK;
 }
 
 static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_plan *cuts,
@@ -439,20 +547,21 @@ static int mask_fill(struct state *s, struct mask *m, const struct matrix *matri
         cuts->near_at[r] = (int)near_taps;
         cuts->parts[r] = s->plan->direct ? 0 : (n + P - 1) / P;
         cuts->parts_at[r] = (int)parts;
-        near_taps += (cuts->near[r] + FIR_PAD - 1) / FIR_PAD * FIR_PAD;
+        near_taps += taps_padded(cuts->near[r]);
         parts += cuts->parts[r];
         if (cuts->parts[r] > m->most_parts) m->most_parts = cuts->parts[r];
         if (near_taps > INT32_MAX || parts > INT32_MAX)
             return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
     }
+    const struct head head = head_of(s, matrix, near_taps);
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, matrix, (int)near_taps, (int)parts, NULL), why,
-                     cap));
-    mask_cut(m, s, matrix, (int)near_taps, (int)parts, m->memory);
-    TRY(cudaMemsetAsync(m->taps, 0, near_taps * sizeof(float), s->setup), "cudaMemsetAsync(%zu)",
-        near_taps * sizeof(float));
-    for (int r = 0; r < matrix->n_responses; r++) PASS(response_send(s, m, matrix, cuts, r, why, cap));
-    PASS(cells_send(s, m, matrix, cuts, first, fir, part, why, cap));
+    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &head, parts, NULL), why, cap));
+    mask_cut(m, s, &head, parts, m->memory);
+    cells_make(s, m, matrix, cuts, first, fir, part);
+    struct cargo cargo = {};
+    cargo.to = (char *)m->memory;
+    PASS(head_pack(s, &cargo, matrix, cuts, &head, first, fir, part, why, cap));
+    if (!s->plan->direct) PASS(parts_pack(s, m, &cargo, matrix, cuts, why, cap));
     TRY(device_wait(s->setup), "making a mask");
     return HC_OK;
 }
@@ -693,7 +802,7 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
 /* Of a ferry's block of so many channels: how many pieces are worth their launches. */
 static int pieces_of(const struct state *s, int n_channels)
 {
-    const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / CARGO_BYTES;
+    const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / FERRY_BYTES;
     return n < 1 ? 1 : n > LANDINGS ? LANDINGS : (int)n;
 }
 

@@ -100,7 +100,35 @@ static void parts_and_wholes_mix(const char *backend)
     stage_close(&s);
 }
 
-/* A swap in a file fades as it does live, and a reset forgets. */
+/* One mask of many responses, short ones beside long ones and one that pairs share, in an engine that was told of one
+ * route: a device's memory for masks on their way is small then, and takes such a mask in many pieces. */
+static void responses_of_any_length_share_a_mask(const char *backend)
+{
+    enum { IN = 4, OUT = 5, TAPS = 9000 };
+    static const char *const methods[] = {"fft", "direct"};
+    for (int m = 0; m < 2; m++) {
+        hc_config c = config_for(methods[m], TAPS, IN, OUT, 2);
+        int64_t frames = 40000;
+        struct stage s;
+        c.n_routes = 1;
+        stage_open(&s, backend, &c, frames, 61);
+        int P = s.p.info.n_partitions > 0 ? s.p.info.partition : 64;
+        const int lengths[] = {P + 1, 1, TAPS, P, 2, P - 1, TAPS - 1, 3, 2 * P, 63, 64, 65};
+        hc_route routes[IN * OUT];
+        for (int i = 0; i < IN * OUT; i++) {
+            int n = lengths[i % (int)(sizeof lengths / sizeof *lengths)];
+            routes[i] = (hc_route){.in = i % IN, .out = i / IN, .taps = s.taps + 97 * i, .n_taps = n < TAPS ? n : TAPS,
+                                   .gain = 1 - 0.04f * (float)i};
+        }
+        routes[13] = (hc_route){.in = 13 % IN, .out = 13 / IN, .taps = routes[2].taps, .n_taps = TAPS,
+                                .gain = routes[2].gain};
+        player_swap(&s.p, player_scene(&s.p, routes, IN * OUT));
+        play(&s, (const int[]){9000, 5, 0}, 3, frames);
+        player_check(&s.p, 0, frames, PEAK_SHARE);
+        stage_close(&s);
+    }
+}
+
 /* Silence is not multiplied: before the first sound, in gaps shorter and longer than the responses, different for each
  * input, and after the last one. What was heard before is not left out for that. */
 static void sounds_between_silences_match_reference(const char *backend)
@@ -128,6 +156,7 @@ static void sounds_between_silences_match_reference(const char *backend)
     stage_close(&s);
 }
 
+/* A swap in a file fades as it does live, and a reset forgets. */
 static void swap_and_reset_in_a_file(const char *backend)
 {
     static const char *const methods[] = {"fft", "direct"};
@@ -239,6 +268,7 @@ int main(void)
     static const struct test tests[] = {
         {"whole_blocks_match_reference", whole_blocks_match_reference, ONCE_A_DEVICE},
         {"parts_and_wholes_mix", parts_and_wholes_mix, ONCE_A_DEVICE},
+        {"responses_of_any_length_share_a_mask", responses_of_any_length_share_a_mask, ONCE_A_DEVICE},
         {"sounds_between_silences_match_reference", sounds_between_silences_match_reference, ONCE_A_DEVICE},
         {"swap_and_reset_in_a_file", swap_and_reset_in_a_file, ONCE_A_DEVICE},
         {"any_number_of_threads_is_identical", any_number_of_threads_is_identical, ONCE_A_DEVICE},

@@ -201,6 +201,9 @@ ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := convolution swap far files refusals ladder session costs
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
+# The program too, but for its bench of kernels: tests/test_batch.py runs with it.
+ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
+ON_CPU_HOST := bench_kernels bench_offline main
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
 ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,$(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*.cuh)))
@@ -233,7 +236,16 @@ $(ON_CPU)/tests/%.o: tests/%.c $(BUILD)/flags
 $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference) $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
+$(ON_CPU)/host/%.o: host/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for CUDA on the CPU)
+	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -c $< -o $@
+$(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) $(ON_CPU_OBJS) \
+                    $(BUILD)/libhaloconv.a $(MPI_PART)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
+	$(Q)$(if $(MPI_PART),cp $(MPI_PART) $(@D))
+.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference $(ON_CPU_NAMES:%=%_test))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
@@ -243,14 +255,15 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),$(pa
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
-run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)))
+run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
 # The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
 SEEDS ?= 0 1 2 3
-run-emulated-test: $(ON_CPU_TESTS)
+run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM)
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
-	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 \
-	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) || exit 1; done # else 100 times slower
+	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),tests/test_batch.py) \
+	    || exit 1; done # else 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)

@@ -181,11 +181,12 @@ int hc_wait_set(hc_engine *engine, int wait_us);
 int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 int hc_collect(hc_engine *engine, float *const *out);
 
-/* Where the next hc_submit(engine, NULL, n) will look: in[n_in]. HC_EINVAL: no room. [setup] */
+/* Where the next hc_submit(engine, NULL, n) will look: in[n_in], hc_info.block frames one behind the other in memory.
+ * HC_EINVAL: no room. [setup] */
 int hc_submit_room(hc_engine *engine, float **in);
 
-/* Where the frames of the oldest block under way are once it is collected, until flight more are submitted: out[n_out].
- * HC_EINVAL: nothing is under way. [setup] */
+/* Where the frames of the oldest block under way are once it is collected, until flight more are submitted: out[n_out],
+ * hc_info.block frames one behind the other too. HC_EINVAL: nothing is under way. [setup] */
 int hc_collect_room(hc_engine *engine, const float **out);
 
 /* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */

@@ -52,8 +52,9 @@ static void number_masks(struct entry *entries, size_t n)
  * one for every processor. */
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
-    size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
+    const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
     batch->n_pieces = 0;
+    batch->most = most;
     for (size_t i = 0; i < n; i++) {
         size_t start = batch->n_pieces ? batch->pieces[batch->n_pieces - 1] : 0;
         bool full = i == 0 || i - start == most;

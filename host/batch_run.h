@@ -42,7 +42,7 @@ struct batch {
 
     const struct job **order; /* the list as it is worked on */
     size_t *pieces;           /* [n_pieces + 1]: where each starts in order */
-    size_t n_pieces;
+    size_t n_pieces, most;    /* most: files of a piece, at most */
 
     atomic_bool stopped;      /* no piece is begun any more */
     atomic_int_fast64_t n_done, n_resumed, frames_in, frames_out; /* frames of a channel, at the files' rates */

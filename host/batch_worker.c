@@ -7,6 +7,7 @@
 #include "sound_in.h"
 #include "sound_out.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,16 +18,16 @@
 enum {
     RAW_BYTES = 1 << 17,     /* a read or a write: stays in the second-level cache */
     KEEP_FLOATS = 16 << 20,  /* of an output whose level is not known yet; a longer one is convolved twice */
-    ALIGNMENT = 64,
+    AHEAD = 2,               /* blocks that an engine has, so that it works on one while files are read or written */
 };
 
-struct bay { /* an engine with its blocks, for lanes of one shape */
+struct bay { /* an engine, for lanes of one shape */
     hc_engine *engine;
     hc_info info;
     int n_lanes, n_in, n_out, rate, taps; /* channels of a lane; taps: class of the masks' length */
-    float *in, *out;                      /* [n_lanes * n_in][block], [n_lanes * n_out][block] */
-    const float **ins;
-    float **outs;
+    float **ins;                          /* [n_lanes * n_in]: the engine's own memory, rows a block apart ... */
+    const float **outs;                   /* ... and [n_lanes * n_out] */
+    int ahead, n_under_way;               /* blocks: at most, and now */
     hc_mask *mask;
     uint64_t serials[BATCH_PIECE];        /* of the masks in it, by lane; 0 = none */
     uint64_t used;
@@ -42,7 +43,7 @@ struct lane { /* one file on its way */
     int n_taps;
     int64_t skip, end;     /* frames of the convolution: the first that is written, the first that is not; end: -1 = not
                               known yet */
-    int64_t fed, produced;
+    int64_t fed, asked, produced; /* frames read; of the convolution: given to the engine, and back from it */
     double in_peak, in_sum, out_peak, out_sum; /* sums of squares */
     int64_t out_samples;
     double gain;           /* of the output, once its level is known */
@@ -57,6 +58,7 @@ struct worker {
     struct bay bays[BATCH_ENGINES];
     uint64_t clock;
     char *raw; /* [RAW_BYTES], or a frame if that is larger */
+    float *loud; /* as many samples at the gain of their lane */
     size_t raw_bytes;
 };
 
@@ -71,17 +73,9 @@ static int taps_class(int n_taps)
     return (n_taps + quarter - 1) / quarter * quarter;
 }
 
-static float *planar_make(int n_channels, int block)
-{
-    size_t bytes = (size_t)n_channels * (size_t)block * sizeof(float);
-    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-}
-
 static void bay_close(struct bay *bay)
 {
     hc_close(bay->engine);
-    free(bay->in);
-    free(bay->out);
     free(bay->ins);
     free(bay->outs);
     *bay = (struct bay){0};
@@ -105,15 +99,10 @@ static bool bay_open(struct worker *worker, struct bay *bay, char *why, size_t c
         return false;
     }
     hc_get_info(bay->engine, &bay->info);
-    int block = bay->info.block;
-    bay->in = planar_make(config.n_in, block);
-    bay->out = planar_make(config.n_out, block);
+    bay->ahead = bay->info.flight < AHEAD ? bay->info.flight : AHEAD;
     bay->ins = calloc((size_t)config.n_in, sizeof *bay->ins);
     bay->outs = calloc((size_t)config.n_out, sizeof *bay->outs);
-    if (!bay->in || !bay->out || !bay->ins || !bay->outs)
-        return message_write(why, cap, "no memory for blocks of %d frames; use fewer --workers", block);
-    for (int ch = 0; ch < config.n_in; ch++) bay->ins[ch] = bay->in + (size_t)ch * (size_t)block;
-    for (int ch = 0; ch < config.n_out; ch++) bay->outs[ch] = bay->out + (size_t)ch * (size_t)block;
+    if (!bay->ins || !bay->outs) return message_write(why, cap, "no memory for an engine; use fewer --workers");
     return true;
 }
 
@@ -121,8 +110,8 @@ static int lanes_of(const struct worker *worker, const struct lane *lane)
 {
     if (strncmp(worker->backend, "cuda", 4) != 0) return 1;
     int n_in = lane->in.n_channels, n_out = lane->mask->responses.n_out;
-    int n = BATCH_CHANNELS / (n_in > n_out ? n_in : n_out);
-    return n < 1 ? 1 : n > BATCH_PIECE ? BATCH_PIECE : n;
+    int n = BATCH_CHANNELS / (n_in > n_out ? n_in : n_out), most = (int)worker->batch->most;
+    return n < 1 ? 1 : n > most ? most : n;
 }
 
 static bool fits(const struct bay *bay, const struct lane *lane)
@@ -165,7 +154,7 @@ static bool bay_set_masks(struct worker *worker, struct bay *bay, struct lane *c
         serials[i] = lanes[i]->mask->serial;
         n_routes += lanes[i]->mask->responses.n_routes;
     }
-    hc_reset(bay->engine);
+    hc_reset(bay->engine); /* nothing is under way then */
     if (bay->mask && memcmp(serials, bay->serials, sizeof serials) == 0) return true;
     hc_mask_free(bay->engine, bay->mask);
     bay->mask = NULL;
@@ -293,8 +282,14 @@ static void look(const float *x, int64_t n, double *peak, double *sum)
     *sum += squares;
 }
 
-/* n frames, or fewer at the end, from the file to planar[n_in][stride]; zeros behind them. */
-static void lane_read(struct worker *worker, struct lane *lane, float *planar, int64_t stride, int64_t n)
+/* An engine that is given its own memory takes every number in it for one. */
+static void clear_non_finite(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = fabsf(x[i]) <= FLT_MAX ? x[i] : 0;
+}
+
+/* n frames, or fewer at the end, from the file to planar[n_in][stride]: how many. */
+static int64_t lane_read(struct worker *worker, struct lane *lane, float *planar, int64_t stride, int64_t n)
 {
     int n_in = lane->in.n_channels;
     size_t frame_bytes = sample_bytes(lane->in.kind) * (size_t)n_in;
@@ -313,13 +308,14 @@ static void lane_read(struct worker *worker, struct lane *lane, float *planar, i
     if (lane->at_end && lane->end < 0) set_end(lane, lane->fed);
     for (int ch = 0; ch < n_in; ch++) {
         float *row = planar + ch * stride;
-        memset(row + got, 0, (size_t)(n - got) * sizeof *row);
+        if (lane->in.kind == SAMPLE_FLOAT) clear_non_finite(row, got);
         if (lane->job->level != LEVEL_NONE) look(row, got, &lane->in_peak, &lane->in_sum);
     }
+    return got;
 }
 
 /* Frames of planar[n_out][stride] to the file, at the lane's gain. */
-static void lane_write(struct worker *worker, struct lane *lane, float *planar, int64_t stride, int64_t n)
+static void lane_write(struct worker *worker, struct lane *lane, const float *planar, int64_t stride, int64_t n)
 {
     int n_out = lane->mask->responses.n_out;
     size_t frame_bytes = sample_bytes(lane->out.kind) * (size_t)n_out;
@@ -329,9 +325,9 @@ static void lane_write(struct worker *worker, struct lane *lane, float *planar, 
     for (int64_t done = 0; done < n && !lane->failed; done += step) {
         int64_t some = n - done < step ? n - done : step;
         for (int ch = 0; ch < n_out && gain != 1.0f; ch++)
-            for (int64_t i = done; i < done + some; i++) planar[ch * stride + i] *= gain;
-        sample_join(lane->out.kind, lane->out.bits, planar + done, (size_t)stride, n_out, (size_t)some, worker->raw,
-                    &lane->seen);
+            for (int64_t i = 0; i < some; i++) worker->loud[ch * some + i] = planar[ch * stride + done + i] * gain;
+        sample_join(lane->out.kind, lane->out.bits, gain != 1.0f ? worker->loud : planar + done,
+                    (size_t)(gain != 1.0f ? some : stride), n_out, (size_t)some, worker->raw, &lane->seen);
         if (sample_peak_overflows(&lane->seen)) {
             lane_is_too_loud(worker, lane);
         } else if (!sound_out_write(&lane->out, worker->raw, some, why, sizeof why)) {
@@ -359,7 +355,8 @@ static bool keep(struct worker *worker, struct lane *lane, const float *planar, 
 }
 
 /* What the engine made of n frames: measured, kept or written. */
-static void lane_take(struct worker *worker, struct lane *lane, float *planar, int64_t stride, int64_t n, bool final)
+static void lane_take(struct worker *worker, struct lane *lane, const float *planar, int64_t stride, int64_t n,
+                      bool final)
 {
     int64_t end = lane->end < 0 ? INT64_MAX : lane->end;
     int64_t from = lane->skip > lane->produced ? lane->skip - lane->produced : 0;
@@ -391,49 +388,77 @@ static void find_gain(struct worker *worker, struct lane *lane)
 
 /* ---- a stack of lanes through an engine --------------------------------------------------------- */
 
-/* Is there more to come out of this lane? */
+/* Is there more to come out of this lane, or to go in? Zeros that bring its end count too. */
 static bool is_busy(const struct lane *lane)
 {
     return !lane->failed && (lane->end < 0 || lane->produced < lane->end);
 }
 
-static int64_t frames_needed(const struct lane *lane, int block)
+static bool is_hungry(const struct lane *lane)
 {
-    if (!is_busy(lane)) return 0;
-    return lane->end < 0 || lane->end - lane->produced > block ? block : lane->end - lane->produced;
+    return !lane->failed && (lane->end < 0 || lane->asked < lane->end);
 }
 
-/* All lanes to their ends. The last call is as long as the longest lane needs, in whole partitions. */
-static bool play(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n, bool final)
+static int64_t frames_needed(const struct lane *lane, int block)
+{
+    if (!is_hungry(lane)) return 0;
+    return lane->end < 0 || lane->end - lane->asked > block ? block : lane->end - lane->asked;
+}
+
+static bool bay_failed(struct worker *worker, struct bay *bay)
+{
+    hc_info info;
+    hc_get_info(bay->engine, &info);
+    batch_stop(worker->batch, info.error[0] ? info.error : "the engine stopped; use --backend cpu");
+    return false;
+}
+
+/* The next block of all lanes, into the engine's memory and on its way, unless no lane needs one. The last is as long
+ * as the longest lane needs, in whole partitions. */
+static bool feed_block(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n)
 {
     int block = bay->info.block, unit = bay->info.n_partitions > 0 ? bay->info.partition : 1;
+    int64_t need = 0, got[BATCH_PIECE] = {0};
+    if (hc_submit_room(bay->engine, bay->ins) != HC_OK) return bay_failed(worker, bay);
+    for (int i = 0; i < n; i++) {
+        if (is_hungry(lanes[i])) got[i] = lane_read(worker, lanes[i], bay->ins[i * bay->n_in], block, block);
+        int64_t frames = frames_needed(lanes[i], block);
+        if (frames > need) need = frames;
+    }
+    if (need == 0) return true; /* the last lanes have failed */
+    int call = (int)((need + unit - 1) / unit * unit);
+    if (call > block) call = block;
+    for (int ch = 0; ch < bay->n_lanes * bay->n_in; ch++) { /* zeros behind what was read */
+        int64_t from = got[ch / bay->n_in];
+        if (from < call) memset(bay->ins[ch] + from, 0, (size_t)(call - from) * sizeof **bay->ins);
+    }
+    if (hc_submit(bay->engine, NULL, call) != HC_OK) return bay_failed(worker, bay);
+    for (int i = 0; i < n; i++) lanes[i]->asked += call;
+    bay->n_under_way++;
+    return true;
+}
+
+static bool take_block(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n, bool final)
+{
+    int call = hc_collect_room(bay->engine, bay->outs) == HC_OK ? hc_collect(bay->engine, NULL) : HC_EDEVICE;
+    if (call < 0) return bay_failed(worker, bay);
+    bay->n_under_way--;
+    for (int i = 0; i < n; i++)
+        if (is_busy(lanes[i]))
+            lane_take(worker, lanes[i], bay->outs[i * bay->n_out], bay->info.block, call, final);
+    return true;
+}
+
+/* All lanes to their ends. */
+static bool play(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n, bool final)
+{
+    bay->n_under_way = 0;
     for (;;) {
-        int64_t need = 0;
-        bool busy = false;
-        for (int i = 0; i < n; i++) busy |= is_busy(lanes[i]);
-        if (!busy) return true;
-        for (int i = 0; i < bay->n_lanes; i++) {
-            float *in = bay->in + (size_t)i * (size_t)bay->n_in * (size_t)block;
-            if (i < n && is_busy(lanes[i]))
-                lane_read(worker, lanes[i], in, block, block);
-            else
-                memset(in, 0, (size_t)bay->n_in * (size_t)block * sizeof *in);
-            int64_t frames = i < n ? frames_needed(lanes[i], block) : 0;
-            if (frames > need) need = frames;
-        }
-        if (need == 0) continue; /* the last lanes have failed */
-        int call = (int)((need + unit - 1) / unit * unit);
-        if (call > block) call = block;
-        if (hc_process(bay->engine, bay->ins, bay->outs, call) != HC_OK) {
-            hc_info info;
-            hc_get_info(bay->engine, &info);
-            batch_stop(worker->batch, info.error[0] ? info.error : "the engine stopped; use --backend cpu");
-            return false;
-        }
-        for (int i = 0; i < n; i++)
-            if (is_busy(lanes[i]))
-                lane_take(worker, lanes[i], bay->out + (size_t)i * (size_t)bay->n_out * (size_t)block, block, call,
-                          final);
+        bool hungry = false;
+        for (int i = 0; i < n; i++) hungry |= is_hungry(lanes[i]);
+        if (!hungry && bay->n_under_way == 0) return true;
+        bool feed = hungry && bay->n_under_way < bay->ahead;
+        if (!(feed ? feed_block(worker, bay, lanes, n) : take_block(worker, bay, lanes, n, final))) return false;
     }
 }
 
@@ -443,7 +468,7 @@ static bool rewind_lane(struct worker *worker, struct lane *lane)
     sound_in_close(&lane->in);
     lane->in_open = sound_in_open(&lane->in, lane->job->input, NULL, why, sizeof why);
     if (!lane->in_open) lane_fail(worker, lane, why);
-    lane->fed = lane->produced = lane->out_samples = 0;
+    lane->fed = lane->asked = lane->produced = lane->out_samples = 0;
     lane->at_end = false;
     return lane->in_open;
 }
@@ -572,8 +597,9 @@ void *batch_worker(void *data)
     struct worker worker = {.batch = batch, .raw_bytes = RAW_BYTES};
     struct lane *lanes = calloc(BATCH_PIECE, sizeof *lanes);
     worker.raw = malloc(worker.raw_bytes);
+    worker.loud = malloc(worker.raw_bytes / 2 * sizeof *worker.loud); /* a sample has two bytes at least */
     choose_backend(&worker, seat->number);
-    if (!lanes || !worker.raw) batch_stop(batch, "no memory for a worker; use fewer --workers");
+    if (!lanes || !worker.raw || !worker.loud) batch_stop(batch, "no memory for a worker; use fewer --workers");
     while (!atomic_load(&batch->stopped)) {
         int64_t piece = ranks_next(&batch->ranks) * batch->n_shards + batch->shard;
         if (piece >= (int64_t)batch->n_pieces) break;
@@ -587,6 +613,7 @@ void *batch_worker(void *data)
         }
         bay_close(&worker.bays[i]);
     }
+    free(worker.loud);
     free(worker.raw);
     free(lanes);
     return NULL;

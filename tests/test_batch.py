@@ -279,6 +279,23 @@ def test_a_long_file_gets_its_level_too(folder, backend):
     assert_close(read(folder / "out/x_h.wav"), want)
 
 
+def test_files_of_many_blocks_go_side_by_side(folder, backend):
+    """Of one class of length, and masks of one: on a GPU four share an engine at a time, and end in different blocks."""
+    lengths = [650000, 600000, 640000, 610000, 600000, 530001, 590000, 570000]
+    xs = [noise(n, seed=i)[:, 0] for i, n in enumerate(lengths)]
+    xs[5][[5, 300000, 530000]] = np.nan, np.inf, -np.inf
+    hs = [noise(900 + i, seed=9 + i)[:, 0] for i in range(4)]
+    for i, x in enumerate(xs):
+        write(folder / f"x{i}.wav", x, 48000)
+        write(folder / f"h{i % 4}.wav", hs[i % 4], 48000)
+    (folder / "l.csv").write_text("input,mask\n" + "".join(f"x{i}.wav,h{i % 4}.wav\n" for i in range(8)))
+    assert batch("l.csv", "-o", "out", "--workers", 1, backend=backend)["done"] == 8
+    for i, x in enumerate(xs):
+        x = np.where(np.isfinite(x), x, 0).astype(np.float64)  # such numbers count as zeros
+        want = scipy.signal.oaconvolve(x, hs[i % 4].astype(np.float64))
+        assert_close(read(folder / f"out/x{i}_h{i % 4}.wav"), want)
+
+
 def test_formats_and_clipping(sounds):
     (sounds / "loud.csv").write_text("input,mask,gain\nin/u1.wav,masks/m0.wav,40\n")
     done = good("batch", "loud.csv", "-o", "out", "--format", "flac")

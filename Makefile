@@ -259,7 +259,7 @@ run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out 
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
 # The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
 SEEDS ?= 0 1 2 3
-run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM)
+run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),tests/test_batch.py) \
@@ -292,8 +292,8 @@ run-fuzz: impulses
 	cp tests/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
 	$(call FUZZ,responses) corpus_responses
 	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/fuzz_configuration.dict corpus_configuration
-run-bench-batch: all
-	@HALOCONV=$(BUILD)/haloconv $(PYTHON) tests/bench_batch.py
+run-bench-batch: all $(BUILD)/tests/measure
+	@$(TEST_ENV) $(PYTHON) tests/bench_batch.py
 run-bench-files: all $(BUILD)/tests/measure
 	@.ci/setup bench
 	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md

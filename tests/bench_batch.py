@@ -1,16 +1,18 @@
 """The bench of many files: 10,000 utterances of 10 s at 16 kHz through 1,000 rooms of 1 s, 16-bit files in /dev/shm.
 
-    python3 tests/bench_batch.py     BENCH_FILES (10000), BENCH_ROOMS (1000), BENCH_REPEATS (3), BENCH_PROCESSES (all
-                                     processors), BENCH_PEER_FILES (1600; a share of the files for the slow peer),
-                                     HALOCONV (build/haloconv)
+    make bench-batch     BENCH_FILES (10000), BENCH_ROOMS (1000), BENCH_REPEATS (3), BENCH_PROCESSES (all processors),
+                         BENCH_PEER_FILES (1600; a share of the files for the slow peer), HALOCONV (build/haloconv),
+                         BENCH_WORKERS (0: as many as the program takes)
 
-    haloconv        `haloconv batch`, the whole command, on the CPU and, where there is one, on a GPU
+    haloconv        `haloconv batch`, the whole command, on the CPU and, where there is one, on a GPU; with its CPU
+                    seconds (user + system, a wait that spins counted in) and those a file, and its peak memory
     torchaudio      torchaudio.functional.fftconvolve (without torchaudio: the same by torch.fft; without torch: scipy),
                     file by file on the GPU if there is one, read and written by soundfile, in so many warm processes
     read and write  the same files by soundfile in so many processes, and no convolution: a floor
     copy bytes      the same bytes by read and write in so many processes: the floor under it
 
-Checks some outputs against float64 first. A peer's seconds are scaled from its share of the files.
+Checks some outputs against float64 first; then medians of the repeats. A peer's seconds are scaled from its share of
+the files.
 """
 
 import multiprocessing
@@ -34,7 +36,9 @@ REPEATS = int(os.environ.get("BENCH_REPEATS", 3))
 PROCESSES = int(os.environ.get("BENCH_PROCESSES", len(os.sched_getaffinity(0))))
 PEER_FILES = min(FILES, int(os.environ.get("BENCH_PEER_FILES", 1600)))
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HALOCONV = pathlib.Path(os.environ.get("HALOCONV", ROOT / "build/haloconv")).resolve()
+BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
+HALOCONV = pathlib.Path(os.environ.get("HALOCONV", BUILD / "haloconv")).resolve()
+WORKERS = int(os.environ.get("BENCH_WORKERS", 0))
 
 
 def names(i):
@@ -120,14 +124,21 @@ def timed(pool, work, n):
 
 
 # ---- ours -----------------------------------------------------------------------------------------------------------
-def ours(backend, *options):
+def ours(backend):
+    """Wall seconds, CPU seconds, peak memory in MB."""
     shutil.rmtree("out", ignore_errors=True)
-    start = time.perf_counter()
-    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", backend, "-q", *options],
-                          check=False)
+    workers = ["--workers", str(WORKERS)] if WORKERS else []
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "list.csv", "-o", "out",
+                           "--backend", backend, "-q", *workers], check=False)
     if done.returncode:
         sys.exit(f"haloconv batch --backend {backend}: exit {done.returncode}")
-    return time.perf_counter() - start
+    return [float(word) for word in pathlib.Path("usage").read_text(encoding="utf-8").split()]
+
+
+def measure_ours(backend):
+    ours(backend)
+    check()
+    return [statistics.median(column) for column in zip(*(ours(backend) for _ in range(REPEATS)))]
 
 
 def check():
@@ -155,27 +166,26 @@ def main():
                 file.write("input,mask,output\n" + "".join(f"{x},{h},{i}.wav\n" for i in range(FILES) for x,
                                                            h in [names(i)]))
             for name, work in [("copy bytes", copy_bytes), ("read and write (soundfile)", read_and_write)]:
-                rows[name] = statistics.median(timed(pool, work, FILES) for _ in range(REPEATS))
-                print(f"{name}: {rows[name]:.3f} s", flush=True)
+                rows[name] = [statistics.median(timed(pool, work, FILES) for _ in range(REPEATS))]
+                print(f"{name}: {rows[name][0]:.3f} s", flush=True)
         backends = ["cpu"]
         if "cuda:0" in subprocess.run([str(HALOCONV), "devices"], capture_output=True, text=True, check=False).stdout:
             backends.append("cuda")
         for backend in backends:
-            ours(backend)
-            check()
-            rows[f"haloconv batch ({backend})"] = statistics.median(ours(backend) for _ in range(REPEATS))
-            print(f"haloconv {backend}: {rows[f'haloconv batch ({backend})']:.3f} s", flush=True)
+            wall, cpu, mb = rows[f"haloconv batch ({backend})"] = measure_ours(backend)
+            print(f"haloconv {backend}: {wall:.3f} s, CPU {cpu:.3f} s, {mb:.0f} MB", flush=True)
         with spawn.Pool(PROCESSES) as pool:
             name = pool.map(warm, range(PROCESSES), chunksize=1)[0]
-            rows[name] = timed(pool, convolve_files, PEER_FILES) * FILES / PEER_FILES
+            rows[name] = [timed(pool, convolve_files, PEER_FILES) * FILES / PEER_FILES]
     finally:
         os.chdir("/")
         shutil.rmtree(folder)
     print(f"\n{FILES} files of {SECONDS} s, {ROOMS} rooms of 1 s, {RATE} Hz, 16 bits; "
           f"{platform.machine()}, {PROCESSES} processes\n")
-    print("| | s | files a second |\n|---|--:|--:|")
-    for name, seconds in rows.items():
-        print(f"| {name} | {seconds:.2f} | {FILES / seconds:.0f} |")
+    print("| | s | files a second | CPU s | CPU ms a file | peak MB |\n|---|--:|--:|--:|--:|--:|")
+    for name, (seconds, *usage) in rows.items():
+        cpu = f"{usage[0]:.2f} | {usage[0] / FILES * 1e3:.2f} | {usage[1]:.0f}" if usage else "| |"
+        print(f"| {name} | {seconds:.2f} | {FILES / seconds:.0f} | {cpu} |")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,18 @@ static void put_newest(struct mask_shelf *shelf, struct shelf_mask *mask)
     shelf->newest = mask;
 }
 
+static struct shelf_mask **row_of(struct mask_shelf *shelf, const char *path)
+{
+    uint32_t hash = 0x811c9dc5u; /* FNV-1a */
+    for (const char *at = path; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x01000193u;
+    return &shelf->rows[hash % SHELF_ROWS];
+}
+
 static void drop(struct mask_shelf *shelf, struct shelf_mask *mask)
 {
+    struct shelf_mask **link = row_of(shelf, mask->path);
+    while (*link != mask) link = &(*link)->next;
+    *link = mask->next;
     unlink_mask(shelf, mask);
     shelf->bytes -= mask->bytes;
     hc_responses_free(&mask->responses);
@@ -53,7 +63,7 @@ void mask_shelf_close(struct mask_shelf *shelf)
 
 static struct shelf_mask *find(struct mask_shelf *shelf, const char *path, int n_in, int rate)
 {
-    for (struct shelf_mask *mask = shelf->newest; mask; mask = mask->older)
+    for (struct shelf_mask *mask = *row_of(shelf, path); mask; mask = mask->next)
         if (mask->n_in == n_in && mask->rate == rate && strcmp(mask->path, path) == 0) return mask;
     return NULL;
 }
@@ -98,6 +108,9 @@ struct shelf_mask *mask_shelf_take(struct mask_shelf *shelf, const char *path, i
         }
         *mask = (struct shelf_mask){
             .path = copy, .n_in = n_in, .rate = rate, .serial = ++shelf->n_loaded, .users = 1, .loading = true};
+        struct shelf_mask **row = row_of(shelf, path);
+        mask->next = *row;
+        *row = mask;
         put_newest(shelf, mask);
         load(shelf, mask);
     }

@@ -19,12 +19,15 @@ struct shelf_mask {
     bool loading;
     char why[512];
     struct shelf_mask *older, *newer; /* by last use */
+    struct shelf_mask *next;          /* of its row */
 };
+
+enum { SHELF_ROWS = 4096 }; /* by a hash of the path: a list may name as many masks as files */
 
 struct mask_shelf {
     pthread_mutex_t lock;
     pthread_cond_t loaded;
-    struct shelf_mask *oldest, *newest;
+    struct shelf_mask *oldest, *newest, *rows[SHELF_ROWS];
     uint64_t n_loaded;
     int64_t bytes, bound; /* of all; what is in use may go beyond the bound */
 };

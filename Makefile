@@ -268,7 +268,8 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
 # ThreadSanitizer over storms of changes: a build of its own, where nothing else is.
-RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole ferry_test:blocks_arrive_whole
+RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole ferry_test:blocks_arrive_whole \
+         even_test:threads_catch_up_to_the_same_frames
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))

@@ -83,6 +83,8 @@ struct backend {
     bool (*mask_ready)(void *state, const void *mask);
     void (*mask_rest)(void *state, void *mask);
     bool (*mask_idle)(void *state, const void *mask);
+    /* Frames from mask_warm to mask_ready as a rule; NULL: 2S, which is the most. */
+    int (*swap_frames)(const struct plan *plan, const struct plan_shape *shape);
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
      * later blocks need may still be under way. HC_LATE: of a backend made of two, the tail is not in it. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);

@@ -604,6 +604,7 @@ const struct backend backend_cpu = {
     .mask_ready = cpu_mask_ready,
     .mask_rest = cpu_mask_rest,
     .mask_idle = cpu_mask_idle,
+    .swap_frames = far_swap_frames,
     .process = cpu_process,
     .reset = cpu_reset,
 };

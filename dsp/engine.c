@@ -456,16 +456,27 @@ static void levels_report(const struct plan *plan, int from, hc_info *info)
     }
 }
 
+/* The most frames that the far levels of a new mask need, and what they need as a rule. */
+static int far_delay(const struct plan *plan)
+{
+    return plan->n_far ? 2 * plan->far[plan->n_far - 1].size : 0;
+}
+
+static int far_usual(const struct backend *backend, const struct plan *plan, const struct plan_shape *shape)
+{
+    int most = far_delay(plan), usual = backend->swap_frames ? backend->swap_frames(plan, shape) : most;
+    return usual < most ? usual : most;
+}
+
 /* How long the device of a tail may need until what is heard has a new mask in it: its own far levels, then the job
  * that is filled when they are there and the two that are ahead of it. */
-static int tail_swap_delay(const struct plan *tail, int block)
+static int tail_delay(const struct plan *tail, int far, int block)
 {
-    int far = tail->n_far ? 2 * tail->far[tail->n_far - 1].size : 0;
     return (far > 0 && far < tail->block ? tail->block : far) + 2 * tail->block + 2 * block;
 }
 
-static void plan_report(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape,
-                        hc_info *info)
+static void plan_report(const struct backend *backend, const struct plan *plan, const struct plan_costs *costs,
+                        const struct plan_shape *shape, hc_info *info)
 {
     info->block = plan->block;
     info->partition = plan->partition;
@@ -474,7 +485,8 @@ static void plan_report(const struct plan *plan, const struct plan_costs *costs,
     info->tick = plan->tick;
     info->n_levels = 0;
     levels_report(plan, 0, info);
-    info->swap_delay = plan->n_far ? 2 * plan->far[plan->n_far - 1].size + plan->block : 0;
+    info->swap_delay = plan->n_far ? far_delay(plan) + plan->block : 0;
+    info->swap_usual = plan->n_far ? far_usual(backend->near ? backend->near : backend, plan, shape) + plan->block : 0;
     struct plan_work work;
     plan_count(plan, shape, &work);
     info->bytes_a_frame = work.bytes;
@@ -482,10 +494,12 @@ static void plan_report(const struct plan *plan, const struct plan_costs *costs,
     info->memory = (uint64_t)work.memory;
     info->cost_ns = plan_cost_ns(plan, costs, shape);
     if (!plan->tail) return;
-    int n_near = info->n_levels, delay = tail_swap_delay(plan->tail, plan->block);
+    int n_near = info->n_levels, delay = tail_delay(plan->tail, far_delay(plan->tail), plan->block);
+    int usual = tail_delay(plan->tail, far_usual(backend->tail, plan->tail, shape), plan->block);
     levels_report(plan->tail, plan->max_taps, info);
     info->n_tail_levels = info->n_levels - n_near;
     if (delay > info->swap_delay) info->swap_delay = delay;
+    if (usual > info->swap_usual) info->swap_usual = usual;
     plan_count(plan->tail, shape, &work);
     info->bytes_a_frame += work.bytes;
     info->flops_a_frame += work.flops;
@@ -506,7 +520,7 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     struct plan_shape shape = shape_of(config);
     bool is_cpu = backend->in_place && !backend->tail;
     info->measured = plan_make(backend, is_cpu ? 0 : -1, config, &plan, &tail_plan, &costs);
-    plan_report(&plan, &costs, &shape, info);
+    plan_report(backend, &plan, &costs, &shape, info);
     info->backend = backend->name;
     return HC_OK;
 }
@@ -920,7 +934,7 @@ void hc_get_info(hc_engine *e, hc_info *info)
 {
     memset(info, 0, sizeof *info);
     struct plan_shape shape = shape_of(&e->config);
-    plan_report(&e->plan, &e->costs, &shape, info);
+    plan_report(e->backend, &e->plan, &e->costs, &shape, info);
     info->flight = e->flight;
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);

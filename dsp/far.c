@@ -1,8 +1,10 @@
 #include "far.h"
+#include "await.h"
 #include "crew.h"
 #include "long_fft.h"
 #include "memory.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,8 +12,10 @@
 
 enum {
     MOST_WARM = 2,
-    LIST = 32,      /* products that are handed over at once */
-    JOB_GROUP = 4,  /* outputs of a job */
+    LIST = 32,     /* products that are handed over at once */
+    JOB_GROUP = 4, /* outputs of a job */
+    CATCH_GROUP =
+        2, /* of one that nobody waits for: small levels that fall due meanwhile have no long job before them */
     WORK_GROUP = 16 /* outputs that share a pass over the inputs' spectra: these stay in the cache meanwhile */
 };
 
@@ -19,10 +23,16 @@ enum {
  * an EPYC (Zen 4), with responses that do not fit into its cache. */
 static const double columns_ns = 0.55, rows_ns = 0.45, product_ns = 0.45; /* a frame, a frame, a bin */
 
+/* What a tick may do beside its share for a mask that has come warm, without threads: as much as it takes to play this
+ * mask, or where that is little, 2% of a processor at 48 kHz. */
+static const double least_catch_up_ns = 400; /* a frame of the tick */
+
 enum phase { COLUMNS_IN, ROWS_IN, PRODUCTS, ROWS_OUT, COLUMNS_OUT, DONE };
 
 struct work { /* how far the work on a window has come */
     enum phase phase;
+    int64_t window;
+    int group;   /* outputs whose pieces take turns */
     int channel; /* input; first output of the group */
     int mask;    /* of masks */
     int i;       /* piece within the phase */
@@ -37,11 +47,22 @@ struct jobs {         /* of a window: inputs, then groups of outputs of each mas
     ticket ins, outs; /* outs has none before the last of the inputs is done */
     atomic_int ins_done, outs_done;
     int n_in, n_out; /* written by the driver while nobody works */
+    bool is_held;    /* ins is not offered yet: see jobs_let; the driver's */
+};
+
+struct catch_up {          /* on one window, of one mask; with threads only */
+    struct far_mask *mask; /* this and the window are written by the driver while nobody works */
+    int64_t window;
+    ticket outs; /* groups of outputs */
+    atomic_int outs_done;
+    int n_out;      /* that were offered, or that were taken before the offer was withdrawn; the driver's */
+    bool is_wanted; /* not withdrawn; the driver's */
 };
 
 struct level {
     const struct long_fft *fft;
-    int size, n_slots;     /* n_slots: windows that are kept, as many as there are partitions */
+    int size, n_partitions;
+    int n_slots; /* windows that are kept: one more than partitions, for what is heard while the next is made */
     int n_columns, n_rows; /* pieces a transform */
     int group;             /* outputs whose pieces take turns */
     float *spectra;        /* of each input and chunk [n_slots][LONG_CHUNK], so many floats apart: */
@@ -53,6 +74,7 @@ struct level {
     int heard_at;    /* the tick's first frame within it */
     struct work work;
     struct jobs jobs;
+    struct catch_up catch_up;
 };
 
 struct spectra {   /* of a response in a level: partitions [first, first + n) */
@@ -62,7 +84,7 @@ struct spectra {   /* of a response in a level: partitions [first, first + n) */
 };
 
 struct mask_level {
-    int64_t join; /* first window that has this mask in it */
+    int64_t join; /* windows from here on have this mask in them, or will in time */
     struct spectra *responses;
     float *chunks;   /* of all responses, in the order in which products read them */
     float *frames;   /* of all outputs */
@@ -75,6 +97,7 @@ struct far_mask {
     int n_levels, n_responses, n_out;
     const struct cell *cells;
     const int *first_cell;
+    double tick_ns; /* of a tick that plays it, without the inputs' transforms */
     struct mask_level levels[PLAN_MOST_FAR];
 };
 
@@ -88,10 +111,15 @@ struct far {
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
     struct far_mask *warm[MOST_WARM];
-    double owed_ns;     /* of work that the slices so far were to do and have not; without threads */
-    double tick_ns;     /* of work in the tick before */
-    struct crew *crew;  /* NULL: the driver does all the work, in slices */
-    float *job_scratch; /* the driver's, for jobs */
+    double owed_ns;       /* of work that the slices so far were to do and have not; without threads */
+    double tick_ns;       /* of work in the tick before */
+    struct work catching; /* up on one window after another, in slices; without threads */
+    int catching_level;
+    float *catching_work;    /* [2S] of the largest level */
+    double catching_owed_ns; /* as owed_ns */
+    double catch_up_ns;      /* that the tick before might do of it */
+    struct crew *crew;       /* NULL: the driver does all the work, in slices */
+    float *job_scratch;      /* the driver's, for jobs */
     struct level levels[PLAN_MOST_FAR];
 };
 
@@ -116,7 +144,8 @@ static void hear(struct far *far)
 static bool level_open(const struct far *far, struct level *l, const struct plan_level *plan, int n_routes)
 {
     l->size = plan->size;
-    l->n_slots = plan->n_partitions;
+    l->n_partitions = plan->n_partitions;
+    l->n_slots = plan->n_partitions + 1;
     l->window = -1;
     l->work.phase = DONE;
     l->fft = long_fft_get(l->size);
@@ -158,7 +187,13 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
     far->ring = memory_place((size_t)n_in * far->ring_stride);
     bool good = far->ring != NULL;
     for (int i = 0; i < far->n_levels && good; i++) good = level_open(far, &far->levels[i], &plan->far[i], n_routes);
-    if (good && n_threads > 0) good = crew_begin(far, n_threads);
+    far->catching.phase = DONE;
+    if (good && n_threads > 0) {
+        good = crew_begin(far, n_threads);
+    } else if (good) {
+        far->catching_work = memory_place(2 * (size_t)far->levels[far->n_levels - 1].size);
+        good = far->catching_work != NULL;
+    }
     if (!good) {
         far_close(far);
         return NULL;
@@ -179,15 +214,22 @@ void far_close(struct far *far)
         memory_place_free(l->out_work);
     }
     free(far->job_scratch);
+    memory_place_free(far->catching_work);
     memory_place_free(far->ring);
     free(far);
 }
 
 static void finish(struct far *far, int level);
+static void catch_up_withdraw(struct catch_up *c);
+static bool catch_up_is_over(const struct catch_up *c);
 
 void far_reset(struct far *far)
 {
-    for (int i = 0; i < far->n_levels && far->crew; i++) finish(far, i);
+    for (int i = 0; i < far->n_levels && far->crew; i++) {
+        catch_up_withdraw(&far->levels[i].catch_up);
+        while (!catch_up_is_over(&far->levels[i].catch_up)) cpu_relax();
+        finish(far, i);
+    }
     memset(far->ring, 0, (size_t)far->n_in * far->ring_stride * sizeof(float));
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
@@ -200,6 +242,7 @@ void far_reset(struct far *far)
     far->pos = far->ring_at = 0;
     far->frame = 0;
     far->owed_ns = far->tick_ns = 0;
+    far->catching.phase = DONE;
     hear(far);
 }
 
@@ -230,7 +273,7 @@ static bool all_zero(const float *taps, int n)
 static void spectra_span(const struct level *l, struct spectra *s, const float *taps, int n_taps)
 {
     int size = l->size;
-    if (n_taps > l->n_slots * size) n_taps = l->n_slots * size;
+    if (n_taps > l->n_partitions * size) n_taps = l->n_partitions * size;
     int end = n_taps > 0 ? (n_taps - 1) / size + 1 : 0;
     for (; end > 0; end--, n_taps = end * size)
         if (!all_zero(taps + (end - 1) * size, n_taps - (end - 1) * size)) break;
@@ -307,6 +350,12 @@ static bool mask_level_make(const struct far *far, struct far_mask *mask, int i,
     return true;
 }
 
+/* A window's products and transforms back. */
+static double outputs_ns(const struct level *l, const struct mask_level *ml)
+{
+    return l->size * (ml->n_outs * (columns_ns + rows_ns) + ml->products * product_ns);
+}
+
 struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, const struct matrix *matrix,
                                const struct cell *cells, const int *first_cell)
 {
@@ -318,8 +367,11 @@ struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, c
     mask->n_out = far->n_out;
     mask->cells = cells;
     mask->first_cell = first_cell;
-    for (int i = 0; i < far->n_levels; i++)
+    for (int i = 0; i < far->n_levels; i++) {
+        const struct level *l = &far->levels[i];
         if (!mask_level_make(far, mask, i, plan->far[i].offset, matrix, work)) goto no_memory;
+        mask->tick_ns += outputs_ns(l, &mask->levels[i]) * far->tick / l->size;
+    }
     free(work);
     return mask;
 no_memory:
@@ -328,12 +380,42 @@ no_memory:
     return NULL;
 }
 
+static bool is_complete(const struct level *l)
+{
+    return atomic_load_explicit(&l->jobs.ins_done, memory_order_acquire) == l->jobs.n_in &&
+           atomic_load_explicit(&l->jobs.outs_done, memory_order_acquire) == l->jobs.n_out;
+}
+
+static int slices_left(const struct far *far, const struct level *l)
+{
+    return (int)((l->size - far->tick - far->frame % l->size) / far->tick);
+}
+
+/* Is the window that is under way made with this mask, or can it still be? Without threads: before the products, and
+ * with time enough to remain even. With threads: if it was given to rest a moment ago, and they make it all the same.
+ */
+static bool join_at_work(struct far *far, struct level *l, int i, struct far_mask *mask, int m)
+{
+    struct work *w = &l->work;
+    int left = slices_left(far, l);
+    if (far->crew) return (w->masks[0] == mask || w->masks[1] == mask) && !is_complete(l);
+    if (w->phase > ROWS_IN || 2 * left < l->size / far->tick) return false;
+    w->masks[m] = mask;
+    w->total += outputs_ns(l, &mask->levels[i]);
+    w->slice_ns = (w->total - w->spent) / left;
+    return true;
+}
+
 void far_warm(struct far *far, struct far_mask *mask)
 {
     int m = 0;
     while (m < MOST_WARM - 1 && far->warm[m]) m++;
     far->warm[m] = mask;
-    for (int i = 0; i < far->n_levels; i++) mask->levels[i].join = far->levels[i].window + 1;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        bool joins = mask->levels[i].n_outs > 0 && join_at_work(far, l, i, mask, m);
+        mask->levels[i].join = joins ? l->window : l->window + 1;
+    }
 }
 
 void far_rest(struct far *far, struct far_mask *mask)
@@ -343,26 +425,29 @@ void far_rest(struct far *far, struct far_mask *mask)
         for (int i = 0; i < far->n_levels && !far->crew; i++)
             if (far->levels[i].work.masks[m] == mask) far->levels[i].work.masks[m] = NULL;
     }
-}
-
-static bool is_complete(const struct level *l)
-{
-    return atomic_load_explicit(&l->jobs.ins_done, memory_order_acquire) == l->jobs.n_in &&
-           atomic_load_explicit(&l->jobs.outs_done, memory_order_acquire) == l->jobs.n_out;
+    if (far->catching.masks[0] == mask) far->catching.phase = DONE;
+    for (int i = 0; i < far->n_levels && far->crew; i++)
+        if (far->levels[i].catch_up.mask == mask) catch_up_withdraw(&far->levels[i].catch_up);
 }
 
 bool far_idle(const struct far *far, const struct far_mask *mask)
 {
-    for (int i = 0; i < far->n_levels && far->crew; i++)
+    for (int i = 0; i < far->n_levels && far->crew; i++) {
+        const struct level *l = &far->levels[i];
         for (int m = 0; m < MOST_WARM; m++)
-            if (far->levels[i].work.masks[m] == mask && !is_complete(&far->levels[i])) return false;
+            if (l->work.masks[m] == mask && !is_complete(l)) return false;
+        if (l->catch_up.mask == mask && !catch_up_is_over(&l->catch_up)) return false;
+    }
     return true;
 }
 
+/* Of windows before the first there is nothing to hear. */
 bool far_ready(const struct far *far, const struct far_mask *mask)
 {
-    for (int i = 0; i < far->n_levels; i++)
-        if (mask->levels[i].n_outs > 0 && far->levels[i].heard < mask->levels[i].join) return false;
+    for (int i = 0; i < far->n_levels; i++) {
+        const struct mask_level *ml = &mask->levels[i];
+        if (ml->n_outs > 0 && ml->join > 0 && far->levels[i].heard < ml->join) return false;
+    }
     return true;
 }
 
@@ -372,26 +457,26 @@ bool far_ready(const struct far *far, const struct far_mask *mask)
 static void work_begin(struct far *far, struct level *l, int i, int64_t window)
 {
     struct work *w = &l->work;
-    double transforms = far->n_in, products = 0;
     l->window = window;
-    *w = (struct work){.phase = COLUMNS_IN};
+    *w = (struct work){.phase = COLUMNS_IN,
+                       .window = window,
+                       .group = l->group,
+                       .total = l->size * far->n_in * (columns_ns + rows_ns)};
     for (int m = 0; m < MOST_WARM; m++) {
         struct far_mask *mask = far->warm[m];
         if (!mask || mask->levels[i].join > window || mask->levels[i].n_outs == 0) continue;
         w->masks[m] = mask;
-        transforms += mask->levels[i].n_outs;
-        products += mask->levels[i].products;
+        w->total += outputs_ns(l, &mask->levels[i]);
     }
-    w->total = l->size * (transforms * (columns_ns + rows_ns) + products * product_ns);
     w->slice_ns = w->total * far->tick / l->size;
 }
 
-/* The sums of one chunk of an output's bins. Returns how many partitions went in. */
-static int sum_chunk(const struct far *far, const struct level *l, const struct far_mask *mask,
+/* The sums of one chunk of an output's bins in a window. Returns how many partitions went in. */
+static int sum_chunk(const struct far *far, const struct level *l, int64_t window, const struct far_mask *mask,
                      const struct mask_level *ml, int out, int chunk, float *y)
 {
     struct long_product list[LIST];
-    int n = 0, partitions = 0, newest = (int)(l->window % l->n_slots);
+    int n = 0, partitions = 0, newest = (int)(window % l->n_slots);
     bool add = false;
     for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
         const struct spectra *s = &ml->responses[mask->cells[c].response];
@@ -427,10 +512,10 @@ static void rows_of(const struct far *far, const struct level *l, int in, float 
     far->simd->pieces->rows_in(l->fft, work, slot, l->chunk_stride, piece);
 }
 
-static int group_size(const struct far *far, const struct level *l)
+static int group_size(const struct far *far, const struct work *w)
 {
-    int left = far->n_out - l->work.channel;
-    return left < l->group ? left : l->group;
+    int left = far->n_out - w->channel;
+    return left < w->group ? left : w->group;
 }
 
 /* The phase has n pieces: is this one its last? Then on to the next phase. */
@@ -467,9 +552,10 @@ static void piece_in(struct far *far, struct level *l)
     next_mask(w);
 }
 
-static void piece_out(struct far *far, struct level *l, int level)
+/* floats: [group][2S]. */
+static void piece_out(struct far *far, int level, struct work *w, float *floats)
 {
-    struct work *w = &l->work;
+    struct level *l = &far->levels[level];
     struct far_mask *mask = w->masks[w->mask];
     if (!mask) { /* it rests since a moment ago */
         next_mask(w);
@@ -477,19 +563,19 @@ static void piece_out(struct far *far, struct level *l, int level)
     }
     const struct mask_level *ml = &mask->levels[level];
     const struct simd_long *pieces = far->simd->pieces;
-    int n = group_size(far, l);
+    int n = group_size(far, w);
     if (n == 1 && !ml->out[w->channel]) {
         if (++w->channel >= far->n_out) next_mask(w);
         return;
     }
     int in_group = w->i % n, out = w->channel + in_group, piece = w->i / n;
-    float *work = l->out_work + (size_t)in_group * 2 * (size_t)l->size;
+    float *work = floats + (size_t)in_group * 2 * (size_t)l->size;
     bool silent = !ml->out[out];
     switch (w->phase) {
     case PRODUCTS:
         if (!silent)
             w->spent += product_ns * (LONG_CHUNK / 2) *
-                        sum_chunk(far, l, mask, ml, out, piece, work + (size_t)piece * LONG_CHUNK);
+                        sum_chunk(far, l, w->window, mask, ml, out, piece, work + (size_t)piece * LONG_CHUNK);
         next_piece(w, n * l->fft->n_chunks, ROWS_OUT);
         return;
     case ROWS_OUT:
@@ -498,7 +584,7 @@ static void piece_out(struct far *far, struct level *l, int level)
         return;
     default:
         if (!silent) {
-            pieces->columns_out(l->fft, work, ml->out[out] + (l->window & 1) * l->size, piece);
+            pieces->columns_out(l->fft, work, ml->out[out] + (w->window & 1) * l->size, piece);
             w->spent += columns_ns * l->size / l->n_columns;
         }
         next_piece(w, n * l->n_columns, PRODUCTS);
@@ -507,9 +593,8 @@ static void piece_out(struct far *far, struct level *l, int level)
 }
 
 /* What the next piece is expected to take. */
-static double piece_ns(const struct level *l, int level)
+static double piece_ns(const struct level *l, int level, const struct work *w)
 {
-    const struct work *w = &l->work;
     const struct far_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
     switch (w->phase) {
     case COLUMNS_IN:
@@ -523,16 +608,21 @@ static double piece_ns(const struct level *l, int level)
     }
 }
 
-static void piece_do(struct far *far, int level)
+/* Returns what it took. */
+static double piece_do(struct far *far, int level, struct work *w, float *floats)
 {
-    struct level *l = &far->levels[level];
-    double before = l->work.spent;
-    if (l->work.phase <= ROWS_IN)
-        piece_in(far, l);
+    double before = w->spent;
+    if (w->phase <= ROWS_IN)
+        piece_in(far, &far->levels[level]);
     else
-        piece_out(far, l, level);
-    far->owed_ns -= l->work.spent - before;
-    far->tick_ns += l->work.spent - before;
+        piece_out(far, level, w, floats);
+    far->tick_ns += w->spent - before;
+    return w->spent - before;
+}
+
+static void level_piece(struct far *far, int level)
+{
+    far->owed_ns -= piece_do(far, level, &far->levels[level].work, far->levels[level].out_work);
 }
 
 /* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels
@@ -551,21 +641,96 @@ static void work_in_slices(struct far *far)
     far->owed_ns += share;
     for (int i = 0; i < far->n_levels; i++)
         if ((far->frame + far->tick) % far->levels[i].size == 0) /* heard in the next tick */
-            while (far->levels[i].work.phase != DONE) piece_do(far, i);
+            while (far->levels[i].work.phase != DONE) level_piece(far, i);
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
-        double until = l->work.slice_ns * (double)(far->frame % l->size / far->tick + 1);
+        double until = l->work.total - l->work.slice_ns * slices_left(far, l);
         while (l->work.phase != DONE) {
-            double half = piece_ns(l, i) / 2;
+            double half = piece_ns(l, i, &l->work) / 2;
             if (l->work.spent + half > until || half > far->owed_ns) break;
-            piece_do(far, i);
+            level_piece(far, i);
         }
     }
 }
 
+/* ---- catching up ---------------------------------------------------------------------------------------------------
+ *
+ * A mask that comes warm can be heard once it has, in every level, the window that is heard and the one that comes
+ * next. Their work was over, or had begun without it; but the inputs' spectra are there, as far back as the mask
+ * reaches, until the window is past, so that products and transforms back are all that is to be done. The later window
+ * comes first: meanwhile the earlier one may pass. The largest level comes first: meanwhile the small ones may come to
+ * windows that have the mask from the beginning.
+ */
+
+/* Whether the window under way has all its inputs' spectra. */
+static bool has_inputs(const struct far *far, const struct level *l)
+{
+    if (!far->crew) return l->work.phase > ROWS_IN;
+    return atomic_load_explicit(&l->jobs.ins_done, memory_order_acquire) == l->jobs.n_in;
+}
+
+/* A mask that lacks a window in a level, which can be made now; NULL: none. */
+static struct far_mask *lacking_find(const struct far *far, int level, int64_t *window)
+{
+    const struct level *l = &far->levels[level];
+    for (int m = 0; m < MOST_WARM; m++) {
+        struct far_mask *mask = far->warm[m];
+        if (!mask || mask->levels[level].n_outs == 0) continue;
+        *window = mask->levels[level].join - 1;
+        if (*window < 0 || *window < l->heard || (*window == l->window && !has_inputs(far, l))) continue;
+        return mask;
+    }
+    return NULL;
+}
+
+/* Is there something to be done? Then `catching` has it. */
+static bool catching_begin(struct far *far)
+{
+    struct work *w = &far->catching;
+    for (int i = far->n_levels; i-- > 0 && w->phase == DONE;) {
+        int64_t window;
+        struct far_mask *mask = lacking_find(far, i, &window);
+        if (!mask) continue;
+        *w = (struct work){.phase = PRODUCTS, .window = window, .group = 1, .masks = {mask}};
+        far->catching_level = i;
+    }
+    return w->phase != DONE;
+}
+
+static void catch_up_in_slices(struct far *far)
+{
+    struct work *w = &far->catching;
+    if (w->phase != DONE && w->window < far->levels[far->catching_level].heard) w->phase = DONE;
+    far->catch_up_ns = 0;
+    if (catching_begin(far)) far->catch_up_ns = fmax(w->masks[0]->tick_ns, least_catch_up_ns * far->tick);
+    far->catching_owed_ns += far->catch_up_ns;
+    while (catching_begin(far)) {
+        double half = piece_ns(&far->levels[far->catching_level], far->catching_level, w) / 2;
+        if (half > far->catching_owed_ns) return;
+        far->catching_owed_ns -= piece_do(far, far->catching_level, w, far->catching_work);
+        if (w->phase == DONE) w->masks[0]->levels[far->catching_level].join = w->window;
+    }
+    far->catching_owed_ns = 0;
+}
+
+int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
+{
+    double all_ns = 0, tick_ns = 0;
+    for (int i = 0; i < plan->n_far; i++) {
+        const struct plan_level *l = &plan->far[i];
+        double products = (double)shape->n_routes * l->n_partitions;
+        double frame_ns = shape->n_out * (columns_ns + rows_ns) + products * product_ns;
+        all_ns += 2 * l->size * frame_ns;
+        tick_ns += plan->tick * frame_ns;
+    }
+    /* Two ticks more: what a mask is asked for in waits for its end, and the last piece is a part of one. */
+    double ticks = ceil(all_ns / fmax(tick_ns, least_catch_up_ns * plan->tick)) + 2;
+    return plan->n_far > 0 ? (int)ticks * plan->tick : 0;
+}
+
 void far_count(const struct far *far, struct far_work *count)
 {
-    *count = (struct far_work){.tick_ns = far->tick_ns};
+    *count = (struct far_work){.tick_ns = far->tick_ns, .catch_up_ns = far->catch_up_ns};
     for (int i = 0; i < far->n_levels; i++) count->share_ns += far->levels[i].work.slice_ns;
 }
 
@@ -599,24 +764,23 @@ static void job_in(struct far *far, struct level *l, int in, float *scratch)
     for (int i = 0; i < l->n_rows; i++) rows_of(far, l, in, scratch, i);
 }
 
-static void job_out(struct far *far, int level, int job, float *scratch)
+static void job_out(struct far *far, int level, const struct far_mask *mask, int64_t window, int first, int end,
+                    float *scratch)
 {
     struct level *l = &far->levels[level];
     const struct simd_long *pieces = far->simd->pieces;
-    const struct far_mask *mask = l->work.masks[job / n_groups(far)];
     const struct mask_level *ml = &mask->levels[level];
-    int first = job % n_groups(far) * JOB_GROUP, end = first + JOB_GROUP < far->n_out ? first + JOB_GROUP : far->n_out;
     for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
         for (int out = first; out < end; out++)
             if (ml->out[out])
-                sum_chunk(far, l, mask, ml, out, chunk,
+                sum_chunk(far, l, window, mask, ml, out, chunk,
                           scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK);
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
         if (!ml->out[out]) continue;
         for (int i = 0; i < l->n_rows; i++) pieces->rows_out(l->fft, work, i);
         for (int i = 0; i < l->n_columns; i++)
-            pieces->columns_out(l->fft, work, ml->out[out] + (l->window & 1) * l->size, i);
+            pieces->columns_out(l->fft, work, ml->out[out] + (window & 1) * l->size, i);
     }
 }
 
@@ -633,18 +797,79 @@ static bool job_of_level(struct far *far, int level, float *scratch)
         return true;
     }
     if (!ticket_take(&jobs->outs, &i)) return false;
-    job_out(far, level, i, scratch);
+    int first = i % n_groups(far) * JOB_GROUP, end = first + JOB_GROUP < far->n_out ? first + JOB_GROUP : far->n_out;
+    job_out(far, level, l->work.masks[i / n_groups(far)], l->window, first, end, scratch);
     atomic_fetch_add_explicit(&jobs->outs_done, 1, memory_order_release);
     return true;
 }
 
-/* Small levels first: they are due first. */
+static bool job_catch_up(struct far *far, int level, float *scratch)
+{
+    struct catch_up *c = &far->levels[level].catch_up;
+    int i;
+    if (!ticket_take(&c->outs, &i)) return false;
+    int first = i * CATCH_GROUP, end = first + CATCH_GROUP < far->n_out ? first + CATCH_GROUP : far->n_out;
+    job_out(far, level, c->mask, c->window, first, end, scratch);
+    atomic_fetch_add_explicit(&c->outs_done, 1, memory_order_release);
+    return true;
+}
+
+/* Small levels first: they are due first. Catching up is never due, and the driver does none of it. */
 static bool job_any(void *data, float *scratch)
 {
     struct far *far = data;
     for (int i = 0; i < far->n_levels; i++)
         if (job_of_level(far, i, scratch)) return true;
+    for (int i = far->n_levels; i-- > 0;)
+        if (job_catch_up(far, i, scratch)) return true;
     return false;
+}
+
+static bool catch_up_is_over(const struct catch_up *c)
+{
+    return atomic_load_explicit(&c->outs_done, memory_order_acquire) == c->n_out;
+}
+
+/* Nobody begins any more of it; who has begun goes on, and counts. */
+static void catch_up_withdraw(struct catch_up *c)
+{
+    uint_fast64_t was = atomic_exchange_explicit(&c->outs, 0, memory_order_relaxed);
+    if (was >> 32) c->n_out = (int)(uint32_t)was;
+    c->is_wanted = false;
+}
+
+static bool catch_up_by_crew(struct far *far)
+{
+    bool offered = false;
+    for (int i = 0; i < far->n_levels; i++) {
+        struct level *l = &far->levels[i];
+        struct catch_up *c = &l->catch_up;
+        int64_t window;
+        if (c->is_wanted && c->window < l->heard) catch_up_withdraw(c);
+        if (!catch_up_is_over(c)) continue;
+        if (c->is_wanted) c->mask->levels[i].join = c->window;
+        c->is_wanted = false;
+        struct far_mask *mask = lacking_find(far, i, &window);
+        if (!mask) continue;
+        c->mask = mask;
+        c->window = window;
+        c->is_wanted = offered = true;
+        c->n_out = (far->n_out + CATCH_GROUP - 1) / CATCH_GROUP;
+        atomic_store_explicit(&c->outs_done, 0, memory_order_relaxed);
+        ticket_offer(&c->outs, c->n_out);
+    }
+    return offered;
+}
+
+/* A window's spectra and outputs take the place of those of the windows before the last: not while somebody who was
+ * interrupted is still catching up on one of these. */
+static bool jobs_let(struct far *far, struct level *l)
+{
+    if (!l->jobs.is_held) return false;
+    if (l->catch_up.window + 2 <= l->window && !catch_up_is_over(&l->catch_up)) return false;
+    l->jobs.is_held = false;
+    ticket_offer(&l->jobs.ins, far->n_in);
+    return true;
 }
 
 static void jobs_offer(struct far *far, struct level *l, int i, int64_t window)
@@ -661,28 +886,25 @@ static void jobs_offer(struct far *far, struct level *l, int i, int64_t window)
     ticket_offer(&l->jobs.outs, 0);
     l->jobs.n_in = far->n_in;
     l->jobs.n_out = n_masks * n_groups(far);
-    ticket_offer(&l->jobs.ins, far->n_in);
+    l->jobs.is_held = true;
 }
 
 /* Do what nobody has begun, and see what others have begun done: at most a job of each thread is waited for. */
 static void finish(struct far *far, int level)
 {
-    while (!is_complete(&far->levels[level]))
-        if (!job_of_level(far, level, far->job_scratch)) {
-#if defined __x86_64__
-            __builtin_ia32_pause();
-#endif
-        }
+    while (!is_complete(&far->levels[level])) {
+        jobs_let(far, &far->levels[level]);
+        if (!job_of_level(far, level, far->job_scratch)) cpu_relax();
+    }
 }
 
 static void work_by_crew(struct far *far)
 {
-    bool offered = false;
+    bool offered = catch_up_by_crew(far);
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
-        if (far->frame % l->size) continue;
-        jobs_offer(far, l, i, far->frame / l->size - 1);
-        offered = true;
+        if (far->frame % l->size == 0) jobs_offer(far, l, i, far->frame / l->size - 1);
+        if (jobs_let(far, l)) offered = true;
     }
     if (offered) crew_wake(far->crew);
 }
@@ -726,9 +948,11 @@ void far_advance(struct far *far, int n)
     far->frame += far->tick;
     far->ring_at += far->tick;
     if (far->ring_at == far->ring_size) far->ring_at = 0;
-    if (far->crew)
-        work_by_crew(far);
-    else
-        work_in_slices(far);
     hear(far);
+    if (far->crew) {
+        work_by_crew(far);
+        return;
+    }
+    work_in_slices(far);
+    catch_up_in_slices(far);
 }

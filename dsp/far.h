@@ -17,7 +17,12 @@
  * outputs, as soon as a window is complete; what they have not begun when it is heard the driver does itself. The
  * frames that come out are the same, bit for bit.
  *
- * All calls but make and free are the driver's. A mask plays nothing of the windows that began before it was warm.
+ * A mask that comes warm catches up: what it lacks of the window that is heard and of the next, in each level, is made
+ * from the inputs' spectra, which are kept for that. Without threads each tick does a bounded piece of it beside its
+ * share. With threads these do it when nothing else is to be done; where they come to nothing the mask is ready once
+ * windows are heard that began after it was warm.
+ *
+ * All calls but make and free are the driver's.
  */
 #ifndef HALOCONV_FAR_H
 #define HALOCONV_FAR_H
@@ -45,7 +50,10 @@ void far_warm(struct far *far, struct far_mask *mask);
 void far_rest(struct far *far, struct far_mask *mask);
 /* Nobody works on it any more: after far_rest, within the time of a window. */
 bool far_idle(const struct far *far, const struct far_mask *mask);
+/* It plays with its full tail from the next call on: at the latest 2S frames after far_warm, of the largest S. */
 bool far_ready(const struct far *far, const struct far_mask *mask);
+/* Frames that it takes until then as a rule, without threads; with threads that are not kept from it less. */
+int far_swap_frames(const struct plan *plan, const struct plan_shape *shape);
 
 /* Frames that are left of the current tick: no call below may go past it. */
 int far_left(const struct far *far);
@@ -58,9 +66,10 @@ void far_add(const struct far *far, const struct far_mask *mask, int out, float 
 /* They are past: at the end of a tick its share of the work is done. */
 void far_advance(struct far *far, int n);
 
-struct far_work {      /* counted by the pieces that were done, in nanoseconds that these are expected to take        */
-    double tick_ns;    /* in the tick before; 0 with threads                                                      */
-    double share_ns;   /* what an even tick does                                                                  */
+struct far_work {       /* counted by the pieces that were done, in nanoseconds that these are expected to take      */
+    double tick_ns;     /* in the tick before; 0 with threads                                                    */
+    double share_ns;    /* what an even tick does                                                                */
+    double catch_up_ns; /* what it might do beside, for a new mask to catch up                                   */
 };
 void far_count(const struct far *far, struct far_work *count);
 

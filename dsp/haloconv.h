@@ -103,6 +103,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     uint64_t swaps;          /* mask swaps begun                                                              */
     uint64_t swap_frame;     /* frames played before the last of them began                                   */
     int swap_delay;          /* most frames from a swap to its begin: what the far levels of a new mask need  */
+    int swap_usual;          /* what they need as a rule; less where threads help. Of "cuda" the most as well */
     int n_tail_levels;       /* so many of the levels, the last ones, are on the device; 0 but for "hybrid"   */
     char error[256];         /* why the device was lost; empty while all is well                              */
 } hc_info;
@@ -157,9 +158,9 @@ void hc_mask_free(hc_engine *engine, hc_mask *mask);
 
 /* Crossfade to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail
  * from its first frame on. The fade begins with the next hc_process, or, where the mask's far levels have to be worked
- * out first, with one of those within hc_info.swap_delay frames; the old mask plays until then. Last wins: a swap asked
- * for while another is made ready or fades waits for its end, and a later one replaces it. Before the first hc_process
- * (or the first after hc_reset) there is neither delay nor fade. [rt], any thread */
+ * out first, with one of those within hc_info.swap_usual frames as a rule, swap_delay at most; the old mask plays until
+ * then. Last wins: a swap asked for while another is made ready or fades waits for its end, and a later one replaces
+ * it. Before the first hc_process (or the first after hc_reset) there is neither delay nor fade. [rt], any thread */
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
 /* Convolve n_frames (0 to block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Always fills out. NaN

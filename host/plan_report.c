@@ -75,8 +75,8 @@ void plan_report_print(const struct plan_report *report, int rate)
            plan->flops_a_frame);
     printf("  expected: %.1f ns a frame, %.2f %% of the time, by costs %s\n", plan->cost_ns,
            plan->cost_ns * rate * 1e-7, plan->measured ? "measured here" : "built in");
-    printf("  memory %.1f MB, longest wait of a swap %.0f ms\n", (double)plan->memory * 1e-6,
-           1e3 * plan->swap_delay / rate);
+    printf("  memory %.1f MB; a swap waits %.0f ms as a rule, %.0f ms at most\n", (double)plan->memory * 1e-6,
+           1e3 * plan->swap_usual / rate, 1e3 * plan->swap_delay / rate);
     if (report->knows_gpu) print_gpu(report);
 }
 
@@ -102,10 +102,10 @@ json_t *plan_report_json(const struct plan_report *report)
     if (report->knows_gpu)
         gpu = json_pack("{s:o, s:o, s:b}", "channels", number_or_null(report->from_channels), "matrix",
                         number_or_null(report->from_matrix), "measured", (int)report->gpu_measured);
-    return json_pack("{s:i, s:s, s:i, s:i, s:s, s:i, s:o, s:f, s:f, s:f, s:b, s:I, s:i, s:o}", "block", plan->block,
-                     "method", plan->method, "partition", plan->partition, "partitions", plan->n_partitions, "backend",
-                     plan->backend, "tick", plan->tick, "levels", levels, "bytes_a_frame", plan->bytes_a_frame,
-                     "flops_a_frame", plan->flops_a_frame, "expected_ns_a_frame", plan->cost_ns, "costs_measured",
-                     plan->measured, "memory_bytes", (json_int_t)plan->memory, "swap_delay", plan->swap_delay,
-                     "gpu_is_cheaper_from", gpu);
+    return json_pack("{s:i, s:s, s:i, s:i, s:s, s:i, s:o, s:f, s:f, s:f, s:b, s:I, s:i, s:i, s:o}", "block",
+                     plan->block, "method", plan->method, "partition", plan->partition, "partitions",
+                     plan->n_partitions, "backend", plan->backend, "tick", plan->tick, "levels", levels,
+                     "bytes_a_frame", plan->bytes_a_frame, "flops_a_frame", plan->flops_a_frame, "expected_ns_a_frame",
+                     plan->cost_ns, "costs_measured", plan->measured, "memory_bytes", (json_int_t)plan->memory,
+                     "swap_delay", plan->swap_delay, "swap_usual", plan->swap_usual, "gpu_is_cheaper_from", gpu);
 }

@@ -1,10 +1,12 @@
-/* Every tick costs the same: the work of the far levels, counted by the pieces that are done and not by a clock. The
- * near level does the same in every block by its making. */
+/* Far levels by themselves. Every tick costs the same: their work, counted by the pieces that are done and not by a
+ * clock (the near level does the same in every block by its making). And threads come to the same frames as slices do,
+ * whatever is asked for meanwhile. */
 #include "../dsp/far.h"
 #include "../dsp/matrix.h"
 #include "../dsp/plan.h"
 #include "check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ struct stage {
     float *x;
 };
 
-static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int taps, int block)
+static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int taps, int block, int n_threads)
 {
     struct plan_shape shape = {taps, block, n_in, n_out, diagonal ? n_in : n_in * n_out};
     memset(s, 0, sizeof *s);
@@ -39,7 +41,7 @@ static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int 
     for (int c = 0; c < s->matrix.n_cells; c++) s->first_cell[s->matrix.cells[c].out + 1]++;
     for (int out = 0; out < n_out; out++) s->first_cell[out + 1] += s->first_cell[out];
     s->x = must_alloc((size_t)s->plan.tick, sizeof *s->x);
-    if (s->plan.n_far > 0) s->far = far_open(&s->plan, n_in, n_out, shape.n_routes, 0, simd_choose());
+    if (s->plan.n_far > 0) s->far = far_open(&s->plan, n_in, n_out, shape.n_routes, n_threads, simd_choose());
     check(s->far || s->plan.n_far == 0, "no memory");
 }
 
@@ -58,16 +60,26 @@ static void stage_close(struct stage *s)
     free(s->x);
 }
 
-/* Plays, and sees that no tick does more than its share. */
+static void play_tick(struct stage *s)
+{
+    far_begin(s->far);
+    for (int in = 0; in < s->config.n_in; in++) far_push(s->far, in, s->x, s->plan.tick);
+    far_advance(s->far, s->plan.tick);
+}
+
+/* Plays, and sees that no tick does more than its share, and for a mask that has just come warm as much again, or where
+ * that is little 2% of the time. */
 static void play(struct stage *s, int64_t n_frames, const char *when)
 {
     for (int64_t at = 0; at < n_frames; at += s->plan.tick) {
         struct far_work work;
-        far_begin(s->far);
-        for (int in = 0; in < s->config.n_in; in++) far_push(s->far, in, s->x, s->plan.tick);
-        far_advance(s->far, s->plan.tick);
+        play_tick(s);
         far_count(s->far, &work);
         double most = more * work.share_ns + piece + product * s->config.n_in * s->plan.far[0].n_partitions;
+        double beside = fmax(work.share_ns, 0.02 * 1e9 / 48000 * s->plan.tick);
+        check(work.catch_up_ns <= beside, "%d x %d, %d taps, ticks of %d, %s: %.0f ns to catch up, want at most %.0f",
+              s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, work.catch_up_ns, beside);
+        most += work.catch_up_ns;
         check(work.tick_ns <= most,
               "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f", s->config.n_in,
               s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.tick_ns, work.share_ns, most);
@@ -85,19 +97,26 @@ static void every_tick_costs_the_same(const char *backend)
         double s;
     } shapes[] = {{1, 1, 1, 1},  {1, 1, 1, 10}, {2, 2, 0, 3}, {64, 64, 1, 0.5},
                   {1, 16, 0, 1}, {16, 1, 0, 1}, {8, 8, 0, 1}, {16, 16, 0, 0.5}};
-    static const int blocks[] = {16, 64, 128, 512, 2048};
+    static const int blocks[] = {16, 64, 128, 512, 2048}, phases[] = {0, 3, 8, 11, 15}; /* in 16ths of a window */
     int n_sliced = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
             if (SANITIZED && (shapes[i].n_in > 2 || shapes[i].s > 3)) continue;
             struct stage s;
-            stage_open(&s, shapes[i].n_in, shapes[i].n_out, shapes[i].diagonal, (int)(48000 * shapes[i].s), blocks[b]);
+            stage_open(&s, shapes[i].n_in, shapes[i].n_out, shapes[i].diagonal, (int)(48000 * shapes[i].s), blocks[b],
+                       0);
             if (s.far) {
                 int64_t largest = s.plan.far[s.plan.n_far - 1].size;
                 struct far_mask *first = stage_mask(&s), *second = stage_mask(&s);
+                struct plan_shape shape = {s.plan.max_taps, blocks[b], s.config.n_in, s.config.n_out, s.matrix.n_cells};
+                int64_t n_ticks = 0, n_usual = far_swap_frames(&s.plan, &shape) / s.plan.tick;
                 far_warm(s.far, first);
-                play(&s, 4 * largest, "one mask");
+                play(&s, 4 * largest + phases[(i + b) % 5] * largest / 16 / s.plan.tick * s.plan.tick, "one mask");
                 far_warm(s.far, second); /* in a swap */
+                for (; !far_ready(s.far, second); n_ticks++) play(&s, s.plan.tick, "a mask that catches up");
+                check(n_ticks <= n_usual, "%d x %d, %d taps, ticks of %d: ready after %lld ticks, want at most %lld",
+                      s.config.n_in, s.config.n_out, s.plan.max_taps, s.plan.tick, (long long)n_ticks,
+                      (long long)n_usual);
                 play(&s, 3 * largest + 3 * s.plan.tick, "two masks");
                 far_rest(s.far, first);
                 play(&s, 3 * largest, "one mask again");
@@ -111,10 +130,82 @@ static void every_tick_costs_the_same(const char *backend)
     check(n_sliced > 10, "%d of the plans have far levels: nothing is promised of the others", n_sliced);
 }
 
+/* Two stages, one with threads, play the same; masks come, go and are made anew in the middle of it all. What both are
+ * ready to play is the same, bit for bit; nothing here waits for the threads, so that they are often too late. */
+static void threads_catch_up_to_the_same_frames(const char *backend)
+{
+    (void)backend;
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    enum { IN = 3, OUT = 5, TAPS = 30000, BLOCK = 64, TICKS = SANITIZED ? 2000 : 20000 };
+    struct random r = random_seeded(7);
+    struct stage s[2];
+    struct far_mask *mask[2][2]; /* of each stage the one that plays, and the one that comes and goes */
+    bool is_warm = false;
+    int until = 0, n_both = 0, n_given_up = 0;
+    for (int i = 0; i < 2; i++) {
+        stage_open(&s[i], IN, OUT, false, TAPS, BLOCK, 2 * i);
+        check(s[i].far, "the plan has no far levels: nothing is promised");
+        for (int m = 0; m < 2; m++) mask[i][m] = stage_mask(&s[i]);
+        far_warm(s[i].far, mask[i][0]);
+    }
+    int tick = s[0].plan.tick;
+    float *y = must_alloc((size_t)tick, sizeof *y), *z = must_alloc((size_t)tick, sizeof *z);
+    for (int t = 0; t < TICKS; t++) {
+        if (!is_warm && random_int(&r, 0, 9) == 0) {
+            for (int i = 0; i < 2; i++) far_warm(s[i].far, mask[i][1]);
+            is_warm = true;
+            until = t + random_int(&r, 0, 40);
+            if (random_int(&r, 0, 15) == 0) until = t + 700; /* without the threads' help it is ready then, too */
+        } else if (is_warm && t >= until) {
+            n_given_up += !far_ready(s[1].far, mask[1][1]);
+            for (int i = 0; i < 2; i++) far_rest(s[i].far, mask[i][1]);
+            is_warm = false;
+        }
+        for (int i = 0; i < 2 && !is_warm; i++) { /* at once another, perhaps at the same address */
+            if (!far_idle(s[i].far, mask[i][1]) || random_int(&r, 0, 3)) continue;
+            far_mask_free(mask[i][1]);
+            mask[i][1] = stage_mask(&s[i]);
+        }
+        if (random_int(&r, 0, 1999) == 0)
+            for (int i = 0; i < 2; i++) far_reset(s[i].far);
+        for (int i = 0; i < 2; i++) far_begin(s[i].far);
+        for (int m = 0; m < 1 + is_warm; m++) {
+            if (!far_ready(s[0].far, mask[0][m]) || !far_ready(s[1].far, mask[1][m])) continue;
+            n_both += m;
+            for (int out = 0; out < OUT; out++) {
+                memset(y, 0, (size_t)tick * sizeof *y);
+                memset(z, 0, (size_t)tick * sizeof *z);
+                far_add(s[0].far, mask[0][m], out, y, tick);
+                far_add(s[1].far, mask[1][m], out, z, tick);
+                for (int k = 0; k < tick; k++)
+                    check(y[k] == z[k], "tick %d, mask %d, channel %d, frame %d: %.9g in slices, %.9g by threads", t, m,
+                          out, k, (double)y[k], (double)z[k]);
+            }
+        }
+        for (int in = 0; in < IN; in++) {
+            for (int k = 0; k < tick; k++) y[k] = random_sample(&r);
+            for (int i = 0; i < 2; i++) far_push(s[i].far, in, y, tick);
+        }
+        for (int i = 0; i < 2; i++) far_advance(s[i].far, tick);
+    }
+    check(n_both > 0 && n_given_up > 0, "%d ticks with both ready, %d masks given up before: nothing is promised",
+          n_both, n_given_up);
+    for (int i = 0; i < 2; i++) {
+        far_reset(s[i].far);
+        for (int m = 0; m < 2; m++) far_mask_free(mask[i][m]);
+        stage_close(&s[i]);
+    }
+    free(y);
+    free(z);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         {"every_tick_costs_the_same", every_tick_costs_the_same, false},
+        {"threads_catch_up_to_the_same_frames", threads_catch_up_to_the_same_frames, false},
     };
     return check_main("even", tests, sizeof tests / sizeof *tests);
 }

@@ -68,6 +68,7 @@ class _Info(ctypes.Structure):
                 ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
                 ("non_finite", ctypes.c_uint64),
                 ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
+                ("swap_usual", ctypes.c_int),
                 ("n_tail_levels", ctypes.c_int), ("error", ctypes.c_char * 256)]
 
 

@@ -3,8 +3,10 @@
 #include "player.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MANY = 1 << 14 };
 
@@ -218,6 +220,133 @@ static void a_swap_keeps_the_tail(const char *backend)
     }
 }
 
+/* Some frames of the fade, of what comes after, and of the levels' windows in both, each of one output. */
+static void check_around(struct player *p, const struct change *change, int n, uint64_t seed)
+{
+    struct random r = random_seeded(seed);
+    double peak = 0, *want = must_alloc((size_t)n, sizeof *want);
+    int64_t *frames = must_alloc((size_t)n, sizeof *frames);
+    for (int i = 0; i < n; i++) {
+        int64_t in_fade = change->at - 2 + i, late = change->at + change->len + random_int(&r, 0, 1 << 16);
+        frames[i] = i < 4 || late >= p->n_frames ? in_fade + (i < 4 ? 0 : change->len) : late;
+        want[i] = player_wants(p, i % p->config.n_out, frames[i]);
+        peak = fmax(peak, fabs(want[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        int out = i % p->config.n_out;
+        double got = (double)p->out[out][frames[i]];
+        check(fabs(got - want[i]) <= PEAK_SHARE * peak,
+              "%s, %d x %d, %d taps: channel %d, frame %lld, %lld after the fade began: got %.9g, want %.9g, seed %llu",
+              p->info.backend, p->config.n_in, p->config.n_out, p->config.max_taps, out, (long long)frames[i],
+              (long long)(frames[i] - change->at), got, want[i], (unsigned long long)seed);
+    }
+    free(want);
+    free(frames);
+}
+
+/* Of a mask of s seconds, asked for at frame `from`. The threads are given time, as they have it live; a fifth of a
+ * second of audio, of which each block waits 20 ms, is plenty. */
+static void swap_is_soon(const char *backend, int n, int taps, int n_threads, int64_t from)
+{
+    enum { BLOCK = 64, SHARED = 8, MOST = 9600 };
+    struct random r = random_seeded((uint64_t)(taps + n));
+    float *h[SHARED];
+    hc_route *a = must_alloc((size_t)(n * n), sizeof *a), *b = must_alloc((size_t)(n * n), sizeof *b);
+    for (int i = 0; i < SHARED; i++) h[i] = noise(&r, taps);
+    for (int i = 0; i < n * n; i++) {
+        a[i] = (hc_route){i % n, i / n, h[i % 7], taps, 1, 0};
+        b[i] = (hc_route){i % n, i / n, h[(i % 5 + 3) % SHARED], taps - 11, 1, 0};
+    }
+    hc_config c = config_for("auto", BLOCK, taps, n, n);
+    c.n_routes = n * n;
+    c.n_threads = n_threads;
+    struct player p;
+    player_open(&p, &c, backend, from + 2 * MOST + (1 << 16), (uint64_t)taps);
+    struct scene first = player_scene(&p, a, n * n), second = player_scene(&p, b, n * n);
+    player_swap(&p, first);
+    while (p.n_frames < from) player_run(&p, BLOCK);
+    int64_t asked = p.n_frames;
+    player_swap(&p, second);
+    do {
+        player_run(&p, BLOCK);
+        if (n_threads > 1) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    } while (p.is_coming && p.n_frames - asked < p.info.swap_delay);
+    int64_t most = n_threads > 1 && p.info.swap_usual < MOST ? MOST : p.info.swap_usual;
+    int64_t took = p.changes[p.n_changes - 1].at - asked;
+    check(p.n_changes == 2 && took <= most, "%s, %d x %d, %d taps, %d threads: faded to after %lld frames, want %lld",
+          backend, n, n, taps, n_threads, (long long)took, (long long)most);
+    check(p.info.swap_usual <= p.info.swap_delay, "%d as a rule, %d at most", p.info.swap_usual, p.info.swap_delay);
+    while (p.n_frames < p.cap - BLOCK) player_run(&p, BLOCK);
+    check_around(&p, &p.changes[1], 40, (uint64_t)(taps + n_threads));
+    if (getenv("HC_TEST_VERBOSE"))
+        printf("    %s, %d x %d, %d taps, %d threads: %.1f ms; %.1f as a rule, %.1f at most\n", backend, n, n, taps,
+               n_threads, (double)took / 48, p.info.swap_usual / 48.0, p.info.swap_delay / 48.0);
+    player_close(&p);
+    free(a);
+    free(b);
+    for (int i = 0; i < SHARED; i++) free(h[i]);
+}
+
+static void a_mask_is_heard_soon(const char *backend)
+{
+    if (strcmp(backend, "cpu") != 0) check_skip("a device has a time of its own");
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW: no far levels");
+#endif
+    static const struct {
+        int n, s, from;
+    } shapes[] = {{1, 1, 70000},   {2, 1, 5000},   {1, 3, 160100}, {8, 1, 61234},
+                  {1, 10, 500000}, {8, 3, 150300}, {8, 10, 481000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
+            if (SANITIZED && i > 1) continue;
+            swap_is_soon(backend, shapes[i].n, 48000 * shapes[i].s, n_threads, shapes[i].from);
+        }
+}
+
+/* While a mask catches up two more are asked for, and a reset: it goes on, and after its fade comes the last. */
+static void a_swap_waits_while_a_mask_catches_up(const char *backend)
+{
+    if (strcmp(backend, "cpu") != 0) check_skip("a device has a time of its own");
+    enum { TAPS = 40000, BLOCK = 64, RESET = 90048, FRAMES = 140000 };
+    for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
+        struct random r = random_seeded(111);
+        hc_route *routes[4];
+        for (int i = 0; i < 4; i++) routes[i] = full_matrix(&r, 2, 2, TAPS - 900 * i);
+        hc_config c = config_for("auto", BLOCK, TAPS, 2, 2);
+        c.n_routes = 4;
+        c.n_threads = n_threads;
+        struct player p;
+        player_open(&p, &c, backend, FRAMES, 112);
+        needs_far_levels(&p);
+        struct scene s[4];
+        for (int i = 0; i < 4; i++) s[i] = player_scene(&p, routes[i], 4);
+        player_swap(&p, s[0]);
+        while (p.n_frames < 50000) player_run(&p, BLOCK);
+        player_swap(&p, s[1]);
+        player_run(&p, BLOCK);
+        check(p.is_coming, "the mask is ready at once: nothing is promised");
+        player_swap(&p, s[2]);
+        player_run(&p, BLOCK);
+        player_swap(&p, s[3]);
+        while (p.n_frames < RESET) player_run(&p, BLOCK);
+        check(p.n_changes == 3, "%d changes", p.n_changes);
+        player_swap(&p, s[0]);
+        player_run(&p, BLOCK);
+        check(p.is_coming, "the mask is ready at once: nothing is promised");
+        player_check(&p, 45000, p.n_frames, PEAK_SHARE);
+        player_reset(&p);
+        player_noise(&p, 113);
+        while (p.n_frames < 20000) player_run(&p, BLOCK);
+        check(p.n_changes == 2, "%d changes", p.n_changes);
+        player_swap(&p, s[1]);
+        while (p.n_frames < 60000) player_run(&p, BLOCK);
+        player_check(&p, 0, p.n_frames, PEAK_SHARE);
+        player_close(&p);
+        for (int i = 0; i < 4; i++) matrix_drop(routes[i], 4);
+    }
+}
+
 /* A mask is freed as soon as another is asked for, and while it fades out new ones are made, which take its memory once
  * it is not heard any more: also in the moment in which the device still works on it behind the output. */
 static void a_new_mask_in_the_place_of_a_freed_one_is_whole(const char *backend)
@@ -339,6 +468,8 @@ static const struct test tests[] = {
     {"matrix_of_noise_is_that_matrix", matrix_of_noise_is_that_matrix, true},
     {"thousands_of_channels_match_the_cpu", thousands_of_channels_match_the_cpu, true},
     {"a_swap_keeps_the_tail", a_swap_keeps_the_tail, true},
+    {"a_mask_is_heard_soon", a_mask_is_heard_soon, true},
+    {"a_swap_waits_while_a_mask_catches_up", a_swap_waits_while_a_mask_catches_up, true},
     {"a_new_mask_in_the_place_of_a_freed_one_is_whole", a_new_mask_in_the_place_of_a_freed_one_is_whole, true},
     {"a_large_mask_is_ready_in_time", a_large_mask_is_ready_in_time, true},
     {"reset_forgets_far_levels", reset_forgets_far_levels, true},

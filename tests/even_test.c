@@ -130,75 +130,98 @@ static void every_tick_costs_the_same(const char *backend)
     check(n_sliced > 10, "%d of the plans have far levels: nothing is promised of the others", n_sliced);
 }
 
-/* Two stages, one with threads, play the same; masks come, go and are made anew in the middle of it all. What both are
- * ready to play is the same, bit for bit; nothing here waits for the threads, so that they are often too late. */
+/* Two stages, one of them with threads, play the same; masks come, go and are made anew in the middle of it all. What
+ * both are ready to play is the same, bit for bit. Nothing here waits for the threads: they are often too late. */
+struct pair {
+    struct far_mask *of[2]; /* one mask, in each stage */
+    bool is_warm;
+    int until; /* tick */
+};
+
+/* Returns whether it was given to rest before the threads had made it ready. */
+static bool pair_turn(struct pair *pair, struct stage *s, struct random *r, int tick)
+{
+    static const int stays[] = {1, 40, 200, 200, 200, 700}; /* 700: it is ready without the threads' help, too */
+    bool given_up = false;
+    if (!pair->is_warm && random_int(r, 0, 19) == 0) {
+        for (int i = 0; i < 2; i++) far_warm(s[i].far, pair->of[i]);
+        pair->is_warm = true;
+        pair->until = tick + random_int(r, 0, stays[random_int(r, 0, 5)]);
+    } else if (pair->is_warm && tick >= pair->until) {
+        given_up = !far_ready(s[1].far, pair->of[1]);
+        for (int i = 0; i < 2; i++) far_rest(s[i].far, pair->of[i]);
+        pair->is_warm = false;
+    }
+    for (int i = 0; i < 2 && !pair->is_warm; i++) { /* another, perhaps at the same address */
+        if (random_int(r, 0, 15) || !far_idle(s[i].far, pair->of[i])) continue;
+        far_mask_free(pair->of[i]);
+        pair->of[i] = stage_mask(&s[i]);
+    }
+    return given_up;
+}
+
+/* y, z: [tick]. Returns whether both are ready. */
+static bool pair_compare(const struct pair *pair, const struct stage *s, int tick, float *y, float *z)
+{
+    size_t bytes = (size_t)s->plan.tick * sizeof *y;
+    if (!pair->is_warm || !far_ready(s[0].far, pair->of[0]) || !far_ready(s[1].far, pair->of[1])) return false;
+    for (int out = 0; out < s->config.n_out; out++) {
+        memset(y, 0, bytes);
+        memset(z, 0, bytes);
+        far_add(s[0].far, pair->of[0], out, y, s->plan.tick);
+        far_add(s[1].far, pair->of[1], out, z, s->plan.tick);
+        for (int k = 0; k < s->plan.tick; k++)
+            check(y[k] == z[k], "%d x %d, tick %d, channel %d, frame %d: %.9g in slices, %.9g by threads",
+                  s->config.n_in, s->config.n_out, tick, out, k, (double)y[k], (double)z[k]);
+    }
+    return true;
+}
+
+static void play_both(int n_in, int n_out, int n_ticks)
+{
+    struct random r = random_seeded(7);
+    struct stage s[2];
+    struct pair pairs[2] = {{.is_warm = false}};
+    int n_both = 0, n_given_up = 0;
+    for (int i = 0; i < 2; i++) {
+        stage_open(&s[i], n_in, n_out, false, 30000, 64, 3 * i);
+        check(s[i].far, "the plan has no far levels: nothing is promised");
+        for (int m = 0; m < 2; m++) pairs[m].of[i] = stage_mask(&s[i]);
+    }
+    float *y = must_alloc((size_t)s->plan.tick, sizeof *y), *z = must_alloc((size_t)s->plan.tick, sizeof *z);
+    for (int tick = 0; tick < n_ticks; tick++) {
+        bool is_reset = random_int(&r, 0, 1999) == 0;
+        for (int m = 0; m < 2; m++) n_given_up += pair_turn(&pairs[m], s, &r, tick);
+        for (int i = 0; i < 2; i++) {
+            if (is_reset) far_reset(s[i].far);
+            far_begin(s[i].far);
+        }
+        for (int m = 0; m < 2; m++) n_both += pair_compare(&pairs[m], s, tick, y, z);
+        for (int in = 0; in < n_in; in++) {
+            for (int k = 0; k < s->plan.tick; k++) y[k] = random_sample(&r);
+            for (int i = 0; i < 2; i++) far_push(s[i].far, in, y, s->plan.tick);
+        }
+        for (int i = 0; i < 2; i++) far_advance(s[i].far, s->plan.tick);
+    }
+    check(n_both > 0 && n_given_up > 0, "%d ticks with both ready, %d masks given up before: nothing is promised",
+          n_both, n_given_up);
+    for (int i = 0; i < 2; i++) {
+        far_reset(s[i].far);
+        for (int m = 0; m < 2; m++) far_mask_free(pairs[m].of[i]);
+        stage_close(&s[i]);
+    }
+    free(y);
+    free(z);
+}
+
 static void threads_catch_up_to_the_same_frames(const char *backend)
 {
     (void)backend;
 #ifndef HC_WITH_FFTW
     check_skip("built without FFTW");
 #endif
-    enum { IN = 3, OUT = 5, TAPS = 30000, BLOCK = 64, TICKS = SANITIZED ? 2000 : 20000 };
-    struct random r = random_seeded(7);
-    struct stage s[2];
-    struct far_mask *mask[2][2]; /* of each stage the one that plays, and the one that comes and goes */
-    bool is_warm = false;
-    int until = 0, n_both = 0, n_given_up = 0;
-    for (int i = 0; i < 2; i++) {
-        stage_open(&s[i], IN, OUT, false, TAPS, BLOCK, 2 * i);
-        check(s[i].far, "the plan has no far levels: nothing is promised");
-        for (int m = 0; m < 2; m++) mask[i][m] = stage_mask(&s[i]);
-        far_warm(s[i].far, mask[i][0]);
-    }
-    int tick = s[0].plan.tick;
-    float *y = must_alloc((size_t)tick, sizeof *y), *z = must_alloc((size_t)tick, sizeof *z);
-    for (int t = 0; t < TICKS; t++) {
-        if (!is_warm && random_int(&r, 0, 9) == 0) {
-            for (int i = 0; i < 2; i++) far_warm(s[i].far, mask[i][1]);
-            is_warm = true;
-            until = t + random_int(&r, 0, 40);
-            if (random_int(&r, 0, 15) == 0) until = t + 700; /* without the threads' help it is ready then, too */
-        } else if (is_warm && t >= until) {
-            n_given_up += !far_ready(s[1].far, mask[1][1]);
-            for (int i = 0; i < 2; i++) far_rest(s[i].far, mask[i][1]);
-            is_warm = false;
-        }
-        for (int i = 0; i < 2 && !is_warm; i++) { /* at once another, perhaps at the same address */
-            if (!far_idle(s[i].far, mask[i][1]) || random_int(&r, 0, 3)) continue;
-            far_mask_free(mask[i][1]);
-            mask[i][1] = stage_mask(&s[i]);
-        }
-        if (random_int(&r, 0, 1999) == 0)
-            for (int i = 0; i < 2; i++) far_reset(s[i].far);
-        for (int i = 0; i < 2; i++) far_begin(s[i].far);
-        for (int m = 0; m < 1 + is_warm; m++) {
-            if (!far_ready(s[0].far, mask[0][m]) || !far_ready(s[1].far, mask[1][m])) continue;
-            n_both += m;
-            for (int out = 0; out < OUT; out++) {
-                memset(y, 0, (size_t)tick * sizeof *y);
-                memset(z, 0, (size_t)tick * sizeof *z);
-                far_add(s[0].far, mask[0][m], out, y, tick);
-                far_add(s[1].far, mask[1][m], out, z, tick);
-                for (int k = 0; k < tick; k++)
-                    check(y[k] == z[k], "tick %d, mask %d, channel %d, frame %d: %.9g in slices, %.9g by threads", t, m,
-                          out, k, (double)y[k], (double)z[k]);
-            }
-        }
-        for (int in = 0; in < IN; in++) {
-            for (int k = 0; k < tick; k++) y[k] = random_sample(&r);
-            for (int i = 0; i < 2; i++) far_push(s[i].far, in, y, tick);
-        }
-        for (int i = 0; i < 2; i++) far_advance(s[i].far, tick);
-    }
-    check(n_both > 0 && n_given_up > 0, "%d ticks with both ready, %d masks given up before: nothing is promised",
-          n_both, n_given_up);
-    for (int i = 0; i < 2; i++) {
-        far_reset(s[i].far);
-        for (int m = 0; m < 2; m++) far_mask_free(mask[i][m]);
-        stage_close(&s[i]);
-    }
-    free(y);
-    free(z);
+    play_both(3, 5, SANITIZED ? 2000 : 8000);
+    play_both(16, 1, SANITIZED ? 1000 : 4000); /* its inputs take the most */
 }
 
 int main(void)

@@ -73,8 +73,8 @@ struct backend {
     void (*mask_free)(void *state, void *mask);
     /* A mask of noise. NULL: the engine makes the responses itself and calls mask_make. */
     int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, char *why, size_t cap);
-    /* A mask with far levels cannot sound with its full tail before they have run for a while. mask_warm: begin to keep
-     * this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
+    /* A mask with far levels cannot sound with its full tail before they have run, or caught up. mask_warm: begin to
+     * keep this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
      * True at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition.
      * mask_rest: it is no longer heard, to be freed as soon as mask_idle says that nobody works on it (NULL: at any
      * moment), or after a reset. At most two masks are warm at once, never NULL; reset keeps them so. Where nothing was

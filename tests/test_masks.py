@@ -186,6 +186,7 @@ def test_info_shows_every_level_of_the_plan(room):
     if len(plan["levels"]) > 1:  # a build without FFTW has none
         assert all(level["slices"] * plan["tick"] == level["partition"] for level in plan["levels"][1:])
         assert plan["swap_delay"] >= 2 * plan["levels"][-1]["partition"]
+        assert plan["block"] < plan["swap_usual"] < plan["swap_delay"] / 4
 
 
 def test_info_of_a_single_click(folder):

@@ -51,18 +51,18 @@ struct jobs {         /* of a window: inputs, then groups of outputs of each mas
 };
 
 struct catch_up {          /* on one window, of one mask; with threads only */
-    struct far_mask *mask; /* this and the window are written by the driver while nobody works */
+    struct far_mask *mask; /* this, the window and has_oldest are written by the driver while nobody works */
     int64_t window;
-    ticket outs; /* groups of outputs */
-    atomic_int outs_done;
-    int n_out;      /* that were offered, or that were taken before the offer was withdrawn; the driver's */
+    bool has_oldest; /* then the jobs are groups of outputs, before inputs */
+    ticket jobs;
+    atomic_int done;
+    int n_jobs;     /* that were offered, or that were taken before the offer was withdrawn; the driver's */
     bool is_wanted; /* not withdrawn; the driver's */
 };
 
 struct level {
     const struct long_fft *fft;
-    int size, n_partitions;
-    int n_slots; /* windows that are kept: one more than partitions, for what is heard while the next is made */
+    int size, n_slots;     /* n_slots: windows that are kept, as many as there are partitions */
     int n_columns, n_rows; /* pieces a transform */
     int group;             /* outputs whose pieces take turns */
     float *spectra;        /* of each input and chunk [n_slots][LONG_CHUNK], so many floats apart: */
@@ -75,6 +75,7 @@ struct level {
     struct work work;
     struct jobs jobs;
     struct catch_up catch_up;
+    float *oldest; /* [n_in][2S]: the oldest spectra of the window that is caught up on; the ring may have lost them */
 };
 
 struct spectra {   /* of a response in a level: partitions [first, first + n) */
@@ -97,7 +98,7 @@ struct far_mask {
     int n_levels, n_responses, n_out;
     const struct cell *cells;
     const int *first_cell;
-    double tick_ns; /* of a tick that plays it, without the inputs' transforms */
+    double tick_ns; /* of a tick that plays it alone */
     struct mask_level levels[PLAN_MOST_FAR];
 };
 
@@ -106,7 +107,8 @@ struct far {
     int n_in, n_out, tick, n_levels;
     int pos;       /* frames of the current tick so far */
     int64_t frame; /* at which the current tick began */
-    int ring_size; /* three of the largest partitions: a window and what comes in while it is transformed */
+    int ring_size; /* the largest partitions that far back as a mask reaches, and while one catches up: see ring_frames
+                    */
     int ring_at;   /* frame % ring_size */
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
@@ -144,8 +146,7 @@ static void hear(struct far *far)
 static bool level_open(const struct far *far, struct level *l, const struct plan_level *plan, int n_routes)
 {
     l->size = plan->size;
-    l->n_partitions = plan->n_partitions;
-    l->n_slots = plan->n_partitions + 1;
+    l->n_slots = plan->n_partitions;
     l->window = -1;
     l->work.phase = DONE;
     l->fft = long_fft_get(l->size);
@@ -158,9 +159,10 @@ static bool level_open(const struct far *far, struct level *l, const struct plan
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
     l->chunk_stride = l->group > 1 ? row * (size_t)far->n_in : row;
     l->spectra = memory_place(spectra_floats(far, l));
+    l->oldest = memory_place((size_t)far->n_in * 2 * (size_t)l->size);
     l->in_work = memory_place(2 * (size_t)l->size);
     l->out_work = memory_place((size_t)l->group * 2 * (size_t)l->size);
-    return l->spectra && l->in_work && l->out_work;
+    return l->spectra && l->oldest && l->in_work && l->out_work;
 }
 
 static bool job_any(void *far, float *scratch);
@@ -173,6 +175,18 @@ static bool crew_begin(struct far *far, int n_threads)
     return far->crew != NULL;
 }
 
+/* A level of n partitions transforms the window before the last n again, as long as it is heard what is made of it and
+ * for the time of a window after: (n + 4) S frames. Whole partitions of every size. */
+static int ring_frames(const struct plan *plan)
+{
+    int largest = plan->far[plan->n_far - 1].size, n = 3;
+    for (int i = 0; i < plan->n_far; i++) {
+        int64_t frames = ((int64_t)plan->far[i].n_partitions + 4) * plan->far[i].size;
+        while ((int64_t)n * largest < frames) n++;
+    }
+    return n * largest;
+}
+
 struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads, const struct simd *simd)
 {
     struct far *far = calloc(1, sizeof *far);
@@ -182,7 +196,7 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
     far->n_out = n_out;
     far->tick = plan->tick;
     far->n_levels = plan->n_far;
-    far->ring_size = 3 * plan->far[plan->n_far - 1].size;
+    far->ring_size = ring_frames(plan);
     far->ring_stride = (size_t)far->ring_size + LONG_LANES;
     far->ring = memory_place((size_t)n_in * far->ring_stride);
     bool good = far->ring != NULL;
@@ -210,6 +224,7 @@ void far_close(struct far *far)
         struct level *l = &far->levels[i];
         long_fft_put(l->fft);
         memory_place_free(l->spectra);
+        memory_place_free(l->oldest);
         memory_place_free(l->in_work);
         memory_place_free(l->out_work);
     }
@@ -273,7 +288,7 @@ static bool all_zero(const float *taps, int n)
 static void spectra_span(const struct level *l, struct spectra *s, const float *taps, int n_taps)
 {
     int size = l->size;
-    if (n_taps > l->n_partitions * size) n_taps = l->n_partitions * size;
+    if (n_taps > l->n_slots * size) n_taps = l->n_slots * size;
     int end = n_taps > 0 ? (n_taps - 1) / size + 1 : 0;
     for (; end > 0; end--, n_taps = end * size)
         if (!all_zero(taps + (end - 1) * size, n_taps - (end - 1) * size)) break;
@@ -350,6 +365,11 @@ static bool mask_level_make(const struct far *far, struct far_mask *mask, int i,
     return true;
 }
 
+static double inputs_ns(const struct far *far, const struct level *l)
+{
+    return l->size * far->n_in * (columns_ns + rows_ns);
+}
+
 /* A window's products and transforms back. */
 static double outputs_ns(const struct level *l, const struct mask_level *ml)
 {
@@ -370,7 +390,7 @@ struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, c
     for (int i = 0; i < far->n_levels; i++) {
         const struct level *l = &far->levels[i];
         if (!mask_level_make(far, mask, i, plan->far[i].offset, matrix, work)) goto no_memory;
-        mask->tick_ns += outputs_ns(l, &mask->levels[i]) * far->tick / l->size;
+        mask->tick_ns += (outputs_ns(l, &mask->levels[i]) + inputs_ns(far, l)) * far->tick / l->size;
     }
     free(work);
     return mask;
@@ -458,10 +478,7 @@ static void work_begin(struct far *far, struct level *l, int i, int64_t window)
 {
     struct work *w = &l->work;
     l->window = window;
-    *w = (struct work){.phase = COLUMNS_IN,
-                       .window = window,
-                       .group = l->group,
-                       .total = l->size * far->n_in * (columns_ns + rows_ns)};
+    *w = (struct work){.phase = COLUMNS_IN, .window = window, .group = l->group, .total = inputs_ns(far, l)};
     for (int m = 0; m < MOST_WARM; m++) {
         struct far_mask *mask = far->warm[m];
         if (!mask || mask->levels[i].join > window || mask->levels[i].n_outs == 0) continue;
@@ -471,9 +488,10 @@ static void work_begin(struct far *far, struct level *l, int i, int64_t window)
     w->slice_ns = w->total * far->tick / l->size;
 }
 
-/* The sums of one chunk of an output's bins in a window. Returns how many partitions went in. */
-static int sum_chunk(const struct far *far, const struct level *l, int64_t window, const struct far_mask *mask,
-                     const struct mask_level *ml, int out, int chunk, float *y)
+/* The sums of one chunk of an output's bins in a window. oldest: as a level's, or NULL: it is in the ring. Returns how
+ * many partitions went in. */
+static int sum_chunk(const struct far *far, const struct level *l, int64_t window, const float *oldest,
+                     const struct far_mask *mask, const struct mask_level *ml, int out, int chunk, float *y)
 {
     struct long_product list[LIST];
     int n = 0, partitions = 0, newest = (int)(window % l->n_slots);
@@ -481,35 +499,54 @@ static int sum_chunk(const struct far *far, const struct level *l, int64_t windo
     for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
         const struct spectra *s = &ml->responses[mask->cells[c].response];
         if (s->n == 0) continue;
-        int slot = newest - s->first;
-        list[n].x = l->spectra + (size_t)mask->cells[c].in * l->in_stride + (size_t)chunk * l->chunk_stride;
-        list[n].h = s->chunks + (size_t)chunk * s->stride;
-        list[n].slot = slot < 0 ? slot + l->n_slots : slot;
-        list[n].n_slots = l->n_slots;
-        list[n].n_partitions = s->n;
+        if (n + 2 > LIST) {
+            far->simd->pieces->products(y, list, n, add);
+            add = true;
+            n = 0;
+        }
+        int in = mask->cells[c].in, slot = newest - s->first, apart = oldest && s->first + s->n == l->n_slots;
+        const float *h = s->chunks + (size_t)chunk * s->stride;
+        if (s->n > apart)
+            list[n++] =
+                (struct long_product){.x = l->spectra + (size_t)in * l->in_stride + (size_t)chunk * l->chunk_stride,
+                                      .h = h,
+                                      .slot = slot < 0 ? slot + l->n_slots : slot,
+                                      .n_slots = l->n_slots,
+                                      .n_partitions = s->n - apart};
+        if (apart)
+            list[n++] =
+                (struct long_product){.x = oldest + (size_t)in * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK,
+                                      .h = h + (size_t)(s->n - 1) * LONG_CHUNK,
+                                      .n_slots = 1,
+                                      .n_partitions = 1};
         partitions += s->n;
-        if (++n < LIST) continue;
-        far->simd->pieces->products(y, list, n, add);
-        add = true;
-        n = 0;
     }
     if (n > 0) far->simd->pieces->products(y, list, n, add);
     return partitions;
 }
 
-/* A piece of the transform of an input. work: [2S]. */
-static void columns_of(const struct far *far, const struct level *l, int in, float *work, int piece)
+/* A piece of the transform of an input in a window. work: [2S]. */
+static void columns_of(const struct far *far, const struct level *l, int64_t window, int in, float *work, int piece)
 {
     const float *ring = far->ring + (size_t)in * far->ring_stride;
-    int now = (int)(l->window * l->size % far->ring_size), before = now - l->size;
+    int now = (int)(window * l->size % far->ring_size);
+    if (now < 0) now += far->ring_size;
+    int before = now - l->size;
     if (before < 0) before += far->ring_size;
     far->simd->pieces->columns_in(l->fft, work, ring + before, ring + now, piece);
 }
 
-static void rows_of(const struct far *far, const struct level *l, int in, float *work, int piece)
+/* To the slot of the window under way, or to the oldest spectra of one that is caught up on. */
+static void rows_of(const struct far *far, const struct level *l, bool is_oldest, int in, float *work, int piece)
 {
-    float *slot = l->spectra + (size_t)in * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
-    far->simd->pieces->rows_in(l->fft, work, slot, l->chunk_stride, piece);
+    float *to = l->oldest + (size_t)in * 2 * (size_t)l->size;
+    if (!is_oldest) to = l->spectra + (size_t)in * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
+    far->simd->pieces->rows_in(l->fft, work, to, is_oldest ? LONG_CHUNK : l->chunk_stride, piece);
+}
+
+static int64_t oldest_of(const struct level *l, int64_t window)
+{
+    return window - l->n_slots + 1;
 }
 
 static int group_size(const struct far *far, const struct work *w)
@@ -535,16 +572,18 @@ static void next_mask(struct work *w)
     w->phase = w->mask < MOST_WARM ? PRODUCTS : DONE;
 }
 
-static void piece_in(struct far *far, struct level *l)
+/* floats: [2S]. */
+static void piece_in(struct far *far, int level, struct work *w, float *floats)
 {
-    struct work *w = &l->work;
+    struct level *l = &far->levels[level];
+    bool is_oldest = w == &far->catching;
     if (w->phase == COLUMNS_IN) {
-        columns_of(far, l, w->channel, l->in_work, w->i);
+        columns_of(far, l, is_oldest ? oldest_of(l, w->window) : w->window, w->channel, floats, w->i);
         w->spent += columns_ns * l->size / l->n_columns;
         next_piece(w, l->n_columns, ROWS_IN);
         return;
     }
-    rows_of(far, l, w->channel, l->in_work, w->i);
+    rows_of(far, l, is_oldest, w->channel, floats, w->i);
     w->spent += rows_ns * l->size / l->n_rows;
     next_piece(w, l->n_rows, COLUMNS_IN);
     if (w->phase == ROWS_IN || ++w->channel < far->n_in) return;
@@ -575,7 +614,8 @@ static void piece_out(struct far *far, int level, struct work *w, float *floats)
     case PRODUCTS:
         if (!silent)
             w->spent += product_ns * (LONG_CHUNK / 2) *
-                        sum_chunk(far, l, w->window, mask, ml, out, piece, work + (size_t)piece * LONG_CHUNK);
+                        sum_chunk(far, l, w->window, w == &far->catching ? l->oldest : NULL, mask, ml, out, piece,
+                                  work + (size_t)piece * LONG_CHUNK);
         next_piece(w, n * l->fft->n_chunks, ROWS_OUT);
         return;
     case ROWS_OUT:
@@ -609,20 +649,21 @@ static double piece_ns(const struct level *l, int level, const struct work *w)
 }
 
 /* Returns what it took. */
-static double piece_do(struct far *far, int level, struct work *w, float *floats)
+static double piece_do(struct far *far, int level, struct work *w, float *in_work, float *out_work)
 {
     double before = w->spent;
     if (w->phase <= ROWS_IN)
-        piece_in(far, &far->levels[level]);
+        piece_in(far, level, w, in_work);
     else
-        piece_out(far, level, w, floats);
+        piece_out(far, level, w, out_work);
     far->tick_ns += w->spent - before;
     return w->spent - before;
 }
 
 static void level_piece(struct far *far, int level)
 {
-    far->owed_ns -= piece_do(far, level, &far->levels[level].work, far->levels[level].out_work);
+    struct level *l = &far->levels[level];
+    far->owed_ns -= piece_do(far, level, &l->work, l->in_work, l->out_work);
 }
 
 /* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels
@@ -656,10 +697,11 @@ static void work_in_slices(struct far *far)
 /* ---- catching up ---------------------------------------------------------------------------------------------------
  *
  * A mask that comes warm can be heard once it has, in every level, the window that is heard and the one that comes
- * next. Their work was over, or had begun without it; but the inputs' spectra are there, as far back as the mask
- * reaches, until the window is past, so that products and transforms back are all that is to be done. The later window
- * comes first: meanwhile the earlier one may pass. The largest level comes first: meanwhile the small ones may come to
- * windows that have the mask from the beginning.
+ * next. Their work was over, or had begun without it; but the inputs' spectra are there until the window is past, all
+ * but the oldest, whose place the next window takes: these are made again, from the inputs' frames. (To keep them in
+ * one slot more costs 64 channels of 1 s a tenth of their time, for good: it lies in the way of the stream of the
+ * others.) The later window comes first: meanwhile the earlier one may pass. The largest level comes first: meanwhile
+ * the small ones may come to windows that have the mask from the beginning.
  */
 
 /* Whether the window under way has all its inputs' spectra. */
@@ -691,7 +733,7 @@ static bool catching_begin(struct far *far)
         int64_t window;
         struct far_mask *mask = lacking_find(far, i, &window);
         if (!mask) continue;
-        *w = (struct work){.phase = PRODUCTS, .window = window, .group = 1, .masks = {mask}};
+        *w = (struct work){.phase = COLUMNS_IN, .window = window, .group = 1, .masks = {mask}};
         far->catching_level = i;
     }
     return w->phase != DONE;
@@ -707,7 +749,7 @@ static void catch_up_in_slices(struct far *far)
     while (catching_begin(far)) {
         double half = piece_ns(&far->levels[far->catching_level], far->catching_level, w) / 2;
         if (half > far->catching_owed_ns) return;
-        far->catching_owed_ns -= piece_do(far, far->catching_level, w, far->catching_work);
+        far->catching_owed_ns -= piece_do(far, far->catching_level, w, far->catching_work, far->catching_work);
         if (w->phase == DONE) w->masks[0]->levels[far->catching_level].join = w->window;
     }
     far->catching_owed_ns = 0;
@@ -719,7 +761,7 @@ int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
     for (int i = 0; i < plan->n_far; i++) {
         const struct plan_level *l = &plan->far[i];
         double products = (double)shape->n_routes * l->n_partitions;
-        double frame_ns = shape->n_out * (columns_ns + rows_ns) + products * product_ns;
+        double frame_ns = (shape->n_in + shape->n_out) * (columns_ns + rows_ns) + products * product_ns;
         all_ns += 2 * l->size * frame_ns;
         tick_ns += plan->tick * frame_ns;
     }
@@ -758,14 +800,14 @@ static void ticket_offer(ticket *t, int n)
     atomic_store_explicit(t, (uint_fast64_t)n << 32, memory_order_release);
 }
 
-static void job_in(struct far *far, struct level *l, int in, float *scratch)
+static void job_in(struct far *far, struct level *l, int64_t window, bool is_oldest, int in, float *scratch)
 {
-    for (int i = 0; i < l->n_columns; i++) columns_of(far, l, in, scratch, i);
-    for (int i = 0; i < l->n_rows; i++) rows_of(far, l, in, scratch, i);
+    for (int i = 0; i < l->n_columns; i++) columns_of(far, l, window, in, scratch, i);
+    for (int i = 0; i < l->n_rows; i++) rows_of(far, l, is_oldest, in, scratch, i);
 }
 
-static void job_out(struct far *far, int level, const struct far_mask *mask, int64_t window, int first, int end,
-                    float *scratch)
+static void job_out(struct far *far, int level, const struct far_mask *mask, int64_t window, const float *oldest,
+                    int first, int end, float *scratch)
 {
     struct level *l = &far->levels[level];
     const struct simd_long *pieces = far->simd->pieces;
@@ -773,7 +815,7 @@ static void job_out(struct far *far, int level, const struct far_mask *mask, int
     for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
         for (int out = first; out < end; out++)
             if (ml->out[out])
-                sum_chunk(far, l, window, mask, ml, out, chunk,
+                sum_chunk(far, l, window, oldest, mask, ml, out, chunk,
                           scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK);
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
@@ -791,26 +833,30 @@ static bool job_of_level(struct far *far, int level, float *scratch)
     int i;
     if (ticket_take(&jobs->ins, &i)) {
         int n_in = jobs->n_in, n_out = jobs->n_out; /* once the job counts as done the next window may be written */
-        job_in(far, l, i, scratch);
+        job_in(far, l, l->window, false, i, scratch);
         int done = atomic_fetch_add_explicit(&jobs->ins_done, 1, memory_order_acq_rel) + 1;
         if (done == n_in && n_out > 0) ticket_offer(&jobs->outs, n_out); /* who takes one sees all inputs */
         return true;
     }
     if (!ticket_take(&jobs->outs, &i)) return false;
     int first = i % n_groups(far) * JOB_GROUP, end = first + JOB_GROUP < far->n_out ? first + JOB_GROUP : far->n_out;
-    job_out(far, level, l->work.masks[i / n_groups(far)], l->window, first, end, scratch);
+    job_out(far, level, l->work.masks[i / n_groups(far)], l->window, NULL, first, end, scratch);
     atomic_fetch_add_explicit(&jobs->outs_done, 1, memory_order_release);
     return true;
 }
 
 static bool job_catch_up(struct far *far, int level, float *scratch)
 {
-    struct catch_up *c = &far->levels[level].catch_up;
+    struct level *l = &far->levels[level];
+    struct catch_up *c = &l->catch_up;
     int i;
-    if (!ticket_take(&c->outs, &i)) return false;
+    if (!ticket_take(&c->jobs, &i)) return false;
     int first = i * CATCH_GROUP, end = first + CATCH_GROUP < far->n_out ? first + CATCH_GROUP : far->n_out;
-    job_out(far, level, c->mask, c->window, first, end, scratch);
-    atomic_fetch_add_explicit(&c->outs_done, 1, memory_order_release);
+    if (c->has_oldest)
+        job_out(far, level, c->mask, c->window, l->oldest, first, end, scratch);
+    else
+        job_in(far, l, oldest_of(l, c->window), true, i, scratch);
+    atomic_fetch_add_explicit(&c->done, 1, memory_order_release);
     return true;
 }
 
@@ -827,36 +873,55 @@ static bool job_any(void *data, float *scratch)
 
 static bool catch_up_is_over(const struct catch_up *c)
 {
-    return atomic_load_explicit(&c->outs_done, memory_order_acquire) == c->n_out;
+    return atomic_load_explicit(&c->done, memory_order_acquire) == c->n_jobs;
 }
 
 /* Nobody begins any more of it; who has begun goes on, and counts. */
 static void catch_up_withdraw(struct catch_up *c)
 {
-    uint_fast64_t was = atomic_exchange_explicit(&c->outs, 0, memory_order_relaxed);
-    if (was >> 32) c->n_out = (int)(uint32_t)was;
+    uint_fast64_t was = atomic_exchange_explicit(&c->jobs, 0, memory_order_relaxed);
+    if (was >> 32) c->n_jobs = (int)(uint32_t)was;
     c->is_wanted = false;
+}
+
+static void catch_up_offer(struct catch_up *c, int n_jobs)
+{
+    c->n_jobs = n_jobs;
+    c->is_wanted = true;
+    atomic_store_explicit(&c->done, 0, memory_order_relaxed);
+    ticket_offer(&c->jobs, n_jobs);
+}
+
+/* What is over goes on: from the oldest spectra to the outputs, and to the next window that a mask lacks. Returns
+ * whether there are new jobs. */
+static bool catch_up_next(struct far *far, int level)
+{
+    struct catch_up *c = &far->levels[level].catch_up;
+    if (!catch_up_is_over(c)) return false;
+    if (c->is_wanted && !c->has_oldest) {
+        c->has_oldest = true;
+        catch_up_offer(c, (far->n_out + CATCH_GROUP - 1) / CATCH_GROUP);
+        return true;
+    }
+    if (c->is_wanted) c->mask->levels[level].join = c->window;
+    c->is_wanted = false;
+    int64_t window;
+    struct far_mask *mask = lacking_find(far, level, &window);
+    if (!mask) return false;
+    c->mask = mask;
+    c->window = window;
+    c->has_oldest = false;
+    catch_up_offer(c, far->n_in);
+    return true;
 }
 
 static bool catch_up_by_crew(struct far *far)
 {
     bool offered = false;
     for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        struct catch_up *c = &l->catch_up;
-        int64_t window;
-        if (c->is_wanted && c->window < l->heard) catch_up_withdraw(c);
-        if (!catch_up_is_over(c)) continue;
-        if (c->is_wanted) c->mask->levels[i].join = c->window;
-        c->is_wanted = false;
-        struct far_mask *mask = lacking_find(far, i, &window);
-        if (!mask) continue;
-        c->mask = mask;
-        c->window = window;
-        c->is_wanted = offered = true;
-        c->n_out = (far->n_out + CATCH_GROUP - 1) / CATCH_GROUP;
-        atomic_store_explicit(&c->outs_done, 0, memory_order_relaxed);
-        ticket_offer(&c->outs, c->n_out);
+        struct catch_up *c = &far->levels[i].catch_up;
+        if (c->is_wanted && c->window < far->levels[i].heard) catch_up_withdraw(c);
+        if (catch_up_next(far, i)) offered = true;
     }
     return offered;
 }

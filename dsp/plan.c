@@ -177,7 +177,8 @@ void plan_count(const struct plan *plan, const struct plan_shape *shape, struct 
     for (int i = 0; i < plan->n_far; i++) {
         level_count(shape, plan->far[i].size, plan->far[i].n_partitions, work);
         work->memory += 8.0 * shape->n_out * plan->far[i].size; /* what is heard, and what will be */
-        work->memory += 8.0 * shape->n_in * plan->far[i].size;  /* a window more than partitions, for swaps */
+        work->memory += 8.0 * shape->n_in * plan->far[i].size;  /* a spectrum of each input for swaps */
     }
-    if (plan->n_far > 0) work->memory += 12.0 * shape->n_in * plan->far[plan->n_far - 1].size;
+    const struct plan_level *last = plan->n_far > 0 ? &plan->far[plan->n_far - 1] : NULL;
+    if (last) work->memory += 4.0 * shape->n_in * (last->n_partitions + 4) * last->size; /* the inputs' frames */
 }

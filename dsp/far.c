@@ -118,6 +118,7 @@ struct far {
     struct work catching; /* up on one window after another, in slices; without threads */
     int catching_level;
     float *catching_work;    /* [2S] of the largest level */
+    bool is_behind;          /* a mask is warm and not ready */
     double catching_owed_ns; /* as owed_ns */
     double catch_up_ns;      /* that the tick before might do of it */
     struct crew *crew;       /* NULL: the driver does all the work, in slices */
@@ -431,6 +432,7 @@ void far_warm(struct far *far, struct far_mask *mask)
     int m = 0;
     while (m < MOST_WARM - 1 && far->warm[m]) m++;
     far->warm[m] = mask;
+    far->is_behind = true;
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];
         bool joins = mask->levels[i].n_outs > 0 && join_at_work(far, l, i, mask, m);
@@ -742,8 +744,9 @@ static bool catching_begin(struct far *far)
 static void catch_up_in_slices(struct far *far)
 {
     struct work *w = &far->catching;
-    if (w->phase != DONE && w->window < far->levels[far->catching_level].heard) w->phase = DONE;
     far->catch_up_ns = 0;
+    if (!far->is_behind) return;
+    if (w->phase != DONE && w->window < far->levels[far->catching_level].heard) w->phase = DONE;
     if (catching_begin(far)) far->catch_up_ns = fmax(w->masks[0]->tick_ns, least_catch_up_ns * far->tick);
     far->catching_owed_ns += far->catch_up_ns;
     while (catching_begin(far)) {
@@ -753,6 +756,9 @@ static void catch_up_in_slices(struct far *far)
         if (w->phase == DONE) w->masks[0]->levels[far->catching_level].join = w->window;
     }
     far->catching_owed_ns = 0;
+    far->is_behind = false;
+    for (int m = 0; m < MOST_WARM; m++)
+        if (far->warm[m] && !far_ready(far, far->warm[m])) far->is_behind = true; /* for want of inputs */
 }
 
 int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
@@ -991,7 +997,9 @@ void far_begin(struct far *far)
 
 void far_push(struct far *far, int in, const float *x, int n)
 {
-    memcpy(far->ring + (size_t)in * far->ring_stride + far->ring_at + far->pos, x, (size_t)n * sizeof(float));
+    float *to = far->ring + (size_t)in * far->ring_stride + far->ring_at + far->pos;
+    memcpy(to, x, (size_t)n * sizeof(float));
+    for (int k = 0; k < n; k += LONG_LANES) __builtin_prefetch(to + far->tick + k, 1); /* last used long ago */
 }
 
 void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n)

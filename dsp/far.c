@@ -107,8 +107,7 @@ struct far {
     int n_in, n_out, tick, n_levels;
     int pos;       /* frames of the current tick so far */
     int64_t frame; /* at which the current tick began */
-    int ring_size; /* the largest partitions that far back as a mask reaches, and while one catches up: see ring_frames
-                    */
+    int ring_size; /* see ring_frames */
     int ring_at;   /* frame % ring_size */
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
@@ -176,8 +175,9 @@ static bool crew_begin(struct far *far, int n_threads)
     return far->crew != NULL;
 }
 
-/* A level of n partitions transforms the window before the last n again, as long as it is heard what is made of it and
- * for the time of a window after: (n + 4) S frames. Whole partitions of every size. */
+/* A mask that catches up on a window of a level needs frames from (n + 1) S before the window's end on, n partitions
+ * back, until the window is past, 2S after its end; and a thread that is interrupted may take until another S later
+ * (jobs_let). The same number of whole partitions for every level. */
 static int ring_frames(const struct plan *plan)
 {
     int largest = plan->far[plan->n_far - 1].size, n = 3;
@@ -997,9 +997,10 @@ void far_begin(struct far *far)
 
 void far_push(struct far *far, int in, const float *x, int n)
 {
-    float *to = far->ring + (size_t)in * far->ring_stride + far->ring_at + far->pos;
-    memcpy(to, x, (size_t)n * sizeof(float));
-    for (int k = 0; k < n; k += LONG_LANES) __builtin_prefetch(to + far->tick + k, 1); /* last used long ago */
+    float *ring = far->ring + (size_t)in * far->ring_stride + far->pos;
+    int next = far->ring_at + far->tick < far->ring_size ? far->ring_at + far->tick : 0;
+    memcpy(ring + far->ring_at, x, (size_t)n * sizeof(float));
+    for (int k = 0; k < n; k += LONG_LANES) __builtin_prefetch(ring + next + k, 1); /* last used long ago */
 }
 
 void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n)

@@ -18,7 +18,7 @@
  * frames that come out are the same, bit for bit.
  *
  * A mask that comes warm catches up: what it lacks of the window that is heard and of the next, in each level, is made
- * from the inputs' spectra, which are kept for that. Without threads each tick does a bounded piece of it beside its
+ * from the inputs' spectra, and the oldest of these from the inputs' frames. Without threads each tick does a bounded piece of it beside its
  * share. With threads these do it when nothing else is to be done; where they come to nothing the mask is ready once
  * windows are heard that began after it was warm.
  *

@@ -38,7 +38,7 @@ static const char help[] =
     "      --shard I/N      only the I-th of N shares of the work, I from 1 (Slurm arrays, GNU parallel)\n"
     "      --backend B      auto, cpu, cuda (all GPUs) or cuda:N                                       [auto]\n"
     "      --method M       auto, direct (time domain) or fft (partitions)                             [auto]\n"
-    "      --workers N      files at once                                                 [one a processor]\n"
+    "      --workers N      files at once                         [one a processor; on a GPU, one for two]\n"
     "      --cache MB       of decoded masks that are kept                                              [512]\n"
     "      --json           what was done, as one object on standard output\n"
     "  -q, --quiet          no progress and no summary; errors only\n"
@@ -247,10 +247,11 @@ static int count_gpus(void)
     return n;
 }
 
-/* A GPU takes a few tenths of a second to start, in which the CPU convolves this much a processor. */
+/* A GPU and the engines on it take most of a second to start and to end, in which the CPU convolves this much a
+ * processor: 10 s files through 1 s rooms are level at 8000 files on an H200 beside 16 Xeon processors. */
 static bool gpu_is_worth_it(const struct batch *batch)
 {
-    const double bytes_a_processor = 64e6;
+    const double bytes_a_processor = 160e6;
     double bytes = 0;
     struct stat status;
     for (size_t i = 0; i < batch->n_pieces; i++) /* a piece is of one class of length: its first file stands for all */
@@ -295,12 +296,13 @@ static int64_t count_jobs(const struct batch *batch)
     return n;
 }
 
-/* Few files: the processors share them. The output is the same. */
+/* Few files: the processors share them. On a GPU a worker is not held up by the convolution, and each has engines to
+ * open first: 4000 files took 1.32 s with 16 workers on 16 processors, 1.04 with 8, 1.11 with 4. The output is the same. */
 static void choose_workers(struct batch *batch, const struct settings *s, int64_t n_jobs)
 {
-    int n = processors();
+    int n = processors(), usual = strcmp(batch->backend, "cpu") == 0 ? n : (n + 1) / 2;
     int64_t n_pieces = ((int64_t)batch->n_pieces + batch->n_shards - 1) / batch->n_shards;
-    batch->n_workers = s->workers ? s->workers : n;
+    batch->n_workers = s->workers ? s->workers : usual;
     if (batch->n_workers > n_pieces) batch->n_workers = n_pieces > 0 ? (int)n_pieces : 1;
     batch->n_threads = n / batch->n_workers > 1 && n_jobs > 0 ? n / batch->n_workers : 1;
 }

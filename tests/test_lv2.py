@@ -177,7 +177,19 @@ class Jalv:
     def ready(self):
         return bool(select.select([self.process.stdout], [], [], 0.1)[0])
 
+    def catches_interrupts(self):
+        """It says what the state holds before it does: an interrupt then is the end of it."""
+        try:
+            status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        except OSError:
+            return True
+        return int(re.search(r"SigCgt:\s*(\w+)", status).group(1), 16) >> (signal.SIGINT - 1) & 1
+
     def close(self):
+        for _ in range(200):
+            if self.process.poll() is not None or self.catches_interrupts():
+                break
+            time.sleep(0.05)
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:

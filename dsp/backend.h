@@ -26,13 +26,21 @@ struct matrix {              /* a mask's routes made plain: delays and gains app
     struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
 };
 
-struct ferry;
+struct ferry; /* ferry.h */
 
 struct slot {                /* one call's audio, in memory that the backend likes (pinned for a GPU)               */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
     struct ferry *ferry;     /* NULL: `in` is all there. Else it comes, and `out` is awaited, in parts (in_parts)    */
 };
+
+/* What the driver asks and tells of a block that goes in parts: part i of FERRY_PARTS is channels [N i / FERRY_PARTS,
+ * N (i + 1) / FERRY_PARTS) of N. */
+enum { FERRY_PARTS = 32 };
+/* Waits until part `from` of the input is in the slot; the end of the parts that are, one after another. */
+int ferry_loaded(struct ferry *ferry, int from);
+/* Outputs [0, n_channels) are in the slot. */
+void ferry_landed(struct ferry *ferry, int n_channels);
 
 struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */

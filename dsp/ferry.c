@@ -1,7 +1,6 @@
 #include "ferry.h"
 
 #include "await.h"
-#include "backend.h"
 #include "team.h"
 
 #include <errno.h>

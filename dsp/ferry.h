@@ -10,19 +10,11 @@
 #ifndef HALOCONV_FERRY_H
 #define HALOCONV_FERRY_H
 
+#include "backend.h"
 #include "simd.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum { FERRY_PARTS = 32 };
-
-struct ferry;
-struct slot;
 
 /* How many hands are worth it beside the audio thread, for blocks of n_in and n_out channels; 0: none, the driver's queue
  * does without a ferry. n_threads: as in hc_config. */
@@ -37,12 +29,6 @@ void ferry_close(struct ferry *ferry);
 void ferry_begin(struct ferry *ferry, struct slot *slot, const float *const *in, float *const *out, int n);
 size_t ferry_carry(struct ferry *ferry);
 
-/* The driver: waits until part `from` of the input is in the slot; returns the end of the parts that are, one after another. */
-int ferry_loaded(struct ferry *ferry, int from);
-/* Outputs [0, n_channels) are in the slot. */
-void ferry_landed(struct ferry *ferry, int n_channels);
+/* The driver's part, ferry_loaded and ferry_landed, is in backend.h. */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

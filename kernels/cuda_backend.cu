@@ -32,7 +32,6 @@
 #include "device_costs.h"
 #include "device_memory.h"
 #include "far_levels.h"
-#include "ferry.h"
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"

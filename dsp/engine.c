@@ -266,6 +266,18 @@ static void *worker(void *arg)
 /* ---- open and close ------------------------------------------------------------------------------------------------
  */
 
+/* Its thread has ended, or never began. */
+static void queue_free(hc_engine *e)
+{
+    struct queue *q = e->queue;
+    sem_destroy(&q->work);
+    sem_destroy(&q->done);
+    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
+    ferry_close(q->ferry);
+    free(q);
+    e->queue = NULL;
+}
+
 static void queue_close(hc_engine *e)
 {
     struct queue *q = e->queue;
@@ -273,12 +285,7 @@ static void queue_close(hc_engine *e)
     atomic_store(&q->end, true);
     sem_post(&q->work);
     pthread_join(q->thread, NULL);
-    sem_destroy(&q->work);
-    sem_destroy(&q->done);
-    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
-    ferry_close(q->ferry);
-    free(q);
-    e->queue = NULL;
+    queue_free(e);
 }
 
 /* Where hc_process waits for its block the caller's buffers may be another thread's for a while. */
@@ -313,12 +320,7 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
         fail(HC_ENOMEM, why, cap, "the worker thread cannot be started: %s", strerror(errno));
     else
         return HC_OK;
-    sem_destroy(&q->work);
-    sem_destroy(&q->done);
-    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
-    ferry_close(q->ferry);
-    free(q);
-    e->queue = NULL;
+    queue_free(e);
     return HC_ENOMEM;
 }
 

@@ -198,7 +198,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files refusals ladder session costs
+ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program too, but for its bench of kernels: tests/test_batch.py runs with it.

@@ -28,10 +28,22 @@ struct matrix {              /* a mask's routes made plain: delays and gains app
 
 struct ferry; /* ferry.h */
 
+struct slot_seen {           /* what a device saw in a block of samples that are not planar                         */
+    unsigned clipped, peak_bits, non_finite, unused; /* peak: the bits of the largest magnitude; they sort as floats do */
+};
+
+static inline size_t samples_bytes(int samples)     /* of one of enum hc_samples                                    */
+{
+    const int kind = samples & ~HC_BIG_ENDIAN;
+    return kind == HC_S16 ? 2 : kind == HC_S24 ? 3 : 4;
+}
+
 struct slot {                /* one call's audio, in memory that the backend likes (pinned for a GPU)               */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
     struct ferry *ferry;     /* NULL: `in` is all there. Else it comes, and `out` is awaited, in parts (in_parts)    */
+    struct slot_seen *seen;  /* of begin and end, where config.in_samples or out_samples is not planar; the backend's  */
+    int count_from, count_to; /* frames of the block in which begin looks for clipping and peak                        */
 };
 
 /* What the driver asks and tells of a block that goes in parts: part i of FERRY_PARTS is channels [N i / FERRY_PARTS,
@@ -100,9 +112,10 @@ struct backend {
     void (*wait_set)(void *state, int wait_us);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
-    /* For files (block 0): process in two halves, with up to `flight` calls, each with a slot of its own, between them.
-     * begin returns at once; end waits for the oldest. 0 and NULL for a backend that has none. */
-    int flight;
+    /* For files (block 0): process in two halves, with up to config.flight calls, each with a slot of its own, between
+     * them. begin returns at once; end waits for the oldest. NULL for a backend that has none. raw: slots hold samples as
+     * config.in_samples and out_samples say. */
+    bool raw;
     int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
     int (*end)(void *state, char *why, size_t cap);
 };

@@ -32,6 +32,8 @@ enum {
     MOST_CHANNELS = 65536,
     LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
     MOST_LEAVING = 4,
+    MOST_FLIGHT = 16,      /* of a file's blocks */
+    USUAL_FLIGHT = 4,      /* three stages of a device, and a block that the host fills */
     N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
@@ -64,11 +66,13 @@ struct hc_engine {
     const struct backend *backend;
     const struct simd *simd;
     void *state;
-    struct slot slots[N_SLOTS];
+    struct slot slots[MOST_FLIGHT];
     int n_slots;         /* 1 where hc_process always waits for its block */
     int flight;          /* blocks that hc_submit may start; 0 behind a queue */
     bool halves;         /* the backend's begin and end do it; else hc_submit convolves at once */
-    int sizes[N_SLOTS];  /* frames of the blocks under way, by slot */
+    int sizes[MOST_FLIGHT]; /* frames of the blocks under way, by slot */
+    int64_t frames_submitted;     /* since open or reset, as are n_submitted and n_collected */
+    int64_t count_from, count_to; /* hc_count_set */
     uint64_t n_submitted, n_collected;
     struct queue *queue; /* NULL: in place */
 
@@ -89,6 +93,8 @@ struct hc_engine {
     atomic_int wait_us; /* as in the config, until hc_wait_set */
     int64_t rendered; /* frames; driver only */
     atomic_uint_fast64_t blocks, frames, late, non_finite, swaps, swap_frame;
+    uint64_t clipped;      /* of blocks collected */
+    unsigned peak_bits;
 };
 
 static hc_mask no_news; /* its address alone is used */
@@ -106,6 +112,9 @@ void hc_config_init(hc_config *config)
                           .n_frames = 0,
                           .backend = "auto",
                           .method = "auto",
+                          .in_samples = HC_PLANAR,
+                          .out_samples = HC_PLANAR,
+                          .flight = 0,
                           .n_threads = 0};
 }
 
@@ -340,6 +349,13 @@ static int check(const hc_config *c, char *why, size_t cap)
     if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
     if (strcmp(c->method, "auto") && strcmp(c->method, "direct") && strcmp(c->method, "fft"))
         return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
+    for (int i = 0; i < 2; i++) {
+        int samples = i == 0 ? c->in_samples : c->out_samples, kind = samples & ~HC_BIG_ENDIAN;
+        if (kind < HC_PLANAR || kind > HC_FLOAT || samples == HC_BIG_ENDIAN)
+            return fail(HC_EINVAL, why, cap, "%s_samples %d is no enum hc_samples", i == 0 ? "in" : "out", samples);
+    }
+    if (c->flight < 0 || c->flight > MOST_FLIGHT)
+        return fail(HC_EINVAL, why, cap, "flight %d is out of range (0 to %d)", c->flight, MOST_FLIGHT);
     return HC_OK;
 }
 
@@ -574,13 +590,14 @@ static void device_name(const hc_engine *e, int device, char *name, size_t cap)
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
+    e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
+    if (!e->halves || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
+    if (e->config.flight < 2) e->config.flight = e->config.flight ? 2 : USUAL_FLIGHT;
+    e->flight = e->halves ? e->config.flight : e->backend->in_place ? 1 : 0;
+    e->n_slots = e->halves ? e->flight : e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
     device_name(e, device, e->device, sizeof e->device);
-    e->n_slots = e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
-    e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
-    if (e->halves) e->n_slots = e->backend->flight;
-    e->flight = e->halves ? e->backend->flight : e->backend->in_place ? 1 : 0;
     for (int i = 0; i < e->n_slots; i++) {
         error = e->backend->slot_make(e->state, &e->slots[i], why, cap);
         if (error) return error;
@@ -615,6 +632,7 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     e->config.method = strcmp(config->method, "direct") == 0 ? "direct"
                        : strcmp(config->method, "fft") == 0  ? "fft"
                                                              : "auto";
+    e->count_to = INT64_MAX;
     atomic_init(&e->mailbox, &no_news);
     atomic_init(&e->wait_us, config->wait_us);
     e->fresh = true;
@@ -820,38 +838,54 @@ static void start_block(hc_engine *e, struct slot *slot, int n)
     if (render(e, slot, n, why, sizeof why) < 0) set_lost(e, why);
 }
 
-int hc_submit_room(hc_engine *e, float **in)
+int hc_room(hc_engine *e, int64_t i, void **in, const void **out)
 {
-    if (e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
-    const struct slot *slot = &e->slots[e->n_submitted % (uint64_t)e->n_slots];
-    for (int ch = 0; ch < e->config.n_in; ch++) in[ch] = slot->in + (size_t)ch * e->plan.block;
+    if (e->flight == 0 || i < 0) return HC_EINVAL;
+    const struct slot *slot = &e->slots[i % e->n_slots];
+    if (in) *in = slot->in;
+    if (out) *out = slot->out;
     return HC_OK;
+}
+
+void hc_count_set(hc_engine *e, int64_t from, int64_t to)
+{
+    e->count_from = from;
+    e->count_to = to;
+}
+
+/* Of a block of n frames at `at`, where frame `frame` of the stream lies. */
+static int within(int64_t frame, int64_t at, int n)
+{
+    return frame <= at ? 0 : frame - at > n ? n : (int)(frame - at);
 }
 
 int hc_submit(hc_engine *e, const float *const *in, int n)
 {
     if (n < 1 || n > e->plan.block || e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
+    if (in && e->config.in_samples != HC_PLANAR) return HC_EINVAL;
     unsigned fp_state = simd_denormals_off();
     int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
     e->sizes[i] = n;
+    e->slots[i].count_from = within(e->count_from, e->frames_submitted, n);
+    e->slots[i].count_to = within(e->count_to, e->frames_submitted, n);
+    e->frames_submitted += n;
     if (in) slot_load(e, &e->slots[i], in, n);
     start_block(e, &e->slots[i], n);
     simd_denormals_restore(fp_state);
     return atomic_load_explicit(&e->lost, memory_order_acquire) ? HC_EDEVICE : HC_OK;
 }
 
-int hc_collect_room(hc_engine *e, const float **out)
+static void add_seen(hc_engine *e, const struct slot_seen *seen)
 {
-    if (e->n_submitted == e->n_collected) return HC_EINVAL;
-    const struct slot *slot = &e->slots[e->n_collected % (uint64_t)e->n_slots];
-    for (int ch = 0; ch < e->config.n_out; ch++) out[ch] = slot->out + (size_t)ch * e->plan.block;
-    return HC_OK;
+    if (seen->peak_bits > e->peak_bits) e->peak_bits = seen->peak_bits;
+    e->clipped += seen->clipped;
+    count_non_finite(e, seen->non_finite);
 }
 
 int hc_collect(hc_engine *e, float *const *out)
 {
     char why[sizeof e->error] = "";
-    if (e->n_submitted == e->n_collected) return HC_EINVAL;
+    if (e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
     int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
     bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
     if (!lost && e->halves && e->backend->end(e->state, why, sizeof why) != HC_OK) {
@@ -859,6 +893,7 @@ int hc_collect(hc_engine *e, float *const *out)
         lost = true;
     }
     if (out && !lost) slot_unload(e, &e->slots[i], out, n);
+    if (!lost && e->slots[i].seen) add_seen(e, e->slots[i].seen);
     if (out && lost) silence(e, out, n);
     atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
@@ -882,6 +917,7 @@ static int play_here(hc_engine *e, const float *const *in, float *const *out, in
 int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     if (n < 0 || n > e->plan.block || e->n_submitted != e->n_collected) return HC_EINVAL;
+    if (e->config.in_samples != HC_PLANAR || e->config.out_samples != HC_PLANAR) return HC_EINVAL;
     if (n == 0) return HC_OK;
     if (e->halves) {
         hc_submit(e, in, n);
@@ -919,6 +955,8 @@ void hc_reset(hc_engine *e)
     while (q && atomic_load_explicit(&q->finished, memory_order_acquire) < atomic_load(&q->posted))
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     while (e->n_collected != e->n_submitted) hc_collect(e, NULL); /* nobody will */
+    e->n_collected = e->n_submitted = 0;
+    e->frames_submitted = 0;
     if (e->fade_len > 0) end_fade(e);
     if (q) q->lost = 0;
     e->fresh = true;
@@ -938,6 +976,10 @@ void hc_get_info(hc_engine *e, hc_info *info)
     struct plan_shape shape = shape_of(&e->config);
     plan_report(e->backend, &e->plan, &e->costs, &shape, info);
     info->flight = e->flight;
+    info->in_samples = e->config.in_samples;
+    info->out_samples = e->config.out_samples;
+    info->clipped = e->clipped;
+    memcpy(&info->peak, &e->peak_bits, sizeof info->peak);
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);

@@ -42,6 +42,13 @@ enum hc_error {
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                         */
 };
 
+enum hc_samples {            /* how the frames of a block lie in the engine's own memory (hc_room)                */
+    HC_PLANAR = 0,           /* floats, a channel behind the other                                            */
+    HC_S16, HC_S24, HC_S32, HC_FLOAT, /* frame by frame, as in a sound file, the lowest byte first; full scale of
+                                         integers is 2^15, 2^23, 2^31                                         */
+    HC_BIG_ENDIAN = 8        /* added to one of these: the highest byte first, as in AIFF                     */
+};
+
 typedef struct hc_config {   /* hc_config_init sets the right-hand column                                     */
     int rate;                /* Hz                                                                     48000  */
     int block;               /* most frames per hc_process; any count up to it is served;
@@ -58,6 +65,10 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
                                 CPU in the call, the tail on that GPU beside it (live only), "hybrid:cpu":
                                 on a thread of the CPU's                                              "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
+    int in_samples, out_samples; /* enum hc_samples, for files (block 0). A wish: hc_info has what it is; a GPU
+                                decodes and encodes by itself                                             0, 0 */
+    int flight;              /* blocks that may be under way, for files (block 0), 2 to 16. A wish too: each
+                                has memory of its own; four keep a GPU busy. 0 = 4                         0  */
     int n_threads;           /* of the CPU, the audio thread counted in; the output is the same. 0 = for files
                                 (block 0) all processors, live as many as the far levels need, or as carry
                                 blocks of thousands of channels to a GPU                                   0  */
@@ -85,6 +96,7 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     int partition;           /* frames a partition; for "direct" the length of the history                    */
     int n_partitions;        /* partitions that cover max_taps; 0 for "direct"                                */
     int flight;              /* blocks that may be between hc_submit and hc_collect; 0 = neither can be called */
+    int in_samples, out_samples; /* of hc_room                                                                */
     const char *backend;     /* "cpu", "cuda" or "hybrid"; static                                             */
     const char *method;      /* "direct" or "fft"; static                                                     */
     char device[128];        /* "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"                             */
@@ -100,6 +112,8 @@ typedef struct hc_info {     /* what an engine is and how it fares              
     uint64_t blocks, frames; /* calls of hc_process and frames since hc_open                                  */
     uint64_t late;           /* blocks given up                                                               */
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                       */
+    uint64_t clipped;        /* output samples beyond full scale (hc_count_set); 0 with HC_PLANAR             */
+    float peak;              /* largest magnitude of the output before it was limited, likewise; NaN if one was */
     uint64_t swaps;          /* mask swaps begun                                                              */
     uint64_t swap_frame;     /* frames played before the last of them began                                   */
     int swap_delay;          /* most frames from a swap to its begin: what the far levels of a new mask need  */
@@ -174,21 +188,25 @@ int hc_wait_set(hc_engine *engine, int wait_us);
 
 /* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0),
  * so that copies to and from a device and its work on other blocks share their time. hc_submit takes n_frames (1 to
- * block) and returns before they are convolved; in = NULL: they are in the engine's own memory, finite, where
- * hc_submit_room said (pinned memory, which a GPU copies from directly). hc_collect waits for the oldest block: its
- * frames, to out, or with out = NULL to be read where hc_collect_room said before the call. Any counts, in order; the
- * output is that of hc_process, which may be called when no block is under way. Return HC_OK (hc_collect: the count of
- * frames), HC_EINVAL (no room; nothing under way; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
+ * block) and returns before they are convolved; in = NULL: they are in the engine's own memory, hc_room (pinned memory,
+ * which a GPU copies from directly), and finite if planar. hc_collect waits for the oldest block: its
+ * frames, to out, or with out = NULL to be read in hc_room. Any counts, in order; the output is that of hc_process,
+ * which may be called when no block is under way. Where samples are not HC_PLANAR in is NULL, or out, and hc_process
+ * cannot be called. Return HC_OK (hc_collect: the count of frames), HC_EINVAL (no room; nothing under way; not planar;
+ * hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
 int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 int hc_collect(hc_engine *engine, float *const *out);
 
-/* Where the next hc_submit(engine, NULL, n) will look: in[n_in], hc_info.block frames one behind the other in memory.
- * HC_EINVAL: no room. [setup] */
-int hc_submit_room(hc_engine *engine, float **in);
+/* The engine's own memory for block i, counted from hc_open or hc_reset: the same as of block i + flight. *in is to be
+ * filled, by any threads, when block i - flight has been collected and before block i is submitted; *out is to be read
+ * when block i has been collected and before block i + flight is submitted. Planar: channel ch starts at ch *
+ * hc_info.block floats; else frame i at i * channels samples. Either may be NULL. HC_EINVAL: hc_info.flight is 0. [setup]
+ */
+int hc_room(hc_engine *engine, int64_t i, void **in, const void **out);
 
-/* Where the frames of the oldest block under way are once it is collected, until flight more are submitted: out[n_out],
- * hc_info.block frames one behind the other too. HC_EINVAL: nothing is under way. [setup] */
-int hc_collect_room(hc_engine *engine, const float **out);
+/* Of an output that is not planar, count clipping and peak in frames [from, to) alone, counted from hc_open or hc_reset;
+ * for blocks that are submitted from now on. At first it is all of them. [setup], one thread at a time with hc_submit */
+void hc_count_set(hc_engine *engine, int64_t from, int64_t to);
 
 /* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */
 void hc_reset(hc_engine *engine);

@@ -25,9 +25,8 @@ struct bay { /* an engine, for lanes of one shape */
     hc_engine *engine;
     hc_info info;
     int n_lanes, n_in, n_out, rate, taps; /* channels of a lane; taps: class of the masks' length */
-    float **ins;                          /* [n_lanes * n_in]: the engine's own memory, rows a block apart ... */
-    const float **outs;                   /* ... and [n_lanes * n_out] */
     int ahead, n_under_way;               /* blocks: at most, and now */
+    int64_t n_fed;                        /* since the last reset; their audio is in the engine's own memory */
     hc_mask *mask;
     uint64_t serials[BATCH_PIECE];        /* of the masks in it, by lane; 0 = none */
     uint64_t used;
@@ -76,8 +75,6 @@ static int taps_class(int n_taps)
 static void bay_close(struct bay *bay)
 {
     hc_close(bay->engine);
-    free(bay->ins);
-    free(bay->outs);
     *bay = (struct bay){0};
 }
 
@@ -94,15 +91,13 @@ static bool bay_open(struct worker *worker, struct bay *bay, char *why, size_t c
     config.backend = worker->backend;
     config.method = worker->batch->method;
     config.n_threads = worker->batch->n_threads;
+    config.flight = AHEAD;
     if (hc_open(&config, &bay->engine, why, cap) != HC_OK) {
         bay->engine = NULL;
         return false;
     }
     hc_get_info(bay->engine, &bay->info);
     bay->ahead = bay->info.flight < AHEAD ? bay->info.flight : AHEAD;
-    bay->ins = calloc((size_t)config.n_in, sizeof *bay->ins);
-    bay->outs = calloc((size_t)config.n_out, sizeof *bay->outs);
-    if (!bay->ins || !bay->outs) return message_write(why, cap, "no memory for an engine; use fewer --workers");
     return true;
 }
 
@@ -419,9 +414,12 @@ static bool feed_block(struct worker *worker, struct bay *bay, struct lane *cons
 {
     int block = bay->info.block, unit = bay->info.n_partitions > 0 ? bay->info.partition : 1;
     int64_t need = 0, got[BATCH_PIECE] = {0};
-    if (hc_submit_room(bay->engine, bay->ins) != HC_OK) return bay_failed(worker, bay);
+    void *room;
+    if (hc_room(bay->engine, bay->n_fed, &room, NULL) != HC_OK) return bay_failed(worker, bay);
+    float *ins = room; /* [n_lanes * n_in][block] */
     for (int i = 0; i < n; i++) {
-        if (is_hungry(lanes[i])) got[i] = lane_read(worker, lanes[i], bay->ins[i * bay->n_in], block, block);
+        if (is_hungry(lanes[i]))
+            got[i] = lane_read(worker, lanes[i], ins + (size_t)(i * bay->n_in) * (size_t)block, block, block);
         int64_t frames = frames_needed(lanes[i], block);
         if (frames > need) need = frames;
     }
@@ -430,22 +428,27 @@ static bool feed_block(struct worker *worker, struct bay *bay, struct lane *cons
     if (call > block) call = block;
     for (int ch = 0; ch < bay->n_lanes * bay->n_in; ch++) { /* zeros behind what was read */
         int64_t from = got[ch / bay->n_in];
-        if (from < call) memset(bay->ins[ch] + from, 0, (size_t)(call - from) * sizeof **bay->ins);
+        if (from < call) memset(ins + (size_t)ch * (size_t)block + from, 0, (size_t)(call - from) * sizeof *ins);
     }
     if (hc_submit(bay->engine, NULL, call) != HC_OK) return bay_failed(worker, bay);
     for (int i = 0; i < n; i++) lanes[i]->asked += call;
     bay->n_under_way++;
+    bay->n_fed++;
     return true;
 }
 
 static bool take_block(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n, bool final)
 {
-    int call = hc_collect_room(bay->engine, bay->outs) == HC_OK ? hc_collect(bay->engine, NULL) : HC_EDEVICE;
-    if (call < 0) return bay_failed(worker, bay);
+    const void *room;
+    size_t block = (size_t)bay->info.block;
+    int call = hc_collect(bay->engine, NULL);
+    if (call < 0 || hc_room(bay->engine, bay->n_fed - bay->n_under_way, NULL, &room) != HC_OK)
+        return bay_failed(worker, bay);
+    const float *outs = room; /* [n_lanes * n_out][block] */
     bay->n_under_way--;
     for (int i = 0; i < n; i++)
         if (is_busy(lanes[i]))
-            lane_take(worker, lanes[i], bay->outs[i * bay->n_out], bay->info.block, call, final);
+            lane_take(worker, lanes[i], outs + (size_t)(i * bay->n_out) * block, bay->info.block, call, final);
     return true;
 }
 
@@ -453,6 +456,7 @@ static bool take_block(struct worker *worker, struct bay *bay, struct lane *cons
 static bool play(struct worker *worker, struct bay *bay, struct lane *const *lanes, int n, bool final)
 {
     bay->n_under_way = 0;
+    bay->n_fed = 0;
     for (;;) {
         bool hungry = false;
         for (int i = 0; i < n; i++) hungry |= is_hungry(lanes[i]);

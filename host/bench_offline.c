@@ -119,15 +119,14 @@ static bool failed(struct stage *stage, int rc)
 static bool fill_rooms(struct stage *stage)
 {
     size_t n = (size_t)stage->settings->channels, block = (size_t)stage->info.block;
-    float **rooms = calloc(n, sizeof *rooms);
-    bool good = rooms || message_write(stage->why, sizeof stage->why, "no memory for the blocks; use fewer --channels");
+    bool good = true;
+    void *room;
     for (int i = 0; i < stage->info.flight && good; i++) {
-        hc_submit_room(stage->engine, rooms);
-        for (size_t ch = 0; ch < n; ch++) memcpy(rooms[ch], stage->ins[ch], block * sizeof(float));
+        hc_room(stage->engine, i, &room, NULL);
+        for (size_t ch = 0; ch < n; ch++) memcpy((float *)room + ch * block, stage->ins[ch], block * sizeof(float));
         good = !failed(stage, hc_submit(stage->engine, NULL, (int)block));
     }
     for (int i = 0; i < stage->info.flight && good; i++) good = !failed(stage, hc_collect(stage->engine, NULL));
-    free(rooms);
     hc_reset(stage->engine);
     return good;
 }

@@ -19,12 +19,15 @@
  *
  * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made meanwhile.
  *
- * A file (block 0) has up to FLIGHT calls under way, on three streams: the copy up of one, the kernels of the one before and
+ * A file (block 0) has several calls under way (config.flight), on three streams: the copy up of one, the kernels of the one before and
  * the copy down of the one before that run beside one another.
  *
  *   up      | in 0 | in 1 | in 2 | in 3 |
  *   audio          | 0    | 1    | 2    | 3    |
  *   down                  | out 0| out 1| out 2| out 3|
+ *
+ * Samples that are not planar floats go up and down as they are in the file; pcm decodes them behind the copy up and encodes
+ * them before the copy down.
  */
 #include "backend.h"
 
@@ -35,6 +38,8 @@
 #include "fft_block.cuh"
 #include "fir.h"
 #include "partition.h"
+#include "pcm.h"
+#include "pinned_memory.h"
 
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -45,7 +50,7 @@
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
     LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
-    FLIGHT = 4,         /* calls of a file that are under way: three streams, and one that the host fills */
+    FLIGHT_MOST = 16,   /* calls of a file that are under way                                           */
     FERRY_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
     LANDINGS = 8,       /* ... but not in more than these */
     HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* of the staging memory: whole partitions of every size */
@@ -59,15 +64,19 @@ struct state {
     cudaStream_t audio, setup;
     cudaEvent_t done;        /* the output of a call is in its slot                                            */
     cudaEvent_t landing[LANDINGS]; /* the first outputs of a ferry's block are                                  */
-    int flight;              /* calls that may be under way: FLIGHT for a file, else 1                         */
+    int flight;              /* calls that may be under way: 2 to FLIGHT_MOST for a file, else 1               */
     cudaStream_t up, down;   /* these, and the events: only where flight > 1                                   */
-    cudaEvent_t sent[FLIGHT], played[FLIGHT], landed[FLIGHT]; /* of call i, at i % FLIGHT                      */
+    cudaEvent_t sent[FLIGHT_MOST], played[FLIGHT_MOST], landed[FLIGHT_MOST]; /* of call i, at i % flight       */
     uint64_t n_begun, n_ended;
     void *memory;            /* device memory; all below points into it                                        */
     float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
     unsigned ring_length;
     float *wet[2];           /* [n_out][block]: what `to` and `from` of a fade play                            */
     float *wets;             /* [flight][n_out][block]: what is on its way down; flight > 1                    */
+    int in_samples, out_samples; /* enum hc_samples                                                            */
+    size_t raw_in_bytes, raw_out_bytes;
+    char *raw_in, *raw_out;  /* [flight][raw_..._bytes]: samples as they are in a file; NULL: planar           */
+    struct slot_seen *seen;  /* [flight]; NULL: all planar                                                     */
     void *fir_scratch;
     float2 *twiddles;        /* [P]; from here on not for direct                                               */
     float2 *spectra;         /* [n_in][n_slots][P]: block b of an input at slot b % n_slots                    */
@@ -117,6 +126,9 @@ static size_t state_cut(struct state *s, void *base)
     /* so far: to be zero at the start */
     for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, n_out * plan->block * sizeof(float));
     if (s->flight > 1) s->wets = (float *)device_cut(base, &used, s->flight * n_out * plan->block * sizeof(float));
+    if (s->in_samples) s->raw_in = (char *)device_cut(base, &used, s->flight * s->raw_in_bytes);
+    if (s->out_samples) s->raw_out = (char *)device_cut(base, &used, s->flight * s->raw_out_bytes);
+    if (s->raw_in || s->raw_out || !base) s->seen = (struct slot_seen *)device_cut(base, &used, s->flight * sizeof *s->seen);
     if (plan->direct) return used;
     s->twiddles = (float2 *)device_cut(base, &used, P * sizeof(float2));
     s->sums = (float2 *)device_cut(base, &used, s->sums_room * P * sizeof(float2));
@@ -191,7 +203,7 @@ static int flight_open(struct state *s, char *why, size_t cap)
 {
     TRY(cudaStreamCreateWithFlags(&s->up, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     TRY(cudaStreamCreateWithFlags(&s->down, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    for (int i = 0; i < FLIGHT; i++) {
+    for (int i = 0; i < s->flight; i++) {
         TRY(cudaEventCreateWithFlags(&s->sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
         TRY(cudaEventCreateWithFlags(&s->played[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
         TRY(cudaEventCreateWithFlags(&s->landed[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
@@ -201,7 +213,7 @@ static int flight_open(struct state *s, char *why, size_t cap)
 
 static void flight_close(struct state *s)
 {
-    for (int i = 0; i < FLIGHT; i++) {
+    for (int i = 0; i < FLIGHT_MOST; i++) {
         if (s->sent[i]) cudaEventDestroy(s->sent[i]);
         if (s->played[i]) cudaEventDestroy(s->played[i]);
         if (s->landed[i]) cudaEventDestroy(s->landed[i]);
@@ -218,7 +230,7 @@ static int staging_open(struct state *s, const hc_config *config, char *why, siz
     const size_t n_routes = config->n_routes ? (size_t)config->n_routes : n_channels;
     const size_t taps = s->plan->direct ? s->plan->max_taps : (size_t)(s->plan->n_partitions + 1) * s->plan->partition;
     for (s->half = HALF_LEAST; s->half < HALF_MOST && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
-    TRY(cudaHostAlloc((void **)&s->pinned, 2 * s->half, cudaHostAllocDefault), "cudaHostAlloc(%zu)", 2 * s->half);
+    PASS(pinned_alloc((void **)&s->pinned, 2 * s->half, why, cap));
     for (int i = 0; i < 2; i++)
         TRY(cudaEventCreateWithFlags(&s->left[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
@@ -228,8 +240,11 @@ static void staging_close(struct state *s)
 {
     for (int i = 0; i < 2; i++)
         if (s->left[i]) cudaEventDestroy(s->left[i]);
-    if (s->pinned) cudaFreeHost(s->pinned);
+    pinned_free(s->pinned);
 }
+
+/* Of a block; pcm reads whole words. */
+static size_t raw_bytes(int samples, size_t n) { return (n * samples_bytes(samples) + 31) / 16 * 16; }
 
 static int state_open(struct state *s, const hc_config *config, char *why, size_t cap)
 {
@@ -266,8 +281,13 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     TRY(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     for (int i = 0; i < LANDINGS; i++)
         TRY(cudaEventCreateWithFlags(&s->landing[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    s->flight = config->block == 0 && !plan->n_far ? FLIGHT : 1;
+    s->flight = config->block == 0 && !plan->n_far ? config->flight : 1;
     if (s->flight > 1) PASS(flight_open(s, why, cap));
+    s->in_samples = config->in_samples;
+    s->out_samples = config->out_samples;
+    s->raw_in_bytes = raw_bytes(s->in_samples, (size_t)s->n_in * plan->block);
+    s->raw_out_bytes = raw_bytes(s->out_samples, (size_t)s->n_out * plan->block);
+    if (s->in_samples || s->out_samples) TRY(pcm_load(), "loading the kernels of samples");
     /* Frames that calls under way still read or write. The spectra behind the output of the call before may not be made yet. */
     const size_t kept = (s->flight > 1 ? s->flight + 1 : 1) * (size_t)plan->block;
 
@@ -348,26 +368,34 @@ static int cuda_open(const hc_config *config, const struct plan *plan, int devic
 static void cuda_slot_free(void *state, struct slot *slot)
 {
     cudaSetDevice(((struct state *)state)->device);
-    if (slot->in) cudaFreeHost(slot->in);
-    if (slot->out) cudaFreeHost(slot->out);
+    pinned_free(slot->in);
+    pinned_free(slot->out);
+    pinned_free(slot->seen);
     slot->in = slot->out = NULL;
+    slot->seen = NULL;
 }
 
 static int slot_alloc(struct state *s, struct slot *slot, char *why, size_t cap)
 {
-    const size_t in = (size_t)s->n_in * s->plan->block * sizeof(float);
-    const size_t out = (size_t)s->n_out * s->plan->block * sizeof(float);
+    const size_t n_in = (size_t)s->n_in * s->plan->block, n_out = (size_t)s->n_out * s->plan->block;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    TRY(cudaHostAlloc((void **)&slot->in, in, cudaHostAllocDefault), "cudaHostAlloc(%zu)", in);
-    TRY(cudaHostAlloc((void **)&slot->out, out, cudaHostAllocDefault), "cudaHostAlloc(%zu)", out);
-    memset(slot->in, 0, in);
-    memset(slot->out, 0, out);
+    if (s->flight == 1) { /* live: a device that reads and writes there by itself wants the driver's own memory */
+        TRY(cudaHostAlloc((void **)&slot->in, n_in * sizeof(float), cudaHostAllocDefault), "cudaHostAlloc(%zu)", n_in);
+        TRY(cudaHostAlloc((void **)&slot->out, n_out * sizeof(float), cudaHostAllocDefault), "cudaHostAlloc(%zu)", n_out);
+        memset(slot->in, 0, n_in * sizeof(float));
+        memset(slot->out, 0, n_out * sizeof(float));
+        return HC_OK;
+    }
+    PASS(pinned_alloc((void **)&slot->in, n_in * samples_bytes(s->in_samples), why, cap));
+    PASS(pinned_alloc((void **)&slot->out, n_out * samples_bytes(s->out_samples), why, cap));
+    if (s->in_samples || s->out_samples) PASS(pinned_alloc((void **)&slot->seen, sizeof *slot->seen, why, cap));
     return HC_OK;
 }
 
 static int cuda_slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
     slot->in = slot->out = NULL;
+    slot->seen = NULL;
     int rc = slot_alloc((struct state *)state, slot, why, cap);
     if (rc < 0) cuda_slot_free(state, slot);
     return rc;
@@ -817,9 +845,25 @@ static int fetch_channels(struct state *s, const struct slot *slot, int n, int c
     return HC_OK;
 }
 
+/* Which of the `flight` places the call that is begun now has. */
+static int place(const struct state *s) { return (int)(s->n_begun % s->flight); }
+
+static int upload_raw(struct state *s, const struct slot *slot, int n, cudaStream_t stream, char *why, size_t cap)
+{
+    char *raw = s->raw_in + place(s) * s->raw_in_bytes;
+    const size_t bytes = (size_t)n * s->n_in * samples_bytes(s->in_samples);
+    TRY(cudaMemcpyAsync(raw, slot->in, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync(%zu)", bytes);
+    const struct pcm_decode job = {s->in_samples, raw, s->n_in, n, s->ring, s->ring_length - 1, (unsigned)s->total,
+                                   s->seen + place(s)};
+    TRY(pcm_decode_launch(&job, stream), "decoding the input");
+    return HC_OK;
+}
+
 static int upload(struct state *s, const struct slot *slot, int n, bool live, cudaStream_t stream, char *why,
                   size_t cap)
 {
+    if (s->seen) TRY(cudaMemsetAsync(s->seen + place(s), 0, sizeof *s->seen, stream), "cudaMemsetAsync");
+    if (s->raw_in) return upload_raw(s, slot, n, stream, why, cap);
     const int pieces = slot->ferry ? pieces_of(s, s->n_in) : 0;
     for (int i = 0, part = 0, ch = 0; i < pieces && part < FERRY_PARTS; i++) {
         while (part < FERRY_PARTS * (i + 1) / pieces) part = ferry_loaded(slot->ferry, part);
@@ -837,6 +881,38 @@ static int upload(struct state *s, const struct slot *slot, int n, bool live, cu
         TRY(cudaMemcpy2DAsync(s->ring, pitch, slot->in + head, block * sizeof(float), (n - head) * sizeof(float),
                               s->n_in, cudaMemcpyHostToDevice, stream),
             "cudaMemcpy2DAsync(%zu)", (n - head) * sizeof(float));
+    return HC_OK;
+}
+
+/* An output from rows `block` frames apart to the host: `down` copies what `audio` has made. */
+static int download(struct state *s, const struct slot *slot, const float *wet, int n, cudaStream_t down, char *why,
+                    size_t cap)
+{
+    const size_t pitch = s->plan->block * sizeof(float), width = n * sizeof(float);
+    char *raw = s->raw_out ? s->raw_out + place(s) * s->raw_out_bytes : NULL;
+    if (raw) {
+        const struct pcm_encode job = {s->out_samples, wet, (size_t)s->plan->block, s->n_out, n, raw, slot->count_from,
+                                       slot->count_to, s->seen + place(s)};
+        TRY(pcm_encode_launch(&job, s->audio), "encoding the output");
+    }
+    if (down != s->audio) {
+        TRY(cudaEventRecord(s->played[place(s)], s->audio), "cudaEventRecord");
+        TRY(cudaStreamWaitEvent(down, s->played[place(s)], 0), "cudaStreamWaitEvent");
+    }
+    const size_t bytes = (size_t)n * s->n_out * samples_bytes(s->out_samples);
+    if (raw) TRY(cudaMemcpyAsync(slot->out, raw, bytes, cudaMemcpyDeviceToHost, down), "cudaMemcpyAsync(%zu)", bytes);
+    else
+        TRY(cudaMemcpy2DAsync(slot->out, pitch, wet, pitch, width, s->n_out, cudaMemcpyDeviceToHost, down),
+            "cudaMemcpy2DAsync(%zu)", width);
+    return HC_OK;
+}
+
+/* What was seen of the block; behind its last kernel. */
+static int seen_download(struct state *s, const struct slot *slot, cudaStream_t down, char *why, size_t cap)
+{
+    if (s->seen)
+        TRY(cudaMemcpyAsync(slot->seen, s->seen + place(s), sizeof *s->seen, cudaMemcpyDeviceToHost, down),
+            "cudaMemcpyAsync(%zu)", sizeof *s->seen);
     return HC_OK;
 }
 
@@ -926,7 +1002,7 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
     if (s->far) return far_process(s, slot, n, fade, why, cap);
     /* Few frames: a copy engine's start costs more than the frames. The device reads them from pinned memory and writes
      * the output there. */
-    const bool live = (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS;
+    const bool live = (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS && !s->seen;
     float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
     PASS(upload(s, slot, n, live, s->audio, why, cap));
 
@@ -940,9 +1016,8 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
             s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block, n, fade->pos, fade->len);
         TRY(cudaGetLastError(), "the crossfade");
     }
-    if ((to || (from && fading)) && wet != slot->out)
-        TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), s->wet[0], block * sizeof(float), n * sizeof(float),
-                              s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    if ((to || (from && fading)) && wet != slot->out) PASS(download(s, slot, s->wet[0], n, s->audio, why, cap));
+    PASS(seen_download(s, slot, s->audio, why, cap));
     if (from && !fading && other != fade->apart)
         TRY(cudaMemcpy2DAsync(fade->apart, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
                               s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
@@ -956,7 +1031,10 @@ static int cuda_process(void *state, struct slot *slot, int n, const struct fade
         if (rest && to) PASS(tail_make(s, to, end / P, why, cap));
         if (rest && from && fade->pos + n < fade->len) PASS(tail_make(s, from, end / P, why, cap));
     }
-    if (!to && !(from && fading)) rows_clear(slot->out, s->n_out, (size_t)block, n);
+    if (!to && !(from && fading) && s->raw_out)
+        memset(slot->out, 0, (size_t)n * s->n_out * samples_bytes(s->out_samples));
+    else if (!to && !(from && fading))
+        rows_clear(slot->out, s->n_out, (size_t)block, n);
     if (two && !fading && !from) rows_clear(fade->apart, s->n_out, (size_t)block, n);
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
@@ -970,7 +1048,7 @@ static int begin_alone(struct state *s, struct slot *slot, int n, const struct f
     TRY(cudaStreamSynchronize(s->up), "cudaStreamSynchronize");
     TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
     PASS(cuda_process(s, slot, n, fade, why, cap));
-    TRY(cudaEventRecord(s->landed[s->n_begun % FLIGHT], s->down), "cudaEventRecord");
+    TRY(cudaEventRecord(s->landed[place(s)], s->down), "cudaEventRecord");
     s->n_begun++;
     return HC_OK;
 }
@@ -978,11 +1056,11 @@ static int begin_alone(struct state *s, struct slot *slot, int n, const struct f
 static int cuda_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct state *s = (struct state *)state;
-    const int P = s->plan->partition, i = (int)(s->n_begun % FLIGHT);
+    const int P = s->plan->partition, i = place(s);
     const size_t block = (size_t)s->plan->block;
     struct mask *to = (struct mask *)fade->to;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    if (!to || fade->pos < fade->len || (size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS)
+    if (!to || fade->pos < fade->len || ((size_t)n * (s->n_in + s->n_out) <= LIVE_FLOATS && !s->seen))
         return begin_alone(s, slot, n, fade, why, cap);
 
     PASS(upload(s, slot, n, false, s->up, why, cap));
@@ -993,11 +1071,8 @@ static int cuda_begin(void *state, struct slot *slot, int n, const struct fade *
     const int64_t end = s->total + n;
     const bool whole = has_wholes(s, n);
     PASS(mask_play(s, to, n, whole, wet, why, cap));
-    TRY(cudaEventRecord(s->played[i], s->audio), "cudaEventRecord");
-
-    TRY(cudaStreamWaitEvent(s->down, s->played[i], 0), "cudaStreamWaitEvent");
-    TRY(cudaMemcpy2DAsync(slot->out, block * sizeof(float), wet, block * sizeof(float), n * sizeof(float), s->n_out,
-                          cudaMemcpyDeviceToHost, s->down), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    PASS(download(s, slot, wet, n, s->down, why, cap));
+    PASS(seen_download(s, slot, s->down, why, cap));
     TRY(cudaEventRecord(s->landed[i], s->down), "cudaEventRecord");
 
     s->total = end;
@@ -1012,7 +1087,7 @@ static int cuda_begin(void *state, struct slot *slot, int n, const struct fade *
 static int cuda_end(void *state, char *why, size_t cap)
 {
     struct state *s = (struct state *)state;
-    TRY(cudaEventSynchronize(s->landed[s->n_ended % FLIGHT]), "cudaEventSynchronize");
+    TRY(cudaEventSynchronize(s->landed[s->n_ended % s->flight]), "cudaEventSynchronize");
     s->n_ended++;
     return HC_OK;
 }
@@ -1084,7 +1159,7 @@ static constexpr struct backend backend_of_a_gpu(void)
     backend.mask_rest = cuda_mask_rest;
     backend.process = cuda_process;
     backend.reset = cuda_reset;
-    backend.flight = FLIGHT;
+    backend.raw = true;
     backend.begin = cuda_begin;
     backend.end = cuda_end;
     return backend;

@@ -230,15 +230,18 @@ static void halves_are_process(const char *backend)
     }
     player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);
     float *got = must_alloc((size_t)from[N] * 3, sizeof *got), *rooms[3];
-    const float *ins[2], *read[3];
+    const float *ins[2];
+    void *room;
+    const void *read;
     hc_reset(s.p.engine);
     check(hc_collect(s.p.engine, NULL) == HC_EINVAL, "collected what was not submitted");
     for (int started = 0, done = 0; done < N;) {
         if (started < N && started - done < flight) {
             int n = from[started + 1] - from[started];
             for (int ch = 0; ch < 2; ch++) ins[ch] = s.p.in[ch] + from[started];
-            check(hc_submit_room(s.p.engine, rooms) == HC_OK, "no room for block %d", started);
-            for (int ch = 0; ch < 2 && started % 3 == 0; ch++) memcpy(rooms[ch], ins[ch], (size_t)n * sizeof(float));
+            check(hc_room(s.p.engine, started, &room, NULL) == HC_OK, "no room for block %d", started);
+            for (int ch = 0; ch < 2 && started % 3 == 0; ch++)
+                memcpy((float *)room + (size_t)ch * (size_t)block, ins[ch], (size_t)n * sizeof(float));
             int rc = hc_submit(s.p.engine, started % 3 == 0 ? NULL : ins, n);
             check(rc == HC_OK, "hc_submit of block %d: %d", started, rc);
             started++;
@@ -247,10 +250,11 @@ static void halves_are_process(const char *backend)
         check(started == N || hc_submit(s.p.engine, ins, 1) == HC_EINVAL, "more than %d blocks were taken", flight);
         for (int out = 0; out < 3; out++) rooms[out] = got + (size_t)out * from[N] + from[done];
         check(hc_process(s.p.engine, ins, rooms, 1) == HC_EINVAL, "hc_process between the halves");
-        check(hc_collect_room(s.p.engine, read) == HC_OK, "no room of block %d", done);
+        check(hc_room(s.p.engine, done, NULL, &read) == HC_OK, "no room of block %d", done);
         int n = hc_collect(s.p.engine, done % 2 ? NULL : rooms);
         check(n == from[done + 1] - from[done], "block %d: %d frames, want %d", done, n, from[done + 1] - from[done]);
-        for (int out = 0; out < 3 && done % 2; out++) memcpy(rooms[out], read[out], (size_t)n * sizeof(float));
+        for (int out = 0; out < 3 && done % 2; out++) 
+            memcpy(rooms[out], (const float *)read + (size_t)out * (size_t)block, (size_t)n * sizeof(float));
         done++;
     }
     for (int out = 0; out < 3; out++)

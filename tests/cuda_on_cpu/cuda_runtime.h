@@ -28,7 +28,9 @@ typedef enum cudaError {
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
-    cudaErrorNotReady = 600
+    cudaErrorNotReady = 600,
+    cudaErrorHostMemoryNotRegistered = 713,
+    cudaErrorNotSupported = 801
 } cudaError_t;
 
 typedef struct CUstream_st *cudaStream_t; /* NULL: the legacy default stream */
@@ -36,6 +38,7 @@ typedef struct CUevent_st *cudaEvent_t;
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+enum { cudaHostRegisterDefault = 0 };
 enum { cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
@@ -84,6 +87,8 @@ cudaError_t cudaFree(void *p);
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
 cudaError_t cudaMallocHost(void **p, size_t bytes);
 cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *p);
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
@@ -145,6 +150,8 @@ struct dim3 {
 };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline int2 make_int2(int x, int y) { return {x, y}; }
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 
@@ -167,6 +174,10 @@ template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }
 template <class T> static inline void __stcg(T *p, T value) { *p = value; }
 template <class T> static inline void __stcs(T *p, T value) { *p = value; }
+static inline int __float2int_rn(float x)
+{
+    return x != x ? 0 : x >= 0x1p31f ? 0x7fffffff : x <= -0x1p31f ? -0x7fffffff - 1 : (int)nearbyintf(x);
+}
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
@@ -185,6 +196,7 @@ static inline unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, siz
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 template <class T> static inline T atomicAdd(T *p, T value) { const T was = *p; *p += value; return was; }
+template <class T> static inline T atomicMax(T *p, T value) { const T was = *p; *p = value > was ? value : was; return was; }
 static inline unsigned atomicInc(unsigned *p, unsigned most)
 {
     const unsigned was = *p;

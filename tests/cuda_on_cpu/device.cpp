@@ -90,7 +90,10 @@ static const struct {
               {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
               {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
               {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
-              {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"}};
+              {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+              {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
+               "pointer does not correspond to a registered memory region"},
+              {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"}};
 
 const char *cudaGetErrorString(cudaError_t error)
 {

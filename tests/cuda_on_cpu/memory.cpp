@@ -195,6 +195,25 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned) { return take(p, byt
 cudaError_t cudaMallocHost(void **p, size_t bytes) { return take(p, bytes, MEMORY_PINNED); }
 cudaError_t cudaFreeHost(void *p) { return give(p, MEMORY_PINNED); }
 
+/* Somebody else's memory: no zones around it, and it stays where it is. */
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned)
+{
+    auto lock = runtime_lock();
+    allocations()[(char *)p] = {bytes, MEMORY_PINNED, (char *)p, 0};
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *p)
+{
+    auto lock = runtime_lock();
+    const auto found = allocations().find((char *)p);
+    if (found == allocations().end() || found->second.mapped_bytes) return remember(cudaErrorHostMemoryNotRegistered);
+    streams_finish();
+    memory_check("work that was done before its memory was given back");
+    allocations().erase(found);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     auto lock = runtime_lock();

@@ -1,0 +1,33 @@
+/* pcm - samples as sound files have them, frame by frame, to rows of floats and back. They cross the bus as they are stored,
+ * and the host touches none of them. */
+#ifndef HALOCONV_PCM_H
+#define HALOCONV_PCM_H
+
+#include "backend.h"
+
+#include <cuda_runtime.h>
+
+struct pcm_decode {           /* rows[ch][(at + i) & row_mask] = sample ch of frame i; what is not finite becomes 0        */
+    int samples;              /* enum hc_samples, not HC_PLANAR                                                      */
+    const void *raw;          /* [n][n_ch], 16 bytes more than they need; at a multiple of 16 bytes                  */
+    int n_ch, n;
+    float *rows;              /* row ch at rows + ch * (row_mask + 1)                                                */
+    unsigned row_mask, at;
+    struct slot_seen *seen;   /* non_finite is added to                                                              */
+};
+
+struct pcm_encode {           /* raw[i][ch] = rows[ch][i], limited to full scale and rounded to nearest, ties to even      */
+    int samples;
+    const float *rows;        /* row ch at rows + ch * pitch                                                         */
+    size_t pitch;
+    int n_ch, n;
+    void *raw;                /* as above                                                                            */
+    int count_from, count_to; /* frames whose peak and clipping are added to *seen                                   */
+    struct slot_seen *seen;
+};
+
+cudaError_t pcm_load(void); /* before the first launch on a device */
+cudaError_t pcm_decode_launch(const struct pcm_decode *job, cudaStream_t stream);
+cudaError_t pcm_encode_launch(const struct pcm_encode *job, cudaStream_t stream);
+
+#endif

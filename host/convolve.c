@@ -273,6 +273,9 @@ static bool open_engine(struct job *job)
     config.n_routes = job->n_routes;
     config.fade_frames = 0; /* the one mask is there from the start */
     config.n_frames = job->in.n_frames > 0 ? job->in.n_frames : 0;
+    config.in_samples = job->in.plain;
+    config.out_samples = job->out.plain;
+    config.flight = PIPELINE_FLIGHT;
     config.backend = s->backend;
     config.method = s->method;
     hc_mask *mask;
@@ -318,23 +321,18 @@ static bool convolve(struct job *job)
     if (!job->in_open) return false;
     if (job->in.spooled && !s->quiet)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
-    /* A GPU takes as long to start as the reader takes for this many bytes; the CPU is there at once. */
-    int64_t backlog_bytes = strncmp(s->backend, "cuda", 4) == 0 ? 64 << 20 : 4 << 20;
-    job->pipeline_running = pipeline_start(&job->pipeline, &job->in, backlog_bytes, job->why, sizeof job->why);
-    if (!job->pipeline_running) return false;
-
     double start = stopwatch_now();
     if (!load_mask(job)) return false;
     job->mask_s = stopwatch_now() - start;
     int n_taps = longest_route(job);
     struct pipeline_range range = {tail_skip(s->tail, n_taps), tail_extra(s->tail, n_taps)};
     if (!open_output(job, range)) return false;
-    bool good = pipeline_open_output(&job->pipeline, &job->out);
+    bool good = pipeline_start(&job->pipeline, &job->in, &job->out, range, strncmp(s->backend, "cuda", 4) == 0);
+    job->pipeline_running = true;
     if (good) {
         if (!open_engine(job)) return false;
         progress_start(&job->progress, s->quiet, job->in.rate, job->out.n_frames);
-        good = pipeline_run(&job->pipeline, job->engine, range,
-                            (struct pipeline_progress){progress_report, &job->progress});
+        good = pipeline_run(&job->pipeline, job->engine, (struct pipeline_progress){progress_report, &job->progress});
         progress_clear(&job->progress);
     }
     if (!good) {

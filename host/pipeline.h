@@ -1,15 +1,16 @@
-/* pipeline - a sound file through an engine, in constant memory, the stages beside each other:
+/* pipeline - a sound file through an engine, in constant memory: a ring of blocks that go from stage to stage.
  *
- *   reader thread                    caller             encoder thread             writer thread
- *   read, decode, to planar   ->     hc_process   ->    interleave, round   ->     encode, write
+ *   a block    empty  ->  full  ->  under way  ->  done  ->  empty
+ *   by the     readers     caller (convolves)      writers
  *
- * Reader and writer start before there is an engine: one keeps what it reads as it comes, the other makes room in its
- * file; so the start of a GPU and the work on the files share their time.
+ * What a device decodes and encodes by itself lies in the engine's own memory, as it is in the file, and nobody else
+ * touches a sample of it. A plain file on a disk is read by several threads, a block each; what a device encodes is also
+ * written by several, into the file's pages: a write(2) has the file to itself, and a GPU is faster than one thread that
+ * copies. All else goes through libsndfile, on one thread a side. While a GPU starts, the writers ask for the pages.
  */
 #ifndef PIPELINE_H
 #define PIPELINE_H
 
-#include "block_queue.h"
 #include "dsp/haloconv.h"
 #include "message.h"
 #include "sound_in.h"
@@ -18,7 +19,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-struct raw_chunk;
+enum { PIPELINE_FLIGHT = 8, PIPELINE_HANDS = 8 }; /* for hc_config.flight; threads a side */
 
 struct pipeline_range { /* which part of the full convolution is written */
     int64_t skip;       /* frames left out at its start */
@@ -30,41 +31,41 @@ struct pipeline_progress { /* called by the caller's thread now and then */
     void *data;
 };
 
+struct pipeline_block;
+
 struct pipeline {
     struct sound_in *in;
     struct sound_out *out;
-    pthread_t reader, encoder, writer;
-    int n_threads;
+    struct pipeline_range range;
+    pthread_t readers[PIPELINE_HANDS], writers[PIPELINE_HANDS];
+    int n_readers, n_writers;
 
-    pthread_mutex_t lock; /* of what follows */
+    int n_blocks, block; /* block: frames */
+    bool raw_in, raw_out; /* in the engine's own memory, as in the file */
+    struct pipeline_block *blocks;
+
+    pthread_mutex_t lock; /* of all that follows, and of the blocks' stages */
     pthread_cond_t changed;
-    int block; /* frames of a block of the engine; 0 = not known yet */
     bool failed;
     char why[MESSAGE_CAP]; /* the first failure */
-
-    int64_t backlog_bytes; /* most that is read before there is an engine */
-    struct raw_chunk *backlog, **backlog_end; /* reader only */
-    struct in_block *in_blocks;
-    struct out_block *out_blocks;
-    struct raw_chunk **raw_chunks; /* between encoder and writer */
-    int n_blocks, n_raw_chunks;
-    int64_t raw_frames; /* of one of them */
-    struct block_queue in_free, in_full, out_free, out_full, raw_free, raw_full;
+    int64_t to_read, to_write; /* the next block for a reader, for a writer */
+    int64_t n_blocks_in, n_blocks_out; /* INT64_MAX: not known yet */
+    int64_t n_frames_in; /* known with n_blocks_in */
+    bool eager; /* a device is expected that is faster than a file gets its pages */
+    enum { PAGES_UNKNOWN, PAGES_NONE, PAGES_OFFERED } pages; /* can they be asked for? */
+    int64_t to_ask;
+    enum { PLACES_UNKNOWN, PLACES_NONE, PLACES_MAPPED } places; /* can the writers write anywhere? */
 
     struct sample_peak seen;                     /* of the output; read it after pipeline_run */
-    double read_s, process_s, encode_s, write_s; /* busy seconds of each stage; likewise */
+    double read_s, process_s, encode_s, write_s; /* busy seconds of each stage, of all its threads; likewise */
 };
 
-/* Start to read, at most backlog_bytes before there is an engine. false: why has the reason; pipeline_finish is not to
- * be called then. */
-bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, int64_t backlog_bytes, char *why, size_t cap);
-
-/* Start the threads that will write; they make room in the file at once. false: pipeline->why has the reason. */
-bool pipeline_open_output(struct pipeline *pipeline, struct sound_out *out);
+/* Begin to make room in the output; eager: a GPU is going to be started. false: pipeline->why has the reason. */
+bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct pipeline_range range,
+                    bool eager);
 
 /* Convolve all of it (the engine's mask has been swapped in). false: pipeline->why has the reason. */
-bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct pipeline_range range,
-                  struct pipeline_progress progress);
+bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct pipeline_progress progress);
 
 /* Stop the threads and free everything but in and out. The reader of a pipe may wait for ever: after a failure with
  * in->is_pipe leave the process instead. */

@@ -1,5 +1,7 @@
 #include "sound_format.h"
 
+#include "dsp/haloconv.h"
+
 #include "message.h"
 
 #include <sndfile.h>
@@ -199,6 +201,25 @@ static bool is_little_endian(int format)
     bool wav = container == SF_FORMAT_WAV || container == SF_FORMAT_WAVEX || container == SF_FORMAT_RF64 ||
                container == SF_FORMAT_W64;
     return wav && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_LITTLE);
+}
+
+int sound_format_plain(int format)
+{
+    int container = format & SF_FORMAT_TYPEMASK, end = format & SF_FORMAT_ENDMASK;
+    bool big = container == SF_FORMAT_AIFF && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_BIG);
+    if (!big && !is_little_endian(format)) return HC_PLANAR;
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_16:
+        return HC_S16 | (big ? HC_BIG_ENDIAN : 0);
+    case SF_FORMAT_PCM_24:
+        return HC_S24 | (big ? HC_BIG_ENDIAN : 0);
+    case SF_FORMAT_PCM_32:
+        return HC_S32 | (big ? HC_BIG_ENDIAN : 0);
+    case SF_FORMAT_FLOAT:
+        return HC_FLOAT | (big ? HC_BIG_ENDIAN : 0);
+    default:
+        return HC_PLANAR;
+    }
 }
 
 enum sample_kind sound_format_kind(int format)

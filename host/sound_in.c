@@ -1,5 +1,6 @@
 #include "sound_in.h"
 
+#include "dsp/haloconv.h"
 #include "message.h"
 #include "sound_format.h"
 #include "spool.h"
@@ -14,6 +15,8 @@
 /* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
  * MiB into an AIFF, others 2 or 4 GiB. */
 #define PLACEHOLDER_BYTES 0x7eff0000
+
+enum { PLACED_LEAST = 1 << 20 }; /* bytes of samples, for threads to share */
 
 /* ---- what is it --------------------------------------------------------------------------------- */
 
@@ -141,6 +144,13 @@ static void count_frames(struct sound_in *in, const SF_INFO *info)
     if ((in->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG) in->n_frames = info->frames;
 }
 
+/* Is the order of the bytes what the format says, seen from a machine that has the lowest byte first? */
+static bool is_as_it_seems(const struct sound_in *in)
+{
+    bool big = sound_format_plain(in->format) & HC_BIG_ENDIAN;
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sf_command(in->file, SFC_RAW_DATA_NEEDS_ENDSWAP, NULL, 0) == big;
+}
+
 static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (info->channels < 1 || info->channels > 1024)
@@ -151,6 +161,7 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
     in->n_channels = info->channels;
     in->format = info->format;
     in->kind = sound_format_kind(info->format);
+    in->plain = is_as_it_seems(in) ? sound_format_plain(info->format) : HC_PLANAR;
     count_frames(in, info);
     /* An Ogg stream whose end is not marked has no length. */
     bool endless = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG && in->n_frames < 0;
@@ -160,9 +171,34 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
     return true;
 }
 
+/* A plain file of some length: where its frames lie. It is found out by where libsndfile stands after a seek, and tried
+ * out; the file is read as any other if something is odd. */
+static void find_places(struct sound_in *in, const SF_INFO *raw)
+{
+    enum { TRIED = 16, FRAME_MOST = 4096 };
+    char theirs[TRIED * FRAME_MOST], ours[TRIED * FRAME_MOST];
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    struct stat status;
+    if (!in->plain || in->n_frames * frame_bytes < PLACED_LEAST || frame_bytes > FRAME_MOST) return;
+    SF_INFO info = raw ? *raw : (SF_INFO){0};
+    int fd = open(in->path, O_RDONLY | O_CLOEXEC), own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);
+    bool good = file && info.frames == in->n_frames && info.format == in->format && sf_seek(file, 0, SEEK_SET) == 0;
+    int64_t at = good ? lseek(fd, 0, SEEK_CUR) : -1, bytes = TRIED * frame_bytes;
+    good = at >= 0 && fstat(fd, &status) == 0 && at + in->n_frames * frame_bytes <= status.st_size &&
+           sf_read_raw(file, theirs, bytes) == bytes && pread(own, ours, (size_t)bytes, at) == bytes &&
+           memcmp(theirs, ours, (size_t)bytes) == 0;
+    if (file) sf_close(file);
+    if (fd >= 0) close(fd);
+    if (good)
+        in->fd = own, in->payload = at;
+    else if (own >= 0)
+        close(own);
+}
+
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
-    *in = (struct sound_in){.path = path};
+    *in = (struct sound_in){.path = path, .fd = -1};
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -184,6 +220,7 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
         return false;
     }
     copy_strings(in);
+    if (by_name) find_places(in, raw);
     return true;
 }
 
@@ -228,8 +265,48 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
     return got < n_frames ? at_end(in, got, why, cap) : got;
 }
 
+int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
+    if (got < 0) got = 0;
+    in->read += got;
+    return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels, left = in->n_frames - first;
+    int64_t n = n_frames < left ? n_frames : left;
+    for (int64_t done = 0, end = n * frame_bytes; done < end;) {
+        ssize_t got = pread(in->fd, (char *)raw + done, (size_t)(end - done), in->payload + first * frame_bytes + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            message_write(why, cap, "%s: cannot be read on: %s; fetch it again", in->path,
+                          got < 0 ? strerror(errno) : "it became shorter");
+            return -1;
+        }
+        done += got;
+    }
+    if (first + n < in->n_frames) return n;
+    in->read = in->n_frames; /* by whoever reads the last frame */
+    return at_end(in, n, why, cap);
+}
+
+bool sound_in_is_placed(const struct sound_in *in)
+{
+    return in->fd >= 0;
+}
+
+bool sound_in_is_native(const struct sound_in *in)
+{
+    return in->plain != HC_PLANAR && !(in->plain & HC_BIG_ENDIAN);
+}
+
 void sound_in_close(struct sound_in *in)
 {
+    if (in->fd >= 0) close(in->fd);
+    in->fd = -1;
     if (in->file) sf_close(in->file);
     in->file = NULL;
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {

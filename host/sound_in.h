@@ -14,6 +14,9 @@ struct sound_in {
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
     enum sample_kind kind;          /* of the raw samples that sound_in_read gives */
+    int plain;                      /* enum hc_samples as they lie in the file; HC_PLANAR: only libsndfile reads them */
+    int fd;                         /* for sound_in_read_at; -1: none */
+    int64_t payload;                /* bytes in front of the first frame */
     int64_t n_frames;               /* -1: not known before the end */
     int64_t promised;               /* what the header says, where that is to be believed; else 0 */
     int64_t read;                   /* frames so far */
@@ -28,6 +31,14 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 
 /* Up to n_frames to raw; fewer only at the end. -1: why has the reason. */
 int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
+
+/* The same of a plain file, as they lie there. */
+int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
+
+/* The same from frame `first` on: any thread, any order; not mixed with the others. Only where sound_in_is_placed. */
+int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap);
+bool sound_in_is_placed(const struct sound_in *in);
+bool sound_in_is_native(const struct sound_in *in); /* plain, and what sound_in_read gives */
 
 void sound_in_close(struct sound_in *in);
 

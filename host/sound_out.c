@@ -1,16 +1,29 @@
 #include "sound_out.h"
 
+#include "dsp/haloconv.h"
 #include "message.h"
 #include "sound_format.h"
 #include "spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; before, EINVAL */
+#endif
 
 /* A RIFF file counts its bytes in 32 bits; the rest is for the chunks beside the samples. */
 #define RIFF_BYTES (4294967296.0 - 1048576.0)
+enum {
+    HEADER_ROOM = 1 << 16,  /* bytes beside the samples, as a rule */
+    MAPPED_LEAST = 8 << 20, /* bytes of a file that threads share */
+    ASKED_BYTES = 2 << 20,
+};
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
 
 /* ---- libsndfile's output, through our hands: it does not report every write that failed --------- */
@@ -43,6 +56,12 @@ static sf_count_t file_write(const void *buffer, sf_count_t bytes, void *data)
     struct sound_out *out = data;
     const char *from = buffer;
     sf_count_t done = 0;
+    if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
+    if (out->map && from == out->map + out->at) { /* it is there already: sound_out_claim */
+        out->at += bytes;
+        out->end = out->at > out->end ? out->at : out->end;
+        return bytes;
+    }
     while (done < bytes && !out->error) {
         size_t left = (size_t)(bytes - done);
         ssize_t n = out->pwritable ? pwrite(out->fd, from + done, left, out->at) : write(out->fd, from + done, left);
@@ -161,10 +180,12 @@ bool sound_out_open(struct sound_out *out, const char *path, int format, int rat
                               .n_channels = n_channels,
                               .n_frames = n_frames,
                               .fd = -1,
+                              .payload = -1,
                               .part.fd = -1};
     bool widened = widen(out);
     out->kind = sound_format_kind(out->format);
     out->bits = sound_format_bits(out->format);
+    out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
     if (n_frames >= 0 && !fits(out, n_frames, why, cap)) return false;
     if (!open_descriptor(out, why, cap)) goto fail;
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = out->format};
@@ -201,10 +222,26 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
     double bytes = out->n_frames < 0 ? 0 : data_bytes(out, out->n_frames);
     if (!out->part.regular || bytes <= 0) return true;
     /* The length of the file stays as it is, so that libsndfile is not misled. */
-    if (fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 || (errno != ENOSPC && errno != EFBIG))
-        return true;
+    out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_ROOM) == 0;
+    if (out->reserved || (errno != ENOSPC && errno != EFBIG)) return true;
     out->error = errno;
     return write_failed(out, why, cap);
+}
+
+bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t bytes = n_frames * (int64_t)sound_format_bytes(out->format) * out->n_channels;
+    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    out->first_raw = raw;
+    if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
+        return write_failed(out, why, cap);
+    out->written += n_frames;
+    return true;
+}
+
+bool sound_out_is_native(const struct sound_out *out)
+{
+    return out->plain != HC_PLANAR && !(out->plain & HC_BIG_ENDIAN);
 }
 
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
@@ -212,6 +249,7 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
     const char *at = raw;
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
+    if (sound_out_is_native(out)) return sound_out_write_plain(out, raw, n_frames, why, cap);
     if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
@@ -225,6 +263,76 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
         out->written += n;
     }
     return true;
+}
+
+/* ---- into the file's pages ---------------------------------------------------------------------- */
+
+/* The file as long as it will be, and its pages as memory; libsndfile is told another length (file_length). */
+static bool map(struct sound_out *out)
+{
+    int64_t bytes = (int64_t)data_bytes(out, out->n_frames) + HEADER_ROOM;
+    bool can = out->plain && out->reserved && out->pwritable && out->n_frames > 0 && bytes >= MAPPED_LEAST;
+    if (out->map || !can) return out->map != NULL;
+    if (ftruncate(out->fd, bytes) != 0) return false;
+    void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
+    if (pages == MAP_FAILED) return false;
+    out->map = pages;
+    out->map_bytes = bytes;
+    return true;
+}
+
+bool sound_out_maps_early(struct sound_out *out)
+{
+    struct statfs system;
+    return fstatfs(out->fd, &system) == 0 && system.f_type == TMPFS_MAGIC && map(out);
+}
+
+bool sound_out_ask(struct sound_out *out, int64_t i)
+{
+    int64_t left = out->map_bytes - i * ASKED_BYTES;
+    if (left <= 0) return false;
+    char *pages = out->map + i * ASKED_BYTES;
+    size_t bytes = (size_t)(left < ASKED_BYTES ? left : ASKED_BYTES);
+    if (madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) return false; /* who writes there will say why */
+    madvise(pages, bytes, MADV_DONTNEED);
+    return true;
+}
+
+bool sound_out_map(struct sound_out *out)
+{
+    return map(out) && out->payload >= 0 && out->payload + (int64_t)data_bytes(out, out->n_frames) <= out->map_bytes;
+}
+
+static void unmap(struct sound_out *out)
+{
+    if (out->map) munmap(out->map, (size_t)out->map_bytes);
+    out->map = NULL;
+}
+
+/* The pages are asked for before they are touched, so that what the disk cannot give is an error and no signal, and left
+ * behind after it, so that they are not counted as ours for as long as the file is open. */
+bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, page = sysconf(_SC_PAGESIZE);
+    int64_t at = out->payload + first * frame_bytes, end = at + n_frames * frame_bytes, start = at / page * page;
+    if (end > out->map_bytes)
+        return message_write(why, cap, "%s: its input became longer while it was read; run it again", out->path);
+    char *pages = out->map + start;
+    if (madvise(pages, (size_t)(end - start), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
+        return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", out->path,
+                             strerror(errno == EFAULT ? ENOSPC : errno));
+    memcpy(out->map + at, raw, (size_t)(n_frames * frame_bytes));
+    madvise(pages, (size_t)(end - start), MADV_DONTNEED); /* of a shared mapping: what is there stays in the file */
+    return true;
+}
+
+bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, n = n_frames - out->written;
+    const char *raw = out->map + out->payload + out->written * frame_bytes;
+    bool good = out->at == raw - out->map && sound_out_write_plain(out, raw, n, why, cap);
+    unmap(out);
+    return good || write_failed(out, why, cap);
 }
 
 /* What was spooled goes to the pipe. */
@@ -255,6 +363,7 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
 
 void sound_out_abandon(struct sound_out *out)
 {
+    unmap(out);
     if (out->file) sf_close(out->file);
     out->file = NULL;
     if (out->spooled && out->fd >= 0) close(out->fd);

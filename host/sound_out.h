@@ -17,6 +17,7 @@ struct sound_out {
     int short_format;      /* what it becomes at the end if it stays under 4 GiB; 0 = the same */
     enum sample_kind kind; /* of the raw samples that sound_out_write takes ... */
     int bits;              /* ... and what they are rounded to; 0 = floats */
+    int plain;             /* enum hc_samples as they lie in the file; HC_PLANAR: only libsndfile writes them */
     int64_t n_frames;      /* expected; -1: not known before the end */
     int64_t written;       /* frames so far */
     bool spooled;          /* standard output cannot be searched: a temporary file is copied to it at the end */
@@ -25,6 +26,10 @@ struct sound_out {
     bool pwritable;  /* fd takes writes at any place */
     int64_t at, end; /* libsndfile's position in it, and how far it has been */
     int error;       /* errno of the first write that failed */
+    const void *first_raw; /* what sound_out_write_... was given; libsndfile hands it on as it is */
+    bool reserved;   /* the disk has room for all of it */
+    char *map;       /* the file's pages, map_bytes of them; NULL: not mapped */
+    int64_t map_bytes, payload; /* payload: bytes in front of the first frame; -1: not known yet */
 };
 
 /* format is whole (sound_format_choose); strings as in sound_in, or NULL. false: why has the reason. */
@@ -35,6 +40,22 @@ bool sound_out_open(struct sound_out *out, const char *path, int format, int rat
 bool sound_out_reserve(struct sound_out *out, char *why, size_t cap);
 
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
+
+/* The same for a plain file, as they are to lie there. */
+bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
+bool sound_out_is_native(const struct sound_out *out); /* plain, and what sound_out_write takes */
+
+/* Beside whatever comes before the first write to a plain file, and after sound_out_reserve: on a file system in memory ask
+ * for the pages of the file, a few with each call, any thread. false: there are none (piece i is behind the
+ * end). They are asked for once more when they are written, which then is ten times faster. */
+bool sound_out_maps_early(struct sound_out *out);
+bool sound_out_ask(struct sound_out *out, int64_t i);
+
+/* After a first write to a plain file whose length is known: from now on frames are put into its pages, by any threads, from
+ * frame `first` on, and in the end claimed, n_frames with those that were written. false: go on writing. */
+bool sound_out_map(struct sound_out *out);
+bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap);
+bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap);
 
 /* Write what is pending and give the file its name. */
 bool sound_out_commit(struct sound_out *out, char *why, size_t cap);

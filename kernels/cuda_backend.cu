@@ -367,10 +367,16 @@ static int cuda_open(const hc_config *config, const struct plan *plan, int devic
 
 static void cuda_slot_free(void *state, struct slot *slot)
 {
-    cudaSetDevice(((struct state *)state)->device);
-    pinned_free(slot->in);
-    pinned_free(slot->out);
-    pinned_free(slot->seen);
+    const struct state *s = (const struct state *)state;
+    cudaSetDevice(s->device);
+    if (s->flight == 1) {
+        cudaFreeHost(slot->in);
+        cudaFreeHost(slot->out);
+    } else {
+        pinned_free(slot->in);
+        pinned_free(slot->out);
+        pinned_free(slot->seen);
+    }
     slot->in = slot->out = NULL;
     slot->seen = NULL;
 }

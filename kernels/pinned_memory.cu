@@ -10,37 +10,43 @@
 
 static const size_t PAGE = 4096, HUGE_PAGE = 2 << 20;
 
+/* A few systems pin nothing but what the driver has allocated. */
+static bool can_register(void)
+{
+    int device = 0, can = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&can, cudaDevAttrHostRegisterSupported, device);
+    return e == cudaSuccess && can;
+}
+
 int pinned_alloc(void **p, size_t bytes, char *why, size_t cap)
 {
-    const size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE; /* pages of its own: none is pinned twice */
-    const size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
+    const size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : PAGE; /* pages of its own: none is pinned twice */
+    const size_t whole = (bytes + align - 1) / align * align;
     *p = NULL;
-    void *memory = aligned_alloc(align, (whole + align - 1) / align * align);
-    if (!memory) return fail(HC_ENOMEM, why, cap, "no memory for %zu bytes of pinned blocks; free some", bytes);
-    if (align == HUGE_PAGE) madvise(memory, whole, MADV_HUGEPAGE); /* a wish */
-    memset(memory, 0, whole);
-    cudaError_t e = cudaHostRegister(memory, whole, cudaHostRegisterDefault);
-    if (e == cudaSuccess) {
-        *p = memory;
+    if (!can_register()) {
+        TRY(cudaHostAlloc(p, bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", bytes);
+        memset(*p, 0, bytes);
         return HC_OK;
     }
-    free(memory);
-    cudaGetLastError();
-    if (e != cudaErrorNotSupported) return cuda_fail(e, why, cap, "cudaHostRegister(%zu)", whole);
-    TRY(cudaHostAlloc(p, bytes, cudaHostAllocDefault), "cudaHostAlloc(%zu)", bytes); /* the driver's own, then */
-    memset(*p, 0, bytes);
+    void *memory = aligned_alloc(align, whole);
+    if (!memory) return fail(HC_ENOMEM, why, cap, "no memory for %zu bytes of pinned blocks; free some", bytes);
+    if (align == HUGE_PAGE) madvise(memory, whole, MADV_HUGEPAGE); /* a wish */
+    memset(memory, 0, bytes);
+    cudaError_t e = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);
+    if (e != cudaSuccess) {
+        free(memory);
+        return cuda_fail(e, why, cap, "cudaHostRegister(%zu)", bytes);
+    }
+    *p = memory;
     return HC_OK;
 }
 
 void pinned_free(void *p)
 {
     if (!p) return;
-    cudaError_t e = cudaHostUnregister(p);
-    if (e == cudaSuccess) {
+    if (!can_register())
+        cudaFreeHost(p);
+    else if (cudaHostUnregister(p) == cudaSuccess) /* else the device is lost, and may still write there: let it be */
         free(p);
-        return;
-    }
-    cudaGetLastError();
-    if (e == cudaErrorHostMemoryNotRegistered) cudaFreeHost(p);
-    /* else the device is lost, and may still write there: let it be */
 }

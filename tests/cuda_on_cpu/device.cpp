@@ -176,6 +176,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
+    case cudaDevAttrHostRegisterSupported: *value = 1; break;
     default: return remember(cudaErrorInvalidValue);
     }
     return cudaSuccess;

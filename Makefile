@@ -357,6 +357,15 @@ SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,session rig tape mixer guard hist
 $(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+# Its engine takes the machine for one of four processors: with fewer no thread looks.
+$(BUILD)/tests/nap_engine.o: dsp/engine.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for a worker that looks)
+	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors -c $< -o $@
+$(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $(TEST_HELP) $(filter-out %/faulty_engine.o,$(FAULTY_OBJS)) \
+                         $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
 $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
                                                      $(BUILD)/libhaloconv.a

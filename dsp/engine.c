@@ -12,6 +12,7 @@
 #include "ferry.h"
 #include "hybrid.h"
 #include "matrix.h"
+#include "nap.h"
 #include "simd.h"
 #include "team.h"
 #include "worth.h"
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,8 +54,10 @@ struct queue {
     atomic_bool end;
     atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % n_slots */
     int n_frames[N_SLOTS];
+    int64_t posted_us[N_SLOTS]; /* when it was */
     int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
     int64_t look_us;      /* how long a thread looks for the other before it sleeps; 0 = not at all */
+    struct nap nap;       /* before it looks; worker only */
     int64_t lost;         /* frames lost since the last block posted; audio thread only */
     struct ferry *ferry;  /* NULL: hc_process copies by itself, before and after */
     struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
@@ -208,7 +212,8 @@ static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
 }
 
 /* To wake a thread that sleeps takes 50 to 200 us on some machines, more than a block of audio takes the device: while
- * blocks come, both sides look for each other for two blocks' time before they sleep. */
+ * blocks come, both sides look for each other for two blocks' time before they sleep, the worker from a while before
+ * its next block is expected on (nap.h). */
 static void look(const hc_engine *e, const atomic_uint_fast64_t *counter, uint64_t past)
 {
     if (!e->queue->look_us) return;
@@ -246,18 +251,45 @@ static void slot_unload(const hc_engine *e, const struct slot *slot, float *cons
         memcpy(out[ch], slot->out + (size_t)ch * e->plan.block, (size_t)n * sizeof(float));
 }
 
+/* false: nobody posted it by then. */
+static bool sem_wait_until(sem_t *sem, int64_t until_us)
+{
+    struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
+    int error;
+    while ((error = sem_clockwait(sem, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR) continue;
+    return error == 0;
+}
+
+/* Returns when there is a block, or the end. One that comes while the worker sleeps wakes it. */
+static void await_work(hc_engine *e)
+{
+    struct queue *q = e->queue;
+    uint64_t finished = atomic_load_explicit(&q->finished, memory_order_relaxed);
+    int64_t until = q->look_us ? nap_until(&q->nap, now_us()) : 0;
+    if (until > 0 && atomic_load_explicit(&q->posted, memory_order_acquire) == finished) {
+        bool has_come = sem_wait_until(&q->work, until);
+        nap_woken(&q->nap, now_us());
+        /* The semaphore has said as much, but race detectors do not know this wait. */
+        (void)atomic_load_explicit(&q->posted, memory_order_acquire);
+        if (has_come) return;
+    }
+    look(e, &q->posted, finished);
+    while (sem_wait(&q->work) != 0 && errno == EINTR) continue;
+}
+
 static void *worker(void *arg)
 {
     hc_engine *e = arg;
     struct queue *q = e->queue;
     char why[sizeof e->error] = "";
     simd_denormals_off();
+    prctl(PR_SET_TIMERSLACK, 1UL); /* ns, for naps: as a rule a sleep may take 50 us more than it should */
     for (;;) {
-        look(e, &q->posted, atomic_load_explicit(&q->finished, memory_order_relaxed));
-        while (sem_wait(&q->work) != 0 && errno == EINTR) continue;
+        await_work(e);
         if (atomic_load(&q->end)) return NULL;
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
         int slot = (int)(i % (uint64_t)e->n_slots);
+        nap_posted(&q->nap, q->posted_us[slot]);
         int error = atomic_load_explicit(&e->lost, memory_order_relaxed) ? HC_EDEVICE : HC_OK;
         for (int64_t gap = q->gap[slot]; gap > 0 && !error; gap -= e->plan.block)
             error = render(e, &q->silence, gap < e->plan.block ? (int)gap : e->plan.block, why, sizeof why);
@@ -320,6 +352,7 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
         }
     }
     q->look_us = look_time(&e->config);
+    nap_open(&q->nap);
     sem_init(&q->work, 0, 0);
     sem_init(&q->done, 0, 0);
     e->queue = q;
@@ -809,6 +842,7 @@ static bool through_worker(hc_engine *e, const float *const *in, float *const *o
     q->n_frames[s] = n;
     q->gap[s] = q->lost;
     q->lost = 0;
+    q->posted_us[s] = now_us();
     atomic_store_explicit(&q->posted, i + 1, memory_order_release);
     sem_post(&q->work);
     if (q->ferry) count_non_finite(e, ferry_carry(q->ferry));

@@ -1,0 +1,308 @@
+/* A worker sleeps while nothing is to be done, and no block pays for it: nap.c alone, by a made-up clock, and in an
+ * engine behind whose queue faulty_device.c plays, by the real one. */
+#include "../dsp/nap.h"
+#include "faulty_device.h"
+#include "player.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- by a made-up clock ----------------------------------------------------------------------------------------- */
+
+enum { WORK_US = 40, CALL_US = 60 }; /* that a block takes the worker; most that a woken thread takes to run */
+
+struct stream {
+    struct nap nap;
+    struct random random;
+    int64_t done_us; /* the worker was, with the last block */
+    int64_t first_us, asleep_us;
+    int n_blocks, n_naps, n_missed; /* missed: posted before the worker was awake */
+};
+
+static void stream_open(struct stream *s)
+{
+    *s = (struct stream){.random = random_seeded(1)};
+    nap_open(&s->nap);
+}
+
+static void stream_count(struct stream *s)
+{
+    s->n_blocks = s->n_naps = s->n_missed = 0;
+    s->asleep_us = 0;
+    s->first_us = s->done_us;
+}
+
+/* A worker's way through one block; a sleep ends up to late_us later than it should. */
+static void stream_block(struct stream *s, int64_t posted_us, int late_us)
+{
+    int64_t until = nap_until(&s->nap, s->done_us), awake = s->done_us;
+    if (until > 0 && posted_us > s->done_us) {
+        int64_t call = until < posted_us ? until + random_int(&s->random, 0, late_us) : posted_us + CALL_US;
+        awake = call;
+        nap_woken(&s->nap, awake);
+        s->n_naps++;
+        s->n_missed += posted_us < awake;
+        s->asleep_us += awake - s->done_us;
+    }
+    nap_posted(&s->nap, posted_us);
+    s->n_blocks++;
+    s->done_us = (posted_us > awake ? posted_us : awake) + WORK_US;
+}
+
+static double share_asleep(const struct stream *s)
+{
+    return (double)s->asleep_us / (double)(s->done_us - s->first_us);
+}
+
+/* n blocks, one a period, each posted up to jitter_us late; one sleep in `rare` ends up to 500 us late. Returns when
+ * the next one is due. */
+static int64_t play_paced(struct stream *s, int64_t from_us, int n, double period_us, int jitter_us, int late_us,
+                          int rare)
+{
+    for (int i = 0; i < n; i++)
+        stream_block(s, from_us + (int64_t)(i * period_us) + random_int(&s->random, 0, jitter_us),
+                     rare && random_int(&s->random, 1, rare) == 1 ? 500 : late_us);
+    return from_us + (int64_t)(n * period_us);
+}
+
+static void most_of_a_period_is_slept(const char *backend)
+{
+    (void)backend;
+    static const struct {
+        double period_us;
+        int jitter_us, late_us, rare;
+        double least_asleep;
+    } streams[] = {{1333.3, 10, 30, 0, 0.85},   {1333.3, 100, 60, 0, 0.7}, {1333.3, 10, 200, 0, 0.65},
+                   {1333.3, 30, 60, 1000, 0.5}, {666.7, 10, 30, 0, 0.7},   {21333, 500, 200, 0, 0.93}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        struct stream s;
+        stream_open(&s);
+        int64_t at = play_paced(&s, 1000, 30000, streams[i].period_us, streams[i].jitter_us, streams[i].late_us,
+                                streams[i].rare);
+        stream_count(&s);
+        play_paced(&s, at, 30000, streams[i].period_us, streams[i].jitter_us, streams[i].late_us, streams[i].rare);
+        check(share_asleep(&s) >= streams[i].least_asleep,
+              "period %.0f us, jitter %d, wake-ups %d late, 500 once in %d: asleep for %.3f, want at least %.2f",
+              streams[i].period_us, streams[i].jitter_us, streams[i].late_us, streams[i].rare, share_asleep(&s),
+              streams[i].least_asleep);
+        check(s.n_missed * 2000 <= s.n_blocks,
+              "period %.0f us, jitter %d, wake-ups %d late, 500 once in %d: %d of %d "
+              "blocks came before the worker was awake, want one in 2000",
+              streams[i].period_us, streams[i].jitter_us, streams[i].late_us, streams[i].rare, s.n_missed, s.n_blocks);
+    }
+}
+
+static void short_periods_are_looked_through(const char *backend)
+{
+    (void)backend;
+    struct stream s;
+    stream_open(&s);
+    play_paced(&s, 1000, 20000, 166.7, 10, 30, 0);
+    check(s.n_naps == 0, "%d naps between blocks of 8 frames", s.n_naps);
+}
+
+/* Pieces of a period, one right after another, in counts that change: where some come at once it does not sleep. */
+static void pieces_of_a_period_are_looked_for(const char *backend)
+{
+    (void)backend;
+    static const int most_pieces[] = {2, 3, 5};
+    for (size_t i = 0; i < sizeof most_pieces / sizeof *most_pieces; i++) {
+        struct stream s;
+        stream_open(&s);
+        for (int p = 0; p < 20000; p++) {
+            int64_t at = 1000 + p * 2667LL;
+            for (int n = random_int(&s.random, 1, most_pieces[i]); n > 0; n--, at = s.done_us + 20)
+                stream_block(&s, at, 50);
+        }
+        check(s.n_missed * 500 <= s.n_blocks,
+              "1 to %d pieces: %d of %d came before the worker was awake, want one in 500", most_pieces[i], s.n_missed,
+              s.n_blocks);
+    }
+}
+
+/* Freewheeling, the next block comes as soon as one is done; a pause, and late posts between good ones. */
+static void a_change_of_pace_costs_a_block(const char *backend)
+{
+    (void)backend;
+    struct stream s;
+    stream_open(&s);
+    int64_t at = play_paced(&s, 1000, 1000, 1333.3, 10, 30, 0);
+    stream_count(&s);
+    for (int i = 0; i < 1000; i++, at = s.done_us + 30) stream_block(&s, at, 30);
+    check(s.n_missed <= 1, "%d blocks of a host that freewheels came before the worker was awake", s.n_missed);
+    at = play_paced(&s, s.done_us + 1333, 1000, 1333.3, 10, 30, 0);
+    check(s.n_missed <= 1, "%d blocks came before the worker was awake, after freewheeling", s.n_missed);
+    stream_count(&s);
+    at = play_paced(&s, at + 1000000, 1000, 1333.3, 10, 30, 0);
+    check(s.n_missed == 0 && share_asleep(&s) > 0.2, "after a pause: %d missed, asleep for %.3f", s.n_missed,
+          share_asleep(&s));
+    stream_count(&s);
+    for (int i = 0; i < 5000; i++, at += 1333) stream_block(&s, at + (i % 10 == 9 ? 900 : 0), 30);
+    check(s.n_missed == 0, "%d blocks came before the worker was awake, behind late ones", s.n_missed);
+    check(share_asleep(&s) > 0.6, "asleep for %.3f of the time where each tenth block is late", share_asleep(&s));
+}
+
+/* ---- by the real one -------------------------------------------------------------------------------------------- */
+
+/* For the engine here (see the Makefile): with fewer processors a worker never looks. */
+long four_processors(int name);
+long four_processors(int name)
+{
+    (void)name;
+    return 4;
+}
+
+static int64_t clock_us(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void sleep_until(int64_t us)
+{
+    struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) continue;
+}
+
+enum { BLOCK = 1024, TAPS = 3000, WARM_UP = NAP_POSTS + 2 };
+
+struct stage {
+    struct player p;
+    float *taps;
+    hc_route routes[2];
+    int64_t due_us;
+};
+
+static void stage_open(struct stage *s, int wait_us, int64_t n_frames)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.block = BLOCK;
+    c.max_taps = TAPS;
+    c.wait_us = wait_us;
+    struct random r = random_seeded(2);
+    s->taps = noise(&r, TAPS);
+    for (int ch = 0; ch < 2; ch++) s->routes[ch] = (hc_route){ch, ch, s->taps, TAPS, 1, 0};
+    player_open(&s->p, &c, "cuda", n_frames, 3);
+    player_swap(&s->p, player_scene(&s->p, s->routes, 2));
+    s->due_us = clock_us(CLOCK_MONOTONIC);
+}
+
+static void stage_close(struct stage *s)
+{
+    player_close(&s->p);
+    free(s->taps);
+}
+
+static void play_on_time(struct stage *s, int n_blocks, int64_t period_us)
+{
+    for (int i = 0; i < n_blocks; i++) {
+        s->due_us += period_us;
+        sleep_until(s->due_us);
+        player_run(&s->p, BLOCK);
+    }
+}
+
+/* A thread that looks all the time, as long as it is let. */
+struct looker {
+    atomic_bool end;
+    int64_t took_us;
+};
+
+static void *look(void *arg)
+{
+    struct looker *looker = arg;
+    while (!atomic_load(&looker->end)) continue;
+    looker->took_us = clock_us(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+/* What a looking thread gets of a busy machine is seen beside it. */
+static void a_worker_between_blocks_takes_no_processor(const char *backend)
+{
+    (void)backend;
+    enum { N = 50, PERIOD_US = 20000 };
+    struct stage s;
+    pthread_t thread;
+    stage_open(&s, 10000000, (WARM_UP + N + 1) * BLOCK);
+    play_on_time(&s, WARM_UP, PERIOD_US);
+    struct looker looker = {.end = false};
+    int64_t worker_us = -atomic_load(&faulty_record.processor_us);
+    check(pthread_create(&thread, NULL, look, &looker) == 0, "no thread");
+    play_on_time(&s, N, PERIOD_US);
+    worker_us += atomic_load(&faulty_record.processor_us);
+    atomic_store(&looker.end, true);
+    pthread_join(thread, NULL);
+    stage_close(&s);
+    check(worker_us < looker.took_us / 2, "in %d periods of %d us a worker took %lld us, and a thread that looks %lld",
+          N, PERIOD_US, (long long)worker_us, (long long)looker.took_us);
+}
+
+/* Well before it is due: had the worker to sleep on, all that is left would pass. A machine may be busy: one in three.
+ */
+static void a_block_that_comes_early_wakes_the_worker(const char *backend)
+{
+    (void)backend;
+    enum { TRIES = 3, PERIOD_US = 60000, EARLY_US = 50000 };
+    struct stage s;
+    int64_t took_us = INT64_MAX;
+    stage_open(&s, 10000000, TRIES * (WARM_UP + 1) * BLOCK);
+    for (int try = 0; try < TRIES && took_us > EARLY_US / 2; try++) {
+        play_on_time(&s, WARM_UP, PERIOD_US);
+        sleep_until(s.due_us + PERIOD_US - EARLY_US);
+        int64_t before = clock_us(CLOCK_MONOTONIC);
+        player_run(&s.p, BLOCK);
+        took_us = clock_us(CLOCK_MONOTONIC) - before;
+        s.due_us = clock_us(CLOCK_MONOTONIC);
+    }
+    stage_close(&s);
+    check(took_us <= EARLY_US / 2, "a block that came %d us early took %lld", EARLY_US, (long long)took_us);
+}
+
+/* On time, in pieces, in random counts at random times, freewheeling, after a pause: none late, none lost. */
+static void blocks_at_any_time_are_played_whole(const char *backend)
+{
+    (void)backend;
+    static const int waits[] = {10000000, -1};
+    for (size_t w = 0; w < sizeof waits / sizeof *waits; w++) {
+        enum { FRAMES = 160 * BLOCK };
+        struct stage s;
+        struct random r = random_seeded(4);
+        stage_open(&s, waits[w], FRAMES);
+        for (int round = 0; round < 3; round++) {
+            play_on_time(&s, WARM_UP, 3000 + 2000 * round);
+            for (int i = 0; i < 20; i++) {
+                sleep_until(clock_us(CLOCK_MONOTONIC) + random_int(&r, 0, 5000));
+                player_run(&s.p, random_int(&r, 1, BLOCK));
+            }
+            for (int i = 0; i < 20; i++) player_run(&s.p, random_int(&r, 1, 64));
+            check(hc_wait_set(s.p.engine, -1) == HC_OK, "hc_wait_set");
+            for (int i = 0; i < 10; i++) player_run(&s.p, BLOCK);
+            if (waits[w] >= 0) check(hc_wait_set(s.p.engine, waits[w]) == HC_OK, "hc_wait_set");
+            s.due_us = clock_us(CLOCK_MONOTONIC) + 30000;
+        }
+        hc_info info;
+        hc_get_info(s.p.engine, &info);
+        check(info.late == 0, "wait %d: %llu late blocks", waits[w], (unsigned long long)info.late);
+        player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);
+        stage_close(&s);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        {"most_of_a_period_is_slept", most_of_a_period_is_slept, false},
+        {"short_periods_are_looked_through", short_periods_are_looked_through, false},
+        {"pieces_of_a_period_are_looked_for", pieces_of_a_period_are_looked_for, false},
+        {"a_change_of_pace_costs_a_block", a_change_of_pace_costs_a_block, false},
+        {"a_worker_between_blocks_takes_no_processor", a_worker_between_blocks_takes_no_processor, false},
+        {"a_block_that_comes_early_wakes_the_worker", a_block_that_comes_early_wakes_the_worker, false},
+        {"blocks_at_any_time_are_played_whole", blocks_at_any_time_are_played_whole, false},
+    };
+    return check_main("nap", tests, sizeof tests / sizeof *tests);
+}

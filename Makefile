@@ -269,7 +269,7 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
 # ThreadSanitizer over storms of changes: a build of its own, where nothing else is.
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole ferry_test:blocks_arrive_whole \
-         even_test:threads_catch_up_to_the_same_frames
+         even_test:threads_catch_up_to_the_same_frames nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
@@ -364,6 +364,15 @@ $(BUILD)/tests/nap_engine.o: dsp/engine.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors -c $< -o $@
 $(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $(TEST_HELP) $(filter-out %/faulty_engine.o,$(FAULTY_OBJS)) \
                          $(BUILD)/libhaloconv.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+# Its engine's threads come late.
+$(BUILD)/tests/late_crew.o: dsp/crew.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< for threads that come late)
+	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
+$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/late_crew.o $(TEST_HELP) \
+                               $(patsubst %,$(BUILD)/host/%.o,rig tape realtime message) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o

@@ -108,7 +108,8 @@ struct backend {
     /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
      * later blocks need may still be under way. HC_LATE: of a backend made of two, the tail is not in it. */
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    /* How long process may wait for a device, as hc_wait_set; NULL: it waits for none. Any thread. */
+    /* As hc_wait_set: how long process may wait for a device; after -1 mask_ready does not depend on the timing of
+     * any thread. Not called at open: the config has a device's. NULL: it waits for nothing. Any thread. */
     void (*wait_set)(void *state, int wait_us);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);

@@ -211,6 +211,12 @@ static int cpu_reset(void *state, char *why, size_t cap)
     return HC_OK;
 }
 
+static void cpu_wait_set(void *state, int wait_us)
+{
+    struct cpu *cpu = state;
+    if (cpu->far) far_wait(cpu->far, wait_us < 0);
+}
+
 /* ---- masks ---------------------------------------------------------------------------------------------------------
  */
 
@@ -606,5 +612,6 @@ const struct backend backend_cpu = {
     .mask_idle = cpu_mask_idle,
     .swap_frames = far_swap_frames,
     .process = cpu_process,
+    .wait_set = cpu_wait_set,
     .reset = cpu_reset,
 };

@@ -976,8 +976,9 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 
 int hc_wait_set(hc_engine *e, int wait_us)
 {
+    bool has_device = !e->backend->in_place || e->backend->tail;
     /* Such an engine has one slot and a semaphore to sleep on: it cannot go on without its block. */
-    if (e->config.wait_us < 0 && wait_us >= 0) return HC_EINVAL;
+    if (has_device && e->config.wait_us < 0 && wait_us >= 0) return HC_EINVAL;
     atomic_store_explicit(&e->wait_us, wait_us < 0 ? -1 : wait_us, memory_order_relaxed);
     if (e->backend->wait_set) e->backend->wait_set(e->state, wait_us < 0 ? -1 : wait_us);
     return HC_OK;

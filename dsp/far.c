@@ -5,6 +5,7 @@
 #include "memory.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -121,6 +122,7 @@ struct far {
     double catching_owed_ns; /* as owed_ns */
     double catch_up_ns;      /* that the tick before might do of it */
     struct crew *crew;       /* NULL: the driver does all the work, in slices */
+    atomic_bool waits;       /* for the crew, where it would look how far that is */
     float *job_scratch;      /* the driver's, for jobs */
     struct level levels[PLAN_MOST_FAR];
 };
@@ -236,8 +238,19 @@ void far_close(struct far *far)
 }
 
 static void finish(struct far *far, int level);
+static void settle(struct far *far);
 static void catch_up_withdraw(struct catch_up *c);
 static bool catch_up_is_over(const struct catch_up *c);
+
+void far_wait(struct far *far, bool waits)
+{
+    atomic_store_explicit(&far->waits, waits, memory_order_relaxed);
+}
+
+static bool has_time(const struct far *far)
+{
+    return far->crew && atomic_load_explicit(&far->waits, memory_order_relaxed);
+}
 
 void far_reset(struct far *far)
 {
@@ -430,6 +443,7 @@ static bool join_at_work(struct far *far, struct level *l, int i, struct far_mas
 void far_warm(struct far *far, struct far_mask *mask)
 {
     int m = 0;
+    if (has_time(far)) settle(far);
     while (m < MOST_WARM - 1 && far->warm[m]) m++;
     far->warm[m] = mask;
     far->is_behind = true;
@@ -741,6 +755,14 @@ static bool catching_begin(struct far *far)
     return w->phase != DONE;
 }
 
+/* Is there a mask that cannot be heard yet? */
+static bool lacks_something(const struct far *far)
+{
+    for (int m = 0; m < MOST_WARM; m++)
+        if (far->warm[m] && !far_ready(far, far->warm[m])) return true;
+    return false;
+}
+
 static void catch_up_in_slices(struct far *far)
 {
     struct work *w = &far->catching;
@@ -756,9 +778,7 @@ static void catch_up_in_slices(struct far *far)
         if (w->phase == DONE) w->masks[0]->levels[far->catching_level].join = w->window;
     }
     far->catching_owed_ns = 0;
-    far->is_behind = false;
-    for (int m = 0; m < MOST_WARM; m++)
-        if (far->warm[m] && !far_ready(far, far->warm[m])) far->is_behind = true; /* for want of inputs */
+    far->is_behind = lacks_something(far); /* for want of inputs */
 }
 
 int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
@@ -969,8 +989,19 @@ static void finish(struct far *far, int level)
     }
 }
 
+/* All that was offered is done, with the driver's help: what follows does not depend on the threads' timing. */
+static void settle(struct far *far)
+{
+    for (int i = 0; i < far->n_levels; i++) {
+        while (!catch_up_is_over(&far->levels[i].catch_up))
+            if (!job_catch_up(far, i, far->job_scratch)) sched_yield();
+        finish(far, i);
+    }
+}
+
 static void work_by_crew(struct far *far)
 {
+    if (has_time(far) && lacks_something(far)) settle(far);
     bool offered = catch_up_by_crew(far);
     for (int i = 0; i < far->n_levels; i++) {
         struct level *l = &far->levels[i];

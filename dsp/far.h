@@ -18,9 +18,11 @@
  * frames that come out are the same, bit for bit.
  *
  * A mask that comes warm catches up: what it lacks of the window that is heard and of the next, in each level, is made
- * from the inputs' spectra, and the oldest of these from the inputs' frames. Without threads each tick does a bounded piece of it beside its
- * share. With threads these do it when nothing else is to be done; where they come to nothing the mask is ready once
- * windows are heard that began after it was warm.
+ * from the inputs' spectra, and the oldest of these from the inputs' frames. Without threads each tick does a bounded
+ * piece of it beside its share. With threads these do it when nothing else is to be done; where they come to nothing
+ * the mask is ready once windows are heard that began after it was warm. A host that freewheels has time: then the
+ * driver waits for them, and helps, where it would only look, and the tick in which a mask is ready depends on the
+ * calls alone.
  *
  * All calls but make and free are the driver's.
  */
@@ -38,6 +40,8 @@ struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes,
                      const struct simd *simd);
 void far_close(struct far *far);
 void far_reset(struct far *far);
+/* From the next call on: is there time to wait for the threads? Not at first. Any thread. */
+void far_wait(struct far *far, bool waits);
 
 /* The far part of a mask; the cells stay the caller's: first_cell[n_out + 1] are those of each output. NULL when memory
  * ran out. [setup], beside the driver */

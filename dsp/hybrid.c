@@ -251,7 +251,10 @@ static void slot_free(void *state, struct slot *slot)
 
 static void wait_set(void *state, int wait_us)
 {
-    atomic_store_explicit(&((struct hybrid *)state)->wait_us, wait_us, memory_order_relaxed);
+    struct hybrid *h = state;
+    atomic_store_explicit(&h->wait_us, wait_us, memory_order_relaxed);
+    if (h->near_backend->wait_set) h->near_backend->wait_set(h->near, wait_us);
+    if (h->tail && h->tail_backend->wait_set) h->tail_backend->wait_set(h->tail, wait_us);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------
@@ -421,7 +424,8 @@ static bool hybrid_mask_ready(void *state, const void *impl)
     if (h->near_backend->mask_ready && !h->near_backend->mask_ready(h->near, mask->near)) return false;
     if (!mask->tail || mask->whole) return true;
     if (!due_find(h, &due)) return false;
-    if (h->sleeps) jobs_await(h, due + 1); /* process is about to: and so it does not depend on the threads' timing */
+    /* Process is about to: and so it does not depend on the threads' timing. */
+    if (atomic_load_explicit(&h->wait_us, memory_order_relaxed) < 0) jobs_await(h, due + 1);
     return is_finished(h, due) && rows_of(&h->jobs[due % (uint64_t)h->n_jobs], mask);
 }
 

@@ -132,7 +132,8 @@ struct rig *rig_open(const hc_config *config, struct tape *tape, double most_cpu
     sem_init(&rig->wake, 0, 0);
     bool good = ear_open(&rig->main, config, why, cap);
     if (good) hc_get_info(rig->main.engine, &rig->info);
-    if (good && most_cpu_share > 0 && strcmp(rig->info.backend, "cpu") != 0) {
+    rig->is_on_cpu = good && strcmp(rig->info.backend, "cpu") == 0;
+    if (good && most_cpu_share > 0 && !rig->is_on_cpu) {
         hc_config cpu = *config;
         cpu.backend = "cpu";
         good = ear_open(&rig->understudy, &cpu, why, cap);
@@ -214,7 +215,10 @@ enum rig_state rig_state(const struct rig *rig)
 void rig_wait(struct rig *rig, int wait_us)
 {
     rig->has_time = wait_us >= NO_HURRY_US;
-    if (rig_state(rig) == RIG_WELL) hc_wait_set(rig->main.engine, wait_us);
+    /* The CPU never hangs: with time it waits for its own threads, and two bounces are the same. */
+    int on_cpu = rig->has_time ? -1 : wait_us;
+    if (rig->understudy.engine) hc_wait_set(rig->understudy.engine, on_cpu);
+    if (rig_state(rig) == RIG_WELL) hc_wait_set(rig->main.engine, rig->is_on_cpu ? on_cpu : wait_us);
 }
 
 bool rig_answers(struct rig *rig)

@@ -38,6 +38,7 @@ struct ear {                  /* an engine that hears the tape */
 struct rig {
     hc_config config;
     hc_info info;             /* of the engine when it was opened                                                 */
+    bool is_on_cpu;           /* the main one                                                                     */
     struct tape *tape;
     struct ear main;          /* the builder's until it is offered, then the audio thread's                       */
     struct ear understudy;    /* engine NULL: there is none; else of who has the baton                            */

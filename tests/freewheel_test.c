@@ -1,0 +1,285 @@
+/* A host that freewheels gets the same frames each time, however late the engine's threads on the CPU are; one that
+ * plays live waits for none of them. dsp/crew.c is compiled for this program so that its threads come when they are let
+ * (see the Makefile). */
+#include "check.h"
+#include "haloconv.h"
+#include "host/rig.h"
+#include "host/tape.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BLOCK = 64, CHANNELS = 2, N_MASKS = 7, N_BLOCKS = SANITIZED ? 1000 : 4000, NEVER = -1 };
+
+static atomic_int late_us; /* at most, of a thread of the crew; NEVER: it comes when that changes */
+static atomic_uint n_late;
+static _Thread_local bool is_crew;
+
+static void come_late(void)
+{
+    struct random r = random_seeded(1 + atomic_fetch_add(&n_late, 1));
+    int most = atomic_load(&late_us);
+    if (most > 0) nanosleep(&(struct timespec){.tv_nsec = random_int(&r, 0, most) * 1000L}, NULL);
+    while (atomic_load(&late_us) == NEVER) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* What it waits by, and what it calls when it has done a first job. */
+int late_sem_wait(sem_t *sem);
+int late_sem_post(sem_t *sem);
+int late_sem_wait(sem_t *sem)
+{
+    int error = sem_wait(sem);
+    is_crew = true;
+    come_late();
+    return error;
+}
+int late_sem_post(sem_t *sem)
+{
+    int error = sem_post(sem);
+    if (is_crew) come_late();
+    return error;
+}
+
+struct kind {
+    const char *backend;
+    int wait_us, max_taps, n_taps; /* n_taps: of the masks */
+};
+
+struct stage {
+    hc_engine *engine;
+    hc_mask *masks[N_MASKS];
+    struct random random; /* of the calls */
+    float *in, *out;      /* [N_BLOCKS * BLOCK] a channel */
+    int pos;
+};
+
+/* Hybrid's engines begin their own blocks of T frames by turns at each multiple of BLOCK, and round sums by that. */
+static void skip_turns(const hc_config *c)
+{
+    enum { T = 2048 };
+    char why[256] = "";
+    hc_engine *engine;
+    for (int i = 0; i < T / BLOCK - 1; i++) {
+        check(hc_open(c, &engine, why, sizeof why) == HC_OK, "%s", why);
+        hc_close(engine);
+    }
+}
+
+static void stage_open(struct stage *s, const struct kind *kind)
+{
+    char why[256] = "";
+    hc_config c;
+    hc_config_init(&c);
+    c.block = BLOCK;
+    c.max_taps = kind->max_taps;
+    c.fade_frames = 100;
+    c.n_routes = CHANNELS * CHANNELS;
+    c.wait_us = kind->wait_us;
+    c.backend = kind->backend;
+    c.n_threads = 3;
+    memset(s, 0, sizeof *s);
+    s->random = random_seeded(2);
+    if (strncmp(kind->backend, "hybrid", 6) == 0) {
+        c.rate = 192000; /* its near part has far levels then */
+        skip_turns(&c);
+    }
+    check(hc_open(&c, &s->engine, why, sizeof why) == HC_OK, "%s", why);
+    hc_info info;
+    hc_get_info(s->engine, &info);
+    check(info.n_levels > 1, "%s has no far levels: nothing is promised", kind->backend);
+    for (int i = 0; i < N_MASKS; i++)
+        check(hc_mask_make_noise(s->engine, 0, kind->n_taps, kind->n_taps, 5 + (uint64_t)i, &s->masks[i], why,
+                                 sizeof why) == HC_OK,
+              "%s", why);
+    struct random r = random_seeded(3);
+    s->in = noise(&r, CHANNELS * N_BLOCKS * BLOCK);
+    s->out = must_alloc(CHANNELS * N_BLOCKS * BLOCK, sizeof *s->out);
+}
+
+static void stage_close(struct stage *s)
+{
+    atomic_store(&late_us, 0);
+    hc_close(s->engine);
+    free(s->in);
+    free(s->out);
+}
+
+static void play(struct stage *s, int n)
+{
+    const float *in[CHANNELS];
+    float *out[CHANNELS];
+    for (int ch = 0; ch < CHANNELS; ch++) {
+        in[ch] = s->in + ch * N_BLOCKS * BLOCK + s->pos;
+        out[ch] = s->out + ch * N_BLOCKS * BLOCK + s->pos;
+    }
+    check(hc_process(s->engine, in, out, n) == HC_OK, "hc_process at frame %d", s->pos);
+    s->pos += n;
+}
+
+static uint64_t last_swap(const struct stage *s)
+{
+    hc_info info;
+    hc_get_info(s->engine, &info);
+    return info.swap_frame;
+}
+
+/* Calls of any count, and swaps in quick succession and slow, the same in each bounce. Where threads are not to be late
+ * they have time to be early. */
+static void bounce(struct stage *s, const struct kind *kind, int crew_late_us)
+{
+    stage_open(s, kind);
+    atomic_store(&late_us, crew_late_us);
+    check(hc_wait_set(s->engine, -1) == HC_OK, "hc_wait_set");
+    for (int n; s->pos < N_BLOCKS * BLOCK; play(s, n)) {
+        n = random_int(&s->random, 0, 9) ? BLOCK : random_int(&s->random, 1, BLOCK);
+        if (n > N_BLOCKS * BLOCK - s->pos) n = N_BLOCKS * BLOCK - s->pos;
+        int often = s->pos / (N_BLOCKS * BLOCK / 4) % 2 ? 5 : 100;
+        if (crew_late_us == 0 && s->pos % (16 * BLOCK) < n) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (s->pos == 0 || random_int(&s->random, 1, often) == 1)
+            hc_mask_swap(s->engine, s->masks[random_int(&s->random, 0, N_MASKS - 1)]);
+    }
+}
+
+static void two_bounces_are_the_same(const char *backend)
+{
+    (void)backend;
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    /* One far level, and several. */
+    static const struct kind kinds[] = {{"cpu", -1, 60000, 60000},
+                                        {"cpu", 500, 1200, 1200},
+                                        {"hybrid:cpu", 10000000, 60000, 60000},
+                                        {"hybrid:cpu", 10000000, 60000, 4000}};
+    static const int lates_us[] = {3000, 200, NEVER};
+    for (size_t e = 0; e < sizeof kinds / sizeof *kinds; e++) {
+        const struct kind *kind = &kinds[e];
+        struct stage first, again;
+        hc_info info;
+        bounce(&first, kind, 0);
+        hc_get_info(first.engine, &info);
+        check(info.swaps > 4, "%llu swaps: little is promised", (unsigned long long)info.swaps);
+        for (size_t i = 0; i < sizeof lates_us / sizeof *lates_us; i++) {
+            if (lates_us[i] == NEVER && kind->backend[0] == 'h') continue; /* its tail has one thread and no other */
+            bounce(&again, kind, lates_us[i]);
+            for (int k = 0; k < CHANNELS * N_BLOCKS * BLOCK; k++)
+                check(memcmp(&again.out[k], &first.out[k], sizeof *first.out) == 0,
+                      "%s of %d taps, opened with %d, threads %d us late: channel %d, frame %d: %.9g, before %.9g",
+                      kind->backend, kind->n_taps, kind->wait_us, lates_us[i], k / (N_BLOCKS * BLOCK),
+                      k % (N_BLOCKS * BLOCK), (double)again.out[k], (double)first.out[k]);
+            stage_close(&again);
+        }
+        stage_close(&first);
+    }
+}
+
+/* Frames from a swap to its fade. */
+static int delay_of(struct stage *s, int i)
+{
+    int asked = s->pos;
+    hc_mask_swap(s->engine, s->masks[i]);
+    while (last_swap(s) < (uint64_t)asked) {
+        check(s->pos < N_BLOCKS * BLOCK - 3 * BLOCK, "a swap at frame %d has not begun", asked);
+        play(s, BLOCK);
+    }
+    int delay = (int)last_swap(s) - asked;
+    for (int k = 0; k < 3; k++) play(s, BLOCK); /* the fade's end */
+    return delay;
+}
+
+/* Its threads never come: a host that freewheels does their work, a live one hears the new mask when it can. */
+static void a_live_engine_waits_for_no_thread(const char *backend)
+{
+    (void)backend;
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    static const int opened_us[] = {-1, 500};
+    for (int i = 0; i < 2; i++) {
+        struct stage s;
+        stage_open(&s, &(struct kind){"cpu", opened_us[i], 60000, 60000});
+        atomic_store(&late_us, NEVER);
+        hc_mask_swap(s.engine, s.masks[0]);
+        for (int k = 0; k < 500; k++) play(&s, BLOCK);
+        int live = delay_of(&s, 1);
+        check(hc_wait_set(s.engine, -1) == HC_OK, "hc_wait_set to -1");
+        int freewheeling = delay_of(&s, 2);
+        check(hc_wait_set(s.engine, 500) == HC_OK, "hc_wait_set back, opened with %d", opened_us[i]);
+        int live_again = delay_of(&s, 0);
+        check(freewheeling < live / 4 && freewheeling < live_again / 4,
+              "opened with %d: fades began after %d frames live, %d freewheeling, %d live again", opened_us[i], live,
+              freewheeling, live_again);
+        stage_close(&s);
+    }
+}
+
+/* Frames from a swap to its fade, in a live session's rig that may wait so long for a device. */
+static int delay_in_rig(int wait_us)
+{
+    enum { TAPS = 60000, HEARD = 300 };
+    char why[400] = "";
+    struct random r = random_seeded(4);
+    struct tape tape;
+    hc_config c;
+    hc_config_init(&c);
+    c.n_in = c.n_out = 1;
+    c.max_taps = TAPS;
+    c.wait_us = wait_us;
+    c.backend = "cpu";
+    c.n_threads = 3;
+    check(tape_open(&tape, 1, 2 * TAPS), "no tape");
+    struct rig *rig = rig_open(&c, &tape, 0, why, sizeof why);
+    check(rig, "%s", why);
+    float *taps = noise(&r, TAPS), x[BLOCK] = {0}, y[BLOCK];
+    const float *in = x;
+    float *out = y;
+    hc_route route = {.taps = taps, .n_taps = TAPS, .gain = 1};
+    hc_info info = {0};
+    check(rig_load(rig, &route, 1, why, sizeof why), "%s", why);
+    rig_warm(rig);
+    rig_follow(rig, 0);
+    uint64_t asked = 0;
+    for (int i = 0; i < HEARD + TAPS / BLOCK && (i <= HEARD || info.swap_frame < asked); i++) {
+        if (i == HEARD) {
+            check(rig_load(rig, &route, 1, why, sizeof why), "%s", why);
+            hc_get_info(rig->main.engine, &info);
+            asked = info.frames;
+        }
+        rig_wait(rig, wait_us);
+        check(rig_process(rig, &in, &out, BLOCK) == RIG_PLAYED, "block %d", i);
+        tape_write(&tape, &in, BLOCK);
+        hc_get_info(rig->main.engine, &info);
+    }
+    check(info.swap_frame >= asked, "a swap at frame %llu has not begun", (unsigned long long)asked);
+    atomic_store(&late_us, 0);
+    rig_close(rig);
+    tape_close(&tape);
+    free(taps);
+    return (int)(info.swap_frame - asked);
+}
+
+static void a_session_waits_for_threads_when_it_freewheels(const char *backend)
+{
+    (void)backend;
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    atomic_store(&late_us, NEVER);
+    int live = delay_in_rig(500);
+    atomic_store(&late_us, NEVER);
+    int freewheeling = delay_in_rig(10000000); /* as long as a session waits for a device then */
+    check(freewheeling < live / 4, "fades began after %d frames live, %d freewheeling", live, freewheeling);
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        {"two_bounces_are_the_same", two_bounces_are_the_same, false},
+        {"a_live_engine_waits_for_no_thread", a_live_engine_waits_for_no_thread, false},
+        {"a_session_waits_for_threads_when_it_freewheels", a_session_waits_for_threads_when_it_freewheels, false},
+    };
+    return check_main("freewheel", tests, sizeof tests / sizeof *tests);
+}

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A live session by the clock, on jackd's dummy driver: LIVE_SECONDS (60) for each part, PERIOD (64) frames at 48 kHz.
 
-  hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server a client that does nothing: what the
-         machine loses by itself both lose. A client that missed its period was Triggered (woken, but not yet let run by
-         the system) or Running, as jackd says it: the latter is its own doing, or the system took the processor away.
+  hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server two clients that the machine's own
+         losses show in: `copy`, wired between the sound card's ports as ours is, only copies its input to its output,
+         and misses as many periods as ours where they are the machine's; `idle` is wired to nothing and does nothing,
+         and misses few. A client that missed its period was Triggered (woken, but not yet let run by the system) or
+         Running, as jackd says it: the latter is its own doing, or the system took the processor away.
   matrix the same with 32 x 32 responses of 1 s; only if asked for: much for a CPU, little for a GPU
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process (threads beside the callback included)
@@ -38,10 +40,12 @@ PARTS = sys.argv[1:] or ["hold", "load"]
 class Server:
     def __init__(self, name, n_ports=8):
         self.name, self.log = f"{name}-{os.getpid()}", pathlib.Path(f"{name}.log").resolve()
-        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
-        self.process = subprocess.Popen(["jackd", "-r", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(PERIOD), "-C", str(n_ports),
-                                         "-P", str(n_ports)],
-                                        stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT, env=self.env)
+        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
+                    "JACK_NO_START_SERVER": "1"}
+        command = ["jackd", "-r", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(PERIOD), "-C", str(n_ports),
+                   "-P", str(n_ports)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=open(self.log, "w"),
+                                        stderr=subprocess.STDOUT, env=self.env)
         for _ in range(200):
             if "playback_1" in self.run("jack_lsp").stdout:
                 return
@@ -49,16 +53,18 @@ class Server:
         sys.exit(f"bench_live: no server; see {self.log}: {self.log.read_text()}")
 
     def run(self, *args):
-        return subprocess.run(args, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        return subprocess.run(args, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              check=False)
 
     def lost(self):
         text = self.log.read_text(errors="replace")
         return {"driver late": text.count("Process XRun"), "not finished": text.count("was not finished")}
 
     def missed(self):
-        """Periods that each client missed, by what it was doing then: Triggered = woken, but the system had not let it run yet."""
+        """Periods that each client missed, by its state: Triggered = woken, but the system had not let it run yet."""
         found = re.findall(r"client = (\w+) was not finished, state = (\w+)", self.log.read_text(errors="replace"))
-        return {name: dict(collections.Counter(state for client, state in found if client == name)) for name in ["haloconv", "idle"]}
+        return {name: dict(collections.Counter(state for client, state in found if client == name))
+                for name in ["haloconv", "copy", "idle"]}
 
     def stop(self):
         self.process.terminate()
@@ -121,24 +127,28 @@ def matrix():
 def play(title, mask, n_ports):
     server = Server("hold", n_ports)
     stats = pathlib.Path("stats.json")
-    nothing = subprocess.Popen([str(BUILD / "tests/jack_stage"), "idle", server.name], env=server.env, stdout=subprocess.PIPE,
-                               stdin=subprocess.DEVNULL, text=True)
+    others = {what: subprocess.Popen([str(BUILD / "tests/jack_stage"), what, server.name], env=server.env,
+                                     stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+              for what in ["copy", "idle"]}
     start = time.monotonic()
-    ours = subprocess.Popen([HALOCONV, "jack", mask, "--server", server.name, "--connect", "--stats", str(stats), "--backend", BACKEND],
-                            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    ports(server, "haloconv"), ports(server, "idle")
+    ours = subprocess.Popen([HALOCONV, "jack", mask, "--server", server.name, "--connect", "--stats", str(stats),
+                             "--backend", BACKEND], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for client in ["haloconv", *others]:
+        ports(server, client)
     began = cpu_seconds(ours.pid)
     wait_idle(ours, SECONDS)
     used, took = cpu_seconds(ours.pid) - began, time.monotonic() - start
-    finish(ours), finish(nothing)
-    idle_xruns = nothing.stdout.read().strip()
+    for process in [ours, *others.values()]:
+        finish(process)
+    told = ", ".join(f"{what} {process.stdout.read().strip()}" for what, process in others.items())
     seen, period = json.loads(stats.read_text()), 1e6 * PERIOD / 48000
     us = seen["callback_us"]
     print(f"{title}, {PERIOD} frames, {seen['seconds']:.0f} s, {seen['blocks']} blocks on {seen['device']}")
-    print("      callback " + ", ".join(f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]) +
-          f" of {period:.0f} us; {100 * used / took:.1f} % of a core")
-    print(f"      late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; the idle client: {idle_xruns}")
-    print(f"      the driver was late {server.lost()['driver late']} times; periods missed: {server.missed()}", flush=True)
+    shares = [f"{k} {us[k]:.0f} us ({100 * us[k] / period:.1f} %)" for k in ["p50", "p99", "p99.9", "max"]]
+    print(f"      callback {', '.join(shares)} of {period:.0f} us; {100 * used / took:.1f} % of a core")
+    print(f"      late {seen['late']}, over {seen['over']}, xruns {seen['xruns']}; {told}")
+    print(f"      the driver was late {server.lost()['driver late']} times; periods missed: {server.missed()}",
+          flush=True)
     server.stop()
 
 
@@ -151,9 +161,11 @@ def load():
     server = Server("load")
     results = {"haloconv": [], "jconvolver": []}
     turns = 3
+    commands = {"haloconv": [HALOCONV, "jack", "matrix.conf", "--server", server.name, "--name", "haloconv",
+                             "--backend", "cpu"],
+                "jconvolver": ["jconvolver", "-s", server.name, "-N", "jconvolver", "matrix.conf"]}
     for _ in range(turns):
-        for name, command in {"haloconv": [HALOCONV, "jack", "matrix.conf", "--server", server.name, "--name", "haloconv", "--backend", "cpu"],
-                              "jconvolver": ["jconvolver", "-s", server.name, "-N", "jconvolver", "matrix.conf"]}.items():
+        for name, command in commands.items():
             lost = server.lost()
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=open(f"{name}.log", "w"),
                                        stderr=subprocess.STDOUT, env=server.env)
@@ -163,13 +175,14 @@ def load():
                 server.run("jack_connect", f"{name}:out-{ch}", f"system:playback_{ch}")
             time.sleep(2)
             began, start = cpu_seconds(process.pid), time.monotonic()
-            meter = subprocess.Popen(["stdbuf", "-oL", "jack_cpu_load"], env=server.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                     stdin=subprocess.DEVNULL, text=True)
+            meter = subprocess.Popen(["stdbuf", "-oL", "jack_cpu_load"], env=server.env, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
             wait_idle(process, SECONDS / (2 * turns))
             if process.poll() is not None:  # jconvolver does so when its threads are late too often
                 finish(meter)
                 results[name].append(None)
-                said = [line for line in pathlib.Path(f"{name}.log").read_text(errors="replace").splitlines() if "late" not in line]
+                text = pathlib.Path(f"{name}.log").read_text(errors="replace")
+                said = [line for line in text.splitlines() if "late" not in line]
                 print(f"load: {name} ended by itself: {said[-1] if said else ''}")
                 time.sleep(1)
                 continue
@@ -185,7 +198,8 @@ def load():
         if not rows:
             print(f"      {name:10s} held none of its turns")
             continue
-        print(f"      {name:10s} JACK load {statistics.median(r[0] for r in rows):5.1f} %, {statistics.median(r[1] for r in rows):5.1f} % of a core, "
+        jack, core = (statistics.median(row[i] for row in rows) for i in [0, 1])
+        print(f"      {name:10s} JACK load {jack:5.1f} %, {core:5.1f} % of a core, "
               f"periods missed {sum(r[2] for r in rows)}, turns held {len(rows)} of {turns}", flush=True)
     server.stop()
 

@@ -3,6 +3,7 @@
  *   jack_stage SERVER PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [freewheel] [resize FRAME PERIOD]...
  *
  *   jack_stage idle SERVER          a client that does nothing, until SIGINT; says how many xruns it was told of
+ *   jack_stage copy SERVER          the same, and copies the sound card's first two inputs to its first two outputs
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels; the sound goes to FIRST:in-1... and is taken from
  * LAST:out-1... Two clients, so that the graph has no loop: what is played in a cycle is recorded in the same one, and
@@ -159,45 +160,79 @@ static void read_frames(const char *path)
     fclose(file);
 }
 
-static atomic_ulong idle_xruns, idle_cycles;
+/* ---- clients to compare with --------------------------------------------------------------------- */
 
-static int on_idle(jack_nframes_t n, void *data)
-{
-    (void)n, (void)data;
-    atomic_fetch_add(&idle_cycles, 1);
-    return 0;
-}
+enum { COPIED = 2 };
 
-static int on_idle_xrun(void *data)
+static atomic_ulong n_xruns, n_cycles;
+static jack_port_t *copy_from[COPIED], *copy_to[COPIED]; /* NULL: it is idle */
+
+static int on_cycle(jack_nframes_t n, void *data)
 {
     (void)data;
-    atomic_fetch_add(&idle_xruns, 1);
+    for (int ch = 0; ch < COPIED && copy_to[ch]; ch++)
+        memcpy(jack_port_get_buffer(copy_to[ch], n), jack_port_get_buffer(copy_from[ch], n), n * sizeof(float));
+    atomic_fetch_add(&n_cycles, 1);
     return 0;
 }
 
-static int be_idle(const char *server)
+static int on_xrun(void *data)
 {
+    (void)data;
+    atomic_fetch_add(&n_xruns, 1);
+    return 0;
+}
+
+/* JACK asks only clients with a port. */
+static bool make_ports(jack_client_t *client, bool copies)
+{
+    char name[16];
+    if (!copies) return jack_port_register(client, "in", JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0) != NULL;
+    for (int ch = 0; ch < COPIED; ch++) {
+        snprintf(name, sizeof name, "in-%d", ch + 1);
+        copy_from[ch] = jack_port_register(client, name, JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0);
+        snprintf(name, sizeof name, "out-%d", ch + 1);
+        copy_to[ch] = jack_port_register(client, name, JACK_DEFAULT_AUDIO_TYPE, JackPortIsOutput, 0);
+        if (!copy_from[ch] || !copy_to[ch]) return false;
+    }
+    return true;
+}
+
+static void wire_card(jack_client_t *client)
+{
+    char port[32];
+    for (int ch = 0; ch < COPIED; ch++) {
+        snprintf(port, sizeof port, "system:capture_%d", ch + 1);
+        wire(client, port, jack_port_name(copy_from[ch]));
+        snprintf(port, sizeof port, "system:playback_%d", ch + 1);
+        wire(client, jack_port_name(copy_to[ch]), port);
+    }
+}
+
+static int stand_by(const char *what, const char *server)
+{
+    bool copies = strcmp(what, "copy") == 0;
     sigset_t set;
     int number;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    jack_client_t *client = jack_client_open("idle", JackNoStartServer | JackServerName, NULL, server);
+    jack_client_t *client = jack_client_open(what, JackNoStartServer | JackServerName, NULL, server);
     if (!client) die(server, "no server answers");
-    jack_set_process_callback(client, on_idle, NULL);
-    jack_set_xrun_callback(client, on_idle_xrun, NULL);
-    if (!jack_port_register(client, "in", JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0) || jack_activate(client) != 0)
-        die("idle", "cannot be activated");
+    jack_set_process_callback(client, on_cycle, NULL);
+    jack_set_xrun_callback(client, on_xrun, NULL);
+    if (!make_ports(client, copies) || jack_activate(client) != 0) die(what, "cannot be activated");
+    if (copies) wire_card(client);
     sigwait(&set, &number);
     jack_client_close(client);
-    printf("xruns %lu in %lu cycles\n", atomic_load(&idle_xruns), atomic_load(&idle_cycles));
+    printf("xruns %lu in %lu cycles\n", atomic_load(&n_xruns), atomic_load(&n_cycles));
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "idle") == 0) return be_idle(argv[2]);
+    if (argc == 3 && (strcmp(argv[1], "idle") == 0 || strcmp(argv[1], "copy") == 0)) return stand_by(argv[1], argv[2]);
     if (argc < 9)
         die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [freewheel] [resize FRAME PERIOD]...");
     player.n_channels = atoi(argv[3]);

@@ -21,7 +21,7 @@ const char bench_capacity_help[] =
     "      --block N            frames a block                                                              [64]\n"
     "      --rate HZ                                                                                     [48000]\n"
     "      --backend NAME       auto, cpu, cuda, cuda:N, hybrid, hybrid:N                                 [auto]\n"
-    "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes                      [0]\n"
+    "      --threads N          of the CPU, the audio thread counted in; 0: as many as it takes              [0]\n"
     "      --time S             seconds that it must hold                                                   [10]\n"
     "      --json               one object on standard output\n"
     "  -h, --help               this text\n"
@@ -56,16 +56,7 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {"json", no_argument, NULL, JSON},
                                             BENCH_PLAY_OPTIONS,
                                             {NULL, 0, NULL, 0}};
-    *s = (struct settings){.shape = {.block = 64,
-                                     .rate = 48000,
-                                     .n_engines = 1,
-                                     .wait_us = -1,
-                                     .backend = "auto",
-                                     .method = "auto",
-                                     .seed = 1},
-                           .seconds = 1,
-                           .time_s = 10,
-                           .most = 65536};
+    *s = (struct settings){.shape = bench_shape_usual(), .seconds = 1, .time_s = 10, .most = 65536};
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         bool good = true;

@@ -61,17 +61,9 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {"json", no_argument, NULL, JSON},
                                             BENCH_PLAY_OPTIONS,
                                             {NULL, 0, NULL, 0}};
-    *s = (struct settings){.shape = {.n_in = 2,
-                                     .diagonal = true,
-                                     .block = 64,
-                                     .rate = 48000,
-                                     .n_engines = 1,
-                                     .wait_us = -1,
-                                     .backend = "auto",
-                                     .method = "auto",
-                                     .seed = 1},
-                           .seconds = 1,
-                           .time_s = 10};
+    *s = (struct settings){.shape = bench_shape_usual(), .seconds = 1, .time_s = 10};
+    s->shape.n_in = 2;
+    s->shape.diagonal = true;
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         bool good = true;

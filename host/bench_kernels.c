@@ -27,17 +27,11 @@ const char bench_kernels_help[] =
  * so. */
 static void measure_live(double *p50_us, double *p99_us)
 {
-    static const struct bench_shape shape = {.n_in = 2,
-                                             .n_out = 2,
-                                             .diagonal = true,
-                                             .taps = 4096,
-                                             .block = 64,
-                                             .rate = 48000,
-                                             .n_engines = 1,
-                                             .wait_us = -1,
-                                             .backend = "cuda",
-                                             .method = "auto",
-                                             .seed = 1};
+    struct bench_shape shape = bench_shape_usual();
+    shape.n_in = shape.n_out = 2;
+    shape.diagonal = true;
+    shape.taps = 4096;
+    shape.backend = "cuda";
     static const double seconds = 7; /* of audio: 5000 blocks */
     struct bench_result result;
     hc_engine *engine;

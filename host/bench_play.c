@@ -20,6 +20,12 @@ enum {
 
 static const double spin_s = 100e-6; /* before a block is due: a sleep ends when the system likes */
 
+struct bench_shape bench_shape_usual(void)
+{
+    return (struct bench_shape){
+        .block = 64, .rate = 48000, .n_engines = 1, .wait_us = -1, .backend = "auto", .method = "auto", .seed = 1};
+}
+
 bool bench_play_option(int option, const char *text, struct bench_shape *shape, double *seconds)
 {
     switch (option) {

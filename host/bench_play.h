@@ -33,19 +33,22 @@ struct bench_result {
     bool real_time;     /* the system granted a real-time priority */
 };
 
+/* One engine on its own choice of a backend, blocks of 64 frames at 48 kHz; no channels and no taps yet. */
+struct bench_shape bench_shape_usual(void);
+
 /* engines: [n_engines]. false: an error's line is in (why, cap), and none is open. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);
 
-/* Play for so many seconds of audio: paced by the clock, or as fast as it goes. The first blocks, while the caches fill,
- * do not count. may_miss: how many misses before it stops; -1 = all the same. */
+/* Play for so many seconds of audio: paced by the clock, or as fast as it goes. The first blocks, while the caches
+ * fill, do not count. may_miss: how many misses before it stops; -1 = all the same. */
 bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
                 int64_t may_miss, struct bench_result *result, char *why, size_t cap);
 
 /* Options that the benches of engines share: false after a usage error. */
-enum { BENCH_INPUTS = 256, BENCH_OUTPUTS, BENCH_ROUTES, BENCH_TAPS, BENCH_SECONDS, BENCH_BLOCK, BENCH_RATE, BENCH_BACKEND,
-       BENCH_METHOD, BENCH_THREADS, BENCH_OWN };
+enum { BENCH_INPUTS = 256, BENCH_OUTPUTS, BENCH_ROUTES, BENCH_TAPS, BENCH_SECONDS, BENCH_BLOCK, BENCH_RATE,
+       BENCH_BACKEND, BENCH_METHOD, BENCH_THREADS, BENCH_OWN };
 #define BENCH_PLAY_OPTIONS                                                                                             \
     {"taps", required_argument, NULL, BENCH_TAPS}, {"seconds", required_argument, NULL, BENCH_SECONDS},                \
         {"block", required_argument, NULL, BENCH_BLOCK}, {"rate", required_argument, NULL, BENCH_RATE},                \

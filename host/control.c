@@ -387,3 +387,12 @@ int control_run(const struct live_settings *settings, struct session *session, c
     close(c.signals);
     return c.status;
 }
+
+int control_leave(struct session *session, bool is_stuck, int status)
+{
+    if (is_stuck || !session_close(session)) {
+        fflush(NULL);
+        _exit(status);
+    }
+    return status;
+}

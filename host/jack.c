@@ -32,7 +32,6 @@ static const char help[] =
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct wire { /* a connection of one of our ports */
     bool is_input;
@@ -463,13 +462,8 @@ int jack_command(int argc, char **argv)
         status = *why ? message_error("%s", why) : 0;
     }
     nsm_leave(h.nsm);
-    bool clean = session_close(h.session);
     host_free(&h);
-    if (!clean) { /* the device's own clean-up would wait for ever */
-        fflush(NULL);
-        _exit(status);
-    }
-    return status;
+    return control_leave(h.session, false, status);
 }
 
 #else

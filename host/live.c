@@ -555,12 +555,7 @@ int live_command(int argc, char **argv)
     stop(&h);
     free(whole);
     relay_free(&h.relay);
-    /* Where PortAudio is stuck a callback may still be at it; a device's own clean-up would wait for ever. */
-    if (h.is_stuck || !session_close(h.session)) {
-        fflush(NULL);
-        _exit(status);
-    }
-    return status;
+    return control_leave(h.session, h.is_stuck, status);
 }
 
 #else

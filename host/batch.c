@@ -38,7 +38,7 @@ static const char help[] =
     "      --shard I/N      only the I-th of N shares of the work, I from 1 (Slurm arrays, GNU parallel)\n"
     "      --backend B      auto, cpu, cuda (all GPUs) or cuda:N                                       [auto]\n"
     "      --method M       auto, direct (time domain) or fft (partitions)                             [auto]\n"
-    "      --workers N      files at once                         [one a processor]\n"
+    "      --workers N      files at once                                                   [one a processor]\n"
     "      --cache MB       of decoded masks that are kept                                              [512]\n"
     "      --json           what was done, as one object on standard output\n"
     "  -q, --quiet          no progress and no summary; errors only\n"

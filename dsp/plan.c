@@ -17,25 +17,32 @@ static int ceil_div(int a, int b)
     return (int)(((long long)a + b - 1) / b);
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 static int most(int a, int b)
 {
     return a > b ? a : b;
 }
 
 /* Nanoseconds a frame of a level of n partitions of S frames: transforms of 2S forward an input and back an output, and
- * one product a partition and route. */
-static double level_ns(const struct plan_shape *shape, int size, int n_partitions, double fft_ns, double cmac_ns)
+ * one product a partition and route, with a share of one for each input that has a route. */
+static double level_ns(const struct plan_shape *shape, int size, int n_partitions, double fft_ns, double cmac_ns,
+                       double input_share)
 {
-    double n = 2.0 * size;
+    double n = 2.0 * size, rows = shape->n_routes + input_share * least(shape->n_in, shape->n_routes);
     double transform = fft_ns * n * log2(n);
     double product = cmac_ns * (size + 1.0) * n_partitions;
-    return ((shape->n_in + shape->n_out) * transform + shape->n_routes * product) / size;
+    return ((shape->n_in + shape->n_out) * transform + rows * product) / size;
 }
 
 static double near_ns(const struct plan_costs *costs, const struct plan_shape *shape, int size, int n_partitions)
 {
-    double cmac_ns = shape->block > 0 && costs->live_cmac_ns > 0 ? costs->live_cmac_ns : costs->cmac_ns;
-    return level_ns(shape, size, n_partitions, costs->fft_ns, cmac_ns);
+    bool live = shape->block > 0 && costs->live_cmac_ns > 0;
+    return level_ns(shape, size, n_partitions, costs->fft_ns, live ? costs->live_cmac_ns : costs->cmac_ns,
+                    live ? costs->input_share : 0);
 }
 
 static double far_ns(const struct plan_costs *costs, const struct plan_shape *shape, int tick, int size,
@@ -45,7 +52,7 @@ static double far_ns(const struct plan_costs *costs, const struct plan_shape *sh
     double cmac_ns = costs->far_cmac_ns > 0    ? costs->far_cmac_ns
                      : costs->live_cmac_ns > 0 ? costs->live_cmac_ns
                                                : costs->cmac_ns;
-    return level_ns(shape, size, n_partitions, fft_ns, cmac_ns) + costs->slice_ns / tick;
+    return level_ns(shape, size, n_partitions, fft_ns, cmac_ns, costs->input_share) + costs->slice_ns / tick;
 }
 
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape)

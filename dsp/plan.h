@@ -53,6 +53,8 @@ struct plan_costs {         /* what a backend can do and what it pays, in nanose
     double mac_ns;          /* one tap of one output frame, time domain                                */
     double cmac_ns;         /* one bin of one partition                                                */
     double live_cmac_ns;    /* the same where blocks come one at a time; 0 = no different              */
+    double input_share;     /* and for every bin of an input's partition so many times that: it comes
+                               from memory once for all its routes; 0 = from a cache                   */
     double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
     double far_fft_ns;      /* the same of a far level, where it differs; else 0                       */
     double far_cmac_ns;

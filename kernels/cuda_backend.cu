@@ -1135,7 +1135,8 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
     costs.max_far = FAR_SIZE_MOST;
     costs.mac_ns = 6e-5; /* 28 to 41 TFLOP/s by channels */
     costs.cmac_ns = 1e-4;
-    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, and a quarter of the input's */
+    costs.live_cmac_ns = 2.2e-3; /* 8 bytes from memory, and a quarter of the input's from L2 */
+    costs.input_share = 0.8;     /* 8 bytes from memory: of independent channels as many as the responses' */
     costs.fft_ns = 5e-4;
     costs.launch_ns = 1500; /* between a live block (transform, products, inverse: 10000) and a file's, 32 a launch (300) */
     costs.slice_ns = 1000;  /* of eight levels, three launches */

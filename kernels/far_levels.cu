@@ -22,8 +22,14 @@ enum {
     CHEAP_BYTES = 48 << 20      /* of spectra that a new mask may read twice in one go: 25 us on an H200            */
 };
 
-/* Bytes moved, relative to a spectrum's bin of 8: a transform counts half as much again for its arithmetic. */
-enum { FORWARD_COST = 24, PRODUCT_COST = 10, SUM_COST = 8, INVERSE_COST = 18 };
+/* Bytes moved for a bin: a transform counts half as much again for its arithmetic. A product reads the response's from
+ * memory and a quarter of the input's from L2, where it has come from memory once for all the responses to it. */
+enum { FORWARD_COST = 24, ROUTE_COST = 10, INPUT_COST = 8, SUM_COST = 8, INVERSE_COST = 18 };
+
+static double products_cost(double route_parts, double input_parts, int n_out)
+{
+    return ROUTE_COST * route_parts + INPUT_COST * input_parts + (double)SUM_COST * n_out;
+}
 
 static int log2_of(int n)
 {
@@ -44,7 +50,8 @@ static void level_add(struct far *far, int offset, int size, int n_parts, double
     level->n_slices = size / far->tick;
     level->n_slots = n_parts + 1;
     const double forward = (double)FORWARD_COST * far->n_in;
-    const double rest = PRODUCT_COST * n_parts * routes + (double)(SUM_COST + INVERSE_COST) * far->n_out;
+    const double inputs = routes < far->n_in ? routes : far->n_in; /* that have a route */
+    const double rest = products_cost(n_parts * routes, n_parts * inputs, far->n_out) + (double)INVERSE_COST * far->n_out;
     level->forward_share = forward / (forward + rest);
 }
 
@@ -320,7 +327,7 @@ static cudaError_t level_tables(struct far_mask *mask, const struct far *far, co
     const size_t row = i_level * ((size_t)draft->matrix->n_responses + 1), size = far->level[i_level].size;
     const int *n_parts = draft->n_parts + row, *part_at = draft->part_at + row;
     int n = 0;
-    double routes = 0;
+    double routes = 0, inputs = 0;
     for (int g = 0; g < draft->n_groups; g++) {
         first[g] = n;
         for (int i = draft->first[g]; i < draft->first[g + 1]; i++) {
@@ -335,13 +342,15 @@ static cudaError_t level_tables(struct far_mask *mask, const struct far *far, co
                 if (n_parts[r] > to->most_parts) to->most_parts = n_parts[r];
                 routes += n_parts[r];
             }
+            inputs += to->most_parts;
             n += to->most_parts > 0;
             if (to->most_parts > level->most_parts) level->most_parts = to->most_parts;
         }
         if (n - first[g] > level->most_terms) level->most_terms = n - first[g];
     }
     first[draft->n_groups] = n;
-    const double products = PRODUCT_COST * routes + (double)SUM_COST * far->n_out;
+    const double all_inputs = (double)far->n_in * far->level[i_level].n_parts; /* several groups may read the same */
+    const double products = products_cost(routes, inputs < all_inputs ? inputs : all_inputs, far->n_out);
     level->product_share = products / (products + (double)INVERSE_COST * far->n_out);
     TRY(send(far, level->terms, terms, n * sizeof *terms, stream));
     return send(far, level->first, first, (draft->n_groups + 1) * sizeof(int), stream);

@@ -146,6 +146,7 @@ static struct plan_costs gpu_like(bool slow_memory)
                                .mac_ns = 6e-5,
                                .cmac_ns = 1e-4,
                                .live_cmac_ns = slow_memory ? 2.2e-2 : 2.2e-3,
+                               .input_share = 0.8,
                                .fft_ns = 5e-4,
                                .launch_ns = 1500,
                                .slice_ns = 1000,
@@ -179,6 +180,44 @@ static void slow_memory_is_read_less(const char *backend)
                 less += on_slow < 0.9 * unfit && work_slow.bytes < work_fast.bytes;
             }
     check(less >= n / 10, "%d of %d plans read less and are cheaper by a tenth", less, n);
+}
+
+static double cost_of(const struct plan_costs *costs, const struct plan_shape *shape, struct plan_work *work)
+{
+    struct plan p;
+    plan_choose(&p, costs, shape, "auto");
+    plan_count(&p, shape, work);
+    check_plan(&p, costs, shape->max_taps, shape->block, "auto");
+    return plan_cost_ns(&p, costs, shape);
+}
+
+/* Thousands of channels that share no input read as much of their inputs' spectra as of their responses': they are cut
+ * so that less is read. A matrix reads an input once for many routes: its plan stays. */
+static void inputs_of_their_own_are_counted(const char *backend)
+{
+    (void)backend;
+    struct plan_costs gpu = gpu_like(false), blind = gpu;
+    blind.input_share = 0;
+    for (int n = 4096; n <= 65536; n *= 2) {
+        struct plan_shape shape = {48000, 64, n, n, n};
+        struct plan_work seen, unseen;
+        double ns = cost_of(&gpu, &shape, &seen), less_ns = cost_of(&blind, &shape, &unseen);
+        check(seen.bytes < 0.8 * unseen.bytes, "%d channels: %g bytes a frame, and %g with inputs for nothing", n,
+              seen.bytes, unseen.bytes);
+        check(less_ns < ns && ns < 1.8 * less_ns, "%d channels: %g ns a frame, %g with inputs for nothing", n, ns,
+              less_ns);
+    }
+    for (int n = 64; n <= 512; n *= 2) {
+        struct plan_shape shape = {48000, 64, n, n, n * n}, few = {48000, 64, 16 * n, n, n};
+        struct plan_work seen, unseen;
+        double ns = cost_of(&gpu, &shape, &seen), less_ns = cost_of(&blind, &shape, &unseen);
+        check(seen.bytes == unseen.bytes, "%d x %d: %g bytes a frame, and %g with inputs for nothing", n, n, seen.bytes,
+              unseen.bytes);
+        check(ns < 1.02 * less_ns, "%d x %d: %g ns a frame, %g with inputs for nothing", n, n, ns, less_ns);
+        ns = cost_of(&gpu, &few, &seen), less_ns = cost_of(&blind, &few, &unseen);
+        check(ns < 1.3 * less_ns, "%d routes of %d inputs: %g ns a frame, %g with inputs for nothing", n, 16 * n, ns,
+              less_ns);
+    }
 }
 
 /* The slower a GPU reads its memory the fewer engines it is taken for; measured on both sides, the cheaper one wins. */
@@ -250,6 +289,7 @@ int main(void)
         {"same_question_same_plan", same_question_same_plan, false},
         {"auto_takes_the_cheaper", auto_takes_the_cheaper, false},
         {"slow_memory_is_read_less", slow_memory_is_read_less, false},
+        {"inputs_of_their_own_are_counted", inputs_of_their_own_are_counted, false},
         {"a_slow_gpu_is_taken_for_less", a_slow_gpu_is_taken_for_less, false},
         {"a_file_must_be_long_for_a_gpu", a_file_must_be_long_for_a_gpu, false},
     };

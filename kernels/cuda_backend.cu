@@ -15,7 +15,12 @@
  *
  * A plan with far levels (far_levels.h) has neither head, whole nor rest: a call is cut at ticks, and each piece is its near taps in
  * the time domain (near) plus what the far levels hold for it. The step of a tick that a call completes comes behind the
- * output, between calls.
+ * output, between calls. A large block goes through the copy engines, beside that step: up while that of the tick before
+ * runs, down while its own does.
+ *
+ *   up      | in b |        | in b+1 |
+ *   audio   .. step | near b | step b .. | near b+1 | step ..
+ *   down            | out b     |        | out b+1     |
  *
  * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made meanwhile.
  *
@@ -53,6 +58,8 @@ enum {
     FLIGHT_MOST = 16,   /* calls of a file that are under way                                           */
     FERRY_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
     LANDINGS = 8,       /* ... but not in more than these */
+    BESIDE_BYTES = 1 << 20, /* an input or output of so many (20 us of the bus) goes beside the far levels: a copy
+                               engine's start is little against it */
     HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* of the staging memory: whole partitions of every size */
     HALF_MOST = 1 << 20 /* sent in 20 us (55 GB/s), filled in longer: with more it would not be faster   */
 };
@@ -65,13 +72,16 @@ struct state {
     cudaEvent_t done;        /* the output of a call is in its slot                                            */
     cudaEvent_t landing[LANDINGS]; /* the first outputs of a ferry's block are                                  */
     int flight;              /* calls that may be under way: 2 to FLIGHT_MOST for a file, else 1               */
-    cudaStream_t up, down;   /* these, and the events: only where flight > 1                                   */
-    cudaEvent_t sent[FLIGHT_MOST], played[FLIGHT_MOST], landed[FLIGHT_MOST]; /* of call i, at i % flight       */
+    cudaStream_t up, down;   /* where flight > 1, or beside the far levels                                     */
+    cudaEvent_t sent[FLIGHT_MOST], played[FLIGHT_MOST], landed[FLIGHT_MOST]; /* of call i, at i % flight; flight > 1 */
     uint64_t n_begun, n_ended;
     void *memory;            /* device memory; all below points into it                                        */
     float *ring;             /* [n_in][ring_length], frame f at f & (ring_length - 1)                          */
     unsigned ring_length;
     float *wet[2];           /* [n_out][block]: what `to` and `from` of a fade play                            */
+    float *inbox;            /* [n_in][block]: where a large block waits for its place in the ring; NULL: none */
+    cudaEvent_t arrived;     /* it is there                                                                    */
+    bool out_beside;         /* the output goes from wet[0] to its slot by the copy engine                     */
     float *wets;             /* [flight][n_out][block]: what is on its way down; flight > 1                    */
     int in_samples, out_samples; /* enum hc_samples                                                            */
     size_t raw_in_bytes, raw_out_bytes;
@@ -119,6 +129,8 @@ static size_t state_cut(struct state *s, void *base)
     s->ring = (float *)device_cut(base, &used, n_in * s->ring_length * sizeof(float));
     if (s->far) {
         for (int i = 0; i < 2; i++) s->wet[i] = (float *)device_cut(base, &used, n_out * plan->block * sizeof(float));
+        const size_t in_bytes = n_in * plan->block * sizeof(float);
+        if (in_bytes >= BESIDE_BYTES) s->inbox = (float *)device_cut(base, &used, in_bytes);
         return used + far_cut(s->far, base ? (char *)base + used : NULL);
     }
     s->fir_scratch = device_cut(base, &used, fir_scratch_bytes(s->n_sm));
@@ -155,11 +167,25 @@ static __global__ void fetch(float *ring, unsigned ring_mask, unsigned at, const
     if (i < n) ring[blockIdx.x * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[blockIdx.x * pitch + i];
 }
 
+/* The same from device memory, for many channels: ROWS of them a block, 16 or 4 bytes a thread. All counts are in T. */
+enum { ROWS = 16, ROW_THREADS = 16 };
+template <class T>
+static __global__ void __launch_bounds__(ROWS * ROW_THREADS) spread(T *ring, unsigned ring_mask, unsigned at,
+                                                                    const T *in, size_t pitch, int n, int n_ch)
+{
+    const int ch = blockIdx.x * ROWS + threadIdx.y;
+    if (ch >= n_ch) return;
+    for (int i = threadIdx.x; i < n; i += ROW_THREADS)
+        ring[ch * ((size_t)ring_mask + 1) + ((at + i) & ring_mask)] = in[ch * pitch + i];
+}
+
 static cudaError_t load_kernels(void)
 {
     struct cudaFuncAttributes a;
     cudaError_t e = cudaFuncGetAttributes(&a, blend);
-    return e == cudaSuccess ? cudaFuncGetAttributes(&a, fetch) : e;
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&a, fetch);
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&a, spread<float>);
+    return e == cudaSuccess ? cudaFuncGetAttributes(&a, spread<float4>) : e;
 }
 
 /* ---- describe, open, close --------------------------------------------------------------------------------------- */
@@ -220,6 +246,17 @@ static void flight_close(struct state *s)
     }
     if (s->down) cudaStreamDestroy(s->down);
     if (s->up) cudaStreamDestroy(s->up);
+}
+
+/* Both streams, of which one may have no work: a state that has one large side is rare. */
+static int beside_open(struct state *s, char *why, size_t cap)
+{
+    int least, greatest;
+    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    TRY(cudaStreamCreateWithPriority(&s->up, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
+    TRY(cudaStreamCreateWithPriority(&s->down, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
+    TRY(cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return HC_OK;
 }
 
 /* Pinned memory is slow to get, and other threads' calls wait meanwhile: once, and no more than a mask of this shape
@@ -306,9 +343,11 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
         if (s->sums_room < some) s->sums_room = some;
     }
     if (!s->far) PASS(staging_open(s, config, why, cap));
+    s->out_beside = s->far && (size_t)s->n_out * plan->block * sizeof(float) >= BESIDE_BYTES;
     size_t bytes = state_cut(s, NULL);
     PASS(device_alloc(&s->memory, bytes, "the engine", why, cap));
     state_cut(s, s->memory);
+    if (s->inbox || s->out_beside) PASS(beside_open(s, why, cap));
     if (s->far) {
         const size_t pinned = far_pinned_bytes(s->far);
         TRY(cudaHostAlloc(&s->far->pinned, pinned, cudaHostAllocDefault), "cudaHostAlloc(%zu)", pinned);
@@ -336,6 +375,7 @@ static void cuda_close(void *state)
     free(s->far);
     staging_close(s);
     if (s->done) cudaEventDestroy(s->done);
+    if (s->arrived) cudaEventDestroy(s->arrived);
     for (int i = 0; i < LANDINGS; i++)
         if (s->landing[i]) cudaEventDestroy(s->landing[i]);
     flight_close(s);
@@ -922,6 +962,56 @@ static int seen_download(struct state *s, const struct slot *slot, cudaStream_t 
     return HC_OK;
 }
 
+/* n frames of channels [ch, end) by a copy engine, from rows of `block` frames to such rows. */
+static int rows_copy(const struct state *s, float *to, const float *from, int ch, int end, int n,
+                     enum cudaMemcpyKind kind, cudaStream_t stream, char *why, size_t cap)
+{
+    const size_t block = (size_t)s->plan->block, at = ch * block, pitch = block * sizeof(float);
+    if ((size_t)n == block)
+        TRY(cudaMemcpyAsync(to + at, from + at, (end - ch) * pitch, kind, stream), "cudaMemcpyAsync(%zu)",
+            (end - ch) * pitch);
+    else
+        TRY(cudaMemcpy2DAsync(to + at, pitch, from + at, pitch, n * sizeof(float), end - ch, kind, stream),
+            "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    return HC_OK;
+}
+
+/* upload of a large block, with far levels: it crosses the bus beside their last step, and goes to the ring in
+ * turn, so nothing that the step reads there is written. The inbox is free: the call before was waited for. */
+static int upload_beside(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
+{
+    const int pieces = slot->ferry ? pieces_of(s, s->n_in) : 1;
+    for (int i = 0, part = 0, ch = 0; i < pieces; i++) {
+        while (slot->ferry && part < FERRY_PARTS * (i + 1) / pieces) part = ferry_loaded(slot->ferry, part);
+        const int end = slot->ferry ? (int)((int64_t)s->n_in * part / FERRY_PARTS) : s->n_in;
+        if (end > ch) PASS(rows_copy(s, s->inbox, slot->in, ch, end, n, cudaMemcpyHostToDevice, s->up, why, cap));
+        ch = end;
+    }
+    TRY(cudaEventRecord(s->arrived, s->up), "cudaEventRecord");
+    TRY(cudaStreamWaitEvent(s->audio, s->arrived, 0), "cudaStreamWaitEvent");
+    const unsigned at = (unsigned)s->total & (s->ring_length - 1), blocks = (s->n_in + ROWS - 1) / ROWS;
+    const size_t block = (size_t)s->plan->block;
+    const dim3 threads(ROW_THREADS, ROWS);
+    if (n % 4 == 0 && at % 4 == 0 && block % 4 == 0)
+        spread<<<blocks, threads, 0, s->audio>>>((float4 *)s->ring, s->ring_length / 4 - 1, at / 4,
+                                                 (const float4 *)s->inbox, block / 4, n / 4, s->n_in);
+    else
+        spread<<<blocks, threads, 0, s->audio>>>(s->ring, s->ring_length - 1, at, s->inbox, block, n, s->n_in);
+    TRY(cudaGetLastError(), "the input's way into the ring");
+    return HC_OK;
+}
+
+/* Outputs [ch, end) of n frames, whose work stands in `audio`: from wet[0] to the slot; `there` tells when they are. */
+static int download_beside(struct state *s, struct slot *slot, int n, int ch, int end, cudaEvent_t there, char *why,
+                           size_t cap)
+{
+    TRY(cudaEventRecord(there, s->audio), "cudaEventRecord");
+    TRY(cudaStreamWaitEvent(s->down, there, 0), "cudaStreamWaitEvent");
+    PASS(rows_copy(s, slot->out, s->wet[0], ch, end, n, cudaMemcpyDeviceToHost, s->down, why, cap));
+    TRY(cudaEventRecord(there, s->down), "cudaEventRecord");
+    return HC_OK;
+}
+
 static int steps_run(struct state *s, int64_t ticks, char *why, size_t cap)
 {
     while (s->far->step < ticks)
@@ -934,16 +1024,21 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
-/* The near taps of outputs that are awaited in parts; an event for each piece. n: all in one tick. */
-static int far_play_landing(struct state *s, struct slot *slot, int n, struct far_mask *mask, char *why, size_t cap)
+/* The near taps of outputs that are awaited or go down in parts; an event for each piece. n: all in one tick. */
+static int far_play_landing(struct state *s, struct slot *slot, int n, struct far_mask *mask, float *wet, char *why,
+                            size_t cap)
 {
     const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS, pieces = pieces_of(s, s->n_out);
     for (int i = 0; i < pieces; i++) {
         const int first = (int)((int64_t)groups * i / pieces), end = (int)((int64_t)groups * (i + 1) / pieces);
+        const int last = end * NEAR_OUTS < s->n_out ? end * NEAR_OUTS : s->n_out;
         if (end > first)
-            TRY(far_play(s->far, mask, s->ring, s->ring_length - 1, s->total, n, slot->out, (size_t)s->plan->block,
-                         first, end - first, s->audio), "the near taps");
-        TRY(cudaEventRecord(s->landing[i], s->audio), "cudaEventRecord");
+            TRY(far_play(s->far, mask, s->ring, s->ring_length - 1, s->total, n, wet, (size_t)s->plan->block, first,
+                         end - first, s->audio), "the near taps");
+        if (s->out_beside)
+            PASS(download_beside(s, slot, n, first * NEAR_OUTS, last, s->landing[i], why, cap));
+        else
+            TRY(cudaEventRecord(s->landing[i], s->audio), "cudaEventRecord");
     }
     return HC_OK;
 }
@@ -958,20 +1053,23 @@ static int landings_await(struct state *s, struct slot *slot, char *why, size_t 
     return HC_OK;
 }
 
-/* process, with far levels. The device reads the frames from pinned memory and writes them there: no copies. */
+/* process, with far levels. The device reads the frames of a small block from pinned memory and writes them there: no
+ * copies. */
 static int far_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     const int tick = s->plan->tick;
     const size_t block = (size_t)s->plan->block;
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct mask *masks[2] = {(struct mask *)fade->to, two ? (struct mask *)fade->from : NULL};
-    float *const wet[2] = {fading ? s->wet[0] : slot->out, fading ? s->wet[1] : fade->apart};
+    float *const out = s->out_beside ? s->wet[0] : slot->out; /* where the frames of the slot are made */
+    float *const wet[2] = {fading ? s->wet[0] : out, fading ? s->wet[1] : fade->apart};
     const int all = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
-    const bool landing = slot->ferry && masks[0] && !two && s->total % tick + n <= tick;
-    PASS(upload(s, slot, n, true, s->audio, why, cap));
+    const bool sounds = masks[0] || (fading && masks[1]);
+    const bool landing = (slot->ferry || s->out_beside) && masks[0] && !two && s->total % tick + n <= tick;
+    PASS(s->inbox ? upload_beside(s, slot, n, why, cap) : upload(s, slot, n, true, s->audio, why, cap));
     if (landing) {
         PASS(steps_run(s, s->total / tick, why, cap));
-        PASS(far_play_landing(s, slot, n, &masks[0]->far, why, cap));
+        PASS(far_play_landing(s, slot, n, &masks[0]->far, out, why, cap));
     }
     for (int frame = 0, len; frame < n && !landing; frame += len) {
         const int64_t at = s->total + frame;
@@ -982,18 +1080,21 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
                 TRY(far_play(s->far, &masks[i]->far, s->ring, s->ring_length - 1, at, len,
                              wet[i] + frame, block, 0, all, s->audio), "the near taps");
     }
-    if (fading && (masks[0] || masks[1])) {
-        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(slot->out, masks[1] ? s->wet[1] : NULL,
+    if (fading && sounds) {
+        blend<<<dim3(s->n_out, (n + 127) / 128), 128, 0, s->audio>>>(out, masks[1] ? s->wet[1] : NULL,
                                                                       masks[0] ? s->wet[0] : NULL, block, n, fade->pos,
                                                                       fade->len);
         TRY(cudaGetLastError(), "the crossfade");
     }
-    TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
+    if (s->out_beside && sounds && !landing)
+        PASS(download_beside(s, slot, n, 0, s->n_out, s->done, why, cap));
+    else
+        TRY(cudaEventRecord(s->done, s->out_beside && landing ? s->down : s->audio), "cudaEventRecord");
     s->total += n;
     PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
-    if (!masks[0] && !(fading && masks[1])) rows_clear(slot->out, s->n_out, block, n);
+    if (!sounds) rows_clear(slot->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart, s->n_out, block, n);
-    if (landing) PASS(landings_await(s, slot, why, cap));
+    if (landing && slot->ferry) PASS(landings_await(s, slot, why, cap));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

@@ -399,7 +399,7 @@ static void sixty_four_channels_match_reference(const char *backend)
  * some of a few frames; a fade; with and without far levels. */
 static void many_channels_are_carried_whole(const char *backend)
 {
-    enum { IN = 70, OUT = 290, BLOCK = 1024, FRAMES = 7000, ROUTES = IN + OUT };
+    enum { IN = 270, OUT = 290, BLOCK = 1024, FRAMES = 7000, ROUTES = IN + OUT };
     static const int taps[] = {40, 5000};
     struct random r = random_seeded(77);
     for (int t = 0; t < 2; t++) {

@@ -218,14 +218,25 @@ int far_draft_make(struct far_draft *draft, const struct far *far, const struct 
     return HC_OK;
 }
 
+static bool is_sparse(const struct far *far, const struct far_draft *draft)
+{
+    return near_is_sparse((size_t)draft->matrix->n_cells, (size_t)draft->first[draft->n_groups], far->n_out, far->n_sm);
+}
+
 static int chunks_of(const struct far *far) { return (far->near_taps + NEAR_CHUNK - 1) / NEAR_CHUNK; }
 
 size_t far_mask_cut(struct far_mask *mask, const struct far *far, const struct far_draft *draft, void *base)
 {
     const size_t n_terms = draft->first[draft->n_groups], n_chunks = chunks_of(far);
     size_t used = 0;
-    mask->near_terms = (struct near_terms *)device_cut(base, &used, n_terms * sizeof *mask->near_terms);
-    mask->near_first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
+    if (is_sparse(far, draft)) {
+        const size_t n_routes = draft->matrix->n_cells;
+        mask->near_routes = (struct near_route *)device_cut(base, &used, n_routes * sizeof *mask->near_routes);
+        mask->near_first = (int *)device_cut(base, &used, (far->n_out + 1) * sizeof(int));
+    } else {
+        mask->near_terms = (struct near_terms *)device_cut(base, &used, n_terms * sizeof *mask->near_terms);
+        mask->near_first = (int *)device_cut(base, &used, (draft->n_groups + 1) * sizeof(int));
+    }
     mask->near_taps =
         (float *)device_cut(base, &used, draft->matrix->n_responses * n_chunks * NEAR_CHUNK * sizeof(float));
     mask->spectra_bytes = 0;
@@ -356,8 +367,13 @@ static cudaError_t level_tables(struct far_mask *mask, const struct far *far, co
     return send(far, level->first, first, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
-static cudaError_t near_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
-                               struct near_terms *terms, cudaStream_t stream)
+static const float *near_taps_of(const struct far_mask *mask, int response)
+{
+    return mask->near_taps + (size_t)response * mask->n_chunks * NEAR_CHUNK;
+}
+
+static cudaError_t near_terms_send(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                                   struct near_terms *terms, cudaStream_t stream)
 {
     for (int g = 0; g < draft->n_groups; g++) {
         const int n = draft->first[g + 1] - draft->first[g];
@@ -366,7 +382,7 @@ static cudaError_t near_tables(struct far_mask *mask, const struct far *far, con
             terms[i].in = draft->terms[i].in;
             for (int o = 0; o < FAR_OUTS; o++) {
                 const int r = draft->terms[i].response[o];
-                terms[i].taps[o] = r < 0 ? NULL : mask->near_taps + (size_t)r * mask->n_chunks * NEAR_CHUNK;
+                terms[i].taps[o] = r < 0 ? NULL : near_taps_of(mask, r);
             }
         }
     }
@@ -374,24 +390,57 @@ static cudaError_t near_tables(struct far_mask *mask, const struct far *far, con
     return send(far, mask->near_first, draft->first, (draft->n_groups + 1) * sizeof(int), stream);
 }
 
+/* The cells, which lie by outputs as they are. */
+static cudaError_t near_routes_send(struct far_mask *mask, const struct far *far, const struct matrix *matrix,
+                                    struct near_route *routes, int *first, cudaStream_t stream)
+{
+    int n = 0;
+    for (int out = 0; out <= far->n_out; out++) {
+        first[out] = n;
+        for (; n < matrix->n_cells && matrix->cells[n].out == out; n++) {
+            routes[n].taps = near_taps_of(mask, matrix->cells[n].response);
+            routes[n].in = matrix->cells[n].in;
+        }
+    }
+    TRY(send(far, mask->near_routes, routes, n * sizeof *routes, stream));
+    return send(far, mask->near_first, first, (far->n_out + 1) * sizeof(int), stream);
+}
+
+static cudaError_t near_tables(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
+                               cudaStream_t stream)
+{
+    const size_t n_terms = draft->first[draft->n_groups], n_routes = draft->matrix->n_cells;
+    cudaError_t e = cudaErrorMemoryAllocation;
+    if (mask->near_routes) {
+        struct near_route *routes = (struct near_route *)calloc(n_routes + 1, sizeof *routes);
+        int *first = (int *)calloc(far->n_out + 1, sizeof *first);
+        if (routes && first) e = near_routes_send(mask, far, draft->matrix, routes, first, stream);
+        free(first);
+        free(routes);
+    } else {
+        struct near_terms *terms = (struct near_terms *)calloc(n_terms + 1, sizeof *terms);
+        if (terms) e = near_terms_send(mask, far, draft, terms, stream);
+        free(terms);
+    }
+    return e;
+}
+
 cudaError_t far_mask_fill(struct far_mask *mask, const struct far *far, const struct far_draft *draft,
                           cudaStream_t stream)
 {
     const size_t n_terms = draft->first[draft->n_groups];
     struct far_terms *terms = (struct far_terms *)calloc(n_terms + 1, sizeof *terms);
-    struct near_terms *near_terms = (struct near_terms *)calloc(n_terms + 1, sizeof *near_terms);
     int *first = (int *)calloc(draft->n_groups + 1, sizeof(int));
-    cudaError_t e = terms && near_terms && first ? cudaSuccess : cudaErrorMemoryAllocation;
+    cudaError_t e = terms && first ? cudaSuccess : cudaErrorMemoryAllocation;
     mask->n_groups = draft->n_groups;
     mask->n_chunks = chunks_of(far);
-    if (e == cudaSuccess) e = near_tables(mask, far, draft, near_terms, stream);
+    if (e == cudaSuccess) e = near_tables(mask, far, draft, stream);
     if (e == cudaSuccess) /* behind the near taps a row goes on with zeros */
         e = cudaMemsetAsync(mask->near_taps, 0,
                             (size_t)draft->matrix->n_responses * mask->n_chunks * NEAR_CHUNK * sizeof(float), stream);
     for (int i = 0; i < far->n_levels && e == cudaSuccess; i++)
         e = level_tables(mask, far, draft, i, terms, first, stream);
     free(first);
-    free(near_terms);
     free(terms);
     if (e == cudaSuccess && draft->noise)
         e = send(far, far->envelope, draft->noise->envelope, draft->noise->n_taps * sizeof(float), stream);
@@ -616,7 +665,8 @@ cudaError_t far_play(struct far *far, struct far_mask *mask, const float *ring, 
     job.ring_mask = ring_mask;
     job.pos = (unsigned)from;
     job.terms = mask->near_terms;
-    job.first = mask->near_first;
+    job.routes = mask->near_routes;
+    job.first = job.first_route = mask->near_first; /* of terms or of routes */
     job.n_chunks = mask->n_chunks;
     job.most_terms = mask->most_terms;
     job.y = y;

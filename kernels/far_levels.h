@@ -59,8 +59,9 @@ struct far_mask_level {
 struct far_mask {
     int n_groups, n_chunks, most_terms;
     size_t spectra_bytes;
-    struct near_terms *near_terms;
+    struct near_terms *near_terms;   /* NULL where near_routes is not                                               */
     int *near_first;         /* [n_groups + 1]                                                                      */
+    struct near_route *near_routes;  /* of a sparse mask; [n_out + 1] of near_first then                            */
     float *near_taps;        /* [n_responses][n_chunks * NEAR_CHUNK]                                                */
     struct far_mask_level level[FAR_LEVELS];
 };

@@ -16,6 +16,8 @@
  */
 #include "near.h"
 
+#include "near_sparse.h"
+
 enum {
     TILE = 64,
     V = 8,                               /* frames a thread                                                      */
@@ -197,8 +199,14 @@ static __global__ void __launch_bounds__(THREADS, 2) near_fir(const __grid_const
 
 size_t near_scratch_bytes(int n_sm) { return (size_t)4 * n_sm * (THREADS * sizeof(float) + sizeof(unsigned)); }
 
+bool near_is_sparse(size_t n_routes, size_t n_terms, int n_out, int n_sm)
+{
+    return n_out >= 2 * n_sm * NEAR_OUTS && 2 * n_routes <= NEAR_OUTS * n_terms;
+}
+
 cudaError_t near_launch(const struct near_job *job, cudaStream_t stream)
 {
+    if (job->routes) return near_sparse_launch(job, stream);
     const int tiles = (job->n + TILE - 1) / TILE, groups = job->n_groups;
     const long stages = ((long)job->most_terms * job->n_chunks + PIECES - 1) / PIECES, blocks = (long)tiles * groups;
     long splits = 2L * job->n_sm / blocks; /* two blocks a multiprocessor */
@@ -211,5 +219,6 @@ cudaError_t near_launch(const struct near_job *job, cudaStream_t stream)
 cudaError_t near_load(void)
 {
     struct cudaFuncAttributes a;
-    return cudaFuncGetAttributes(&a, near_fir);
+    const cudaError_t e = cudaFuncGetAttributes(&a, near_fir);
+    return e == cudaSuccess ? near_sparse_load() : e;
 }

@@ -15,6 +15,11 @@ struct near_terms {              /* what one input adds to a group of outputs   
     int in;
 };
 
+struct near_route {              /* one response of one output                                                       */
+    const float *taps;           /* as above                                                                         */
+    int in;
+};
+
 struct near_due {                /* of one far level                                                                 */
     const float *frames;         /* [n_out][mask + 1]: rings                                                         */
     unsigned mask, at;           /* at: where y[.][0] lies                                                           */
@@ -25,6 +30,8 @@ struct near_job {                /* y[out][i] = sum over the terms of out of tap
     unsigned ring_mask, pos;
     const struct near_terms *terms;
     const int *first;            /* [n_groups + 1]: the terms of a group                                             */
+    const struct near_route *routes; /* NULL, or instead of terms, for near_sparse.cu: by outputs                    */
+    const int *first_route;      /* [n_out + 1]: the routes of an output                                             */
     int n_chunks, most_terms;    /* of a response, of a group                                                        */
     float *y;                    /* [n_out] rows of y_pitch floats                                                   */
     size_t y_pitch;
@@ -35,6 +42,8 @@ struct near_job {                /* y[out][i] = sum over the terms of out of tap
     int n_sm;
 };
 
+/* Are routes faster than terms? Where half of what the terms may have is not there, and outputs alone fill the device. */
+bool near_is_sparse(size_t n_routes, size_t n_terms, int n_out, int n_sm);
 size_t near_scratch_bytes(int n_sm);
 cudaError_t near_launch(const struct near_job *job, cudaStream_t stream);
 cudaError_t near_load(void);

@@ -146,6 +146,44 @@ static void every_layout_matches_reference(const char *backend)
     for (int i = 0; i < 4; i++) free(h[i]);
 }
 
+/* More outputs than fill any GPU, each with no response, one or a few, on inputs of its own as a rule; and a swap to a mask
+ * in which all share inputs, and back. */
+static void many_sparse_outputs_match_reference(const char *backend)
+{
+    if (SANITIZED) check_skip("too slow under a sanitizer");
+    enum { TAPS = 1500, IN = 331, OUT = 1301, FRAMES = 1900, MOST = 4 * OUT };
+    struct random r = random_seeded(53);
+    float *h[5];
+    for (int i = 0; i < 5; i++) h[i] = noise(&r, TAPS);
+    hc_route *sparse = must_alloc(MOST, sizeof *sparse), *shared = must_alloc(MOST, sizeof *shared);
+    int n_sparse = 0, n_shared = 0;
+    for (int out = 0; out < OUT; out++) {
+        int n = out % 37 == 5 ? 0 : out % 11 == 3 ? random_int(&r, 2, 4) : 1;
+        for (int i = 0, in = random_int(&r, 0, 80); i < n; i++, in += random_int(&r, 1, 80)) {
+            int which = random_int(&r, 0, 4), taps = which == 2 ? 70 : which == 3 ? 1 : TAPS;
+            sparse[n_sparse++] = (hc_route){in, out, h[which], taps, which == 4 ? -0.5f : 1.0f, 0};
+        }
+        shared[n_shared++] = (hc_route){out / 8 % IN, out, h[out % 5], TAPS - out % 7, 1, 0};
+    }
+    static const int calls[] = {64, 64, 5, 59, 64, 1, 2, 61, 16, 48, 33};
+    hc_config c = config_for("auto", 64, TAPS, IN, OUT);
+    struct player p;
+    player_open(&p, &c, backend, FRAMES, 54);
+    needs_far_levels(&p);
+    player_swap(&p, player_scene(&p, sparse, n_sparse));
+    for (int i = 0; p.n_frames < FRAMES; i++) {
+        int left = (int)(FRAMES - p.n_frames), n = calls[i % 11];
+        if (i == 6) player_swap(&p, player_scene(&p, shared, n_shared));
+        if (i == 22) player_swap(&p, player_scene(&p, sparse, n_sparse / 2));
+        player_run(&p, n < left ? n : left);
+    }
+    player_check(&p, 0, FRAMES, PEAK_SHARE);
+    player_close(&p);
+    free(shared);
+    free(sparse);
+    for (int i = 0; i < 5; i++) free(h[i]);
+}
+
 /* The same mask of noise through far levels and, on the CPU, without. */
 static void noise_plays_right(const char *backend, int diagonal, int n_in, int n_out, int n_taps, int n_frames)
 {
@@ -465,6 +503,7 @@ static const struct test tests[] = {
     {"any_calls_match_reference", any_calls_match_reference, true},
     {"half_a_minute_matches_reference", half_a_minute_matches_reference, true},
     {"every_layout_matches_reference", every_layout_matches_reference, true},
+        {"many_sparse_outputs_match_reference", many_sparse_outputs_match_reference, true},
     {"matrix_of_noise_is_that_matrix", matrix_of_noise_is_that_matrix, true},
     {"thousands_of_channels_match_the_cpu", thousands_of_channels_match_the_cpu, true},
     {"a_swap_keeps_the_tail", a_swap_keeps_the_tail, true},

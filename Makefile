@@ -198,7 +198,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs
+ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program too, but for its bench of kernels: tests/test_batch.py runs with it.
@@ -345,7 +345,7 @@ $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(LIB_LIBS) -ldl -o $@
 $(BUILD)/tests/lv2_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/lv2_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
-$(BUILD)/tests/ladder_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
+$(BUILD)/tests/ladder_test.o $(BUILD)/tests/transform_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@

@@ -15,8 +15,8 @@
  *
  * A plan with far levels (far_levels.h) has neither head, whole nor rest: a call is cut at ticks, and each piece is its near taps in
  * the time domain (near) plus what the far levels hold for it. The step of a tick that a call completes comes behind the
- * output, between calls. A large block goes through the copy engines, beside that step: up while that of the tick before
- * runs, down while its own does.
+ * output, between calls. A large block goes through the copy engines, beside that step: up while the tick before's runs,
+ * down while its own does.
  *
  *   up      | in b |        | in b+1 |
  *   audio   .. step | near b | step b .. | near b+1 | step ..

@@ -51,7 +51,8 @@ static void level_add(struct far *far, int offset, int size, int n_parts, double
     level->n_slots = n_parts + 1;
     const double forward = (double)FORWARD_COST * far->n_in;
     const double inputs = routes < far->n_in ? routes : far->n_in; /* that have a route */
-    const double rest = products_cost(n_parts * routes, n_parts * inputs, far->n_out) + (double)INVERSE_COST * far->n_out;
+    const double products = products_cost(n_parts * routes, n_parts * inputs, far->n_out);
+    const double rest = products + (double)INVERSE_COST * far->n_out;
     level->forward_share = forward / (forward + rest);
 }
 

@@ -3,8 +3,9 @@
  *
  *   blocks   [ level 0: S = 64, 128 transforms a block ][ level 1: S = 128, 64 ][ ... ][ S = 8192, one ]
  *
- * A block has room for the largest transform that the launch holds; smaller ones lie side by side in it. The transform
- * itself is fft_block.cuh: 8 points a thread in registers, S/8 threads, 2S real points as S complex ones.
+ * A block has room for the largest transform that the launch holds; smaller ones lie side by side in it. A level with
+ * thousands of channels at once is launched alone instead: far_transform_many.cu. The transform itself is
+ * fft_block.cuh: 8 points a thread in registers, S/8 threads, 2S real points as S complex ones.
  *
  * cost     a channel and window: 5 S log2(S) flop; 8 S bytes read, 8 S written (forward), 8 S and 4 S (inverse)
  * limits   S <= 8192: 1024 threads, 68.3 KiB of shared memory; 64 KiB without the skew, where a device has no more (sm_75)
@@ -12,11 +13,14 @@
  */
 #include "far_transform.h"
 
+#include "far_transform_many.h"
 #include "fft_block.cuh"
 
 enum { MOST_THREADS = FAR_SIZE_MOST / 8, MOST_DEVICES = 64 };
 
-static bool no_skew[MOST_DEVICES]; /* the device has no room for it at FAR_SIZE_MOST; written once, by far_transform_load */
+/* Written once, by far_transform_load. */
+static bool no_skew[MOST_DEVICES]; /* the device has no room for it at FAR_SIZE_MOST */
+static int n_sm[MOST_DEVICES];     /* multiprocessors; 0 = nobody asked */
 
 /* The level of this block: the last one that starts at or before it. */
 __device__ static inline int my_level(const int *first_block, int n)
@@ -129,6 +133,15 @@ static bool is_skewed(void)
     return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES || !no_skew[device];
 }
 
+static int multiprocessors(void)
+{
+    int device = 0;
+    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES ? 0 : n_sm[device];
+}
+
+/* Does a level fill the device by itself? It is launched alone then, by its size's own kernel. */
+static bool goes_alone(int n, int log2_size, int sms) { return sms > 0 && far_are_many(n, log2_size, sms); }
+
 #define LAUNCH(kernel, blocks, threads, shared, stream, job)                         \
     do {                                                                             \
         if (skewed) kernel<true><<<blocks, threads, shared, stream>>>(job);          \
@@ -151,6 +164,17 @@ static bool is_skewed(void)
 
 cudaError_t far_forward_launch(struct far_forwards *job, cudaStream_t stream)
 {
+    const int sms = multiprocessors();
+    int n = 0;
+    for (int l = 0; l < job->n; l++) {
+        const struct far_forward level = job->level[l];
+        const bool alone = goes_alone(level.n_ch, level.log2_size, sms);
+        const cudaError_t e =
+            alone ? far_forward_many_launch(&level, job->x, job->ring_mask, stream) : cudaSuccess;
+        if (e != cudaSuccess) return e;
+        if (!alone) job->level[n++] = level;
+    }
+    job->n = n;
     LAY_OUT(job, n_ch)
     if (blocks) LAUNCH(forward, blocks, threads, shared, stream, *job);
     return cudaGetLastError();
@@ -158,6 +182,16 @@ cudaError_t far_forward_launch(struct far_forwards *job, cudaStream_t stream)
 
 cudaError_t far_inverse_launch(struct far_inverses *job, cudaStream_t stream)
 {
+    const int sms = multiprocessors();
+    int n = 0;
+    for (int l = 0; l < job->n; l++) {
+        const struct far_inverse level = job->level[l];
+        const bool alone = goes_alone(level.n_out, level.log2_size, sms);
+        const cudaError_t e = alone ? far_inverse_many_launch(&level, stream) : cudaSuccess;
+        if (e != cudaSuccess) return e;
+        if (!alone) job->level[n++] = level;
+    }
+    job->n = n;
     LAY_OUT(job, n_out)
     if (blocks) LAUNCH(inverse, blocks, threads, shared, stream, *job);
     return cudaGetLastError();
@@ -187,9 +221,12 @@ template <bool SKEWED> static cudaError_t load(size_t shared)
 cudaError_t far_transform_load(int device)
 {
     const size_t skewed = shared_for(true, 13, MOST_THREADS), plain = shared_for(false, 13, MOST_THREADS);
-    int most = 0;
+    int most = 0, n = 0;
     cudaError_t e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    if (e == cudaSuccess) e = far_transform_many_load();
     if (e != cudaSuccess) return e;
+    if (device < MOST_DEVICES) n_sm[device] = n;
     if ((size_t)most >= skewed) return load<true>(skewed);
     if (device < MOST_DEVICES) no_skew[device] = true;
     return load<false>(plain);

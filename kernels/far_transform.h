@@ -6,6 +6,10 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     FAR_SIZE_LEAST = 32,
     FAR_SIZE_MOST = 8192,
@@ -33,7 +37,7 @@ struct far_forwards {
     unsigned ring_mask;
     int n;
     struct far_forward level[FAR_LEVELS];
-    int first_block[FAR_LEVELS + 1]; /* the launch's own, as in the other jobs                                       */
+    int first_block[FAR_LEVELS + 1]; /* the launch's own, as in the other jobs; it may take levels out              */
 };
 
 struct far_inverses {
@@ -56,5 +60,9 @@ cudaError_t far_transform_load(int device); /* before the first launch on a devi
 cudaError_t far_forward_launch(struct far_forwards *job, cudaStream_t stream);
 cudaError_t far_inverse_launch(struct far_inverses *job, cudaStream_t stream);
 cudaError_t far_responses_launch(const struct far_responses *job, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

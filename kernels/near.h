@@ -42,7 +42,7 @@ struct near_job {                /* y[out][i] = sum over the terms of out of tap
     int n_sm;
 };
 
-/* Are routes faster than terms? Where half of what the terms may have is not there, and outputs alone fill the device. */
+/* Are routes faster than terms? Where half of what terms may have is not there, and outputs alone fill the device. */
 bool near_is_sparse(size_t n_routes, size_t n_terms, int n_out, int n_sm);
 size_t near_scratch_bytes(int n_sm);
 cudaError_t near_launch(const struct near_job *job, cudaStream_t stream);

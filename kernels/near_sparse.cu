@@ -2,12 +2,13 @@
  *
  *   warp    8 outputs; lane: one output, 16 frames of the tile's 64, all taps of its responses, 64 at a time
  *   stage   64 taps of all 8, and a block of 64 frames:   x [64 before][tile]   h [64 taps]
- *           stage 0 of a response is the tile alone; each later one brings the 64 frames before the last, so that a frame is
- *           loaded once, and 3 blocks of x and 2 of h are all that a warp holds
+ *           stage 0 of a response is the tile alone; each later one brings the 64 frames before the last, so that a
+ *           frame is loaded once, and 3 blocks of x and 2 of h are all that a warp holds
  *   thread  going down 8 taps, 2 loads of 16 bytes of x and 2 of h feed 128 FMA
  *
- * Rows are 17 times 16 bytes long: the 8 outputs of a quarter of a warp miss each other's banks. While a stage is computed
- * the next one is copied in the background. A warp waits for no other. Nothing is dealt out: there are enough outputs.
+ * Rows are 17 times 16 bytes long: the 8 outputs of a quarter of a warp miss each other's banks. While a stage is
+ * computed the next one is copied in the background. A warp waits for no other. Nothing is dealt out: there are enough
+ * outputs.
  *
  * cost     a stage and output: 512 bytes, 4096 FMA
  * error    64 taps in one sum, then the stages one after another

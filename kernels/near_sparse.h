@@ -1,5 +1,5 @@
-/* near_sparse - the near taps of many outputs that share no inputs; near_launch comes here by itself. Picture and cost in
- * near_sparse.cu. */
+/* near_sparse - the near taps of many outputs that share no inputs; near_launch comes here by itself. Picture and cost
+ * in near_sparse.cu. */
 #ifndef HALOCONV_NEAR_SPARSE_H
 #define HALOCONV_NEAR_SPARSE_H
 

@@ -146,8 +146,8 @@ static void every_layout_matches_reference(const char *backend)
     for (int i = 0; i < 4; i++) free(h[i]);
 }
 
-/* More outputs than fill any GPU, each with no response, one or a few, on inputs of its own as a rule; and a swap to a mask
- * in which all share inputs, and back. */
+/* More outputs than fill any GPU, each with no response, one or a few, on inputs of its own as a rule; and a swap to a
+ * mask in which all share inputs, and back. */
 static void many_sparse_outputs_match_reference(const char *backend)
 {
     if (SANITIZED) check_skip("too slow under a sanitizer");

@@ -33,6 +33,10 @@ typedef enum cudaError {
     cudaErrorNotSupported = 801
 } cudaError_t;
 
+#ifndef __cplusplus /* of the language of kernels what C tests need */
+typedef struct { float x, y; } __attribute__((aligned(8))) float2;
+#endif
+
 typedef struct CUstream_st *cudaStream_t; /* NULL: the legacy default stream */
 typedef struct CUevent_st *cudaEvent_t;
 

@@ -220,6 +220,7 @@ $(ON_CPU)/kernels/%.o: $(ON_CPU)/kernels/%.cu $(ON_CPU_HEADERS) $(BUILD)/flags
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) -Wno-enum-compare -Wno-uninitialized -Wno-maybe-uninitialized -x c++ -c $< -o $@
 # A piece of device memory has a place behind it here that nobody may write: memory.cpp has this function.
 $(ON_CPU)/kernels/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=device_cut_alone
+$(ON_CPU)/kernels/cuda_backend.o: ON_CPU_CXXFLAGS += -DBESIDE_BYTES=1048576
 $(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,C++,$<)
@@ -262,7 +263,7 @@ SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
-	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),tests/test_batch.py) \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),tests/test_batch.py tests/test_plain_files.py) \
 	    || exit 1; done # else 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)

@@ -52,14 +52,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An input or output of so many bytes goes beside the far levels: of 16384 channels at 64 frames it would be heard 30 us
+ * later, of 32768 it is all one, and without it 65536 are not held. Tests on the CPU want less. */
+#ifndef BESIDE_BYTES
+#define BESIDE_BYTES (8 << 20)
+#endif
 enum {
     NEAR_MOST = 256,    /* a call of one whole block of up to so many frames goes through the FIR       */
     LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
     FLIGHT_MOST = 16,   /* calls of a file that are under way                                           */
     FERRY_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
     LANDINGS = 8,       /* ... but not in more than these */
-    BESIDE_BYTES = 1 << 20, /* an input or output of so many (20 us of the bus) goes beside the far levels: a copy
-                               engine's start is little against it */
     HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* of the staging memory: whole partitions of every size */
     HALF_MOST = 1 << 20 /* sent in 20 us (55 GB/s), filled in longer: with more it would not be faster   */
 };

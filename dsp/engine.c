@@ -119,7 +119,8 @@ void hc_config_init(hc_config *config)
                           .in_samples = HC_PLANAR,
                           .out_samples = HC_PLANAR,
                           .flight = 0,
-                          .n_threads = 0};
+                          .n_threads = 0,
+                          .spin = 0};
 }
 
 /* ---- the driver ----------------------------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ static void await_work(hc_engine *e)
 {
     struct queue *q = e->queue;
     uint64_t finished = atomic_load_explicit(&q->finished, memory_order_relaxed);
-    int64_t until = q->look_us ? nap_until(&q->nap, now_us()) : 0;
+    int64_t until = q->look_us && !e->config.spin ? nap_until(&q->nap, now_us()) : 0;
     if (until > 0 && atomic_load_explicit(&q->posted, memory_order_acquire) == finished) {
         bool has_come = sem_wait_until(&q->work, until);
         nap_woken(&q->nap, now_us());

@@ -73,6 +73,9 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int n_threads;           /* of the CPU, the audio thread counted in; the output is the same. 0 = for files
                                 (block 0) all processors, live as many as the far levels need, or as carry
                                 blocks of thousands of channels to a GPU                                   0  */
+    int spin;                /* live, on a GPU: 1 = the thread that drives it looks for the next block all the time,
+                                and a core is busy; 0 = it sleeps for most of a period, and blocks are back some
+                                us later                                                                   0  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair add        */

@@ -27,6 +27,7 @@ const char bench_engine_help[] =
     "      --time S             seconds of audio to play                                                  [10]\n"
     "      --engines N          so many, alike but for their responses, one after the other in each period [1]\n"
     "      --wait US            longest wait for a device in a block; -1: until it is done                [-1]\n"
+    "      --spin               the thread that drives a GPU looks for the next block all the time\n"
     "      --renew S            new responses every S seconds, made beside the audio and faded to           [never]\n"
     "      --unpaced            as fast as it goes, instead of a block each period\n"
     "      --json               one object on standard output\n"
@@ -49,13 +50,14 @@ struct settings {
 
 static int parse(int argc, char **argv, struct settings *s)
 {
-    enum { TIME = BENCH_OWN, ENGINES, WAIT, RENEW, UNPACED, JSON };
+    enum { TIME = BENCH_OWN, ENGINES, WAIT, SPIN, RENEW, UNPACED, JSON };
     static const struct option options[] = {{"inputs", required_argument, NULL, BENCH_INPUTS},
                                             {"outputs", required_argument, NULL, BENCH_OUTPUTS},
                                             {"routes", required_argument, NULL, BENCH_ROUTES},
                                             {"time", required_argument, NULL, TIME},
                                             {"engines", required_argument, NULL, ENGINES},
                                             {"wait", required_argument, NULL, WAIT},
+                                            {"spin", no_argument, NULL, SPIN},
                                             {"renew", required_argument, NULL, RENEW},
                                             {"unpaced", no_argument, NULL, UNPACED},
                                             {"json", no_argument, NULL, JSON},
@@ -90,6 +92,9 @@ static int parse(int argc, char **argv, struct settings *s)
             break;
         case WAIT:
             good = option_int("bench", "--wait", optarg, -1, 1000000, &s->shape.wait_us);
+            break;
+        case SPIN:
+            s->shape.spin = true;
             break;
         case RENEW:
             good = option_number("bench", "--renew", optarg, 1e-3, 86400, &s->renew_s);

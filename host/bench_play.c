@@ -65,6 +65,7 @@ static hc_config config_of(const struct bench_shape *shape)
     c.n_routes = n_routes > INT32_MAX ? INT32_MAX : (int)n_routes;
     c.n_threads = shape->n_threads;
     c.wait_us = shape->wait_us;
+    c.spin = shape->spin;
     c.backend = shape->backend;
     c.method = shape->method;
     return c;

@@ -14,6 +14,7 @@ struct bench_shape {
     int n_threads;      /* of the CPU; 0 = as many as it takes */
     int n_engines;      /* alike but for their masks, played one after the other in each period */
     int wait_us;        /* as hc_config's */
+    bool spin;          /* likewise */
     const char *backend, *method;
     uint64_t seed;
 };

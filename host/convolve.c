@@ -275,7 +275,7 @@ static bool open_engine(struct job *job)
     config.n_frames = job->in.n_frames > 0 ? job->in.n_frames : 0;
     config.in_samples = job->in.plain;
     config.out_samples = job->out.plain;
-    config.flight = PIPELINE_FLIGHT;
+    config.flight = pipeline_flight(&job->in, job->responses.n_out);
     config.backend = s->backend;
     config.method = s->method;
     hc_mask *mask;
@@ -327,7 +327,7 @@ static bool convolve(struct job *job)
     int n_taps = longest_route(job);
     struct pipeline_range range = {tail_skip(s->tail, n_taps), tail_extra(s->tail, n_taps)};
     if (!open_output(job, range)) return false;
-    bool good = pipeline_start(&job->pipeline, &job->in, &job->out, range, strncmp(s->backend, "cuda", 4) == 0);
+    bool good = pipeline_start(&job->pipeline, &job->in, &job->out, range);
     job->pipeline_running = true;
     if (good) {
         if (!open_engine(job)) return false;

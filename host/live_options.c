@@ -18,6 +18,8 @@ const char live_options_help[] =
     "      --understudy P   percent of a core that the CPU may use to play along, ready to take over from a GPU\n"
     "                       that is lost; 0: none                                                       [60]\n"
     "      --wait-us N      longest wait for a GPU in a block                            [half the block's time]\n"
+    "      --spin           the thread that drives a GPU looks for the next block all the time: back 5 us sooner,\n"
+    "                       and a core is busy\n"
     "      --late WHAT      a block that a GPU did not do in time is silence or dry                [silence]\n"
     "      --no-resample    take the mask's samples as they are, whatever its rate\n"
     "      --watch          load the mask again whenever its file changes (SIGHUP loads it at once)\n"
@@ -47,6 +49,7 @@ enum {
     OPT_OSC,
     OPT_STATS,
     OPT_RECONNECT,
+    OPT_SPIN,
     OPT_NAME,
     OPT_SERVER,
     OPT_CONNECT,
@@ -72,6 +75,7 @@ static const struct {
     {NULL, {"method", required_argument, NULL, OPT_METHOD}},
     {NULL, {"understudy", required_argument, NULL, OPT_UNDERSTUDY}},
     {NULL, {"wait-us", required_argument, NULL, OPT_WAIT_US}},
+    {NULL, {"spin", no_argument, NULL, OPT_SPIN}},
     {NULL, {"late", required_argument, NULL, OPT_LATE}},
     {NULL, {"no-resample", no_argument, NULL, OPT_NO_RESAMPLE}},
     {NULL, {"watch", no_argument, NULL, OPT_WATCH}},
@@ -145,6 +149,9 @@ static bool take_option(int option, struct live_settings *s)
         return option_method(s->command, session->method = optarg);
     case OPT_WAIT_US:
         return option_int(s->command, "--wait-us", optarg, 0, 10000000, &session->wait_us);
+    case OPT_SPIN:
+        session->spin = true;
+        return true;
     case OPT_UNDERSTUDY:
         return take_understudy(s);
     case OPT_LATE:

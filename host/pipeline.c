@@ -5,6 +5,7 @@
 #include "sound_format.h"
 #include "stopwatch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 enum {
     CHUNK_BYTES = 1 << 17, /* decoded or encoded at once: stays in the second-level cache, and is few system calls */
+    BLOCK_FLOATS = 1 << 20, /* about what an engine for files takes at once */
     QUEUE_BYTES = 8 << 20, /* blocks of our own, on each side of the engine: a few at least, ... */
     MIN_BLOCKS = 3,
     MAX_BLOCKS = 32, /* ... and not so many that they leave the cache */
@@ -261,28 +263,6 @@ static void set_places(struct pipeline *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void offer_pages(struct pipeline *p)
-{
-    bool offered = p->eager && sound_out_maps_early(p->out);
-    pthread_mutex_lock(&p->lock);
-    p->pages = offered ? PAGES_OFFERED : PAGES_NONE;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-}
-
-/* Until there is something to write. */
-static void ask_for_pages(struct pipeline *p)
-{
-    for (bool more = true; more;) {
-        pthread_mutex_lock(&p->lock);
-        while (!p->failed && p->pages == PAGES_UNKNOWN) pthread_cond_wait(&p->changed, &p->lock);
-        more = !p->failed && p->pages == PAGES_OFFERED && p->n_blocks == 0;
-        int64_t i = p->to_ask++;
-        pthread_mutex_unlock(&p->lock);
-        more = more && sound_out_ask(p->out, i);
-    }
-}
-
 static void write_all(struct hand *hand, bool first_hand)
 {
     struct pipeline *p = hand->pipeline;
@@ -293,8 +273,6 @@ static void write_all(struct hand *hand, bool first_hand)
         give_up(p, why);
         return;
     }
-    if (first_hand) offer_pages(p);
-    ask_for_pages(p);
     hand->write_s += stopwatch_now() - start;
     while ((block = take_done(p, first_hand))) {
         if (!write_block(hand, block, why, sizeof why)) {
@@ -352,24 +330,24 @@ static bool no_threads(struct pipeline *p)
     return false;
 }
 
-/* The first one will do. */
-static void more_writers(struct pipeline *p)
+bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct pipeline_range range)
 {
-    for (int most = hands(); p->n_writers < most; p->n_writers++)
-        if (pthread_create(&p->writers[p->n_writers], NULL, other_writer, p) != 0) return;
-}
-
-bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct pipeline_range range,
-                    bool eager)
-{
-    *p = (struct pipeline){
-        .in = in, .out = out, .range = range, .eager = eager, .n_blocks_in = INT64_MAX, .n_blocks_out = INT64_MAX};
+    *p = (struct pipeline){.in = in, .out = out, .range = range, .n_blocks_in = INT64_MAX, .n_blocks_out = INT64_MAX};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     if (pthread_create(&p->writers[0], NULL, first_writer, p) != 0) return no_threads(p);
     p->n_writers = 1;
-    if (eager) more_writers(p);
     return true;
+}
+
+/* A block takes ten times longer to be read and written than a GPU has it: as many as the hands of both sides hold, but
+ * no more than a short file fills. */
+int pipeline_flight(const struct sound_in *in, int n_out)
+{
+    double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames;
+    double floats = n_frames * (in->n_channels > n_out ? in->n_channels : n_out);
+    int n = floats > BLOCK_FLOATS * 2 * PIPELINE_HANDS ? 2 * PIPELINE_HANDS : (int)(floats / BLOCK_FLOATS) + 1;
+    return n < 4 ? 4 : n;
 }
 
 static float *planar_make(int n_channels, int block)
@@ -415,7 +393,8 @@ static bool go(struct pipeline *p, hc_engine *engine, const hc_info *info)
     }
     for (int most = anywhere ? hands() : 1; p->n_readers < most; p->n_readers++)
         if (pthread_create(&p->readers[p->n_readers], NULL, reader, p) != 0) return p->n_readers > 0 || no_threads(p);
-    if (p->raw_out) more_writers(p);
+    for (int most = p->raw_out ? hands() : 1; p->n_writers < most; p->n_writers++)
+        if (pthread_create(&p->writers[p->n_writers], NULL, other_writer, p) != 0) break; /* the first one will do */
     return true;
 }
 

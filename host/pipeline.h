@@ -6,7 +6,7 @@
  * What a device decodes and encodes by itself lies in the engine's own memory, as it is in the file, and nobody else
  * touches a sample of it. A plain file on a disk is read by several threads, a block each; what a device encodes is also
  * written by several, into the file's pages: a write(2) has the file to itself, and a GPU is faster than one thread that
- * copies. All else goes through libsndfile, on one thread a side. While a GPU starts, the writers ask for the pages.
+ * copies. All else goes through libsndfile, on one thread a side.
  */
 #ifndef PIPELINE_H
 #define PIPELINE_H
@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-enum { PIPELINE_FLIGHT = 8, PIPELINE_HANDS = 8 }; /* for hc_config.flight; threads a side */
+enum { PIPELINE_HANDS = 8 }; /* threads a side, at most */
 
 struct pipeline_range { /* which part of the full convolution is written */
     int64_t skip;       /* frames left out at its start */
@@ -51,18 +51,17 @@ struct pipeline {
     int64_t to_read, to_write; /* the next block for a reader, for a writer */
     int64_t n_blocks_in, n_blocks_out; /* INT64_MAX: not known yet */
     int64_t n_frames_in; /* known with n_blocks_in */
-    bool eager; /* a device is expected that is faster than a file gets its pages */
-    enum { PAGES_UNKNOWN, PAGES_NONE, PAGES_OFFERED } pages; /* can they be asked for? */
-    int64_t to_ask;
     enum { PLACES_UNKNOWN, PLACES_NONE, PLACES_MAPPED } places; /* can the writers write anywhere? */
 
     struct sample_peak seen;                     /* of the output; read it after pipeline_run */
     double read_s, process_s, encode_s, write_s; /* busy seconds of each stage, of all its threads; likewise */
 };
 
-/* Begin to make room in the output; eager: a GPU is going to be started. false: pipeline->why has the reason. */
-bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct pipeline_range range,
-                    bool eager);
+/* How many blocks an engine should take at once, for hc_config.flight. */
+int pipeline_flight(const struct sound_in *in, int n_out);
+
+/* Begin to make room in the output. false: pipeline->why has the reason. */
+bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct pipeline_range range);
 
 /* Convolve all of it (the engine's mask has been swapped in). false: pipeline->why has the reason. */
 bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct pipeline_progress progress);

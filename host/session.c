@@ -313,6 +313,7 @@ static struct rig *make_rig(struct session *s, const struct wish *wish, const hc
     config.fade_frames = (int)(s->settings.fade_ms * 1e-3 * wish->rate);
     config.backend = wish->backend;
     config.method = s->settings.method;
+    config.spin = s->settings.spin;
     /* A device's worker inherits this thread's priority. */
     struct realtime_before before = realtime_enter(s->settings.rt_priority - 1);
     struct rig *rig = rig_open(&config, &s->tape, s->settings.most_cpu_share, why, cap);

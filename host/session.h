@@ -26,6 +26,7 @@ struct session_settings {
     int n_inputs;            /* for masks that leave it open; 0: as many as suits the mask                             */
     int most_inputs;         /* no more than this where the session chooses; 0: no limit                               */
     int wait_us;             /* longest wait for a device in a block; -1: a share of the block                         */
+    bool spin;               /* as hc_config's                                                                         */
     double fade_ms;          /* of a mask swap                                                                         */
     float wet, dry, gain;    /* linear                                                                                 */
     bool late_dry;           /* a late block is the input instead of silence                                           */

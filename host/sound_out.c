@@ -7,10 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -22,7 +20,6 @@
 enum {
     HEADER_ROOM = 1 << 16,  /* bytes beside the samples, as a rule */
     MAPPED_LEAST = 8 << 20, /* bytes of a file that threads share */
-    ASKED_BYTES = 2 << 20,
 };
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
 
@@ -267,40 +264,17 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
 
 /* ---- into the file's pages ---------------------------------------------------------------------- */
 
-/* The file as long as it will be, and its pages as memory; libsndfile is told another length (file_length). */
-static bool map(struct sound_out *out)
+bool sound_out_map(struct sound_out *out)
 {
-    int64_t bytes = (int64_t)data_bytes(out, out->n_frames) + HEADER_ROOM;
-    bool can = out->plain && out->reserved && out->pwritable && out->n_frames > 0 && bytes >= MAPPED_LEAST;
-    if (out->map || !can) return out->map != NULL;
-    if (ftruncate(out->fd, bytes) != 0) return false;
+    int64_t bytes = out->payload + (int64_t)data_bytes(out, out->n_frames);
+    bool can = out->plain && out->reserved && out->pwritable && out->payload >= 0 && out->n_frames > 0;
+    if (!can || bytes < MAPPED_LEAST) return false;
+    if (ftruncate(out->fd, bytes) != 0) return false; /* libsndfile is told the length by file_length */
     void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (pages == MAP_FAILED) return false;
     out->map = pages;
     out->map_bytes = bytes;
     return true;
-}
-
-bool sound_out_maps_early(struct sound_out *out)
-{
-    struct statfs system;
-    return fstatfs(out->fd, &system) == 0 && system.f_type == TMPFS_MAGIC && map(out);
-}
-
-bool sound_out_ask(struct sound_out *out, int64_t i)
-{
-    int64_t left = out->map_bytes - i * ASKED_BYTES;
-    if (left <= 0) return false;
-    char *pages = out->map + i * ASKED_BYTES;
-    size_t bytes = (size_t)(left < ASKED_BYTES ? left : ASKED_BYTES);
-    if (madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) return false; /* who writes there will say why */
-    madvise(pages, bytes, MADV_DONTNEED);
-    return true;
-}
-
-bool sound_out_map(struct sound_out *out)
-{
-    return map(out) && out->payload >= 0 && out->payload + (int64_t)data_bytes(out, out->n_frames) <= out->map_bytes;
 }
 
 static void unmap(struct sound_out *out)

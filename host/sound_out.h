@@ -45,12 +45,6 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_out_is_native(const struct sound_out *out); /* plain, and what sound_out_write takes */
 
-/* Beside whatever comes before the first write to a plain file, and after sound_out_reserve: on a file system in memory ask
- * for the pages of the file, a few with each call, any thread. false: there are none (piece i is behind the
- * end). They are asked for once more when they are written, which then is ten times faster. */
-bool sound_out_maps_early(struct sound_out *out);
-bool sound_out_ask(struct sound_out *out, int64_t i);
-
 /* After a first write to a plain file whose length is known: from now on frames are put into its pages, by any threads, from
  * frame `first` on, and in the end claimed, n_frames with those that were written. false: go on writing. */
 bool sound_out_map(struct sound_out *out);

@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(many<LOG2>::THREADS, many<LOG2>::BLOCKS
 bool far_are_many(int n, int log2_size, int n_sm)
 {
     const long threads = (long)n << (log2_size - 3);
-    return log2_size >= LEAST_LOG2 && log2_size <= MOST_LOG2 && threads >= 2L * THREADS_A_SM * n_sm;
+    return log2_size >= LEAST_LOG2 && log2_size <= MOST_LOG2 && threads >= (long)THREADS_A_SM * n_sm;
 }
 
 template <int LOG2> static unsigned blocks_for(int n)

@@ -150,7 +150,6 @@ static void every_layout_matches_reference(const char *backend)
  * mask in which all share inputs, and back. */
 static void many_sparse_outputs_match_reference(const char *backend)
 {
-    if (SANITIZED) check_skip("too slow under a sanitizer");
     enum { TAPS = 1500, IN = 331, OUT = 1301, FRAMES = 1900, MOST = 4 * OUT };
     struct random r = random_seeded(53);
     float *h[5];

@@ -44,7 +44,8 @@ class _Config(ctypes.Structure):
                 ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int), ("wait_us", ctypes.c_int),
                 ("fade_frames", ctypes.c_int),
                 ("n_frames", ctypes.c_int64), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
-                ("n_threads", ctypes.c_int)]
+                ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int), ("flight", ctypes.c_int),
+                ("n_threads", ctypes.c_int), ("spin", ctypes.c_int)]
 
 
 class _Route(ctypes.Structure):
@@ -59,14 +60,14 @@ class _Level(ctypes.Structure):
 
 class _Info(ctypes.Structure):
     _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int),
-                ("flight", ctypes.c_int),
+                ("flight", ctypes.c_int), ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int),
                 ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128),
                 ("tick", ctypes.c_int),
                 ("n_levels", ctypes.c_int), ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double),
                 ("flops_a_frame", ctypes.c_double), ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int),
                 ("memory", ctypes.c_uint64),
                 ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
-                ("non_finite", ctypes.c_uint64),
+                ("non_finite", ctypes.c_uint64), ("clipped", ctypes.c_uint64), ("peak", ctypes.c_float),
                 ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
                 ("swap_usual", ctypes.c_int),
                 ("n_tail_levels", ctypes.c_int), ("error", ctypes.c_char * 256)]
@@ -184,19 +185,21 @@ class Stream:
     backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (tails on the GPU, the rest on the CPU in the call)
     method       "auto", "direct" (time domain), "fft" (partitions)
     n_threads    of the CPU where block is 0; 0: all processors. The output is the same.
+    spin         1: the thread that drives a GPU keeps a core busy between blocks, and each is back some us sooner
     """
 
     _engine = None  # closed, or not open yet
 
     def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0, wait_us=-1,
                  fade_frames=512, n_frames=0,
-                 backend="auto", method="auto", n_threads=0):
+                 backend="auto", method="auto", n_threads=0, spin=0):
         config, why = _Config(), ctypes.create_string_buffer(512)
         _lib.hc_config_init(ctypes.byref(config))
         wanted = {**locals(), "n_out": n_in if n_out is None else n_out, "backend": backend.encode(),
                   "method": method.encode()}
         for name, _ in _Config._fields_:
-            _set(config, name, wanted[name])
+            if name in wanted:  # the others are for blocks in the engine's own memory
+                _set(config, name, wanted[name])
         engine = _pointer()
         _check(_lib.hc_open(ctypes.byref(config), ctypes.byref(engine), why, len(why)), why)
         self._engine, self._playing, self._users = engine, None, 0

@@ -62,7 +62,7 @@ enum {
     LIVE_FLOATS = 16384, /* a call of up to so many samples, in and out together, makes no copies (64 KiB) */
     FLIGHT_MOST = 16,   /* calls of a file that are under way                                           */
     FERRY_BYTES = 512 << 10, /* a ferry's block goes up and comes down in pieces of so many bytes: 10 us of the bus ... */
-    LANDINGS = 8,       /* ... but not in more than these */
+    LANDINGS = 16,      /* ... but not in more than these */
     HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* of the staging memory: whole partitions of every size */
     HALF_MOST = 1 << 20 /* sent in 20 us (55 GB/s), filled in longer: with more it would not be faster   */
 };
@@ -83,7 +83,7 @@ struct state {
     unsigned ring_length;
     float *wet[2];           /* [n_out][block]: what `to` and `from` of a fade play                            */
     float *inbox;            /* [n_in][block]: where a large block waits for its place in the ring; NULL: none */
-    cudaEvent_t arrived;     /* it is there                                                                    */
+    cudaEvent_t arrived[LANDINGS]; /* the first channels of a large block are there                            */
     bool out_beside;         /* the output goes from wet[0] to its slot by the copy engine                     */
     float *wets;             /* [flight][n_out][block]: what is on its way down; flight > 1                    */
     int in_samples, out_samples; /* enum hc_samples                                                            */
@@ -120,6 +120,8 @@ struct mask {
     int64_t tail_block;
     int tail_resets;         /* state.resets when the tail was made                                            */
     int most_taps, most_cells, most_parts; /* of one output, of one output, of one response                    */
+    int needs[LANDINGS];     /* with far levels: inputs [0, needs[i]) are all that the first pieces of the output,
+                                up to the i-th, are made of                                                    */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -258,7 +260,8 @@ static int beside_open(struct state *s, char *why, size_t cap)
     TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
     TRY(cudaStreamCreateWithPriority(&s->up, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
     TRY(cudaStreamCreateWithPriority(&s->down, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
-    TRY(cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    for (int i = 0; i < LANDINGS; i++)
+        TRY(cudaEventCreateWithFlags(&s->arrived[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return HC_OK;
 }
 
@@ -378,9 +381,10 @@ static void cuda_close(void *state)
     free(s->far);
     staging_close(s);
     if (s->done) cudaEventDestroy(s->done);
-    if (s->arrived) cudaEventDestroy(s->arrived);
-    for (int i = 0; i < LANDINGS; i++)
+    for (int i = 0; i < LANDINGS; i++) {
+        if (s->arrived[i]) cudaEventDestroy(s->arrived[i]);
         if (s->landing[i]) cudaEventDestroy(s->landing[i]);
+    }
     flight_close(s);
     if (s->setup) cudaStreamDestroy(s->setup);
     if (s->audio) cudaStreamDestroy(s->audio);
@@ -652,6 +656,31 @@ static void cuda_mask_free(void *state, void *mask)
     free(m);
 }
 
+/* Of a block of so many channels: how many pieces are worth their launches. */
+static int pieces_of(const struct state *s, int n_channels)
+{
+    const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / FERRY_BYTES;
+    return n < 1 ? 1 : n > LANDINGS ? LANDINGS : (int)n;
+}
+
+/* The groups of NEAR_OUTS outputs in front of piece i of so many. */
+static int piece_start(const struct state *s, int i, int pieces)
+{
+    const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
+    return (int)((int64_t)groups * i / pieces);
+}
+
+static void needs_count(const struct state *s, const struct matrix *matrix, int *needs)
+{
+    const int pieces = pieces_of(s, s->n_out);
+    for (int i = 0, c = 0, most = 0; i < pieces; i++) {
+        const int end = piece_start(s, i + 1, pieces) * NEAR_OUTS;
+        for (; c < matrix->n_cells && matrix->cells[c].out < end; c++)
+            if (matrix->cells[c].in >= most) most = matrix->cells[c].in + 1;
+        needs[i] = most;
+    }
+}
+
 /* With far levels. noise: instead of matrix->taps, or NULL. */
 static int far_make(struct state *s, const struct matrix *matrix, const struct noise *noise, struct mask *m, char *why,
                     size_t cap)
@@ -661,6 +690,7 @@ static int far_make(struct state *s, const struct matrix *matrix, const struct n
     PASS(far_draft_make(&draft, s->far, matrix, noise, why, cap));
     int rc = device_take(&s->store, &m->memory, &m->bytes, far_mask_cut(&m->far, s->far, &draft, NULL), why, cap);
     if (rc == HC_OK) {
+        needs_count(s, matrix, m->needs);
         far_mask_cut(&m->far, s->far, &draft, m->memory);
         cudaError_t e = far_mask_fill(&m->far, s->far, &draft, s->setup);
         const cudaError_t done = device_wait(s->setup);
@@ -875,13 +905,6 @@ static int mask_play(struct state *s, struct mask *m, int n, bool whole, float *
     return HC_OK;
 }
 
-/* Of a ferry's block of so many channels: how many pieces are worth their launches. */
-static int pieces_of(const struct state *s, int n_channels)
-{
-    const size_t n = (size_t)n_channels * s->plan->block * sizeof(float) / FERRY_BYTES;
-    return n < 1 ? 1 : n > LANDINGS ? LANDINGS : (int)n;
-}
-
 /* Inputs [ch, end) of n frames, by a kernel. */
 static int fetch_channels(struct state *s, const struct slot *slot, int n, int ch, int end, cudaStream_t stream,
                           char *why, size_t cap)
@@ -979,28 +1002,44 @@ static int rows_copy(const struct state *s, float *to, const float *from, int ch
     return HC_OK;
 }
 
-/* upload of a large block, with far levels: it crosses the bus beside their last step, and goes to the ring in
+/* How far a large block has come on its way up and, in pieces, down. */
+struct crossing {
+    int part;               /* of the ferry's: loaded                                                      */
+    int up;                 /* pieces under way to the ring                                                */
+    int n_channels;         /* that are in the ring for whoever comes next in `audio`                      */
+    int down, told;         /* pieces of the output under way; the ferry knows that they have landed       */
+};
+
+/* The next piece of a large block, with far levels: it crosses the bus beside their last step, and goes to the ring in
  * turn, so nothing that the step reads there is written. The inbox is free: the call before was waited for. */
-static int upload_beside(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
+static int upload_piece(struct state *s, const struct slot *slot, int n, struct crossing *c, char *why, size_t cap)
 {
-    const int pieces = slot->ferry ? pieces_of(s, s->n_in) : 1;
-    for (int i = 0, part = 0, ch = 0; i < pieces; i++) {
-        while (slot->ferry && part < FERRY_PARTS * (i + 1) / pieces) part = ferry_loaded(slot->ferry, part);
-        const int end = slot->ferry ? (int)((int64_t)s->n_in * part / FERRY_PARTS) : s->n_in;
-        if (end > ch) PASS(rows_copy(s, s->inbox, slot->in, ch, end, n, cudaMemcpyHostToDevice, s->up, why, cap));
-        ch = end;
-    }
-    TRY(cudaEventRecord(s->arrived, s->up), "cudaEventRecord");
-    TRY(cudaStreamWaitEvent(s->audio, s->arrived, 0), "cudaStreamWaitEvent");
-    const unsigned at = (unsigned)s->total & (s->ring_length - 1), blocks = (s->n_in + ROWS - 1) / ROWS;
+    const int pieces = pieces_of(s, s->n_in), i = c->up++, first = c->n_channels;
+    const int share = FERRY_PARTS * (i + 1) / pieces;
+    while (slot->ferry && c->part < share) c->part = ferry_loaded(slot->ferry, c->part);
+    const int end = c->n_channels = (int)((int64_t)s->n_in * (c->part > share ? c->part : share) / FERRY_PARTS);
+    if (end == first) return HC_OK;
+    PASS(rows_copy(s, s->inbox, slot->in, first, end, n, cudaMemcpyHostToDevice, s->up, why, cap));
+    TRY(cudaEventRecord(s->arrived[i], s->up), "cudaEventRecord");
+    TRY(cudaStreamWaitEvent(s->audio, s->arrived[i], 0), "cudaStreamWaitEvent");
+    const unsigned at = (unsigned)s->total & (s->ring_length - 1), blocks = (end - first + ROWS - 1) / ROWS;
     const size_t block = (size_t)s->plan->block;
     const dim3 threads(ROW_THREADS, ROWS);
+    float *ring = s->ring + (size_t)first * s->ring_length;
+    const float *in = s->inbox + first * block;
     if (n % 4 == 0 && at % 4 == 0 && block % 4 == 0)
-        spread<<<blocks, threads, 0, s->audio>>>((float4 *)s->ring, s->ring_length / 4 - 1, at / 4,
-                                                 (const float4 *)s->inbox, block / 4, n / 4, s->n_in);
+        spread<<<blocks, threads, 0, s->audio>>>((float4 *)ring, s->ring_length / 4 - 1, at / 4, (const float4 *)in,
+                                                 block / 4, n / 4, end - first);
     else
-        spread<<<blocks, threads, 0, s->audio>>>(s->ring, s->ring_length - 1, at, s->inbox, block, n, s->n_in);
+        spread<<<blocks, threads, 0, s->audio>>>(ring, s->ring_length - 1, at, in, block, n, end - first);
     TRY(cudaGetLastError(), "the input's way into the ring");
+    return HC_OK;
+}
+
+static int upload_beside(struct state *s, const struct slot *slot, int n, char *why, size_t cap)
+{
+    struct crossing c = {};
+    while (c.n_channels < s->n_in) PASS(upload_piece(s, slot, n, &c, why, cap));
     return HC_OK;
 }
 
@@ -1027,32 +1066,59 @@ static void rows_clear(float *rows, int n_rows, size_t pitch, int n)
     for (int row = 0; row < n_rows; row++) memset(rows + row * pitch, 0, n * sizeof(float));
 }
 
-/* The near taps of outputs that are awaited or go down in parts; an event for each piece. n: all in one tick. */
-static int far_play_landing(struct state *s, struct slot *slot, int n, struct far_mask *mask, float *wet, char *why,
-                            size_t cap)
+/* The near taps of the next piece of the output, and its way down; an event tells of it. n: all in one tick. */
+static int land_piece(struct state *s, struct slot *slot, int n, struct far_mask *mask, float *wet, struct crossing *c,
+                      char *why, size_t cap)
 {
-    const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS, pieces = pieces_of(s, s->n_out);
-    for (int i = 0; i < pieces; i++) {
-        const int first = (int)((int64_t)groups * i / pieces), end = (int)((int64_t)groups * (i + 1) / pieces);
-        const int last = end * NEAR_OUTS < s->n_out ? end * NEAR_OUTS : s->n_out;
-        if (end > first)
-            TRY(far_play(s->far, mask, s->ring, s->ring_length - 1, s->total, n, wet, (size_t)s->plan->block, first,
-                         end - first, s->audio), "the near taps");
-        if (s->out_beside)
-            PASS(download_beside(s, slot, n, first * NEAR_OUTS, last, s->landing[i], why, cap));
-        else
-            TRY(cudaEventRecord(s->landing[i], s->audio), "cudaEventRecord");
+    const int pieces = pieces_of(s, s->n_out), i = c->down++;
+    const int first = piece_start(s, i, pieces), end = piece_start(s, i + 1, pieces);
+    const int last = end * NEAR_OUTS < s->n_out ? end * NEAR_OUTS : s->n_out;
+    if (end > first)
+        TRY(far_play(s->far, mask, s->ring, s->ring_length - 1, s->total, n, wet, (size_t)s->plan->block, first,
+                     end - first, s->audio), "the near taps");
+    if (s->out_beside) return download_beside(s, slot, n, first * NEAR_OUTS, last, s->landing[i], why, cap);
+    TRY(cudaEventRecord(s->landing[i], s->audio), "cudaEventRecord");
+    return HC_OK;
+}
+
+/* Tell the ferry what has landed; wait: until all but the last piece has, of which `done` tells. */
+static int landings_tell(struct state *s, struct slot *slot, struct crossing *c, bool wait, char *why, size_t cap)
+{
+    const int pieces = pieces_of(s, s->n_out);
+    for (; slot->ferry && c->told < c->down && c->told < pieces - 1; c->told++) {
+        const cudaError_t e = wait ? cudaEventSynchronize(s->landing[c->told]) : cudaEventQuery(s->landing[c->told]);
+        if (e == cudaErrorNotReady) {
+            cudaGetLastError();
+            return HC_OK;
+        }
+        TRY(e, "waiting for outputs");
+        ferry_landed(slot->ferry, piece_start(s, c->told + 1, pieces) * NEAR_OUTS);
     }
     return HC_OK;
 }
 
-static int landings_await(struct state *s, struct slot *slot, char *why, size_t cap)
+/* A block in pieces: of the output each as soon as the inputs that it is made of are in the ring. Of channels that share
+ * nothing the last piece goes up while the first ones come down.
+ *
+ *   up      | 0 | 1 | 2 | 3 |
+ *   audio       |0 |1  |2  |3 |  step ..
+ *   down           | 0 | 1 | 2 | 3 |
+ */
+static int far_play_pieces(struct state *s, struct slot *slot, int n, struct mask *mask, float *wet,
+                           struct crossing *c, char *why, size_t cap)
 {
-    const int groups = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS, pieces = pieces_of(s, s->n_out);
-    for (int i = 0; i < pieces - 1; i++) { /* `done` tells of the last one */
-        TRY(cudaEventSynchronize(s->landing[i]), "cudaEventSynchronize");
-        ferry_landed(slot->ferry, (int)((int64_t)groups * (i + 1) / pieces) * NEAR_OUTS);
+    const int pieces = pieces_of(s, s->n_out);
+    PASS(steps_run(s, s->total / s->plan->tick, why, cap));
+    if (!s->inbox) {
+        PASS(upload(s, slot, n, true, s->audio, why, cap));
+        c->n_channels = s->n_in;
     }
+    do {
+        if (c->n_channels < s->n_in) PASS(upload_piece(s, slot, n, c, why, cap));
+        while (c->down < pieces && mask->needs[c->down] <= c->n_channels)
+            PASS(land_piece(s, slot, n, &mask->far, wet, c, why, cap));
+        PASS(landings_tell(s, slot, c, false, why, cap));
+    } while (c->n_channels < s->n_in);
     return HC_OK;
 }
 
@@ -1069,11 +1135,9 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     const int all = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
     const bool sounds = masks[0] || (fading && masks[1]);
     const bool landing = (slot->ferry || s->out_beside) && masks[0] && !two && s->total % tick + n <= tick;
-    PASS(s->inbox ? upload_beside(s, slot, n, why, cap) : upload(s, slot, n, true, s->audio, why, cap));
-    if (landing) {
-        PASS(steps_run(s, s->total / tick, why, cap));
-        PASS(far_play_landing(s, slot, n, &masks[0]->far, out, why, cap));
-    }
+    struct crossing crossing = {};
+    if (landing) PASS(far_play_pieces(s, slot, n, masks[0], out, &crossing, why, cap));
+    else PASS(s->inbox ? upload_beside(s, slot, n, why, cap) : upload(s, slot, n, true, s->audio, why, cap));
     for (int frame = 0, len; frame < n && !landing; frame += len) {
         const int64_t at = s->total + frame;
         len = tick - (int)(at % tick) < n - frame ? tick - (int)(at % tick) : n - frame;
@@ -1097,7 +1161,7 @@ static int far_process(struct state *s, struct slot *slot, int n, const struct f
     PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
     if (!sounds) rows_clear(slot->out, s->n_out, block, n);
     if (two && !fading && !masks[1]) rows_clear(fade->apart, s->n_out, block, n);
-    if (landing && slot->ferry) PASS(landings_await(s, slot, why, cap));
+    if (landing) PASS(landings_tell(s, slot, &crossing, true, why, cap));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

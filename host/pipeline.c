@@ -340,13 +340,14 @@ bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *o
     return true;
 }
 
-/* A block takes ten times longer to be read and written than a GPU has it: as many as the hands of both sides hold, but
- * no more than a short file fills. */
+/* A block takes ten times longer to be read and written than a GPU has it: nearly as many as the hands of both sides hold
+ * (each costs a GPU's engine 2 ms to open), but no more than a short file fills. */
 int pipeline_flight(const struct sound_in *in, int n_out)
 {
     double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames;
     double floats = n_frames * (in->n_channels > n_out ? in->n_channels : n_out);
-    int n = floats > BLOCK_FLOATS * 2 * PIPELINE_HANDS ? 2 * PIPELINE_HANDS : (int)(floats / BLOCK_FLOATS) + 1;
+    const int most = PIPELINE_HANDS * 3 / 2;
+    int n = floats > (double)BLOCK_FLOATS * most ? most : (int)(floats / BLOCK_FLOATS) + 1;
     return n < 4 ? 4 : n;
 }
 

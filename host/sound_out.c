@@ -20,6 +20,7 @@
 enum {
     HEADER_ROOM = 1 << 16,  /* bytes beside the samples, as a rule */
     MAPPED_LEAST = 8 << 20, /* bytes of a file that threads share */
+    KEPT_BYTES = 64 << 20,
 };
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
 
@@ -283,8 +284,9 @@ static void unmap(struct sound_out *out)
     out->map = NULL;
 }
 
-/* The pages are asked for before they are touched, so that what the disk cannot give is an error and no signal, and left
- * behind after it, so that they are not counted as ours for as long as the file is open. */
+/* Pages are asked for before they are touched, so that what the disk cannot give is an error and no signal. Now and then
+ * all are let go, so that not the whole file is counted as ours while it is written; they stay in the file, and who just
+ * writes to one has it back. Each time costs all processors an interrupt. */
 bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, page = sysconf(_SC_PAGESIZE);
@@ -296,7 +298,8 @@ bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", out->path,
                              strerror(errno == EFAULT ? ENOSPC : errno));
     memcpy(out->map + at, raw, (size_t)(n_frames * frame_bytes));
-    madvise(pages, (size_t)(end - start), MADV_DONTNEED); /* of a shared mapping: what is there stays in the file */
+    int64_t before = atomic_fetch_add(&out->put_bytes, end - at);
+    if ((before + end - at) / KEPT_BYTES != before / KEPT_BYTES) madvise(out->map, (size_t)out->map_bytes, MADV_DONTNEED);
     return true;
 }
 

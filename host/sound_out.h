@@ -6,6 +6,7 @@
 #include "sample.h"
 
 #include <sndfile.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct sound_out {
     bool reserved;   /* the disk has room for all of it */
     char *map;       /* the file's pages, map_bytes of them; NULL: not mapped */
     int64_t map_bytes, payload; /* payload: bytes in front of the first frame; -1: not known yet */
+    atomic_int_fast64_t put_bytes; /* into the pages, so far */
 };
 
 /* format is whole (sound_format_choose); strings as in sound_in, or NULL. false: why has the reason. */

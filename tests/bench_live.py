@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A live session by the clock, on jackd's dummy driver: LIVE_SECONDS (60) for each part, PERIOD (64) frames at 48 kHz.
 
-  hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server two clients that the machine's own
-         losses show in: `copy`, wired between the sound card's ports as ours is, only copies its input to its output,
-         and misses as many periods as ours where they are the machine's; `idle` is wired to nothing and does nothing,
-         and misses few. A client that missed its period was Triggered (woken, but not yet let run by the system) or
-         Running, as jackd says it: the latter is its own doing, or the system took the processor away.
+  hold   a stereo mask of 3 s in `haloconv jack`, and beside it on the same server two clients that show what the
+         machine loses by itself: `copy`, wired between the sound card's ports as ours is, only copies its input to its
+         output, and misses as many periods as ours where they are the machine's; `idle` does nothing and is wired to
+         nothing, and may miss fewer for that. A client that missed its period was Triggered (woken, but not yet let run
+         by the system) or Running, as jackd says it: the latter is its own doing, or the system took the processor
+         away.
   matrix the same with 32 x 32 responses of 1 s; only if asked for: much for a CPU, little for a GPU
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process (threads beside the callback included)

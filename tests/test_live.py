@@ -1,8 +1,10 @@
-"""The live hosts on real servers with no sound card: jackd's dummy driver, PortAudio on top of it, and ALSA's file plugin.
+"""The live hosts on real servers with no sound card: jackd's dummy driver, PortAudio on top of it, and ALSA's file
+plugin.
 
-Every server has a name of its own, so that several run at once. In the synchronous mode of jackd no cycle is lost, however
-slow the machine: what is recorded is compared frame by frame. jack_stage plays and records. A test waits for what it sees
-happen, or lets frames pass by (Server.rest): how long something takes is nobody's promise on a busy machine.
+Every server has a name of its own, so that several run at once. In the synchronous mode of jackd no cycle is lost,
+however slow the machine: what is recorded is compared frame by frame. jack_stage plays and records. A test waits for
+what it sees happen, or lets frames pass by (Server.rest): how long something takes is nobody's promise on a busy
+machine.
 """
 
 import contextlib
@@ -36,15 +38,16 @@ if "thread" in SAN or "address" in SAN:  # jackd's and PortAudio's leaks are not
 
 @pytest.fixture(scope="module", autouse=True)
 def alone():
-    """JACK's servers of a machine share a registry under /dev/shm with places for 8, and a process killed at the wrong moment
-    can block it for all. Where we may (root), these tests have a /dev/shm and System V semaphores of their own."""
+    """JACK's servers of a machine share a registry under /dev/shm with places for 8, and a process killed at the wrong
+    moment can block it for all. Where we may (root), these tests have a /dev/shm and System V semaphores of their
+    own."""
     libc, NEW_MOUNTS, NEW_IPC, PRIVATE = ctypes.CDLL(None, use_errno=True), 0x20000, 0x08000000, 1 << 18 | 1 << 14
     if libc.unshare(NEW_MOUNTS | NEW_IPC) == 0:
         libc.mount(b"none", b"/", None, PRIVATE, None)
         libc.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"size=512m")
 
 
-# ---- servers and clients ----------------------------------------------------------------------------------------------
+# ---- servers and clients ---------------------------------------------------------------------------------------------
 def wait_for(what, truth, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -71,10 +74,12 @@ class Server:
     def __init__(self, period, name=None, synchronous=True):
         Server.count += 1
         self.name = name or f"hc{os.getpid()}-{Server.count}"
-        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
+        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
+                    "JACK_NO_START_SERVER": "1"}
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
-        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", "48000", "-p", str(period)]
+        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", "48000",
+                        "-p", str(period)]
         self.start()
 
     def start(self):
@@ -84,7 +89,8 @@ class Server:
         wait_for(f"server {self.name}", lambda: "system:playback_1" in self.ports())
 
     def close(self):
-        """Orderly: JACK has places for 8 servers on a machine, and one that was killed keeps its place until it has run again."""
+        """Orderly: JACK has places for 8 servers on a machine, and one that was killed keeps its own until it has run
+        again."""
         if not self.clean:
             self.start()
         stop(self.process)
@@ -100,7 +106,8 @@ class Server:
     def alias(self, port, name):
         """Another name for a port; looked at, because a busy server may turn the tool away."""
         pattern = rf"^{re.escape(port)}\n(?:   .*\n)*   {name}$"
-        wait_for(f"{port} as {name}", lambda: re.search(pattern, self.ports("-A"), re.M) or (self.tool("jack_alias", port, name) and None))
+        wait_for(f"{port} as {name}", lambda: re.search(pattern, self.ports("-A"), re.M)
+                 or (self.tool("jack_alias", port, name) and None))
 
     def kill(self):
         self.clean = False
@@ -112,9 +119,10 @@ class Server:
         name = f"{self.name}-{Server.count}"
         x.astype(np.float32).tofile(f"{name}.x")
         self.said = pathlib.Path(f"{name}.said")
-        self.finish = subprocess.Popen(
-            list(map(str, [STAGE, self.name, f"{name}.x", x.shape[1], first, last or first, n_out, f"{name}.y", n_frames, *options])),
-            env=self.env, stdin=subprocess.DEVNULL, stdout=open(self.said, "w"), stderr=subprocess.PIPE, text=True, errors="replace")
+        command = [STAGE, self.name, f"{name}.x", x.shape[1], first, last or first, n_out, f"{name}.y", n_frames,
+                   *options]
+        self.finish = subprocess.Popen(list(map(str, command)), env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=open(self.said, "w"), stderr=subprocess.PIPE, text=True, errors="replace")
 
         def result():
             err = self.finish.communicate(timeout=120)[1]
@@ -189,7 +197,8 @@ def run(folder):
 
 def response(n_frames=12000, n_channels=2, seed=4):
     """A decaying room [n_frames][n_channels]; sum of squares about 1."""
-    h = np.random.default_rng(seed).normal(size=(n_frames, n_channels)) * np.exp(-6 * np.arange(n_frames) / n_frames)[:, None]
+    decay = np.exp(-6 * np.arange(n_frames) / n_frames)[:, None]
+    h = np.random.default_rng(seed).normal(size=(n_frames, n_channels)) * decay
     return (h / np.sqrt((h ** 2).sum(0))).astype(np.float32)
 
 
@@ -199,7 +208,7 @@ def wet(x, h, n_frames):
     return np.pad(y, ((0, max(0, n_frames - len(y))), (0, 0)))[:n_frames]
 
 
-# ---- OSC --------------------------------------------------------------------------------------------------------------
+# ---- OSC -------------------------------------------------------------------------------------------------------------
 needs_osc = pytest.mark.skipif("osc" not in FEATURES, reason="no liblo in the build")
 
 
@@ -215,7 +224,8 @@ def osc(path, *args):
         elif isinstance(arg, str):
             tags, data = tags + "s", data + padded(arg)
         else:
-            tags, data = tags + "fi"[isinstance(arg, int)], data + struct.pack(">i" if isinstance(arg, int) else ">f", arg)
+            tag = "i" if isinstance(arg, int) else "f"
+            tags, data = tags + tag, data + struct.pack(">" + tag, arg)
     return padded(path) + padded(tags) + data
 
 
@@ -246,7 +256,7 @@ def control_of(client):
         yield Control(client, ear)
 
 
-# ---- JACK -------------------------------------------------------------------------------------------------------------
+# ---- JACK ------------------------------------------------------------------------------------------------------------
 @needs_jack
 def test_several_servers_to_the_frame(run, backend):
     """Different periods at once; what is recorded is what `haloconv convolve` makes, with no frame of latency."""
@@ -282,8 +292,8 @@ def test_freewheel_waits_for_a_slow_device(run):
     """Every 200th block takes it longer than it may by the clock; freewheeling, none is late, and nobody takes over."""
     h, x = response(), noise(96000, 2)
     server = run.server(128)
-    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 100000, "--osc", 0, ready="OSC on port", program=FAULTY,
-                      env={"HC_FAULT": "slow 100 150 200"})
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 100000, "--osc", 0,
+                      ready="OSC on port", program=FAULTY, env={"HC_FAULT": "slow 100 150 200"})
     assert_close(server.play(x, 2, 110000, "freewheel"), wet(x, h, 110000))
     with control_of(client) as control:
         stats = wait_for("a late block by the clock", lambda: (lambda s: s["late"] > 0 and s)(control.stats()))
@@ -319,20 +329,23 @@ DEBIAN = pathlib.Path("/usr/share/jconvolver/config-files/ambisonic/uhjenc.conf"
 
 
 @needs_jack
-@pytest.mark.skipif(not (shutil.which("jconvolver") and DEBIAN.exists()), reason="jconvolver and its configurations are not installed")
+@pytest.mark.skipif(not (shutil.which("jconvolver") and DEBIAN.exists()),
+                    reason="jconvolver and its configurations are not installed")
 def test_a_configuration_sounds_as_in_jconvolver(run):
     """One of Debian's, as it is: Hilbert transforms, diracs and copies, with its own names of client and ports."""
     server, x = run.server(1024), noise(30000, 3)
     text = DEBIAN.read_text()
     text = re.sub(r"(/convolver/new +\d+ +\d+ +)\d+", r"\g<1>1024", text)  # without latency only where it is the period
-    text = re.sub(r"^/(input|output)/name.*\n", "", text, flags=re.M) + "/input/name 1 W\n/input/name 2 X\n/input/name 3 Y\n" \
-        "/output/name 1 L system:playback_1\n/output/name 2 R\n"
-    text = re.sub(r"^/jack/client.*$", "", text, flags=re.M).replace("/convolver/new", "/jack/client uhj\n/convolver/new", 1)
+    text = re.sub(r"^/(input|output)/name.*\n", "", text, flags=re.M) + "/input/name 1 W\n/input/name 2 X\n" \
+        "/input/name 3 Y\n/output/name 1 L system:playback_1\n/output/name 2 R\n"
+    text = re.sub(r"^/jack/client.*$", "", text, flags=re.M)
+    text = text.replace("/convolver/new", "/jack/client uhj\n/convolver/new", 1)
     pathlib.Path("uhj.conf").write_text(text)
     heard, peer = {}, pathlib.Path("jconvolver.log")
     for name, start in {
-            "jconvolver": lambda: subprocess.Popen(["jconvolver", "-s", server.name, "uhj.conf"], stdin=subprocess.DEVNULL,
-                                                   stdout=open(peer, "w"), stderr=subprocess.STDOUT, env=server.env),
+            "jconvolver": lambda: subprocess.Popen(["jconvolver", "-s", server.name, "uhj.conf"], env=server.env,
+                                                   stdin=subprocess.DEVNULL, stdout=open(peer, "w"),
+                                                   stderr=subprocess.STDOUT),
             "haloconv": lambda: run.client("jack", "uhj.conf", "--server", server.name).process}.items():
         process = start()
         wait_for(f"{name}'s ports", lambda: "uhj:R" in server.ports())
@@ -361,9 +374,9 @@ def test_ports_connect_only_where_asked(run):
     client.end()
     client = run.jack(server, "h.wav", "--connect")
     wires = server.ports("-c")
-    for line in [r"^hc:in-1\n   system:capture_1$", r"^hc:in-2\n   system:capture_2$", r"^hc:out-1\n   system:playback_1$",
-                 r"^hc:out-2\n   system:playback_2$"]:
-        assert re.search(line, wires, re.M), wires
+    for port in ["in-1\n   system:capture_1", "in-2\n   system:capture_2", "out-1\n   system:playback_1",
+                 "out-2\n   system:playback_2"]:
+        assert re.search(f"^hc:{port}$", wires, re.M), wires
     client.end()
 
 
@@ -442,7 +455,8 @@ def test_reconnect_waits_for_the_server(run):
     """Before the first server, and between two with different periods; connections come back."""
     h, x = response(), noise(30000, 2)
     name = f"hc{os.getpid()}-late"
-    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", ready="waiting for it")
+    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect",
+                        ready="waiting for it")
     server = run.server(128, name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
@@ -466,7 +480,7 @@ def test_no_server_is_an_error_with_a_remedy(folder):
     refused("jack", "h.wav", "--late", "loud", exit=2, says="silence or dry")
 
 
-# ---- while it runs ----------------------------------------------------------------------------------------------------
+# ---- while it runs ---------------------------------------------------------------------------------------------------
 @needs_jack
 def test_masks_load_beside_the_audio(run):
     """SIGHUP, a watched file, and one that fails: it changes nothing and says why."""
@@ -505,11 +519,13 @@ def test_osc_controls_it(run):
         assert_close(server.play(x, 2, 20000), want)
         control.send("/bypass", True), control.stats()
         assert_close(server.play(x, 2, 20000), x)
-        control.send("/bypass", 0), control.send("/gain", 0.0), control.send("/dry", "off"), control.send("/mask", "g.wav")
+        control.send("/bypass", 0), control.send("/gain", 0.0)
+        control.send("/dry", "off"), control.send("/mask", "g.wav")
         wait_for("the mask", lambda: control.stats()["mask"] == "g.wav")
         # A bundle, and what is none of ours.
         parts = [osc("/gain", -6.0), osc("/no")]
-        control.raw(b"#bundle\0" + struct.pack(">Q", 1) + b"".join(struct.pack(">i", len(part)) + part for part in parts))
+        sized = b"".join(struct.pack(">i", len(part)) + part for part in parts)
+        control.raw(b"#bundle\0" + struct.pack(">Q", 1) + sized)
         assert control.answer().startswith(b"/error")
         for packet in [b"rubbish", b"", b"#bundle\0" * 9, b"/gain\0\0\0,zz\0"]:
             control.raw(packet)
@@ -526,14 +542,16 @@ def test_keys_on_a_terminal(run):
     server = run.server(256)
     write("one.wav", response(500, seed=1)), write("two.wav", response(500, seed=2))
     main, terminal = os.openpty()
-    client = run.client("jack", "one.wav", "two.wav", "--server", server.name, ready=None, stdin=terminal, start_new_session=True,
+    client = run.client("jack", "one.wav", "two.wav", "--server", server.name, ready=None, stdin=terminal,
+                        start_new_session=True,
                         preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
     def modes():
         return subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
 
     wait_for("the terminal", lambda: "-icanon" in modes())
-    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"dD", "dry -60 dB"), (b"w", "wet -1 dB"), (b"?", "keys: b bypass"),
-                       (b"p", "one.wav: loaded"), (b"r", "one.wav: loaded[^$]*one.wav: loaded")]:
+    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"dD", "dry -60 dB"), (b"w", "wet -1 dB"),
+                       (b"?", "keys: b bypass"), (b"p", "one.wav: loaded"),
+                       (b"r", "one.wav: loaded[^$]*one.wav: loaded")]:
         os.write(main, keys)
         client.says(says)
     os.write(main, b"q")
@@ -549,14 +567,16 @@ def test_a_status_line_on_a_terminal(run):
     client = run.client("jack", write("h.wav", response(500)), "--server", server.name, ready=None)
     client.says(r"\d+ Hz")
     client.end()
-    shown = subprocess.Popen([str(HALOCONV), "jack", "h.wav", "--server", server.name], stdin=subprocess.DEVNULL, stderr=terminal)
+    shown = subprocess.Popen([str(HALOCONV), "jack", "h.wav", "--server", server.name], stdin=subprocess.DEVNULL,
+                             stderr=terminal)
     text, end = b"", time.monotonic() + PATIENCE
     while b"p99" not in text and time.monotonic() < end:
         if select.select([main], [], [], 0.1)[0]:
             text += os.read(main, 4096)
     stop(shown, signal.SIGINT)
     os.close(main), os.close(terminal)
-    assert re.search(rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB", text), text
+    status = rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB"
+    assert re.search(status, text), text
 
 
 @needs_jack
@@ -573,17 +593,19 @@ def test_the_end_is_faded(run):
     assert np.abs(np.diff(y[10:])).max() < 0.01, np.abs(np.diff(y[10:])).max()
 
 
-# ---- devices that fail ------------------------------------------------------------------------------------------------
+# ---- devices that fail -----------------------------------------------------------------------------------------------
 @needs_jack
-@pytest.mark.parametrize("fault,state", [("fail 130", "understudy"), ("stall 130", "understudy"), ("stall 130 5", "well")])
+@pytest.mark.parametrize("fault,state",
+                         [("fail 130", "understudy"), ("stall 130", "understudy"), ("stall 130 5", "well")])
 def test_the_audio_survives_its_device(run, fault, state):
-    """faulty_device.c fails, hangs or is late in mid run; the CPU plays on with the same history. Where the machine was too
-    busy, a block is silent and counted, and no other sample is off. rig_test and session_test say how many are lost at most."""
+    """faulty_device.c fails, hangs or is late in mid run; the CPU plays on with the same history. Where the machine was
+    too busy, a block is silent and counted, and no other sample is off. rig_test and session_test say how many are lost
+    at most."""
     n, block = 192 * 1024, 1024  # long blocks: the CPU of a busy machine can carry the mask, also under a sanitizer
     h, x = response(), noise(n, 2)
     server = run.server(block)
-    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 200000, "--understudy", 100, program=FAULTY,
-                      env={"HC_FAULT": fault})
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 200000, "--understudy", 100,
+                      program=FAULTY, env={"HC_FAULT": fault})
     y, want = server.play(x, 2, n), wet(x, h, n)
     off = ~(np.abs(y - want).max(1) <= 1e-6 * np.abs(want).max())
     silent = np.flatnonzero(off.reshape(-1, block).any(1))
@@ -596,7 +618,7 @@ def test_the_audio_survives_its_device(run, fault, state):
     assert stats["backend"] == ("cuda" if state == "well" else "cpu") and stats["state"] == state, stats
 
 
-# ---- the callback -----------------------------------------------------------------------------------------------------
+# ---- the callback ----------------------------------------------------------------------------------------------------
 @needs_jack
 @pytest.mark.parametrize("plant", ["", "malloc", "lock", "call"])
 def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plant):
@@ -627,14 +649,16 @@ def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, live and osc without their libraries compile clean and answer what to install."""
     for name in ["jack", "live", "osc", "nsm", "bridge", "audio_devices"]:
         flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
-        done = subprocess.run([os.environ.get("CC", "cc"), *flags, f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host", f"{ROOT}/host/{name}.c"],
-                              stderr=subprocess.PIPE, text=True)
+        source = ROOT / f"host/{name}.c"
+        folders = [f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host"]
+        done = subprocess.run([os.environ.get("CC", "cc"), *flags, *folders, source], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, done.stderr
         if name not in ["audio_devices", "nsm"]:
-            assert re.search(rf'"[^"]*this build has no \w+; install [a-z0-9-]+ and build again"', (ROOT / f"host/{name}.c").read_text())
+            says = r'"[^"]*this build has no \w+; install [a-z0-9-]+ and build again"'
+            assert re.search(says, source.read_text())
 
 
-# ---- PortAudio --------------------------------------------------------------------------------------------------------
+# ---- PortAudio -------------------------------------------------------------------------------------------------------
 needs_portaudio = pytest.mark.skipif("portaudio" not in FEATURES, reason="no PortAudio in the build")
 ON_JACK = "JACK Audio Connection Kit: system"
 
@@ -644,9 +668,13 @@ def live_on_jack(run, server, mask, *options, **kwargs):
                       **{"ready": r"latency [\d.]+ ms: input [\d.]+, output [\d.]+", **kwargs})
 
 
+def devices(env):
+    return subprocess.run([str(HALOCONV), "devices"], env=env, stdout=subprocess.PIPE, text=True,
+                          stdin=subprocess.DEVNULL).stdout
+
+
 def offered(server):
-    done = subprocess.run([str(HALOCONV), "devices"], env=server.env, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
-    return ON_JACK in done.stdout
+    return ON_JACK in devices(server.env)
 
 
 @needs_jack
@@ -685,7 +713,8 @@ def level(server):
 @needs_portaudio
 @needs_osc
 def test_a_device_that_disappears(run):
-    """It ends, or is awaited; then the mask of the list, gain, bypass, OSC's port and the statistics are what they were."""
+    """It ends, or is awaited; then the mask of the list, gain, bypass, OSC's port and the statistics are what they
+    were."""
     server = run.server(128)
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")
@@ -699,7 +728,8 @@ def test_a_device_that_disappears(run):
     patient.says("OSC on port")
     with control_of(patient) as control:
         control.send("/next"), control.send("/gain", -12.0), control.send("/bypass", True)
-        before = wait_for("the mask", lambda: (lambda s: s["mask"] == "two.txt" and s["blocks"] > 500 and s)(control.stats()))
+        before = wait_for("the mask", lambda: (lambda s: s["mask"] == "two.txt" and s["blocks"] > 500 and s)(
+            control.stats()))
         server.kill()
         patient.says("went away; waiting for it")
         server.command[-1] = "512"
@@ -720,7 +750,9 @@ def test_a_device_that_disappears(run):
 
 
 ALSA = """</usr/share/alsa/alsa.conf>
-pcm.filemic {{ type file slave.pcm "null" file "/dev/null" infile "{mic}" format "raw" hint {{ show on description "file" }} }}
+pcm.filemic {{
+  type file slave.pcm "null" file "/dev/null" infile "{mic}" format "raw" hint {{ show on description "file" }}
+}}
 pcm.filespeakers {{ type file slave.pcm "null" file "{out}" format "raw" hint {{ show on description "file" }} }}
 """
 
@@ -728,26 +760,31 @@ pcm.filespeakers {{ type file slave.pcm "null" file "{out}" format "raw" hint {{
 JACK_PCM = """</usr/share/alsa/alsa.conf>
 pcm.onecard {{ type jack {ports} hint {{ show on description "jack" }} }}
 pcm.othercard {{ type jack {ports} hint {{ show on description "jack" }} }}
-""".format(ports=" ".join(f"{side}_ports {{ 0 system:{side}_1 1 system:{side}_2 }}" for side in ["capture", "playback"]))
+""".format(ports=" ".join(f"{side}_ports {{ 0 system:{side}_1 1 system:{side}_2 }}"
+                          for side in ["capture", "playback"]))
 
 
 @needs_jack
 @needs_portaudio
 def test_two_cards_are_joined(run):
-    """Two devices of ALSA, each with callbacks of its own: the sound gets from one to the other, and the latency is told. On a
-    busy machine these cards lose cycles and it breaks off; bridge_test holds it to hours without, by a clock of its own."""
+    """Two devices of ALSA, each with callbacks of its own: the sound gets from one to the other, and the latency is
+    told. On a busy machine these cards lose cycles and it breaks off; bridge_test holds it to hours without, by a clock
+    of its own."""
     server = run.server(256)
     pathlib.Path("asound.conf").write_text(JACK_PCM)
     env = {**server.env, "ALSA_CONFIG_PATH": str(pathlib.Path("asound.conf").resolve())}
-    listed = subprocess.run([str(HALOCONV), "devices"], env=env, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL).stdout
+    listed = devices(env)
     if "othercard" not in listed or "samplerate" not in FEATURES:
         pytest.skip(f"no libsamplerate, or ALSA has no jack plugin: {listed}")
     pathlib.Path("half.txt").write_text("0.5\n")
-    pathlib.Path("theirs").write_text("race:libasound_module_pcm_jack.so\nrace:snd_pcm_area_copy\n")  # between JACK's thread and ALSA's
+    # Between JACK's thread and ALSA's.
+    pathlib.Path("theirs").write_text("race:libasound_module_pcm_jack.so\nrace:snd_pcm_area_copy\n")
     env["TSAN_OPTIONS"] = f"suppressions={pathlib.Path('theirs').resolve()}"
-    client = run.client("live", "half.txt", "--inputs", 2, "--input", "onecard", "--output", "othercard", "--rate", 48000, env=env)
+    client = run.client("live", "half.txt", "--inputs", 2, "--input", "onecard", "--output", "othercard",
+                        "--rate", 48000, env=env)
     client.says(r"latency [\d.]+ ms: input [\d.]+, output [\d.]+, and [\d.]+ of ours, to join two clocks")
-    ins, outs = ([p for p in server.ports().split() if re.search(rf"haloconv.*:{side}_\d+$", p)] for side in ["in", "out"])
+    ins, outs = ([p for p in server.ports().split() if re.search(rf"haloconv.*:{side}_\d+$", p)]
+                 for side in ["in", "out"])
     assert len(ins) == 2 and len(outs) == 2, server.ports()
     for port, alias in zip(ins + outs, ["hc:in-1", "hc:in-2", "hc:out-1", "hc:out-2"]):
         server.alias(port, alias)
@@ -771,11 +808,11 @@ def test_alsa_file_as_microphone(run):
     x.tofile(mic)
     config.write_text(ALSA.format(out=out, mic=mic))
     env = {**os.environ, "ALSA_CONFIG_PATH": str(config), "JACK_NO_START_SERVER": "1"}
-    listed = subprocess.run([str(HALOCONV), "devices"], env=env, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL).stdout
+    listed = devices(env)
     if "filespeakers" not in listed:
         pytest.skip(f"ALSA shows no file plugin: {listed}")
-    client = run.client("live", write("h.wav", h), "--input", "filemic", "--output", "filespeakers", "--rate", 48000, "--block", 256,
-                        "--no-guard", "--one-clock", env=env)
+    client = run.client("live", write("h.wav", h), "--input", "filemic", "--output", "filespeakers",
+                        "--rate", 48000, "--block", 256, "--no-guard", "--one-clock", env=env)
     wait_for("the speakers' file", lambda: out.exists() and out.stat().st_size > 8 * 96000)
     stats = client.end()
     assert stats["blocks"] > 300
@@ -790,8 +827,8 @@ def test_alsa_file_as_microphone(run):
 @needs_portaudio
 def test_no_device_is_an_error_with_a_remedy(folder):
     write("h.wav", noise(100, 2))
-    none = dict(os.environ, ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent", JACK_DEFAULT_SERVER="hc-nobody",
-                JACK_NO_START_SERVER="1")
+    none = dict(os.environ, ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent",
+                JACK_DEFAULT_SERVER="hc-nobody", JACK_NO_START_SERVER="1")
     refused("live", "h.wav", env=none, says="live: ")
     refused("live", "h.wav", "--input", "no such microphone", says="--input no such microphone",
             env={**os.environ, "JACK_NO_START_SERVER": "1"}) if "audio 0" in subprocess.run(

@@ -38,15 +38,17 @@ $(eval $(call find,JACK,jack))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
-HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')))
+NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
 endif
 
+BUILT_FOR = $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS))
 define REPORT
 haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
-  CUDA        $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no (CPU only))
+  CUDA        $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(BUILT_FOR),no (CPU only))
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
   FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW),no (direct convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
@@ -58,7 +60,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 bench-batch
+SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 \
+               bench-batch
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -67,14 +70,16 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-FEATURES := $(foreach f,CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2,$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
+PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2
+FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
 LIB_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
              $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
-              $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) $(CFLAGS)
+              $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) \
+              $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp -Ikernels -I. -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
@@ -145,7 +150,8 @@ $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) $(LIB_OBJS) $(LIB_LIBS) -o $@
+	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
+	  $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
@@ -154,7 +160,7 @@ $(BUILD)/haloconv_mpi.so: host/mpi/ranks_mpi.c host/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
 
-# ---- the LV2 bundle ----------------------------------------------------------------------------------------------------
+# ---- the LV2 bundle --------------------------------------------------------------------------------------------------
 # A host has other plugins with FFTW in them, and its planner is not safe beside itself: the bundle brings its own where
 # there is an archive. Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
 FFTW_ARCHIVE := $(if $(HAVE_FFTW),$(filter /%,$(shell $(CC) -print-file-name=libfftw3f.a)))
@@ -172,10 +178,12 @@ $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
                                     plugins/haloconv.lv2/through.txt
 	$(Q)$< $(@D) haloconv.so $(VERSION)
-	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) plugins/haloconv.lv2/through.txt $(@D)/
+	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
+	  plugins/haloconv.lv2/through.txt $(@D)/
 
-# ---- impulses and the demo ---------------------------------------------------------------------------------------------
-# Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their own.
+# ---- impulses and the demo -------------------------------------------------------------------------------------------
+# Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their
+# own.
 $(SETUP_GOALS): setup
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
 setup:
@@ -192,24 +200,28 @@ DEMO = $(BUILD)/haloconv convolve $(BUILD)/impulses/drums.wav $(BUILD)/impulses/
 run-demo: all impulses
 	@echo; echo '$$ $(DEMO)'
 	@$(DEMO)
-	@echo 'Listen to demo.wav: drums in a hall. The drums alone are in $(BUILD)/impulses/drums.wav; more masks beside them.'
+	@echo 'Listen to demo.wav: drums in a hall. The drums alone are in $(BUILD)/impulses/drums.wav;' \
+	  'more masks beside them.'
 
-# ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests ----------------------------------------------
+# ---- CUDA on the CPU: the backend and its kernels compiled by g++, for tests -----------------------------------------
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
 ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
-ON_CPU_TESTS := $(if $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null)),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
+ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
+ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program too, but for its bench of kernels: tests/test_batch.py runs with it.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench_kernels bench_offline main
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
-ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,$(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
+ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,\
+                    $(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*.cuh)))
-ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast -fno-math-errno \
-                   -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
-                   -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
+                   -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
+                   -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. \
+                   $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_OBJS := $(patsubst tests/cuda_on_cpu/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda_on_cpu/*.cpp)) \
                $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/engine.o $(ON_CPU)/hybrid.o $(CHOICE_OBJ)
 $(ON_CPU)/kernels/%: kernels/% tests/cuda_on_cpu/translate.py
@@ -234,60 +246,69 @@ $(ON_CPU)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU)
 	$(Q)$(ON_CPU_CC) -c $< -o $@
-$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference) $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
+$(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference) $(ON_CPU_OBJS) \
+                  $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(ON_CPU)/host/%.o: host/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -c $< -o $@
-$(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) $(ON_CPU_OBJS) \
-                    $(BUILD)/libhaloconv.a $(MPI_PART)
+$(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
+                    $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
 	$(Q)$(if $(MPI_PART),cp $(MPI_PART) $(@D))
-.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
+.SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
+            $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference $(ON_CPU_NAMES:%=%_test))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),\
+                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
-run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
-	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
+run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) \
+          $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
+	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
+	  tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
 # The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
-	    ASAN_OPTIONS=detect_stack_use_after_return=0 tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),tests/test_batch.py tests/test_plain_files.py) \
+	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
+	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/test_%.py,batch plain_files)) \
 	    || exit 1; done # else 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
 # ThreadSanitizer over storms of changes: a build of its own, where nothing else is.
-RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole ferry_test:blocks_arrive_whole \
-         even_test:threads_catch_up_to_the_same_frames nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
+RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
+         ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
+         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
-	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
+	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
+	  $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
 # The mask readers on broken files, by clang's libFuzzer: FUZZ_SECONDS of each, found ones are kept in $(BUILD)/fuzz.
 FUZZ_SECONDS ?= 60
-FUZZ_SOURCES := $(patsubst %,dsp/%.c,responses configuration configuration_responses mask_file resample pieces remarks error)
+FUZZ_SOURCES := $(patsubst %,dsp/%.c,responses configuration configuration_responses mask_file resample pieces remarks \
+                  error)
 FUZZ = cd $(BUILD)/fuzz && ./fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10
 run-fuzz: impulses
 	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
 	for target in responses configuration; do \
-	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. $(FEATURES) \
-	    -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_$$target.c $(FUZZ_SOURCES) $(call pkg,--libs,$(LIB_PKGS)) -lm \
-	    -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. \
+	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_$$target.c $(FUZZ_SOURCES) \
+	    $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
 	done
 	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus_responses/cabinet
 	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus_responses/text
@@ -334,7 +355,8 @@ $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o 
 # What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
 FAULTY_OBJS := $(patsubst %,$(BUILD)/tests/faulty_%.o,engine hybrid device)
 # The bundle with that device. Its own engine is the one that it calls, not that of the test which loads it.
-$(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/haloconv.lv2/manifest.ttl
+$(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a \
+                                       $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(PLUGIN_LIBS) -o $@
@@ -362,9 +384,10 @@ $(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_O
 $(BUILD)/tests/nap_engine.o: dsp/engine.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a worker that looks)
-	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors -c $< -o $@
-$(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $(TEST_HELP) $(filter-out %/faulty_engine.o,$(FAULTY_OBJS)) \
-                         $(BUILD)/libhaloconv.a
+	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors \
+	  -c $< -o $@
+$(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $(TEST_HELP) \
+                         $(filter-out %/faulty_engine.o,$(FAULTY_OBJS)) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 # Its engine's threads come late.
@@ -377,8 +400,8 @@ $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/la
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
-$(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) $(FAULTY_OBJS) \
-                                                     $(BUILD)/libhaloconv.a
+$(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) \
+                                                     $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/%.o,sample sample_24)
@@ -388,7 +411,8 @@ $(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU that fails)
 	$(Q)$(ON_CPU_CC) -Dbackend_cuda=faulty_device -c $< -o $@
-$(ON_CPU)/session_test: $(patsubst %,$(ON_CPU)/tests/%.o,session_test faulty_engine faulty_hybrid faulty_device check reference) $(SESSION_OBJS) \
+ON_CPU_FAULTY := session_test faulty_engine faulty_hybrid faulty_device check reference
+$(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
                         $(BUILD)/tests/trap.o $(filter-out %/engine.o %/hybrid.o,$(ON_CPU_OBJS)) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
@@ -401,15 +425,16 @@ $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/t
 $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(call pkg,--libs,jack) -pthread -o $@
-.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+.SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
+            $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 SO := libhaloconv.so
 SO_NAME := $(SO).0
 TO = $(DESTDIR)$(PREFIX)
 # Where this Python looks for modules below PREFIX; empty: no Python, no module.
-PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % (sysconfig.get_python_version(), \
-                   sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
+PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
+                   (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
 install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
@@ -422,7 +447,8 @@ install: all impulses
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
 	  >$(TO)/lib/pkgconfig/haloconv.pc
 	install -m 644 host/haloconv.1 $(TO)/share/man/man1/
-	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
+	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && \
+	  install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 ifneq ($(BUNDLE),)
 	install -d $(TO)/lib/lv2/haloconv.lv2

@@ -66,7 +66,7 @@ static void learn(struct nap *nap, int64_t posted_us)
 {
     int64_t spare = posted_us - nap->woken_us, early = nap->until_us - posted_us, margin = nap->margin_us;
     if (spare < 0 && early > 0) spare -= early;
-    if (margin - spare > MARGIN_MOST_US) return;
+    if (margin - spare > MARGIN_MOST_US || nap->woken_us - nap->until_us > MARGIN_MOST_US) return;
     bool is_well = spare >= margin / 4;
     nap->n_well = is_well ? nap->n_well + 1 : 0;
     if (spare >= 0 && nap->n_well < WELL) return;

@@ -110,10 +110,7 @@ static bool mask_idle(void *state, const void *mask)
 static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct faulty *f = state;
-    struct timespec had;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &had);
     atomic_store(&faulty_record.thread, (int)gettid());
-    atomic_store(&faulty_record.processor_us, had.tv_sec * 1000000 + had.tv_nsec / 1000);
     atomic_fetch_add(&faulty_record.begun, 1);
     if (f->blocks++ >= f->at && f->at >= 0) {
         if (strcmp(f->kind, "fail") == 0)

@@ -7,7 +7,6 @@
 extern struct faulty_record { /* of all engines together                                    */
     atomic_long begun, finished; /* calls of process                                        */
     atomic_int thread;           /* that made the last of them: gettid()                    */
-    atomic_long processor_us;    /* that this thread had had by then                        */
 } faulty_record;
 
 void faulty_release(void); /* one engine of HC_FAULT="hold N" goes on */

@@ -10,9 +10,9 @@
  *
  * Due is what the last posts say, one interval apart: the earliest of it, for a post that came late does not put off
  * the next. Where one of the last came before it was due, as the pieces of a period do that a host cuts up, the next
- * one may do so by as much. The margin is learned: it grows when a block had come before the thread was awake, and shrinks
- * while there is time to spare. Where an interval has no room for it there is no nap. Times are of one clock, in
- * microseconds; all calls are the thread's own.
+ * one may do so by as much. The margin is learned: it grows when a block had come before the thread was awake, and
+ * shrinks while there is time to spare. Where an interval has no room for it there is no nap. Times are of one clock,
+ * in microseconds; all calls are the thread's own.
  */
 #ifndef HALOCONV_NAP_H
 #define HALOCONV_NAP_H

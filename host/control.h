@@ -37,8 +37,8 @@ bool control_pause_for(int fd);
 /* Run until told to end; fades out, stops the host, says how it was. Returns the exit status. */
 int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host);
 
-/* The way out of a host: closes the session and returns status. Where a callback is stuck, or a device, the process ends
- * here: its own clean-up would wait for ever. */
+/* The way out of a host: closes the session and returns status. Where a callback is stuck, or a device, the process
+ * ends here: its own clean-up would wait for ever. */
 int control_leave(struct session *session, bool is_stuck, int status);
 
 #endif

@@ -77,10 +77,10 @@ static size_t in_frame_bytes(const struct pipeline *p)
     return bytes * (size_t)p->in->n_channels;
 }
 
+/* As libsndfile takes them. */
 static size_t out_frame_bytes(const struct pipeline *p)
 {
-    size_t bytes = p->raw_out ? (size_t)sound_format_bytes(p->out->format) : sample_bytes(p->out->kind);
-    return bytes * (size_t)p->out->n_channels;
+    return sample_bytes(p->out->kind) * (size_t)p->out->n_channels;
 }
 
 static int64_t chunk_frames(size_t frame_bytes)
@@ -235,7 +235,8 @@ static bool write_chunks(struct hand *hand, const struct pipeline_block *block, 
 static bool write_block(struct hand *hand, const struct pipeline_block *block, char *why, size_t cap)
 {
     struct pipeline *p = hand->pipeline;
-    const char *raw = (const char *)block->out + (size_t)block->from * out_frame_bytes(p);
+    const size_t raw_bytes = (size_t)sound_format_bytes(p->out->format) * (size_t)p->out->n_channels;
+    const char *raw = (const char *)block->out + (size_t)block->from * raw_bytes;
     int64_t first = block->i * p->block + block->from - p->range.skip;
     if (block->n == 0) return true;
     if (!p->raw_out) return write_chunks(hand, block, why, cap);

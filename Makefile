@@ -286,15 +286,16 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
-# ThreadSanitizer over storms of changes: a build of its own, where nothing else is.
+# ThreadSanitizer over storms of changes, and files: a build of its own, where nothing else is.
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
          nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
-race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
+race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
+	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/test_plain_files.py)
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<

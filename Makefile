@@ -232,7 +232,7 @@ $(ON_CPU)/kernels/%.o: $(ON_CPU)/kernels/%.cu $(ON_CPU_HEADERS) $(BUILD)/flags
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) -Wno-enum-compare -Wno-uninitialized -Wno-maybe-uninitialized -x c++ -c $< -o $@
 # A piece of device memory has a place behind it here that nobody may write: memory.cpp has this function.
 $(ON_CPU)/kernels/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=device_cut_alone
-$(ON_CPU)/kernels/cuda_backend.o: ON_CPU_CXXFLAGS += -DBESIDE_BYTES=1048576
+$(ON_CPU)/kernels/cuda_crossing.o: ON_CPU_CXXFLAGS += -DBESIDE_BYTES=1048576
 $(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,C++,$<)

@@ -11,7 +11,7 @@
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process (threads beside the callback included)
 
-HALOCONV and BUILD say which program; BACKEND (cpu) is passed on to hold and matrix.
+HALOCONV and BUILD say which program; BACKEND (cpu) and LIVE_OPTIONS ("--spin") are passed on to hold and matrix.
 """
 
 import collections
@@ -35,6 +35,7 @@ HALOCONV = os.environ.get("HALOCONV", str(BUILD / "haloconv"))
 SECONDS = float(os.environ.get("LIVE_SECONDS", "60"))
 PERIOD = int(os.environ.get("PERIOD", "64"))
 BACKEND = os.environ.get("BACKEND", "cpu")
+OPTIONS = os.environ.get("LIVE_OPTIONS", "").split()
 PARTS = sys.argv[1:] or ["hold", "load"]
 
 
@@ -133,7 +134,7 @@ def play(title, mask, n_ports):
               for what in ["copy", "idle"]}
     start = time.monotonic()
     ours = subprocess.Popen([HALOCONV, "jack", mask, "--server", server.name, "--connect", "--stats", str(stats),
-                             "--backend", BACKEND], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                             "--backend", BACKEND, *OPTIONS], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for client in ["haloconv", *others]:
         ports(server, client)
     began = cpu_seconds(ours.pid)

@@ -92,7 +92,7 @@ static int64_t chunk_frames(size_t frame_bytes)
 /* Can each reader take a block? Then it is known from the start where the input ends. */
 static bool reads_anywhere(const struct pipeline *p)
 {
-    return sound_in_is_placed(p->in) && (p->raw_in || sound_in_is_native(p->in));
+    return sound_in_is_placed(p->in) && (p->raw_in || sound_format_is_native(p->in->plain));
 }
 
 static struct pipeline_block *take_empty(struct pipeline *p)

@@ -222,6 +222,11 @@ int sound_format_plain(int format)
     }
 }
 
+bool sound_format_is_native(int samples)
+{
+    return samples != HC_PLANAR && !(samples & HC_BIG_ENDIAN);
+}
+
 enum sample_kind sound_format_kind(int format)
 {
     switch (format & SF_FORMAT_SUBMASK) {

@@ -24,6 +24,7 @@ const char *sound_format_subtype_name(int format);
 enum sample_kind sound_format_kind(int format); /* how its samples are best handled */
 int sound_format_bits(int format);              /* to round to; 0 = it takes floats */
 int sound_format_plain(int format);             /* enum hc_samples that lie in the file frame by frame; HC_PLANAR: none */
+bool sound_format_is_native(int samples);        /* of sound_format_plain: as this host has them too */
 double sound_format_bytes(int format);          /* a sample in the file; 0 = that depends on the sound */
 bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: takes floats, but players limit them */
 

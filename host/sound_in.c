@@ -250,25 +250,22 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
     return got;
 }
 
-int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
+int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    sf_count_t got = 0;
-    if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
-    if (in->kind == SAMPLE_S24) {
-        int64_t frame_bytes = (int64_t)sample_bytes(in->kind) * in->n_channels;
-        got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
-    }
-    if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
-    if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
     if (got < 0) got = 0;
     in->read += got;
     return got < n_frames ? at_end(in, got, why, cap) : got;
 }
 
-int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
+int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
-    sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
+    sf_count_t got = 0;
+    if (in->kind == SAMPLE_S24) return sound_in_read_plain(in, raw, n_frames, why, cap);
+    if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
+    if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
+    if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
     if (got < 0) got = 0;
     in->read += got;
     return got < n_frames ? at_end(in, got, why, cap) : got;
@@ -296,11 +293,6 @@ int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t 
 bool sound_in_is_placed(const struct sound_in *in)
 {
     return in->fd >= 0;
-}
-
-bool sound_in_is_native(const struct sound_in *in)
-{
-    return in->plain != HC_PLANAR && !(in->plain & HC_BIG_ENDIAN);
 }
 
 void sound_in_close(struct sound_in *in)

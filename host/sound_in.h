@@ -38,7 +38,6 @@ int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, ch
 /* The same from frame `first` on: any thread, any order; not mixed with the others. Only where sound_in_is_placed. */
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_in_is_placed(const struct sound_in *in);
-bool sound_in_is_native(const struct sound_in *in); /* plain, and what sound_in_read gives */
 
 void sound_in_close(struct sound_in *in);
 

@@ -237,24 +237,18 @@ bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_fra
     return true;
 }
 
-bool sound_out_is_native(const struct sound_out *out)
-{
-    return out->plain != HC_PLANAR && !(out->plain & HC_BIG_ENDIAN);
-}
-
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
     const char *at = raw;
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
-    if (sound_out_is_native(out)) return sound_out_write_plain(out, raw, n_frames, why, cap);
+    bool native = out->kind == SAMPLE_S24 || sound_format_is_native(out->plain);
+    if (native) return sound_out_write_plain(out, raw, n_frames, why, cap);
     if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
         const void *from = at + (size_t)done * frame_bytes;
         if (out->kind == SAMPLE_S16) wrote = sf_writef_short(out->file, from, n);
-        if (out->kind == SAMPLE_S24)
-            wrote = sf_write_raw(out->file, from, n * (sf_count_t)frame_bytes) / (sf_count_t)frame_bytes;
         if (out->kind == SAMPLE_S32) wrote = sf_writef_int(out->file, from, n);
         if (out->kind == SAMPLE_FLOAT) wrote = sf_writef_float(out->file, from, n);
         if (wrote != n || out->error || sf_error(out->file)) return write_failed(out, why, cap);

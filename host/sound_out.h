@@ -45,7 +45,6 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
 
 /* The same for a plain file, as they are to lie there. */
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap);
-bool sound_out_is_native(const struct sound_out *out); /* plain, and what sound_out_write takes */
 
 /* After a first write to a plain file whose length is known: from now on frames are put into its pages, by any threads, from
  * frame `first` on, and in the end claimed, n_frames with those that were written. false: go on writing. */

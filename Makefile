@@ -97,8 +97,8 @@ SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
-SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/%_$(l).o))
-DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/%.c),$(wildcard dsp/*.c))) $(SIMD_OBJS)
+SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
+DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
 # The kernel ladder and its bench are the program's and the tests'; the library has the rungs that the backend launches.
 WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
@@ -134,7 +134,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
 define simd_rule
-$(BUILD)/dsp/$(1)_$(2).o: dsp/$(1).c $(BUILD)/flags
+$(BUILD)/dsp/cpu/$(1)_$(2).o: dsp/cpu/$(1).c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< for $(2))
 	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2) -c $$< -o $$@
@@ -238,7 +238,7 @@ $(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
 ON_CPU_CC = $(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda_on_cpu
-$(ON_CPU)/engine.o $(ON_CPU)/hybrid.o: $(ON_CPU)/%.o: dsp/%.c $(BUILD)/flags
+$(ON_CPU)/engine.o $(ON_CPU)/hybrid.o: $(ON_CPU)/%.o: dsp/engine/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU)
 	$(Q)$(ON_CPU_CC) -c $< -o $@
@@ -301,8 +301,7 @@ run-soak: $(BUILD)/tests/soak_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
 # The mask readers on broken files, by clang's libFuzzer: FUZZ_SECONDS of each, found ones are kept in $(BUILD)/fuzz.
 FUZZ_SECONDS ?= 60
-FUZZ_SOURCES := $(patsubst %,dsp/%.c,responses configuration configuration_responses mask_file resample pieces remarks \
-                  error)
+FUZZ_SOURCES := $(wildcard dsp/masks/*.c) dsp/engine/error.c
 FUZZ = cd $(BUILD)/fuzz && ./fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10
 run-fuzz: impulses
 	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
@@ -373,7 +372,7 @@ $(BUILD)/tests/ladder_test.o $(BUILD)/tests/transform_test.o: ALL_CFLAGS += $(if
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-$(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags
+$(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a device that fails)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
@@ -382,7 +381,7 @@ $(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_O
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 # Its engine takes the machine for one of four processors: with fewer no thread looks.
-$(BUILD)/tests/nap_engine.o: dsp/engine.c $(BUILD)/flags
+$(BUILD)/tests/nap_engine.o: dsp/engine/engine.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a worker that looks)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors \
@@ -392,7 +391,7 @@ $(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 # Its engine's threads come late.
-$(BUILD)/tests/late_crew.o: dsp/crew.c $(BUILD)/flags
+$(BUILD)/tests/late_crew.o: dsp/cpu/crew.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for threads that come late)
 	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
@@ -408,7 +407,7 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/%.o,sample sample_24)
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
-$(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/%.c $(BUILD)/flags
+$(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU that fails)
 	$(Q)$(ON_CPU_CC) -Dbackend_cuda=faulty_device -c $< -o $@
@@ -464,4 +463,4 @@ uninstall:
 
 clean:
 	rm -rf build
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)

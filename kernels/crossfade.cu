@@ -9,7 +9,7 @@
  */
 #include "crossfade.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 /* y = a crossfade between two wet signals, of which y may be one; NULL is silence. grid: n_out x frames */
 static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)

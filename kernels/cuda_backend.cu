@@ -6,7 +6,7 @@
  * Two streams: `audio` (high priority) carries process, `setup` carries mask_make, so that a mask can be made
  * meanwhile. cuda_state.h says what the other files know; cuda_partitions.cu, cuda_far.cu and cuda_files.cu draw a call.
  */
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 #include "crossfade.h"
 #include "cuda_crossing.h"

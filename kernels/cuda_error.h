@@ -2,7 +2,7 @@
 #ifndef HALOCONV_CUDA_ERROR_H
 #define HALOCONV_CUDA_ERROR_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 #include <cuda_runtime.h>
 

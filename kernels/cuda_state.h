@@ -11,7 +11,7 @@
 #ifndef HALOCONV_CUDA_STATE_H
 #define HALOCONV_CUDA_STATE_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "device_memory.h"
 #include "far_levels.h"
 

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_DEVICE_COSTS_H
 #define HALOCONV_DEVICE_COSTS_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 /* Replace all costs but that of a call, each by the kernels that spend it. Takes some tenths of a second, and meanwhile
  * about five times the device's L2 cache of its memory, 64 MB or so where that is small. What else is on the device

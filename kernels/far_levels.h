@@ -11,7 +11,7 @@
 #ifndef HALOCONV_FAR_LEVELS_H
 #define HALOCONV_FAR_LEVELS_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "far_product.h"
 #include "near.h"
 

@@ -1,6 +1,6 @@
 #include "pinned_memory.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "cuda_error.h"
 
 #include <cuda_runtime.h>

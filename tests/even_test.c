@@ -1,9 +1,9 @@
 /* Far levels by themselves. Every tick costs the same: their work, counted by the pieces that are done and not by a
  * clock (the near level does the same in every block by its making). And threads come to the same frames as slices do,
  * whatever is asked for meanwhile. */
-#include "../dsp/far.h"
-#include "../dsp/matrix.h"
-#include "../dsp/plan.h"
+#include "dsp/cpu/far.h"
+#include "dsp/engine/matrix.h"
+#include "dsp/engine/plan.h"
 #include "check.h"
 
 #include <math.h>

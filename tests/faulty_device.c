@@ -10,7 +10,7 @@
  */
 #include "faulty_device.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 #include <semaphore.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Blocks carried by several threads arrive whole and in time: each part when it is said to be there, whoever carries it,
  * however late a hand is; what is not finite is counted once. */
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "check.h"
-#include "ferry.h"
+#include "dsp/engine/ferry.h"
 
 #include <math.h>
 #include <pthread.h>

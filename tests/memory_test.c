@@ -1,6 +1,6 @@
 /* Places on shared huge pages: each is zeroed, aligned and its owner's alone, in any order of taking and giving back.
  */
-#include "../dsp/memory.h"
+#include "dsp/cpu/memory.h"
 #include "check.h"
 
 #include <stdint.h>

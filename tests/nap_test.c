@@ -1,6 +1,6 @@
 /* A worker sleeps while nothing is to be done, and no block pays for it: nap.c alone, by a made-up clock, and in an
  * engine behind whose queue faulty_device.c plays, by the real one. */
-#include "../dsp/nap.h"
+#include "dsp/engine/nap.h"
 #include "faulty_device.h"
 #include "player.h"
 

@@ -1,6 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
-#include "../dsp/backend.h"
-#include "../dsp/worth.h"
+#include "dsp/engine/backend.h"
+#include "dsp/engine/worth.h"
 #include "check.h"
 
 #include <math.h>

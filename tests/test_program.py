@@ -126,7 +126,7 @@ def test_devices_survive_a_broken_audio_set_up(folder):
     assert json.loads(good("devices", "--json", env=lost).stdout)["processors"][0]["backend"] == "cpu"
 
 
-# ---- layers: host, plugins -> dsp/haloconv.h <- engine -> dsp/backend.h <- {cpu, cuda} -> kernels -------------------
+# ---- layers: host, plugins -> dsp/haloconv.h <- engine -> dsp/engine/backend.h <- {cpu, cuda} -> kernels ------------
 def includes(path):
     return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())
 
@@ -174,7 +174,7 @@ def test_kernels_know_no_host():
             assert own or not (ROOT / "host" / name).exists(), f"{path.relative_to(ROOT)} includes {name}"
             assert "sndfile" not in name and "jack" not in name, f"{path.relative_to(ROOT)} includes {name}"
             if not own and belongs_to(name, "dsp"):
-                assert pathless(name, "dsp") in ("backend.h", "plan.h", "noise.h",
+                assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h",
                                                  "haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
 
 

@@ -29,7 +29,7 @@
 #ifndef HALOCONV_FAR_H
 #define HALOCONV_FAR_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "simd.h"
 
 struct far;

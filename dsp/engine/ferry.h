@@ -11,7 +11,7 @@
 #define HALOCONV_FERRY_H
 
 #include "backend.h"
-#include "simd.h"
+#include "dsp/cpu/simd.h"
 
 #include <stddef.h>
 #include <stdint.h>

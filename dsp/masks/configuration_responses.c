@@ -8,7 +8,7 @@
  */
 #include "configuration_responses.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "configuration.h"
 #include "mask_file.h"
 #include "pieces.h"

@@ -14,7 +14,7 @@
  * that is no whole number of blocks transforms what there is of its last block with zeros behind it, and does so again
  * when the rest comes: right, but no fast way to go in small steps. A direct plan runs in the time domain, in slices.
  */
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "fft.h"
 #include "simd.h"
 #include "team.h"

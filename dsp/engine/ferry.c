@@ -1,7 +1,7 @@
 #include "ferry.h"
 
 #include "await.h"
-#include "team.h"
+#include "dsp/cpu/team.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -12,8 +12,8 @@
  * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Far levels (far.h) are added to
  * either, and their work is done at the end of each tick.
  */
-#include "backend.h"
-#include "cpu_costs.h"
+#include "dsp/engine/backend.h"
+#include "dsp/costs/cpu_costs.h"
 #include "far.h"
 #include "fft.h"
 #include "long_fft.h"

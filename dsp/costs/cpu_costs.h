@@ -2,7 +2,7 @@
 #ifndef HALOCONV_CPU_COSTS_H
 #define HALOCONV_CPU_COSTS_H
 
-#include "plan.h"
+#include "dsp/engine/plan.h"
 
 /* costs: the backend's own, of which those that can be measured are replaced. HC_ENOMEM. [setup] */
 int cpu_costs_measure(struct plan_costs *costs);

@@ -1,5 +1,5 @@
 #include "far.h"
-#include "await.h"
+#include "dsp/engine/await.h"
 #include "crew.h"
 #include "long_fft.h"
 #include "memory.h"

@@ -1,6 +1,6 @@
 #include "resample.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "mask_file.h"
 
 #include <math.h>

@@ -7,14 +7,14 @@
  */
 #include "await.h"
 #include "backend.h"
-#include "call_costs.h"
-#include "costs.h"
+#include "dsp/costs/call_costs.h"
+#include "dsp/costs/costs.h"
 #include "ferry.h"
 #include "hybrid.h"
 #include "matrix.h"
 #include "nap.h"
-#include "simd.h"
-#include "team.h"
+#include "dsp/cpu/simd.h"
+#include "dsp/cpu/team.h"
 #include "worth.h"
 
 #include <errno.h>

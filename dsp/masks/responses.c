@@ -1,7 +1,7 @@
 /* responses - masks from files, whatever their kind: resampled to the session's rate, and routed by the channel rule of
  * haloconv.h or as a configuration says.
  */
-#include "backend.h"
+#include "dsp/engine/backend.h"
 #include "configuration_responses.h"
 #include "mask_file.h"
 #include "pieces.h"

@@ -1,7 +1,7 @@
 #include "hybrid.h"
 
 #include "await.h"
-#include "crew.h"
+#include "dsp/cpu/crew.h"
 
 #include <errno.h>
 #include <limits.h>

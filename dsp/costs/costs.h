@@ -10,7 +10,7 @@
 #ifndef HALOCONV_COSTS_H
 #define HALOCONV_COSTS_H
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 /* The costs of a backend's device: measured ones if there are any, else the backend's own. device < 0: of the one that
  * was measured last, whatever its name: no device is touched. Were they measured? [setup] */

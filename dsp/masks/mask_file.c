@@ -4,7 +4,7 @@
  */
 #include "mask_file.h"
 
-#include "backend.h"
+#include "dsp/engine/backend.h"
 
 #include <errno.h>
 #include <fcntl.h>

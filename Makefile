@@ -106,7 +106,7 @@ LADDER := $(addprefix $(BUILD)/kernels/,rung% ladder.o bench%)
 LADDER_OBJS := $(filter-out $(WINNERS),$(filter $(LADDER),$(CUDA_OBJS)))
 CHOICE_OBJ := $(BUILD)/kernels/choice.o
 LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS)) $(if $(HAVE_CUDA),$(CHOICE_OBJ))
-HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c))
+HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 
@@ -156,7 +156,7 @@ $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
 # What speaks MPI is loaded under mpirun only.
-$(BUILD)/haloconv_mpi.so: host/mpi/ranks_mpi.c host/ranks.h $(BUILD)/flags
+$(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
 
@@ -213,7 +213,7 @@ ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shel
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program too, but for its bench of kernels: tests/test_batch.py runs with it.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
-ON_CPU_HOST := bench_kernels bench_offline main
+ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
 ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,\
                     $(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
@@ -376,7 +376,8 @@ $(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/fa
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a device that fails)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,session rig tape mixer guard histogram console realtime message)
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session rig tape mixer guard histogram console realtime) \
+                $(BUILD)/host/message.o
 $(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
@@ -396,7 +397,7 @@ $(BUILD)/tests/late_crew.o: dsp/cpu/crew.c $(BUILD)/flags
 	$(call say,CC,$< for threads that come late)
 	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/late_crew.o $(TEST_HELP) \
-                               $(patsubst %,$(BUILD)/host/%.o,rig tape realtime message) $(BUILD)/libhaloconv.a
+                               $(patsubst %,$(BUILD)/host/%.o,live/rig live/tape live/realtime message) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
@@ -404,8 +405,8 @@ $(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/
                                                      $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-$(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/%.o,sample sample_24)
-$(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,bridge clock message)
+$(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
+$(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 $(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -1,5 +1,5 @@
 /* haloconv devices - what can convolve here, and what can record and play. */
-#include "audio_devices.h"
+#include "host/live/audio_devices.h"
 #include "commands.h"
 #include "dsp/haloconv.h"
 #include "json_print.h"

@@ -2,8 +2,8 @@
 #include "commands.h"
 #include "dsp/haloconv.h"
 #include "message.h"
-#include "nsm.h"
-#include "part_file.h"
+#include "host/live/nsm.h"
+#include "host/files/part_file.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "option.h"
 
 #include "message.h"
-#include "sound_format.h"
+#include "host/files/sound_format.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Two sound cards whose clocks part, simulated: their callbacks come by their own clocks, each a little late. What the
  * bridge is told of the time is all that it knows, so hours pass in seconds. */
 #include "check.h"
-#include "host/bridge.h"
-#include "host/clock.h"
+#include "host/live/bridge.h"
+#include "host/live/clock.h"
 
 #include <math.h>
 #include <stdlib.h>

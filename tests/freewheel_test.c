@@ -3,8 +3,8 @@
  * (see the Makefile). */
 #include "check.h"
 #include "haloconv.h"
-#include "host/rig.h"
-#include "host/tape.h"
+#include "host/live/rig.h"
+#include "host/live/tape.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* An understudy on the CPU, and what it has heard when it is called on stage. The device is faulty_device.c; the test
  * is the audio thread, and holds the baton where the understudy's thread is to fall behind. */
 #include "check.h"
-#include "host/rig.h"
+#include "host/live/rig.h"
 #include "reference.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Numbers of files become floats and back as defined: every kind, any channels and count of frames, what is out of range,
  * halfway between two steps, or no number; and nothing behind the last frame is touched. */
 #include "check.h"
-#include "host/sample.h"
+#include "host/files/sample.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* A live session, without a server: masks, periods and devices that change under the audio, and what is heard
  * meanwhile. "cuda" is faulty_device.c here: a device behind the engine's worker that fails when it is told to. */
 #include "check.h"
-#include "host/console.h"
-#include "host/histogram.h"
-#include "host/realtime.h"
-#include "host/session.h"
+#include "host/live/console.h"
+#include "host/live/histogram.h"
+#include "host/live/realtime.h"
+#include "host/live/session.h"
 #include "reference.h"
 #include "trap.h"
 

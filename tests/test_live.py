@@ -649,7 +649,7 @@ def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, live and osc without their libraries compile clean and answer what to install."""
     for name in ["jack", "live", "osc", "nsm", "bridge", "audio_devices"]:
         flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
-        source = ROOT / f"host/{name}.c"
+        source = ROOT / f"host/live/{name}.c"
         folders = [f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host"]
         done = subprocess.run([os.environ.get("CC", "cc"), *flags, *folders, source], stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, done.stderr

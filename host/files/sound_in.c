@@ -1,0 +1,308 @@
+#include "sound_in.h"
+
+#include "dsp/haloconv.h"
+#include "host/message.h"
+#include "sound_format.h"
+#include "spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
+ * MiB into an AIFF, others 2 or 4 GiB. */
+#define PLACEHOLDER_BYTES 0x7eff0000
+
+enum { PLACED_LEAST = 1 << 20 }; /* bytes of samples, for threads to share */
+
+/* ---- what is it --------------------------------------------------------------------------------- */
+
+/* The first bytes of a pipe, left in it; 0 when that cannot be had. */
+static size_t peek(int fd, char *head, size_t bytes)
+{
+    int ends[2];
+    size_t got = 0;
+    /* A writer may put the header down in pieces: a little patience, then the spool takes over. */
+    for (int attempt = 0; attempt < 50 && got < bytes; attempt++) {
+        if (attempt) usleep(2000);
+        if (pipe2(ends, O_CLOEXEC) != 0) return 0;
+        ssize_t n = tee(fd, ends[1], bytes, 0);
+        got = n > 0 ? (size_t)n : 0;
+        if (got && read(ends[0], head, got) != (ssize_t)got) got = 0;
+        close(ends[0]);
+        close(ends[1]);
+        if (n <= 0) break;
+    }
+    return got;
+}
+
+/* The formats whose readers go forward only. */
+static bool can_stream(int fd)
+{
+    char head[12] = "";
+    if (peek(fd, head, sizeof head) < sizeof head) return false;
+    return (memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WAVE", 4) == 0) || memcmp(head, ".snd", 4) == 0 ||
+           (memcmp(head, "FORM", 4) == 0 && memcmp(head + 8, "AIF", 3) == 0);
+}
+
+/* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
+ * 7978)". */
+static bool log_says_cut(SNDFILE *file)
+{
+    static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
+    char log[8192] = "";
+    sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
+    log[sizeof log - 1] = 0;
+    if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
+    for (char *line = log; line; line = strchr(line, '\n')) {
+        line += strspn(line, " \n");
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            unsigned long long claimed, real;
+            if (strncmp(line, sizes[i], strlen(sizes[i])) != 0) continue;
+            const char *number = strchr(line, ':') + 1;
+            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real &&
+                claimed < PLACEHOLDER_BYTES)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
+
+static bool copy_to_spool(int *fd, const char *path, char *why, size_t cap)
+{
+    int spool = spool_open(why, cap);
+    if (spool < 0) return false;
+    int error = spool_copy(*fd, spool);
+    off_t bytes = lseek(spool, 0, SEEK_CUR);
+    if (error || bytes == 0 || lseek(spool, 0, SEEK_SET) != 0) {
+        close(spool);
+        if (!error) return message_write(why, cap, "%s: is empty; give it a sound file", path);
+        return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room",
+                             path, strerror(error));
+    }
+    close(*fd);
+    *fd = spool;
+    return true;
+}
+
+/* A descriptor for libsndfile, or -1. */
+static int open_descriptor(struct sound_in *in, bool headerless, char *why, size_t cap)
+{
+    struct stat status;
+    bool standard = strcmp(in->path, "-") == 0;
+    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(in->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", in->path,
+                      strerror(errno));
+        goto fail;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        message_write(why, cap, "%s: is a directory; give a sound file", in->path);
+        goto fail;
+    }
+    if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) {
+        message_write(why, cap, "%s: is a %s; give a sound file or a pipe", in->path,
+                      isatty(fd) ? "terminal" : "device");
+        goto fail;
+    }
+    if (S_ISREG(status.st_mode) && status.st_size == 0) {
+        message_write(why, cap, "%s: is empty; give a sound file", in->path);
+        goto fail;
+    }
+    if (S_ISREG(status.st_mode)) return fd;
+    in->is_pipe = headerless || can_stream(fd);
+    in->spooled = !in->is_pipe;
+    if (in->spooled && !copy_to_spool(&fd, in->path, why, cap)) goto fail;
+    return fd;
+fail:
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static void copy_strings(struct sound_in *in)
+{
+    for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {
+        const char *text = sf_get_string(in->file, i);
+        if (text && *text) in->strings[i] = strdup(text);
+    }
+}
+
+/* Set n_frames and promised from what the header says. */
+static void count_frames(struct sound_in *in, const SF_INFO *info)
+{
+    double bytes = sound_format_bytes(in->format) * info->channels * (double)info->frames;
+    in->n_frames = -1;
+    if (info->frames < 0 || info->frames >= (int64_t)1 << 60) return;
+    if (in->is_pipe && bytes >= PLACEHOLDER_BYTES) return;
+    in->promised = info->frames;
+    /* An MP3 without an index in its header only estimates its length. */
+    if ((in->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG) in->n_frames = info->frames;
+}
+
+/* Is the order of the bytes what the format says, seen from a machine that has the lowest byte first? */
+static bool is_as_it_seems(const struct sound_in *in)
+{
+    bool big = sound_format_plain(in->format) & HC_BIG_ENDIAN;
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sf_command(in->file, SFC_RAW_DATA_NEEDS_ENDSWAP, NULL, 0) == big;
+}
+
+static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
+{
+    if (info->channels < 1 || info->channels > 1024)
+        return message_write(why, cap, "%s: has %d channels; 1 to 1024 are possible", in->path, info->channels);
+    if (info->samplerate < 1)
+        return message_write(why, cap, "%s: claims a rate of %d Hz; repair its header", in->path, info->samplerate);
+    in->rate = info->samplerate;
+    in->n_channels = info->channels;
+    in->format = info->format;
+    in->kind = sound_format_kind(info->format);
+    in->plain = is_as_it_seems(in) ? sound_format_plain(info->format) : HC_PLANAR;
+    count_frames(in, info);
+    /* An Ogg stream whose end is not marked has no length. */
+    bool endless = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG && in->n_frames < 0;
+    in->cut = !in->is_pipe && (endless || log_says_cut(in->file));
+    if (in->n_frames == 0)
+        return message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
+    return true;
+}
+
+/* A plain file of some length: where its frames lie. It is found out by where libsndfile stands after a seek, and tried
+ * out; the file is read as any other if something is odd. */
+static void find_places(struct sound_in *in, const SF_INFO *raw)
+{
+    enum { TRIED = 16, FRAME_MOST = 4096 };
+    char theirs[TRIED * FRAME_MOST], ours[TRIED * FRAME_MOST];
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    struct stat status;
+    if (!in->plain || in->n_frames * frame_bytes < PLACED_LEAST || frame_bytes > FRAME_MOST) return;
+    SF_INFO info = raw ? *raw : (SF_INFO){0};
+    int fd = open(in->path, O_RDONLY | O_CLOEXEC), own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);
+    bool good = file && info.frames == in->n_frames && info.format == in->format && sf_seek(file, 0, SEEK_SET) == 0;
+    int64_t at = good ? lseek(fd, 0, SEEK_CUR) : -1, bytes = TRIED * frame_bytes;
+    good = at >= 0 && fstat(fd, &status) == 0 && at + in->n_frames * frame_bytes <= status.st_size &&
+           sf_read_raw(file, theirs, bytes) == bytes && pread(own, ours, (size_t)bytes, at) == bytes &&
+           memcmp(theirs, ours, (size_t)bytes) == 0;
+    if (file) sf_close(file);
+    if (fd >= 0) close(fd);
+    if (good)
+        in->fd = own, in->payload = at;
+    else if (own >= 0)
+        close(own);
+}
+
+bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
+{
+    *in = (struct sound_in){.path = path, .fd = -1};
+    int fd = open_descriptor(in, raw != NULL, why, cap);
+    if (fd < 0) return false;
+    SF_INFO info = raw ? *raw : (SF_INFO){0};
+    struct stat status;
+    /* By name where there is one: libsndfile knows a few headerless formats by their extension. */
+    bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
+    in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
+    if (by_name) close(fd);
+    if (!in->file) {
+        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
+        if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
+            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", path, remedy);
+        else
+            message_write(why, cap, "%s: cannot be read: %s; %s", path, sf_strerror(NULL), remedy);
+        return false;
+    }
+    if (!check_info(in, &info, why, cap)) {
+        sound_in_close(in);
+        return false;
+    }
+    copy_strings(in);
+    if (by_name) find_places(in, raw);
+    return true;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
+{
+    if (sf_error(in->file)) {
+        message_write(why, cap, "%s: damaged after frame %lld (%s); fetch it again", in->path, (long long)in->read,
+                      sf_strerror(in->file));
+        return -1;
+    }
+    /* The length of an MP3 is an estimate; ADPCM, GSM and DWVW count in packets. */
+    int subtype = in->format & SF_FORMAT_SUBMASK;
+    bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
+    bool estimate = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
+    int64_t slack = estimate ? in->promised / 10 : packets ? 4096 : 0;
+    if (in->cut || in->read < in->promised - slack) {
+        message_write(why, cap, "%s: is cut short: it ends after %lld frames, its header promises more; fetch it again",
+                      in->path, (long long)in->read);
+        return -1;
+    }
+    if (in->read == 0) {
+        message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
+        return -1;
+    }
+    return got;
+}
+
+int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
+    if (got < 0) got = 0;
+    in->read += got;
+    return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    sf_count_t got = 0;
+    if (in->kind == SAMPLE_S24) return sound_in_read_plain(in, raw, n_frames, why, cap);
+    if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
+    if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
+    if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
+    if (got < 0) got = 0;
+    in->read += got;
+    return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels, left = in->n_frames - first;
+    int64_t n = n_frames < left ? n_frames : left;
+    for (int64_t done = 0, end = n * frame_bytes; done < end;) {
+        ssize_t got = pread(in->fd, (char *)raw + done, (size_t)(end - done), in->payload + first * frame_bytes + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            message_write(why, cap, "%s: cannot be read on: %s; fetch it again", in->path,
+                          got < 0 ? strerror(errno) : "it became shorter");
+            return -1;
+        }
+        done += got;
+    }
+    if (first + n < in->n_frames) return n;
+    in->read = in->n_frames; /* by whoever reads the last frame */
+    return at_end(in, n, why, cap);
+}
+
+bool sound_in_is_placed(const struct sound_in *in)
+{
+    return in->fd >= 0;
+}
+
+void sound_in_close(struct sound_in *in)
+{
+    if (in->fd >= 0) close(in->fd);
+    in->fd = -1;
+    if (in->file) sf_close(in->file);
+    in->file = NULL;
+    for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {
+        free(in->strings[i]);
+        in->strings[i] = NULL;
+    }
+}

@@ -1,0 +1,343 @@
+#include "sound_out.h"
+
+#include "dsp/haloconv.h"
+#include "host/message.h"
+#include "sound_format.h"
+#include "spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; before, EINVAL */
+#endif
+
+/* A RIFF file counts its bytes in 32 bits; the rest is for the chunks beside the samples. */
+#define RIFF_BYTES (4294967296.0 - 1048576.0)
+enum {
+    HEADER_ROOM = 1 << 16,  /* bytes beside the samples, as a rule */
+    MAPPED_LEAST = 8 << 20, /* bytes of a file that threads share */
+    KEPT_BYTES = 64 << 20,
+};
+enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
+
+/* ---- libsndfile's output, through our hands: it does not report every write that failed --------- */
+
+static sf_count_t file_length(void *data)
+{
+    return ((struct sound_out *)data)->end;
+}
+static sf_count_t file_tell(void *data)
+{
+    return ((struct sound_out *)data)->at;
+}
+
+static sf_count_t file_seek(sf_count_t offset, int whence, void *data)
+{
+    struct sound_out *out = data;
+    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? out->at : out->end;
+    if (base + offset < 0) return -1;
+    return out->at = base + offset;
+}
+
+static sf_count_t file_read(void *buffer, sf_count_t bytes, void *data)
+{
+    (void)buffer, (void)bytes, (void)data;
+    return 0;
+}
+
+static sf_count_t file_write(const void *buffer, sf_count_t bytes, void *data)
+{
+    struct sound_out *out = data;
+    const char *from = buffer;
+    sf_count_t done = 0;
+    if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
+    if (out->map && from == out->map + out->at) { /* it is there already: sound_out_claim */
+        out->at += bytes;
+        out->end = out->at > out->end ? out->at : out->end;
+        return bytes;
+    }
+    while (done < bytes && !out->error) {
+        size_t left = (size_t)(bytes - done);
+        ssize_t n = out->pwritable ? pwrite(out->fd, from + done, left, out->at) : write(out->fd, from + done, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            out->error = n < 0 ? errno : EIO;
+            break;
+        }
+        done += n;
+        out->at += n;
+        if (out->at > out->end) out->end = out->at;
+    }
+    return done;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
+
+/* The formats that need not go back to their header. */
+static bool can_stream(int format)
+{
+    switch (format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_AU:
+    case SF_FORMAT_RAW:
+    case SF_FORMAT_OGG:
+    case SF_FORMAT_IRCAM:
+    case SF_FORMAT_PVF:
+    case SF_FORMAT_PAF:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_wav(int format)
+{
+    int container = format & SF_FORMAT_TYPEMASK;
+    return container == SF_FORMAT_WAV || container == SF_FORMAT_WAVEX;
+}
+
+/* Containers that count bytes or frames in 32 bits. */
+static bool is_small(int format)
+{
+    switch (format & SF_FORMAT_TYPEMASK) {
+    case SF_FORMAT_WAV:
+    case SF_FORMAT_WAVEX:
+    case SF_FORMAT_AIFF:
+    case SF_FORMAT_AU:
+    case SF_FORMAT_SVX:
+    case SF_FORMAT_VOC:
+    case SF_FORMAT_AVR:
+    case SF_FORMAT_MAT4:
+    case SF_FORMAT_MAT5:
+    case SF_FORMAT_WVE:
+    case SF_FORMAT_MPC2K:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static double data_bytes(const struct sound_out *out, int64_t n_frames)
+{
+    return sound_format_bytes(out->format) * out->n_channels * (double)n_frames;
+}
+
+static bool fits(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
+{
+    if (!is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
+    char name[64];
+    return message_write(why, cap, "%s: %s ends at 4 GiB, and this needs more; use --format rf64, w64 or caf",
+                         out->path, sound_format_name(out->format, name, sizeof name));
+}
+
+/* WAV of more than 4 GiB, or of a length that nobody knows yet, is RF64; a short one is made plain WAV at the end. */
+static bool widen(struct sound_out *out)
+{
+    int plain = out->format, wide = SF_FORMAT_RF64 | (out->format & SF_FORMAT_SUBMASK);
+    SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = wide};
+    if (!is_wav(out->format) || (out->n_frames >= 0 && data_bytes(out, out->n_frames) <= RIFF_BYTES) ||
+        sound_format_bytes(out->format) == 0 || !sf_format_check(&info))
+        return false;
+    out->format = wide;
+    out->short_format = plain;
+    return true;
+}
+
+static bool open_descriptor(struct sound_out *out, char *why, size_t cap)
+{
+    if (!part_file_open(&out->part, out->path, why, cap)) return false;
+    out->fd = out->part.fd;
+    out->pwritable = out->part.regular;
+    if (!out->part.is_pipe || can_stream(out->format)) return true;
+    out->fd = spool_open(why, cap);
+    out->spooled = out->pwritable = out->fd >= 0;
+    return out->spooled;
+}
+
+static void set_up(struct sound_out *out, bool widened, char *const *strings)
+{
+    /* It would look at every sample once more. The header of a wide CAF has its place already, and would shrink. */
+    bool is_wide_caf = (out->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_CAF && out->n_channels > 256;
+    if (!is_wide_caf) sf_command(out->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE);
+    sf_command(out->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
+    if (widened) sf_command(out->file, SFC_RF64_AUTO_DOWNGRADE, NULL, SF_TRUE);
+    for (int i = SF_STR_FIRST; strings && i <= SF_STR_LAST; i++)
+        if (strings[i]) sf_set_string(out->file, i, strings[i]); /* formats that have no place for it say no */
+}
+
+bool sound_out_open(struct sound_out *out, const char *path, int format, int rate, int n_channels, int64_t n_frames,
+                    char *const *strings, char *why, size_t cap)
+{
+    static SF_VIRTUAL_IO ours = {file_length, file_seek, file_read, file_write, file_tell};
+    *out = (struct sound_out){.path = path,
+                              .format = format,
+                              .rate = rate,
+                              .n_channels = n_channels,
+                              .n_frames = n_frames,
+                              .fd = -1,
+                              .payload = -1,
+                              .part.fd = -1};
+    bool widened = widen(out);
+    out->kind = sound_format_kind(out->format);
+    out->bits = sound_format_bits(out->format);
+    out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
+    if (n_frames >= 0 && !fits(out, n_frames, why, cap)) return false;
+    if (!open_descriptor(out, why, cap)) goto fail;
+    SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = out->format};
+    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
+    out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&ours, SFM_WRITE, &info, out);
+    if (!out->file) {
+        char name[64];
+        message_write(why, cap, "%s: cannot be written as %s: %s; use another --format", path,
+                      sound_format_name(out->format, name, sizeof name),
+                      out->error ? strerror(out->error) : sf_strerror(NULL));
+        goto fail;
+    }
+    set_up(out, widened, strings);
+    return true;
+fail:
+    sound_out_abandon(out);
+    return false;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+static bool write_failed(const struct sound_out *out, char *why, size_t cap)
+{
+    const char *reason = out->error            ? strerror(out->error)
+                         : sf_error(out->file) ? sf_strerror(out->file)
+                                               : "short write";
+    const char *remedy = out->spooled ? "free some space, or set TMPDIR to a folder with room"
+                                      : "free some space or choose another output";
+    return message_write(why, cap, "%s: cannot be written: %s; %s", out->path, reason, remedy);
+}
+
+bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
+{
+    double bytes = out->n_frames < 0 ? 0 : data_bytes(out, out->n_frames);
+    if (!out->part.regular || bytes <= 0) return true;
+    /* The length of the file stays as it is, so that libsndfile is not misled. */
+    out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_ROOM) == 0;
+    if (out->reserved || (errno != ENOSPC && errno != EFBIG)) return true;
+    out->error = errno;
+    return write_failed(out, why, cap);
+}
+
+bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t bytes = n_frames * (int64_t)sound_format_bytes(out->format) * out->n_channels;
+    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    out->first_raw = raw;
+    if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
+        return write_failed(out, why, cap);
+    out->written += n_frames;
+    return true;
+}
+
+bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    const char *at = raw;
+    size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
+    int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
+    bool native = out->kind == SAMPLE_S24 || sound_format_is_native(out->plain);
+    if (native) return sound_out_write_plain(out, raw, n_frames, why, cap);
+    if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
+    for (int64_t done = 0; done < n_frames; done += step) {
+        sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
+        const void *from = at + (size_t)done * frame_bytes;
+        if (out->kind == SAMPLE_S16) wrote = sf_writef_short(out->file, from, n);
+        if (out->kind == SAMPLE_S32) wrote = sf_writef_int(out->file, from, n);
+        if (out->kind == SAMPLE_FLOAT) wrote = sf_writef_float(out->file, from, n);
+        if (wrote != n || out->error || sf_error(out->file)) return write_failed(out, why, cap);
+        out->written += n;
+    }
+    return true;
+}
+
+/* ---- into the file's pages ---------------------------------------------------------------------- */
+
+bool sound_out_map(struct sound_out *out)
+{
+    int64_t bytes = out->payload + (int64_t)data_bytes(out, out->n_frames);
+    bool can = out->plain && out->reserved && out->pwritable && out->payload >= 0 && out->n_frames > 0;
+    if (!can || bytes < MAPPED_LEAST) return false;
+    if (ftruncate(out->fd, bytes) != 0) return false; /* libsndfile is told the length by file_length */
+    void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
+    if (pages == MAP_FAILED) return false;
+    out->map = pages;
+    out->map_bytes = bytes;
+    return true;
+}
+
+static void unmap(struct sound_out *out)
+{
+    if (out->map) munmap(out->map, (size_t)out->map_bytes);
+    out->map = NULL;
+}
+
+/* Pages are asked for before they are touched, so that what the disk cannot give is an error and no signal. Now and then
+ * all are let go, so that not the whole file is counted as ours while it is written; they stay in the file, and who just
+ * writes to one has it back. Each time costs all processors an interrupt. */
+bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, page = sysconf(_SC_PAGESIZE);
+    int64_t at = out->payload + first * frame_bytes, end = at + n_frames * frame_bytes, start = at / page * page;
+    if (end > out->map_bytes)
+        return message_write(why, cap, "%s: its input became longer while it was read; run it again", out->path);
+    char *pages = out->map + start;
+    if (madvise(pages, (size_t)(end - start), MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
+        return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", out->path,
+                             strerror(errno == EFAULT ? ENOSPC : errno));
+    memcpy(out->map + at, raw, (size_t)(n_frames * frame_bytes));
+    int64_t before = atomic_fetch_add(&out->put_bytes, end - at);
+    if ((before + end - at) / KEPT_BYTES != before / KEPT_BYTES) madvise(out->map, (size_t)out->map_bytes, MADV_DONTNEED);
+    return true;
+}
+
+bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap)
+{
+    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, n = n_frames - out->written;
+    const char *raw = out->map + out->payload + out->written * frame_bytes;
+    bool good = out->at == raw - out->map && sound_out_write_plain(out, raw, n, why, cap);
+    unmap(out);
+    return good || write_failed(out, why, cap);
+}
+
+/* What was spooled goes to the pipe. */
+static bool deliver(struct sound_out *out)
+{
+    if (lseek(out->fd, 0, SEEK_SET) != 0) out->error = errno;
+    if (!out->error) out->error = spool_copy(out->fd, out->part.fd);
+    return out->error == 0;
+}
+
+bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
+{
+    int code = sf_close(out->file);
+    out->file = NULL;
+    if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
+    if (code && !out->error) out->error = errno ? errno : EIO;
+    /* What was reserved and is not needed goes back. */
+    if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
+    if (out->error || (out->spooled && !deliver(out))) {
+        write_failed(out, why, cap);
+        sound_out_abandon(out);
+        return false;
+    }
+    if (out->spooled) close(out->fd);
+    out->fd = -1;
+    return part_file_commit(&out->part, out->path, why, cap);
+}
+
+void sound_out_abandon(struct sound_out *out)
+{
+    unmap(out);
+    if (out->file) sf_close(out->file);
+    out->file = NULL;
+    if (out->spooled && out->fd >= 0) close(out->fd);
+    out->fd = -1;
+    part_file_abandon(&out->part);
+}

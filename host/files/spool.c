@@ -1,0 +1,57 @@
+#include "spool.h"
+
+#include "host/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int spool_open(char *why, size_t cap)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[PATH_MAX];
+    if (!folder || !*folder) folder = "/tmp";
+    int length = snprintf(path, sizeof path, "%s/haloconv.XXXXXX", folder);
+    int fd = -1;
+    errno = ENAMETOOLONG;
+    if (length > 0 && (size_t)length < sizeof path) fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to a folder with room", folder, strerror(errno));
+        return -1;
+    }
+    unlink(path);
+    return fd;
+}
+
+int spool_write(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int spool_copy(int from, int to)
+{
+    enum { PIECE = 1 << 18 };
+    char *piece = malloc(PIECE);
+    int error = piece ? 0 : ENOMEM;
+    while (!error) {
+        ssize_t n = read(from, piece, PIECE);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) error = errno;
+        if (n <= 0) break;
+        error = spool_write(to, piece, (size_t)n);
+    }
+    free(piece);
+    return error;
+}

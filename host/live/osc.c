@@ -1,0 +1,247 @@
+#include "osc.h"
+
+#include "host/message.h"
+
+#ifdef HC_WITH_LO
+#include <errno.h>
+#include <lo/lo.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 65536 };
+
+struct osc {
+    int fd, port;
+    struct sockaddr_storage sender; /* of the message that is handled; of every one, after osc_open_to */
+    socklen_t sender_size;
+    bool has_peer;
+    char packet[MOST_BYTES];
+};
+
+/* liblo's own server would listen on every interface; so the socket is ours, and liblo reads and writes the packets. */
+static int listen_on(const char *host, const char *port, char *why, size_t cap)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE}, *found;
+    int error = getaddrinfo(host, port, &hints, &found), fd = -1;
+    if (error) {
+        message_write(why, cap, "--osc %s:%s: %s; give PORT or HOST:PORT", host, port, gai_strerror(error));
+        return -1;
+    }
+    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+        if (fd < 0 || bind(fd, a->ai_addr, a->ai_addrlen) == 0) continue;
+        error = errno;
+        close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(found);
+    if (fd < 0) message_write(why, cap, "--osc %s:%s: %s; choose another port", host, port, strerror(error));
+    return fd;
+}
+
+struct osc *osc_open(const char *where, char *why, size_t cap)
+{
+    char host[256] = "127.0.0.1";
+    const char *colon = strrchr(where, ':'), *port = colon ? colon + 1 : where;
+    if (colon) snprintf(host, sizeof host, "%.*s", (int)(colon - where), where);
+    int fd = listen_on(host, port, why, cap);
+    if (fd < 0) return NULL;
+    struct osc *osc = calloc(1, sizeof *osc);
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    char number[16] = "";
+    if (!osc || getsockname(fd, (struct sockaddr *)&bound, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&bound, size, NULL, 0, number, sizeof number, NI_NUMERICSERV | NI_DGRAM) != 0) {
+        message_write(why, cap, "--osc %s: no memory; free some", where);
+        close(fd);
+        free(osc);
+        return NULL;
+    }
+    osc->fd = fd;
+    osc->port = atoi(number);
+    return osc;
+}
+
+/* The address by which the host is reached is ours: a server may answer to it alone, or from another of its own. */
+static bool face(struct osc *osc, const struct addrinfo *there)
+{
+    struct sockaddr_storage ours;
+    socklen_t size = sizeof ours;
+    int probe = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC, there->ai_protocol);
+    bool good = probe >= 0 && connect(probe, there->ai_addr, there->ai_addrlen) == 0 &&
+                getsockname(probe, (struct sockaddr *)&ours, &size) == 0;
+    if (probe >= 0) close(probe);
+    if (!good) return false;
+    if (ours.ss_family == AF_INET) ((struct sockaddr_in *)&ours)->sin_port = 0;
+    if (ours.ss_family == AF_INET6) ((struct sockaddr_in6 *)&ours)->sin6_port = 0;
+    osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
+    if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)&ours, size) == 0) {
+        memcpy(&osc->sender, there->ai_addr, there->ai_addrlen);
+        osc->sender_size = there->ai_addrlen;
+        return osc->has_peer = true;
+    }
+    if (osc->fd >= 0) close(osc->fd);
+    return false;
+}
+
+struct osc *osc_open_to(const char *url, char *why, size_t cap)
+{
+    char *host = lo_url_get_hostname(url), *port = lo_url_get_port(url);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+    struct osc *osc = calloc(1, sizeof *osc);
+    int error = EAI_NONAME;
+    if (host && port && lo_url_get_protocol_id(url) == LO_UDP) error = getaddrinfo(host, port, &hints, &found);
+    bool good = false;
+    for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next) good = face(osc, a);
+    if (found) freeaddrinfo(found);
+    free(host);
+    free(port);
+    if (good) return osc;
+    message_write(why, cap, "%s: %s; it should be as osc.udp://localhost:10000/", url,
+                  error ? gai_strerror(error) : "cannot be reached");
+    free(osc);
+    return NULL;
+}
+
+void osc_close(struct osc *osc)
+{
+    if (!osc) return;
+    close(osc->fd);
+    free(osc);
+}
+
+int osc_port(const struct osc *osc)
+{
+    return osc->port;
+}
+
+int osc_fd(const struct osc *osc)
+{
+    return osc->fd;
+}
+
+static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_handler *handler, void *data)
+{
+    int error;
+    lo_message message = lo_message_deserialise(packet, bytes, &error);
+    if (!message) return; /* not OSC */
+    struct osc_message read = {.path = packet, .osc = osc};
+    const char *types = lo_message_get_types(message);
+    lo_arg **args = lo_message_get_argv(message);
+    if (lo_message_get_argc(message) > 0) {
+        lo_type type = (lo_type)types[0];
+        if (lo_is_string_type(type)) read.text = (const char *)args[0];
+        read.has_number = lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
+        if (read.has_number)
+            read.number = type == LO_TRUE ? 1 : type == LO_FALSE ? 0 : (double)lo_hires_val(type, args[0]);
+    }
+    for (int i = 0; i < lo_message_get_argc(message) && read.n_texts < OSC_MOST_TEXTS; i++)
+        if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
+    handler(data, &read);
+    lo_message_free(message);
+}
+
+static uint32_t big_endian(const char *bytes)
+{
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* A bundle holds messages and bundles, each behind its size; its time is taken as now. */
+static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
+{
+    if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
+        if (memchr(packet, 0, bytes)) handle_message(osc, packet, bytes, handler, data);
+        return;
+    }
+    for (size_t at = 16; at + 4 <= bytes && depth < 8;) {
+        size_t size = big_endian(packet + at);
+        at += 4;
+        if (size == 0 || size > bytes - at) return;
+        handle_packet(osc, packet + at, size, depth + 1, handler, data);
+        at += size;
+    }
+}
+
+void osc_receive(struct osc *osc, osc_handler *handler, void *data)
+{
+    for (int i = 0; i < 64; i++) { /* a flood must not keep the rest waiting */
+        struct sockaddr_storage sender;
+        socklen_t size = sizeof sender;
+        ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
+        if (bytes <= 0) return;
+        if (!osc->has_peer) osc->sender = sender;
+        if (!osc->has_peer) osc->sender_size = size;
+        handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
+    }
+}
+
+void osc_send(struct osc *osc, const char *path, const char *types, ...)
+{
+    lo_message message = lo_message_new();
+    bool good = message != NULL;
+    size_t bytes = 0;
+    va_list args;
+    va_start(args, types);
+    for (const char *type = types; good && *type; type++)
+        good = (*type == 's' ? lo_message_add_string(message, va_arg(args, const char *))
+                             : lo_message_add_int32(message, va_arg(args, int))) == 0;
+    va_end(args);
+    void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
+    /* Nobody to hear it is no error. */
+    if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->sender, osc->sender_size);
+    free(packet);
+    lo_message_free(message);
+}
+
+void osc_reply(struct osc *osc, const char *path, const char *text)
+{
+    osc_send(osc, path, "s", text);
+}
+
+#else
+
+struct osc *osc_open(const char *where, char *why, size_t cap)
+{
+    (void)where;
+    message_write(why, cap, "--osc: this build has no liblo; install liblo-dev and build again");
+    return NULL;
+}
+struct osc *osc_open_to(const char *url, char *why, size_t cap)
+{
+    message_write(why, cap, "%s: this build has no liblo; install liblo-dev and build again", url);
+    return NULL;
+}
+void osc_send(struct osc *osc, const char *path, const char *types, ...)
+{
+    (void)osc, (void)path, (void)types;
+}
+void osc_close(struct osc *osc)
+{
+    (void)osc;
+}
+int osc_port(const struct osc *osc)
+{
+    (void)osc;
+    return 0;
+}
+int osc_fd(const struct osc *osc)
+{
+    (void)osc;
+    return -1;
+}
+void osc_receive(struct osc *osc, osc_handler *handler, void *data)
+{
+    (void)osc, (void)handler, (void)data;
+}
+void osc_reply(struct osc *osc, const char *path, const char *text)
+{
+    (void)osc, (void)path, (void)text;
+}
+#endif

@@ -376,7 +376,7 @@ $(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/fa
 	@mkdir -p $(@D)
 	$(call say,CC,$< for a device that fails)
 	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session rig tape mixer guard histogram console realtime) \
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session console realtime) \
                 $(BUILD)/host/message.o
 $(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
@@ -397,11 +397,11 @@ $(BUILD)/tests/late_crew.o: dsp/cpu/crew.c $(BUILD)/flags
 	$(call say,CC,$< for threads that come late)
 	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/late_crew.o $(TEST_HELP) \
-                               $(patsubst %,$(BUILD)/host/%.o,live/rig live/tape live/realtime message) $(BUILD)/libhaloconv.a
+                               $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
-$(BUILD)/tests/session_test $(BUILD)/tests/rig_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) \
+$(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) \
                                                      $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@

@@ -42,6 +42,8 @@ enum hc_error {
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                         */
 };
 
+enum { HC_WAIT_FOREVER = -1, HC_WAIT_NONE = -2 }; /* hc_config.wait_us */
+
 enum hc_samples {            /* how the frames of a block lie in the engine's own memory (hc_room)                */
     HC_PLANAR = 0,           /* floats, a channel behind the other                                            */
     HC_S16, HC_S24, HC_S32, HC_FLOAT, /* frame by frame, as in a sound file, the lowest byte first; full scale of
@@ -259,7 +261,10 @@ typedef struct hc_responses { /* a mask as read from a file                     
     void *memory;             /* the library's                                                                   */
 } hc_responses;
 
-enum { HC_KEEP_RATE = 1 };    /* flags of hc_responses_load: do not resample                                      */
+enum {                        /* flags of hc_responses_load */
+    HC_KEEP_RATE = 1,         /* do not resample                                                                 */
+    HC_NAMES_ONLY = 2         /* of a configuration, read client and server only, and open no sound file         */
+};
 
 /* Read a mask: a sound file, coefficients as text (.txt, .csv: one frame a line, a column a channel; blanks, commas or
  * semicolons between; '#' starts a comment), or a configuration (.conf). rate: resample to it, the gain of the response
@@ -280,6 +285,10 @@ enum { HC_KEEP_RATE = 1 };    /* flags of hc_responses_load: do not resample    
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 void hc_responses_free(hc_responses *responses); /* [setup] */
+
+/* Make the routes of a sound file or text that was loaded with n_in = 0, by the same rule; of a configuration this only
+ * compares the count. path is for the error's text. HC_EINVAL, HC_ENOMEM. [setup] */
+int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
 #ifdef __cplusplus
 }

@@ -3,14 +3,15 @@
  * (see the Makefile). */
 #include "check.h"
 #include "haloconv.h"
-#include "host/live/rig.h"
-#include "host/live/tape.h"
+#include "haloconv_live.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { BLOCK = 64, CHANNELS = 2, N_MASKS = 7, N_BLOCKS = SANITIZED ? 1000 : 4000, NEVER = -1 };
 
@@ -216,49 +217,51 @@ static void a_live_engine_waits_for_no_thread(const char *backend)
     }
 }
 
-/* Frames from a swap to its fade, in a live session's rig that may wait so long for a device. */
-static int delay_in_rig(int wait_us)
+/* Frames from a swap to its fade, in a live convolver that freewheels or not. */
+static int delay_live(bool freewheels)
 {
-    enum { TAPS = 60000, HEARD = 300 };
-    char why[400] = "";
-    struct random r = random_seeded(4);
-    struct tape tape;
-    hc_config c;
-    hc_config_init(&c);
+    enum { TAPS = 60000, HEARD = 300, FADE = 5 };
+    char path[] = "/tmp/hc_freewheel_XXXXXX.txt", why[400] = "";
+    int file = mkstemps(path, 4);
+    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+    check(stream, "%s cannot be written", path);
+    for (int k = 0; k < TAPS; k++) fprintf(stream, "%d\n", k == TAPS - 1);
+    check(fclose(stream) == 0, "%s cannot be written", path);
+    hc_live *live;
+    hc_live_config c;
+    hc_live_config_init(&c);
     c.n_in = c.n_out = 1;
-    c.max_taps = TAPS;
-    c.wait_us = wait_us;
     c.backend = "cpu";
     c.n_threads = 3;
-    check(tape_open(&tape, 1, 2 * TAPS), "no tape");
-    struct rig *rig = rig_open(&c, &tape, 0, why, sizeof why);
-    check(rig, "%s", why);
-    float *taps = noise(&r, TAPS), x[BLOCK] = {0}, y[BLOCK];
+    c.fade_ms = -1;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
+    hc_live_change change = {.size = sizeof change, .mask = path};
+    hc_live_request(live, &change);
+    check(hc_live_work(live) == HC_OK, "no mask");
+    hc_live_set_freewheel(live, freewheels);
+    /* The last tap is 1 in the first mask and 0.5 in the second: the output tells when the second one plays. */
+    float x[BLOCK], y[BLOCK];
     const float *in = x;
     float *out = y;
-    hc_route route = {.taps = taps, .n_taps = TAPS, .gain = 1};
-    hc_info info = {0};
-    check(rig_load(rig, &route, 1, why, sizeof why), "%s", why);
-    rig_warm(rig);
-    rig_follow(rig, 0);
-    uint64_t asked = 0;
-    for (int i = 0; i < HEARD + TAPS / BLOCK && (i <= HEARD || info.swap_frame < asked); i++) {
-        if (i == HEARD) {
-            check(rig_load(rig, &route, 1, why, sizeof why), "%s", why);
-            hc_get_info(rig->main.engine, &info);
-            asked = info.frames;
+    int delay = -1;
+    for (int i = 0; i < BLOCK; i++) x[i] = 1;
+    for (int i = 0; i < HEARD + 2 * TAPS / BLOCK && delay < 0; i++) {
+        if (i == HEARD + TAPS / BLOCK) {
+            stream = fopen(path, "w");
+            for (int k = 0; stream && k < TAPS; k++) fprintf(stream, "%s\n", k == TAPS - 1 ? "0.5" : "0");
+            check(stream && fclose(stream) == 0, "%s cannot be written", path);
+            hc_live_request(live, &change);
+            check(hc_live_work(live) == HC_OK, "no second mask");
         }
-        rig_wait(rig, wait_us);
-        check(rig_process(rig, &in, &out, BLOCK) == RIG_PLAYED, "block %d", i);
-        tape_write(&tape, &in, BLOCK);
-        hc_get_info(rig->main.engine, &info);
+        check(hc_live_process(live, &in, &out, BLOCK) == HC_OK, "block %d", i);
+        for (int k = 0; k < BLOCK && i >= HEARD + TAPS / BLOCK && delay < 0; k++)
+            if (y[k] < 0.75f) delay = (i - HEARD - TAPS / BLOCK) * BLOCK + k;
     }
-    check(info.swap_frame >= asked, "a swap at frame %llu has not begun", (unsigned long long)asked);
+    check(delay >= 0, "the swap has not begun");
     atomic_store(&late_us, 0);
-    rig_close(rig);
-    tape_close(&tape);
-    free(taps);
-    return (int)(info.swap_frame - asked);
+    hc_live_close(live);
+    unlink(path);
+    return delay;
 }
 
 static void a_session_waits_for_threads_when_it_freewheels(const char *backend)
@@ -268,9 +271,9 @@ static void a_session_waits_for_threads_when_it_freewheels(const char *backend)
     check_skip("built without FFTW");
 #endif
     atomic_store(&late_us, NEVER);
-    int live = delay_in_rig(500);
+    int live = delay_live(false);
     atomic_store(&late_us, NEVER);
-    int freewheeling = delay_in_rig(10000000); /* as long as a session waits for a device then */
+    int freewheeling = delay_live(true);
     check(freewheeling < live / 4, "fades began after %d frames live, %d freewheeling", live, freewheeling);
 }
 

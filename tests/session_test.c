@@ -2,8 +2,7 @@
  * meanwhile. "cuda" is faulty_device.c here: a device behind the engine's worker that fails when it is told to. */
 #include "check.h"
 #include "host/live/console.h"
-#include "host/live/histogram.h"
-#include "host/live/realtime.h"
+#include "dsp/live/histogram.h"
 #include "host/live/session.h"
 #include "reference.h"
 #include "trap.h"
@@ -49,13 +48,13 @@ struct stage {
 
 static struct session_settings usual(const char *backend)
 {
-    return (struct session_settings){.backend = backend,
-                                     .method = "auto",
-                                     .wait_us = 10000000,
-                                     .fade_ms = 5,
-                                     .wet = 1,
-                                     .gain = 1,
-                                     .most_cpu_share = 1e9};
+    struct session_settings settings = {.wet = 1, .gain = 1};
+    hc_live_config_init(&settings.live);
+    settings.live.backend = backend;
+    settings.live.wait_us = 10000000;
+    settings.live.fade_ms = 5;
+    settings.live.standby_share = 1e9;
+    return settings;
 }
 
 static void stage_open(struct stage *stage, const struct session_settings *settings, int n_taps, int block, long cap)
@@ -94,7 +93,7 @@ static void stage_call(struct stage *stage, int n)
         in[ch] = stage->in[ch] + stage->pos;
         out[ch] = stage->out[ch] + stage->pos;
     }
-    session_process(stage->session, in, out, n);
+    hc_live_process(session_live(stage->session), in, out, n);
     stage->pos += n;
 }
 
@@ -186,7 +185,7 @@ static void a_new_period_leaves_no_gap(const char *backend)
         stage_open(&stage, &settings, 5000, 64, 2000000);
         stage_play(&stage, 9600, 64);
         for (int i = 0; i < 5; i++) {
-            session_resize(stage.session, 48000, periods[i]);
+            session_request_format(stage.session, 48000, periods[i]);
             stage_settle(&stage, periods[i]);
             stage_play(&stage, 4800, periods[i]);
             check(status_of(&stage).block == periods[i], "block %d, want %d", status_of(&stage).block, periods[i]);
@@ -204,7 +203,7 @@ static void a_new_rate_plays_on(const char *backend)
     struct stage stage;
     stage_open(&stage, &settings, 2000, 64, 2000000);
     stage_play(&stage, 9600, 64);
-    session_resize(stage.session, 44100, 64);
+    session_request_format(stage.session, 44100, 64);
     long change = stage.pos;
     stage_settle(&stage, 64);
     stage_play(&stage, 480, 64); /* the fade */
@@ -230,7 +229,7 @@ static void a_new_mask_is_heard_with_the_whole_past(const char *backend)
             int n = longer ? 9000 : 2500; /* longer than the engine was made for: a new one, filled from the tape */
             stage_open(&stage, &settings, 3000, 64, 2000000);
             stage_play(&stage, 20000, 64);
-            session_wish_mask(stage.session, mask_file("second", n, 2, taps));
+            session_request_mask(stage.session, mask_file("second", n, 2, taps));
             stage_settle(&stage, 64);
             stage_play(&stage, 9600, 64); /* until the mask's far levels are there, and the fade */
             long from = stage.pos;
@@ -251,14 +250,14 @@ static void a_mask_that_fails_changes_nothing(const char *backend)
     char path[128];
     stage_open(&stage, &settings, 3000, 64, 2000000);
     stage_play(&stage, 4800, 64);
-    session_wish_mask(stage.session, "/nonexistent/hall.wav");
+    session_request_mask(stage.session, "/nonexistent/hall.wav");
     stage_settle(&stage, 64);
     snprintf(path, sizeof path, "%s/three.txt", folder);
     FILE *file = fopen(path, "w");
     check(file && fputs("1 2 3\n", file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
-    session_wish_mask(stage.session, path); /* three channels meet two inputs */
+    session_request_mask(stage.session, path); /* three channels meet two inputs */
     stage_settle(&stage, 64);
-    session_resize(stage.session, 48000, 128); /* made anew with the mask that plays, not with the one that failed */
+    session_request_format(stage.session, 48000, 128); /* made anew with the mask that plays, not with the one that failed */
     stage_settle(&stage, 128);
     stage_play(&stage, 9600, 128);
     stage_check(&stage, stage.taps, 3000, FADE_IN, stage.pos);
@@ -281,7 +280,7 @@ static void a_lost_device_is_replaced_in_its_block(const char *backend)
     check(strcmp(status_of(&stage).state, "understudy") == 0 && strcmp(status_of(&stage).backend, "cpu") == 0,
           "state %s on %s", status_of(&stage).state, status_of(&stage).backend);
     session_tend(stage.session);
-    session_resize(stage.session, 48000, 128); /* the next engine is the CPU's */
+    session_request_format(stage.session, 48000, 128); /* the next engine is the CPU's */
     stage_settle(&stage, 128);
     stage_play(&stage, 9600, 128);
     check(strcmp(status_of(&stage).state, "well") == 0 && strcmp(status_of(&stage).backend, "cpu") == 0,
@@ -311,13 +310,13 @@ static void a_device_that_hangs_is_replaced(const char *backend)
     for (int dry = 0; dry < 2; dry++) {
         struct session_settings settings = usual("cuda");
         struct stage stage;
-        settings.late_dry = dry;
+        settings.live.late_dry = dry;
         setenv("HC_FAULT", "stall 200", 1);
         stage_open(&stage, &settings, 5000, 64, 2000000);
         unsetenv("HC_FAULT");
         stage_play_paced(&stage, STALL_BLOCK, 64);
         /* From here on the device may take 30 ms a block: 7 late blocks, then the CPU. */
-        session_wait(stage.session, 30000);
+        hc_live_set_wait(session_live(stage.session), 30000);
         stage_play_paced(&stage, 200, 64);
         check_lateness(&stage, (long)status_of(&stage).late, dry);
         check(strcmp(status_of(&stage).backend, "cpu") == 0, "on %s", status_of(&stage).backend);
@@ -334,11 +333,11 @@ static void a_device_that_answers_again_plays_again(const char *backend)
     stage_open(&stage, &settings, 5000, 64, 2000000);
     unsetenv("HC_FAULT"); /* the next engine's device is well */
     stage_play_paced(&stage, STALL_BLOCK, 64);
-    session_wait(stage.session, 10000);
+    hc_live_set_wait(session_live(stage.session), 10000);
     stage_play_paced(&stage, 200, 64);
     long late = (long)status_of(&stage).late;
     check(strcmp(status_of(&stage).state, "understudy") == 0, "state %s", status_of(&stage).state);
-    session_wait(stage.session, 2000000); /* what plays next may be late only because the machine is busy */
+    hc_live_set_wait(session_live(stage.session), 2000000); /* what plays next may be late only because the machine is busy */
     for (int i = 0; i < 8000 && strcmp(status_of(&stage).state, "well") != 0; i++) {
         session_tend(stage.session);
         stage_play_paced(&stage, 1, 64);
@@ -362,9 +361,9 @@ static void a_late_block_keeps_its_place_in_the_past(const char *backend)
     unsetenv("HC_FAULT");
     stage_play(&stage, 64L * 84, 64);
     long first = stage.pos;
-    session_wait(stage.session, 100000); /* for the block in which it stalls, and one more */
+    hc_live_set_wait(session_live(stage.session), 100000); /* for the block in which it stalls, and one more */
     stage_play(&stage, 64L * 2, 64);
-    session_wait(stage.session, 10000000);
+    hc_live_set_wait(session_live(stage.session), 10000000);
     stage_play(&stage, 64L * 214, 64);
     long late = (long)status_of(&stage).late;
     check(late == 1 || late == 2, "%ld late blocks", late);
@@ -402,7 +401,7 @@ static void a_tail_that_hangs_is_replaced(const char *backend)
     unsetenv("HC_FAULT");
     stage_play_paced(&stage, 200, 64);
     check(status_of(&stage).late == 0, "%d late blocks before it hung", (int)status_of(&stage).late);
-    session_wait(stage.session, 0);
+    hc_live_set_wait(session_live(stage.session), HC_WAIT_NONE);
     long from = stage.pos;
     stage_play_paced(&stage, 600, 64);
     check(strcmp(status_of(&stage).backend, "cpu") == 0, "on %s", status_of(&stage).backend);
@@ -417,7 +416,7 @@ static void without_an_understudy_the_input_goes_on_dry(const char *backend)
     (void)backend;
     struct session_settings settings = usual("cuda");
     struct stage stage;
-    settings.most_cpu_share = 1e-9; /* no CPU is that fast */
+    settings.live.standby_share = 1e-9; /* no CPU is that fast */
     setenv("HC_FAULT", "fail 100", 1);
     stage_open(&stage, &settings, 5000, 64, 2000000);
     unsetenv("HC_FAULT");
@@ -443,21 +442,23 @@ static void changes_do_not_click(const char *backend)
     for (int ch = 0; ch < CHANNELS; ch++)
         for (long i = 0; i < stage.cap; i++) stage.in[ch][i] = 0.5f;
     static const struct {
-        enum mixer_knob knob;
+        int knob;
         float value;
-    } turns[] = {{MIXER_BYPASS, 1}, {MIXER_BYPASS, 0}, {MIXER_GAIN, 3},
-                 {MIXER_DRY, 1},    {MIXER_WET, 0},    {MIXER_FADE, 0}};
+    } turns[] = {{HC_BYPASS, 1}, {HC_BYPASS, 0}, {HC_GAIN, 3},
+                 {HC_DRY, 1},    {HC_WET, 0},    {HC_FADE, 0}};
     stage_play(&stage, 5000, 64);
     long from = FADE_IN;
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
-        mixer_set(session_mixer(stage.session), turns[i].knob, turns[i].value);
+        hc_live_set(session_live(stage.session), turns[i].knob, turns[i].value);
         stage_play(&stage, 3000, 64);
     }
     for (long i = from; i < stage.pos; i++)
         check(fabsf(stage.out[0][i] - stage.out[0][i - 1]) < 0.01f, "from %g to %g at frame %ld",
               (double)stage.out[0][i - 1], (double)stage.out[0][i], i);
     check(stage.out[0][stage.pos - 1] == 0, "faded out to %g", (double)stage.out[0][stage.pos - 1]);
-    check(atomic_load(&session_mixer(stage.session)->is_faded), "the end of the fade is not said");
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(session_live(stage.session), &stats);
+    check(stats.faded_out, "the end of the fade is not said");
     double want = 0.5 * ((double)stage.taps[0][0] + (double)stage.taps[0][1]);
     check(fabs((double)stage.out[0][4999] - want) < 1e-6, "%g, want %g", (double)stage.out[0][4999], want);
     check(stage.out[0][7999] == 0.5f, "bypassed: %g, want 0.5", (double)stage.out[0][7999]);
@@ -470,7 +471,7 @@ static void feedback_is_turned_down(const char *backend)
     for (int guard = 0; guard < 2; guard++) {
         struct session_settings settings = usual("cpu");
         struct stage stage;
-        settings.guard = guard;
+        settings.live.limit_feedback = guard;
         settings.gain = 1000;
         stage_open(&stage, &settings, 20, 64, 200000);
         stage_play(&stage, 96000, 64);
@@ -505,20 +506,20 @@ static void quantiles_are_right_within_a_sixteenth(const char *backend)
 {
     (void)backend;
     static struct histogram h;
-    struct histogram_view view, first;
+    hc_times view, first;
     for (uint64_t i = 1; i <= 100000; i++) histogram_add(&h, i * 10);
-    histogram_look(&h, &first);
+    histogram_read(&h, &first);
     for (int q = 1; q <= 999; q++) {
-        double want = 1000 * q, got = (double)histogram_quantile(&first, q / 1000.0);
+        double want = 1000 * q, got = (double)hc_times_quantile(&first, q / 1000.0);
         check(got >= want && got <= want * 17 / 16 + 10, "quantile %d: %g, want %g", q, got, want);
     }
-    check(first.max_ns == 1000000 && histogram_quantile(&first, 1) == 1000000, "the largest is %d", (int)first.max_ns);
+    check(first.max_ns == 1000000 && hc_times_quantile(&first, 1) == 1000000, "the largest is %d", (int)first.max_ns);
     for (int i = 0; i < 10; i++) histogram_add(&h, 500);
-    histogram_look(&h, &view);
-    histogram_since(&view, &first);
-    check(view.n == 10 && histogram_quantile(&view, 0.5) >= 500 && view.max_ns < 532, "%d since, at most %d",
+    histogram_read(&h, &view);
+    hc_times_subtract(&view, &first);
+    check(view.n == 10 && hc_times_quantile(&view, 0.5) >= 500 && view.max_ns < 532, "%d since, at most %d",
           (int)view.n, (int)view.max_ns);
-    check(histogram_quantile(&(struct histogram_view){0}, 0.5) == 0, "nothing has a median");
+    check(hc_times_quantile(&(hc_times){0}, 0.5) == 0, "nothing has a median");
 }
 
 /* ---- the audio thread -------------------------------------------------------------------------- */
@@ -540,7 +541,7 @@ static void *storm_audio(void *arg)
         float *out[] = {stage->out[0] + stage->pos, stage->out[1] + stage->pos};
         trap_let_by(storm->allowed);
         if (!SANITIZED) trap_arm();
-        session_process(stage->session, in, out, n);
+        hc_live_process(session_live(stage->session), in, out, n);
         if (!SANITIZED && !storm->caught) storm->caught = trap_disarm();
         stage->pos += n;
         pause_us(SANITIZED ? 3000 : 1000); /* 150 frames at a time: still more than a sound card's */
@@ -568,19 +569,19 @@ static void a_storm_of_changes(const char *device)
     struct random r = random_seeded(12);
     for (int i = 0; i < 150; i++) {
         int what = random_int(&r, 0, 9);
-        if (what < 4) session_wish_mask(stage.session, paths[random_int(&r, 0, 2)]);
-        if (what == 4) session_resize(stage.session, 48000, periods[random_int(&r, 0, 2)]);
-        if (what == 5) mixer_set(session_mixer(stage.session), MIXER_BYPASS, (float)random_int(&r, 0, 1));
-        if (what == 6) session_freewheel(stage.session, random_int(&r, 0, 1));
-        if (what == 7) session_wish_mask(stage.session, "/nonexistent.txt");
+        if (what < 4) session_request_mask(stage.session, paths[random_int(&r, 0, 2)]);
+        if (what == 4) session_request_format(stage.session, 48000, periods[random_int(&r, 0, 2)]);
+        if (what == 5) hc_live_set(session_live(stage.session), HC_BYPASS, (float)random_int(&r, 0, 1));
+        if (what == 6) hc_live_set_freewheel(session_live(stage.session), random_int(&r, 0, 1));
+        if (what == 7) session_request_mask(stage.session, "/nonexistent.txt");
         if (what == 8) status_of(&stage);
         session_tend(stage.session);
         pause_us(random_int(&r, 0, 10000));
     }
-    session_freewheel(stage.session, false);
-    session_resize(stage.session, 48000, 64);
-    mixer_set(session_mixer(stage.session), MIXER_BYPASS, 0);
-    session_wish_mask(stage.session, paths[1]);
+    hc_live_set_freewheel(session_live(stage.session), false);
+    session_request_format(stage.session, 48000, 64);
+    hc_live_set(session_live(stage.session), HC_BYPASS, 0);
+    session_request_mask(stage.session, paths[1]);
     for (int i = 0; i < 12000 && !session_is_idle(stage.session); i++) {
         session_tend(stage.session);
         pause_us(10000);
@@ -627,12 +628,12 @@ static void the_callback_makes_no_system_call(const char *backend)
     struct session_settings settings = usual("cpu");
     struct stage stage;
     settings.dry = 0.1f;
-    settings.guard = true;
+    settings.live.limit_feedback = true;
     stage_open(&stage, &settings, 3000, 64, 2000000);
     stage_play(&stage, 9600, 64);
-    session_resize(stage.session, 48000, 48);
-    for (int i = 0; i < 1000 && !session_has_offer(stage.session); i++) pause_us(10000);
-    check(session_has_offer(stage.session), "the builder made nothing");
+    session_request_format(stage.session, 48000, 48);
+    for (int i = 0; i < 1000 && status_of(&stage).rigs == 0; i++) pause_us(10000);
+    check(status_of(&stage).rigs == 1, "the loader made nothing");
     int fate = trap_child(play_and_call, &stage);
     check(fate == SIGSYS, "the trap lets getppid by: %d", fate);
     fate = trap_child(play_on, &stage);

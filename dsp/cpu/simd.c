@@ -37,6 +37,41 @@ static size_t copy_finite(float *dst, const float *src, int n)
     return replaced;
 }
 
+static uint32_t most_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t copy_clean(float *dst, const float *src, int n, uint32_t *peak_bits)
+{
+    uint32_t replaced = 0, peak = *peak_bits;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &src[i], 4);
+        uint32_t bad = (bits & 0x7f800000u) == 0x7f800000u;
+        bits &= bad - 1u;
+        memcpy(&dst[i], &bits, 4);
+        replaced += bad;
+        peak = most_u32(peak, bits & 0x7fffffffu);
+    }
+    *peak_bits = peak;
+    return replaced;
+}
+
+static size_t measure(const float *x, int n, uint32_t *peak_bits)
+{
+    uint32_t clipped = 0, peak = *peak_bits;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], 4);
+        bits &= 0x7fffffffu;
+        clipped += bits > 0x3f800000u; /* 1 */
+        peak = most_u32(peak, bits);
+    }
+    *peak_bits = peak;
+    return clipped;
+}
+
 enum {
     SUM_TAPS = 64, /* taps summed before they join the total */
     AHEAD = 32,    /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
@@ -174,4 +209,5 @@ static void cmac_rows(float *const *y, bool add, const struct simd_row *rows, in
 
 extern const struct simd AT_LEVEL(simd_);
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, fir, cmac, cmac_rows, &AT_LEVEL(simd_long_)};
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, fir, cmac,   cmac_rows,
+                                     &AT_LEVEL(simd_long_), copy_clean, measure};

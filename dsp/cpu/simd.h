@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Floats that every loop may read past the end of x and past a spectrum (a whole vector is loaded); also the alignment
  * of spectra in floats. */
@@ -54,6 +55,12 @@ struct simd {
                       int n_bins);
 
     const struct simd_long *pieces;
+
+    /* copy_finite, and *peak_bits raised to the bits of the largest magnitude: those of floats that are not negative sort
+     * as unsigned integers do. */
+    size_t (*copy_clean)(float *dst, const float *src, int n, uint32_t *peak_bits);
+    /* How many of x are beyond full scale; *peak_bits likewise. */
+    size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 };
 
 /* The best that this processor runs. */

@@ -68,6 +68,7 @@ struct builder {
     struct pieces *pieces;
     int rate;
     bool keep_rate;
+    bool names_only;
     bool has_gaps;        /* a file is bad: pairs lack the data that it was to give them */
     struct sound *sounds; /* [c->n_files]         */
     struct pair *pairs;   /* [n_pairs], out + in * c->n_out */
@@ -599,6 +600,9 @@ static void sounds_free(struct builder *b)
 static void build(struct builder *b, int n_in, hc_responses *r)
 {
     struct configuration *c = b->c;
+    r->client = c->client;
+    r->server = c->server;
+    if (b->names_only) return;
     b->sounds = pieces_alloc(b->pieces, (size_t)c->n_files, sizeof *b->sounds);
     b->n_pairs = c->n_in * c->n_out;
     b->pairs = calloc((size_t)b->n_pairs, sizeof *b->pairs);
@@ -610,8 +614,6 @@ static void build(struct builder *b, int n_in, hc_responses *r)
         if (!c->remarks.n_errors) routes_make(b, r);
         r->in_port = ports_make(b, c->in_port, r->n_in, "in");
         r->out_port = ports_make(b, c->out_port, r->n_out, "out");
-        r->client = c->client;
-        r->server = c->server;
         r->partition = c->partition;
     }
     if (!b->pairs) b->pieces->is_short = true;
@@ -692,7 +694,8 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
         pieces_free(pieces);
         return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", path);
     }
-    struct builder builder = {.c = c, .pieces = pieces, .rate = rate, .keep_rate = (flags & HC_KEEP_RATE) != 0};
+    struct builder builder = {.c = c, .pieces = pieces, .rate = rate, .keep_rate = (flags & HC_KEEP_RATE) != 0,
+                              .names_only = (flags & HC_NAMES_ONLY) != 0};
     hc_responses made = {.memory = pieces};
     read_and_build(path, n_in, &builder, &made);
     const struct remarks *remarks = &c->remarks;

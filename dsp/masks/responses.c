@@ -102,6 +102,16 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     return rc;
 }
 
+int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
+{
+    if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%s: %d input channels; 1 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
+    if (responses->n_routes == 0 && responses->channel) return routes_make(responses, n_in, path, why, cap);
+    return responses->n_in == n_in
+               ? HC_OK
+               : fail(HC_EINVAL, why, cap, "%s: is for %d inputs, not %d", path, responses->n_in, n_in);
+}
+
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;

@@ -38,7 +38,7 @@ struct control {
     int status; /* exit status */
     double next_status, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
-    struct histogram_view before; /* at the last status line */
+    hc_times before;            /* at the last status line */
 };
 
 static void make_signals(sigset_t *set)
@@ -80,7 +80,7 @@ bool control_pause(void)
 
 static void load(struct control *c, const char *path)
 {
-    session_wish_mask(c->session, path);
+    session_request_mask(c->session, path);
     watch_open(&c->watch, path);
 }
 
@@ -101,20 +101,20 @@ static void reload(struct control *c)
 
 static void set_bypass(struct control *c, bool on)
 {
-    mixer_set(session_mixer(c->session), MIXER_BYPASS, on);
+    hc_live_set(session_live(c->session), HC_BYPASS, on);
 }
 
 static bool bypass(const struct control *c)
 {
-    return mixer_get(session_mixer(c->session), MIXER_BYPASS) != 0;
+    return hc_live_get(session_live(c->session), HC_BYPASS) != 0;
 }
 
 /* Below the audible a step up starts there. */
-static void turn(struct control *c, enum mixer_knob knob, const char *name, double step_db)
+static void turn(struct control *c, int knob, const char *name, double step_db)
 {
-    double db = 20 * log10((double)mixer_get(session_mixer(c->session), knob));
+    double db = 20 * log10((double)hc_live_get(session_live(c->session), knob));
     db = db < -80 ? (step_db > 0 ? -60 : -INFINITY) : fmin(db + step_db, 40);
-    mixer_set(session_mixer(c->session), knob, (float)pow(10, db / 20));
+    hc_live_set(session_live(c->session), knob, (float)pow(10, db / 20));
     console_say("%s %.0f dB", name, db);
 }
 
@@ -126,22 +126,22 @@ static void take_key(struct control *c, int key)
         break;
     case '+':
     case '=':
-        turn(c, MIXER_GAIN, "gain", 1);
+        turn(c, HC_GAIN, "gain", 1);
         break;
     case '-':
-        turn(c, MIXER_GAIN, "gain", -1);
+        turn(c, HC_GAIN, "gain", -1);
         break;
     case 'W':
-        turn(c, MIXER_WET, "wet", 1);
+        turn(c, HC_WET, "wet", 1);
         break;
     case 'w':
-        turn(c, MIXER_WET, "wet", -1);
+        turn(c, HC_WET, "wet", -1);
         break;
     case 'D':
-        turn(c, MIXER_DRY, "dry", 1);
+        turn(c, HC_DRY, "dry", 1);
         break;
     case 'd':
-        turn(c, MIXER_DRY, "dry", -1);
+        turn(c, HC_DRY, "dry", -1);
         break;
     case 'n':
         load_nth(c, 1);
@@ -160,11 +160,11 @@ static void take_key(struct control *c, int key)
     }
 }
 
-static bool set_db(struct control *c, enum mixer_knob knob, const struct osc_message *message)
+static bool set_db(struct control *c, int knob, const struct osc_message *message)
 {
     bool off = message->text && strcmp(message->text, "off") == 0;
     if (!off && !(message->has_number && message->number <= 60)) return false; /* NaN is not */
-    mixer_set(session_mixer(c->session), knob, off ? 0 : (float)pow(10, message->number / 20));
+    hc_live_set(session_live(c->session), knob, off ? 0 : (float)pow(10, message->number / 20));
     return true;
 }
 
@@ -195,11 +195,11 @@ static void take_message(void *data, const struct osc_message *message)
     if (strcmp(path, "/bypass") == 0 && message->has_number)
         set_bypass(c, message->number != 0);
     else if (strcmp(path, "/gain") == 0)
-        good = set_db(c, MIXER_GAIN, message);
+        good = set_db(c, HC_GAIN, message);
     else if (strcmp(path, "/wet") == 0)
-        good = set_db(c, MIXER_WET, message);
+        good = set_db(c, HC_WET, message);
     else if (strcmp(path, "/dry") == 0)
-        good = set_db(c, MIXER_DRY, message);
+        good = set_db(c, HC_DRY, message);
     else if (strcmp(path, "/mask") == 0 && message->text)
         load(c, message->text);
     else if (strcmp(path, "/next") == 0)
@@ -235,7 +235,7 @@ static void show(struct control *c, double now)
     c->next_status = now + STATUS_S;
     session_get_status(c->session, &status);
     if (console_is_terminal()) {
-        session_take_peaks(c->session, &peak_in, &peak_out);
+        hc_live_take_peaks(session_live(c->session), &peak_in, &peak_out);
         report_line(&status, &c->before, peak_in, peak_out, bypass(c), line, sizeof line);
         console_status(line);
         c->before = status.times;
@@ -243,7 +243,7 @@ static void show(struct control *c, double now)
     }
     uint64_t trouble = status.xruns + status.late + status.clipped;
     if (now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
-    session_take_peaks(c->session, &peak_in, &peak_out);
+    hc_live_take_peaks(session_live(c->session), &peak_in, &peak_out);
     report_line(&status, &c->before, peak_in, peak_out, bypass(c), line, sizeof line);
     console_say("%s", line);
     c->before = status.times;
@@ -317,17 +317,16 @@ static int index_of(const struct live_settings *settings)
 static void fade_out(struct control *c)
 {
     double now = stopwatch_now(), end = now + FADE_S, silent_since = now;
-    struct mixer *mixer = session_mixer(c->session);
-    struct session_status status;
+    hc_live_stats stats = {.size = sizeof stats};
     uint64_t blocks = 0;
-    mixer_set(mixer, MIXER_FADE, 0);
-    while (!atomic_load(&mixer->is_faded) && now < end && now < silent_since + STILL_S &&
+    hc_live_set(session_live(c->session), HC_FADE, 0);
+    while (!stats.faded_out && now < end && now < silent_since + STILL_S &&
            c->host->is_alive(c->host->data)) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         now = stopwatch_now();
-        session_get_status(c->session, &status);
-        if (status.blocks != blocks) silent_since = now;
-        blocks = status.blocks;
+        hc_live_get_stats(session_live(c->session), &stats);
+        if (stats.blocks != blocks) silent_since = now;
+        blocks = stats.blocks;
     }
 }
 
@@ -377,7 +376,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         if (!c.end) mind_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
-            if (watch_changed(&c.watch)) session_wish_mask(session, c.watch.path);
+            if (watch_changed(&c.watch)) session_request_mask(session, c.watch.path);
         }
         show(&c, now);
     }

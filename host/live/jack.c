@@ -47,6 +47,7 @@ struct wires {
 struct host {
     const struct live_settings *settings;
     struct session *session;
+    hc_live *live; /* the session's */
     jack_client_t *client;
     jack_port_t **in, **out;     /* [n_in], [n_out] */
     char **in_name, **out_name;  /* [n_in], [n_out], as a configuration wishes, or in-1 ...; owned */
@@ -55,7 +56,7 @@ struct host {
     float **to;
     int n_in, n_out;
     atomic_bool is_down;     /* the server went away */
-    unsigned paths_version;  /* as JACK knows it */
+    uint64_t paths_version;  /* as JACK knows it */
     double next_look;        /* at our connections */
     struct wires wanted;     /* to be made */
     struct wires last, seen; /* as they were a second before, as they are */
@@ -82,35 +83,34 @@ static int on_process(jack_nframes_t n, void *data)
     struct host *h = data;
     for (int i = 0; i < h->n_in; i++) h->from[i] = jack_port_get_buffer(h->in[i], n);
     for (int o = 0; o < h->n_out; o++) h->to[o] = jack_port_get_buffer(h->out[o], n);
-    session_process(h->session, h->from, h->to, (int)n);
+    hc_live_process(h->live, h->from, h->to, (int)n);
     return 0;
 }
 
 static void on_thread(void *data)
 {
     (void)data;
-    realtime_denormals_off();
     realtime_touch_stack();
 }
 
 static int on_buffer_size(jack_nframes_t n, void *data)
 {
     struct host *h = data;
-    session_resize(h->session, (int)jack_get_sample_rate(h->client), (int)n);
+    session_request_format(h->session, (int)jack_get_sample_rate(h->client), (int)n);
     return 0;
 }
 
 static int on_sample_rate(jack_nframes_t rate, void *data)
 {
     struct host *h = data;
-    session_resize(h->session, (int)rate, (int)jack_get_buffer_size(h->client));
+    session_request_format(h->session, (int)rate, (int)jack_get_buffer_size(h->client));
     return 0;
 }
 
 static void on_freewheel(int on, void *data)
 {
     struct host *h = data;
-    session_freewheel(h->session, on != 0);
+    hc_live_set_freewheel(h->live, on);
 }
 
 static int on_xrun(void *data)
@@ -227,7 +227,7 @@ static bool choose_names(struct host *h, char *why, size_t cap)
     hc_responses wishes = {0};
     bool good = true;
     if (dot && strcasecmp(dot, ".conf") == 0 && !(s->name && s->server))
-        good = hc_responses_load(mask, 0, 0, HC_KEEP_RATE, &wishes, why, cap) == HC_OK;
+        good = hc_responses_load(mask, 0, 0, HC_NAMES_ONLY, &wishes, why, cap) == HC_OK;
     const char *name = s->name ? s->name : wishes.client, *server = s->server ? s->server : wishes.server;
     snprintf(h->name, sizeof h->name, "%s", name ? name : "haloconv");
     snprintf(h->server, sizeof h->server, "%s", server ? server : "");
@@ -301,7 +301,7 @@ static bool restart(void *data, char *why, size_t cap)
 {
     struct host *h = data;
     if (!open_client(h, why, cap)) return false;
-    session_resize(h->session, (int)jack_get_sample_rate(h->client), (int)jack_get_buffer_size(h->client));
+    session_request_format(h->session, (int)jack_get_sample_rate(h->client), (int)jack_get_buffer_size(h->client));
     if (start(h, why, cap)) return true;
     jack_client_close(h->client);
     h->client = NULL;
@@ -317,7 +317,7 @@ static bool is_alive(void *data)
 static void tend(void *data)
 {
     struct host *h = data;
-    unsigned version = session_paths_version(h->session);
+    uint64_t version = session_paths_version(h->session);
     if (version != h->paths_version) jack_recompute_total_latencies(h->client);
     h->paths_version = version;
     double now = stopwatch_now();
@@ -359,9 +359,9 @@ static bool open_session(struct host *h, char *why, size_t cap)
 {
     struct session_settings settings = h->settings->session;
     int rate = (int)jack_get_sample_rate(h->client), block = (int)jack_get_buffer_size(h->client);
-    settings.rt_priority = jack_is_realtime(h->client) ? jack_client_real_time_priority(h->client) : 0;
     h->session = session_open(&settings, h->settings->mask, rate, block, why, cap);
     if (!h->session) return false;
+    h->live = session_live(h->session);
     h->n_in = session_n_in(h->session);
     h->n_out = session_n_out(h->session);
     h->in = calloc((size_t)h->n_in, sizeof *h->in);

@@ -5,14 +5,12 @@
 
 void keepsake_take(struct session *session, struct keepsake *kept)
 {
-    struct mixer *mixer = session_mixer(session);
-    struct session_status status;
-    session_get_status(session, &status);
-    *kept = (struct keepsake){.wet = mixer_get(mixer, MIXER_WET),
-                              .dry = mixer_get(mixer, MIXER_DRY),
-                              .gain = mixer_get(mixer, MIXER_GAIN),
-                              .bypass = mixer_get(mixer, MIXER_BYPASS) != 0};
-    snprintf(kept->mask, sizeof kept->mask, "%s", status.mask);
+    hc_live *live = session_live(session);
+    *kept = (struct keepsake){.wet = hc_live_get(live, HC_WET),
+                              .dry = hc_live_get(live, HC_DRY),
+                              .gain = hc_live_get(live, HC_GAIN),
+                              .bypass = hc_live_get(live, HC_BYPASS) != 0};
+    hc_live_mask(live, kept->mask, sizeof kept->mask);
 }
 
 void keepsake_settings(const struct keepsake *kept, struct session_settings *settings)
@@ -24,7 +22,7 @@ void keepsake_settings(const struct keepsake *kept, struct session_settings *set
 
 void keepsake_give(const struct keepsake *kept, struct session *session)
 {
-    mixer_set(session_mixer(session), MIXER_BYPASS, kept->bypass);
+    hc_live_set(session_live(session), HC_BYPASS, kept->bypass);
 }
 
 bool keepsake_same(const struct keepsake *a, const struct keepsake *b)

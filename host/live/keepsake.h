@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct keepsake {
-    char mask[512];       /* path of the one that plays; "" where there is none yet */
+    char mask[4096];      /* path of the one that plays; "" where there is none yet */
     float wet, dry, gain; /* linear                                                 */
     bool bypass;
 };

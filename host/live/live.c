@@ -123,7 +123,7 @@ static void play_joined(struct host *h, float *const *output, int n)
         piece = n - at < MOST_JOINED ? n - at : MOST_JOINED;
         for (int ch = 0; ch < n_out; ch++) out[ch] = output[ch] + at;
         bridge_read(h->bridge, in, piece, now + (double)at / h->rate);
-        session_process(h->session, (const float *const *)in, out, piece);
+        hc_live_process(session_live(h->session), (const float *const *)in, out, piece);
     }
 }
 
@@ -137,7 +137,7 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
     if (h->bridge)
         play_joined(h, output, (int)n);
     else
-        session_process(h->session, input, output, (int)n);
+        hc_live_process(session_live(h->session), input, output, (int)n);
     bool same = atomic_load_explicit(&h->n_frames, memory_order_relaxed) == (int)n;
     atomic_store_explicit(&h->same, same ? atomic_load_explicit(&h->same, memory_order_relaxed) + 1 : 0,
                           memory_order_relaxed);
@@ -467,7 +467,7 @@ static void tend(void *data)
 {
     struct host *h = data;
     int n = atomic_load(&h->n_frames);
-    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_resize(h->session, h->rate, n);
+    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_request_format(h->session, h->rate, n);
     double now = stopwatch_now();
     if (h->bridge) say_joint(h);
     if (now < h->next_point || h->bridge) return;

@@ -109,7 +109,7 @@ static bool take_fade(struct live_settings *s)
 {
     double ms;
     if (!option_number(s->command, "--fade", optarg, 0, 10000, &ms)) return false;
-    s->session.fade_ms = ms;
+    s->session.live.fade_ms = ms > 0 ? ms : -1;
     return true;
 }
 
@@ -117,14 +117,14 @@ static bool take_understudy(struct live_settings *s)
 {
     double percent;
     if (!option_number(s->command, "--understudy", optarg, 0, 100, &percent)) return false;
-    s->session.most_cpu_share = percent / 100;
+    s->session.live.standby_share = percent > 0 ? percent / 100 : -1;
     return true;
 }
 
 static bool take_late(struct live_settings *s)
 {
-    s->session.late_dry = strcmp(optarg, "dry") == 0;
-    if (s->session.late_dry || strcmp(optarg, "silence") == 0) return true;
+    s->session.live.late_dry = strcmp(optarg, "dry") == 0;
+    if (s->session.live.late_dry || strcmp(optarg, "silence") == 0) return true;
     message_usage(s->command, "--late %s: needs silence or dry", optarg);
     return false;
 }
@@ -144,20 +144,23 @@ static bool take_option(int option, struct live_settings *s)
     case OPT_FADE:
         return take_fade(s);
     case OPT_BACKEND:
-        return option_backend(s->command, session->backend = optarg, true);
+        return option_backend(s->command, session->live.backend = optarg, true);
     case OPT_METHOD:
-        return option_method(s->command, session->method = optarg);
+        return option_method(s->command, session->live.method = optarg);
     case OPT_WAIT_US:
-        return option_int(s->command, "--wait-us", optarg, 0, 10000000, &session->wait_us);
+        if (!option_int(s->command, "--wait-us", optarg, 0, 10000000, &session->live.wait_us)) return false;
+        if (session->live.wait_us == 0) session->live.wait_us = HC_WAIT_NONE;
+        return true;
     case OPT_SPIN:
-        session->spin = true;
+        session->live.spin = 1;
         return true;
     case OPT_UNDERSTUDY:
         return take_understudy(s);
     case OPT_LATE:
         return take_late(s);
     case OPT_NO_RESAMPLE:
-        return session->keep_rate = true;
+        session->live.keep_rate = 1;
+        return true;
     case OPT_WATCH:
         return s->watch = true;
     case OPT_OSC:
@@ -183,7 +186,8 @@ static bool take_option(int option, struct live_settings *s)
     case OPT_LATENCY:
         return option_number(s->command, "--latency", optarg, 0, 10000, &s->latency_ms);
     case OPT_NO_GUARD:
-        return !(session->guard = false);
+        session->live.limit_feedback = 0;
+        return true;
     case OPT_ONE_CLOCK:
         return s->one_clock = true;
     case 'q':
@@ -201,14 +205,9 @@ int live_options_parse(int argc, char **argv, const char *command, const char *h
     for (int i = 0; i < N_OPTIONS; i++)
         if (!table[i].only || strcmp(table[i].only, command) == 0) options[n++] = table[i].option;
     *s = (struct live_settings){.command = command, .latency_ms = -1};
-    s->session = (struct session_settings){.backend = "auto",
-                                           .method = "auto",
-                                           .wait_us = -1,
-                                           .fade_ms = 10,
-                                           .most_cpu_share = 0.6, /* the rest is for the graph and for bad moments */
-                                           .wet = 1,
-                                           .gain = 1,
-                                           .guard = strcmp(command, "live") == 0};
+    s->session = (struct session_settings){.wet = 1, .gain = 1};
+    hc_live_config_init(&s->session.live);
+    s->session.live.limit_feedback = strcmp(command, "live") == 0;
     argv[0] = "haloconv";
     while ((option = getopt_long(argc, argv, "qh", options, NULL)) != -1) {
         if (option == 'h') {

@@ -3,8 +3,6 @@
 #include "host/message.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -42,21 +40,4 @@ bool realtime_lock_memory(char *why, size_t cap)
                          "memory is not locked: %s; a line '@audio - memlock unlimited' in /etc/security/limits.d "
                          "allows it to that group",
                          strerror(errno));
-}
-
-struct realtime_before realtime_enter(int priority)
-{
-    struct realtime_before before = {0};
-    struct sched_param param;
-    if (priority < 1 || pthread_getschedparam(pthread_self(), &before.policy, &param) != 0) return before;
-    before.priority = param.sched_priority;
-    param.sched_priority = priority;
-    before.changed = pthread_setschedparam(pthread_self(), SCHED_FIFO, &param) == 0;
-    return before;
-}
-
-void realtime_leave(struct realtime_before before)
-{
-    struct sched_param param = {.sched_priority = before.priority};
-    if (before.changed) pthread_setschedparam(pthread_self(), before.policy, &param);
 }

@@ -34,7 +34,7 @@ static json_t *write_status(struct session_status *status)
     json_t *classes = json_object_get(json, "classes");
     for (int i = 0; i < N_COUNTERS; i++)
         json_object_set_new(json, counters[i].name, json_integer((json_int_t)*counter_of(status, i)));
-    for (int i = 0; i < HISTOGRAM_CLASSES; i++)
+    for (int i = 0; i < HC_TIME_CLASSES; i++)
         if (status->times.classes[i])
             json_array_append_new(classes, json_pack("[i, I]", i, (json_int_t)status->times.classes[i]));
     return json;
@@ -51,7 +51,7 @@ static void read_status(const json_t *json, struct session_status *status)
     json_array_foreach(json_object_get(json, "classes"), k, entry)
     {
         json_int_t i = json_integer_value(json_array_get(entry, 0));
-        if (i >= 0 && i < HISTOGRAM_CLASSES)
+        if (i >= 0 && i < HC_TIME_CLASSES)
             status->times.classes[i] = (uint64_t)json_integer_value(json_array_get(entry, 1));
     }
 }

@@ -31,11 +31,11 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void report_line(const struct session_status *s, const struct histogram_view *before, float peak_in, float peak_out,
+void report_line(const struct session_status *s, const hc_times *before, float peak_in, float peak_out,
                  bool bypass, char *text, size_t cap)
 {
-    struct histogram_view lately = s->times;
-    histogram_since(&lately, before);
+    hc_times lately = s->times;
+    hc_times_subtract(&lately, before);
     char in_db[16], out_db[16], clipped[48] = "";
     write_db(in_db, sizeof in_db, peak_in);
     write_db(out_db, sizeof out_db, peak_out);
@@ -46,7 +46,7 @@ void report_line(const struct session_status *s, const struct histogram_view *be
              strcmp(s->state, "well") == 0 ? ""
              : s->state[0] == 'd'          ? " lost, dry"
                                            : " (device lost)",
-             load(s, histogram_quantile(&lately, 0.5)), load(s, histogram_quantile(&s->times, 0.99)),
+             load(s, hc_times_quantile(&lately, 0.5)), load(s, hc_times_quantile(&s->times, 0.99)),
              load(s, s->times.max_ns), (unsigned long long)s->xruns, (unsigned long long)s->late, in_db, out_db,
              clipped, name_of(s->mask), bypass ? ", bypassed" : "");
 }
@@ -55,8 +55,8 @@ void report_summary(const struct session_status *s)
 {
     console_say(
         "%.1f s, %llu blocks at %d Hz on %s; of a block's time p50 %.1f %%, p99 %.1f %%, p99.9 %.1f %%, worst %.1f %%",
-        s->seconds, (unsigned long long)s->blocks, s->rate, s->device, load(s, histogram_quantile(&s->times, 0.5)),
-        load(s, histogram_quantile(&s->times, 0.99)), load(s, histogram_quantile(&s->times, 0.999)),
+        s->seconds, (unsigned long long)s->blocks, s->rate, s->device, load(s, hc_times_quantile(&s->times, 0.5)),
+        load(s, hc_times_quantile(&s->times, 0.99)), load(s, hc_times_quantile(&s->times, 0.999)),
         load(s, s->times.max_ns));
     console_say("xruns %llu, late blocks %llu, callbacks over time %llu, masks changed %llu",
                 (unsigned long long)s->xruns, (unsigned long long)s->late, (unsigned long long)s->over,
@@ -77,9 +77,9 @@ static json_t *text_of(const char *text)
 json_t *report_json(const struct session_status *s)
 {
     json_t *callback =
-        json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)histogram_quantile(&s->times, 0.5), "p99",
-                  1e-3 * (double)histogram_quantile(&s->times, 0.99), "p99.9",
-                  1e-3 * (double)histogram_quantile(&s->times, 0.999), "max", 1e-3 * (double)s->times.max_ns);
+        json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)hc_times_quantile(&s->times, 0.5), "p99",
+                  1e-3 * (double)hc_times_quantile(&s->times, 0.99), "p99.9",
+                  1e-3 * (double)hc_times_quantile(&s->times, 0.999), "max", 1e-3 * (double)s->times.max_ns);
     return json_pack(
         "{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:i, "
         "s:i}",

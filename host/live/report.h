@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* Of the last interval: view is what session_status.times was at its start; peaks are linear. */
-void report_line(const struct session_status *status, const struct histogram_view *before, float peak_in,
+void report_line(const struct session_status *status, const hc_times *before, float peak_in,
                  float peak_out, bool bypass, char *text, size_t cap);
 
 void report_summary(const struct session_status *status); /* on the console */

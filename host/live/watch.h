@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct watch {
-    char path[512];
+    char path[4096];
     int64_t seen[4], moving[4]; /* device, inode, size, time of change: as last reported, as last looked at */
     bool is_moving;
 };

@@ -1,16 +1,17 @@
-/* plugin - the LV2 side of an instance: ports, messages, the worker and the state.
+/* plugin - the LV2 side of an instance: ports, messages, the worker and the state. All that is heard is the live
+ * convolver's (haloconv_live.h).
  *
- *   run()  patch:Set, backend, a lost GPU --- WORK_LOAD --->  work()  a convolver that plays the mask and heard the
- * history work_response()  fade over to it      <--- answer ----- run()  what is no longer played       --- WORK_CLOSE
- * -->  work()  frees it
+ *   run()            patch:Set, controls -> requests; hc_live_process; hc_live_has_work --- schedule --->  work()
+ *   work()           hc_live_work: loads, builds, frees
+ *   work_response()  the path of the mask that plays, to be told to the host
  *
  * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one at a time;
  * "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, cleanup(). A host may call work()
  * out of schedule_work() in run(), and work_response() out of that: nothing here is in the middle of anything then.
  */
+#include "haloconv_live.h"
 #include "messages.h"
 #include "ports.h"
-#include "stage.h"
 
 #include <lv2/atom/atom.h>
 #include <lv2/atom/forge.h>
@@ -23,25 +24,26 @@
 #include <lv2/worker/worker.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     STANDARD_BLOCK = 128, /* frames, for a host that does not say */
     MOST_BLOCK = 4096,
-    MOST_REMARKS = 10, /* about a configuration, in the log */
     PATH_BYTES = 4096,
-    WHY_BYTES = 1024 + PATH_BYTES,
+    HISTORY_SECONDS = 10,
+    HISTORY_FLOATS = 1 << 23 /* 32 MiB, all channels together */
 };
 
-static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "cuda"};
+static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
 
 struct plugin {
     const struct variant *variant;
     char *bundle; /* folder, ends in / */
-    struct convolver_shape shape;
+    int rate;
+    hc_live *live;
 
     LV2_URID_Map *map;             /* NULL: no messages */
     LV2_Worker_Schedule *schedule; /* NULL: the mask that activate() loads stays */
@@ -55,205 +57,112 @@ struct plugin {
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
-    struct stage stage;
-    int backend;       /* the control's, as it was acted upon */
-    bool tell;         /* the mask's path goes out with the next run() */
-    double late_score; /* blocks that were late of late */
-    uint64_t late_seen;
-    float load;         /* percent, smoothed */
-    unsigned installed; /* serial of the newest answer: an older one comes too late */
+    int backend;           /* the control's, as it was asked for */
+    bool tell;             /* the mask's path goes out with the next run() */
+    float load;            /* percent, smoothed */
+    char told[PATH_BYTES]; /* the mask that plays, as the host is told */
 
-    bool active, stale;     /* setup; stale: `path` is not what plays */
-    atomic_int load_on;     /* the backend for the next WORK_LOAD: the control's, or the CPU after a GPU failed */
-    atomic_uint last_asked; /* serial of the newest WORK_LOAD: older ones need not be done */
+    atomic_bool is_scheduled; /* a work() is to come */
+    atomic_bool is_asked;     /* the host waits to be told of a mask */
+    bool active, stale;       /* setup; stale: `path` is not what plays */
 
-    /* Worker and setup; a host may run them beside each other. Never held while the host is called. */
-    pthread_mutex_t load_lock;
-    struct convolver *all; /* every convolver that is not closed */
-
-    pthread_mutex_t path_lock; /* worker, setup and save() */
-    char path[PATH_BYTES];     /* of the mask that plays, or that was restored and could not be read; "" = none yet */
+    pthread_mutex_t lock; /* worker, setup and save(); never held while the host or hc_live_work is called */
+    char path[PATH_BYTES]; /* of the mask that plays, or that was restored and could not be read; "" = none yet */
 };
-
-enum cause { CAUSE_NONE, CAUSE_LOST, CAUSE_LATE }; /* why a GPU gives way to the CPU */
-
-struct work {
-    enum { WORK_LOAD, WORK_CLOSE } what;
-    unsigned serial;             /* WORK_LOAD */
-    int backend;                 /* WORK_LOAD */
-    enum cause cause;            /* WORK_LOAD */
-    bool restored;               /* WORK_LOAD: path is kept for save() even if it cannot be read */
-    struct convolver *convolver; /* WORK_CLOSE */
-    char path[PATH_BYTES];       /* WORK_LOAD; "" = as it is. Last, so that a message is as long as its path */
-};
-
-struct answer {
-    unsigned serial;
-    struct convolver *convolver; /* NULL: it failed, and what plays goes on */
-};
-
-/* ---- loading: worker and setup ------------------------------------------------------------------ */
 
 static void path_set(struct plugin *p, const char *path)
 {
-    pthread_mutex_lock(&p->path_lock);
+    pthread_mutex_lock(&p->lock);
     snprintf(p->path, sizeof p->path, "%s", path);
-    pthread_mutex_unlock(&p->path_lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static void path_get(struct plugin *p, char path[PATH_BYTES])
 {
-    pthread_mutex_lock(&p->path_lock);
+    pthread_mutex_lock(&p->lock);
     memcpy(path, p->path, sizeof p->path);
-    pthread_mutex_unlock(&p->path_lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
-static int open_convolver(struct plugin *p, const char *backend, const hc_responses *responses, const char *path,
-                          struct convolver **convolver, char *why, size_t cap)
+/* ---- work: worker and setup --------------------------------------------------------------------- */
+
+static void say(void *data, int level, const char *text)
 {
-    int error = convolver_open(&p->shape, backend, responses, path, convolver, why, cap);
-    if (error && strcmp(backend, backends[BACKEND_GPU]) == 0) {
-        lv2_log_warning(&p->log, "haloconv: %s; the CPU plays\n", why);
-        error = convolver_open(&p->shape, backends[BACKEND_CPU], responses, path, convolver, why, cap);
-    }
-    if (!error) error = convolver_hear(*convolver, &p->stage.history, why, cap);
-    if (error) {
-        convolver_close(*convolver);
-        *convolver = NULL;
-        return error;
-    }
-    (*convolver)->older = p->all;
-    p->all = *convolver;
-    return HC_OK;
+    struct plugin *p = data;
+    if (level == HC_LIVE_ERROR)
+        lv2_log_error(&p->log, "haloconv: %s\n", text);
+    else if (level == HC_LIVE_WARNING)
+        lv2_log_warning(&p->log, "haloconv: %s\n", text);
+    else if (p->log.log) /* a note is not for standard error */
+        lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
-static void forget(struct plugin *p, struct convolver *convolver)
+/* Do the work, and give the path of the mask that plays then. */
+static void do_work(struct plugin *p, char playing[PATH_BYTES])
 {
-    for (struct convolver **link = &p->all; *link; link = &(*link)->older)
-        if (*link == convolver) {
-            *link = convolver->older;
-            break;
-        }
-    convolver_close(convolver);
+    char before[PATH_BYTES];
+    hc_live_mask(p->live, before, sizeof before);
+    int error = hc_live_work(p->live);
+    hc_live_mask(p->live, playing, PATH_BYTES);
+    /* A mask that another one is about to replace is not the one to be saved. */
+    if (!error && playing[0] && !hc_live_has_work(p->live) && strcmp(playing, before) != 0) path_set(p, playing);
 }
 
-static void say_what_plays(struct plugin *p, struct convolver *convolver, const hc_responses *responses,
-                           const char *path)
+/* On a thread that is not beside run(). */
+static void load_here(struct plugin *p, const char *path)
 {
-    hc_info info;
-    if (!p->log.log) return; /* this is no error: not on standard error */
-    hc_get_info(convolver->engine, &info);
-    lv2_log_note(&p->log, "haloconv: %s: %d frames at %d Hz, %d routes; %s, %s\n", path, responses->n_frames,
-                 p->shape.rate, responses->n_routes, info.device, info.method);
-}
-
-/* Under load_lock. */
-static void say_why_the_cpu(struct plugin *p, enum cause cause)
-{
-    hc_info info = {.device = "the GPU", .error = "its blocks come too late"};
-    for (const struct convolver *c = p->all; c && cause == CAUSE_LOST; c = c->older) {
-        hc_get_info(c->engine, &info);
-        if (info.error[0]) break;
-    }
-    lv2_log_warning(&p->log, "haloconv: %s: %s; the CPU goes on in its place\n", info.device, info.error);
-}
-
-/* Read a mask and make what plays it. On failure what plays goes on, and the log has the reason. Under load_lock. */
-static struct answer load(struct plugin *p, const char *path, int backend, unsigned serial)
-{
-    struct answer answer = {.serial = serial};
-    hc_responses responses;
-    char why[WHY_BYTES] = "";
-    int error = responses_fit(path, &p->shape, &responses, why, sizeof why);
-    for (int i = 0; !error && i < responses.n_remarks && i < MOST_REMARKS; i++)
-        lv2_log_warning(&p->log, "haloconv: %s\n", responses.remarks[i].text);
-    if (!error) error = open_convolver(p, backends[backend], &responses, path, &answer.convolver, why, sizeof why);
-    if (error)
-        lv2_log_error(&p->log, "haloconv: %s\n", why);
-    else
-        say_what_plays(p, answer.convolver, &responses, path);
-    hc_responses_free(&responses);
-    return answer;
-}
-
-/* As load, on a thread that may install the answer itself. What was asked for before is done with. */
-static struct answer load_here(struct plugin *p, const char *path)
-{
-    pthread_mutex_lock(&p->load_lock);
-    unsigned serial = atomic_fetch_add(&p->last_asked, 1) + 1;
     path_set(p, path);
-    struct answer answer = load(p, path, atomic_load(&p->load_on), serial);
-    pthread_mutex_unlock(&p->load_lock);
-    return answer;
+    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+    do_work(p, p->told);
+    p->tell = true;
 }
 
 static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function respond, LV2_Worker_Respond_Handle to,
                               uint32_t size, const void *data)
 {
+    (void)size, (void)data;
     struct plugin *p = handle;
-    struct work w = {0};
-    struct answer answer;
-    memcpy(&w, data, size < sizeof w ? size : sizeof w);
-    pthread_mutex_lock(&p->load_lock);
-    if (w.what == WORK_CLOSE) forget(p, w.convolver);
-    bool wanted = w.what == WORK_LOAD && w.serial == atomic_load(&p->last_asked);
-    if (wanted) {
-        if (w.cause != CAUSE_NONE) say_why_the_cpu(p, w.cause);
-        if (w.path[0] == '\0') path_get(p, w.path);
-        answer = load(p, w.path, w.backend, w.serial);
-        if (answer.convolver || w.restored) path_set(p, w.path);
-    }
-    pthread_mutex_unlock(&p->load_lock);
-    if (!wanted) return LV2_WORKER_SUCCESS;
-    LV2_Worker_Status status = respond(to, sizeof answer, &answer);
-    if (status != LV2_WORKER_SUCCESS) {
-        lv2_log_error(&p->log, "haloconv: %s: the host took no answer from the worker; try again\n", w.path);
-        pthread_mutex_lock(&p->load_lock);
-        if (answer.convolver) forget(p, answer.convolver);
-        pthread_mutex_unlock(&p->load_lock);
-    }
+    char playing[PATH_BYTES];
+    atomic_store(&p->is_scheduled, false);
+    bool is_asked = atomic_exchange(&p->is_asked, false);
+    do_work(p, playing);
+    if (!is_asked) return LV2_WORKER_SUCCESS;
+    LV2_Worker_Status status = respond(to, (uint32_t)strlen(playing) + 1, playing);
+    if (status != LV2_WORKER_SUCCESS)
+        lv2_log_error(&p->log, "haloconv: %s: the host took no answer from the worker; it is not told\n", playing);
     return status;
-}
-
-/* ---- the audio thread's half of it -------------------------------------------------------------- */
-
-static bool ask(LV2_Worker_Schedule *schedule, const struct work *w)
-{
-    uint32_t size = (uint32_t)(offsetof(struct work, path) + strlen(w->path) + 1);
-    return schedule && schedule->schedule_work(schedule->handle, size, w) == LV2_WORKER_SUCCESS;
-}
-
-static bool ask_to_load(struct plugin *p, LV2_Worker_Schedule *schedule, const char *path, size_t length, bool restored,
-                        enum cause cause)
-{
-    struct work w = {.what = WORK_LOAD, .restored = restored, .cause = cause};
-    if (length >= sizeof w.path) return false;
-    memcpy(w.path, path, length);
-    w.backend = atomic_load(&p->load_on);
-    w.serial = atomic_fetch_add(&p->last_asked, 1) + 1;
-    return ask(schedule, &w);
-}
-
-static void install(struct plugin *p, const struct answer *answer)
-{
-    bool overtaken = (int)(answer->serial - p->installed) < 0; /* by a restore() between two runs */
-    if (!overtaken) p->installed = answer->serial;
-    p->tell = true; /* after a failure too: the host shows the path that was asked for */
-    if (!answer->convolver) return;
-    if (overtaken)
-        stage_retire(&p->stage, answer->convolver);
-    else
-        stage_install(&p->stage, answer->convolver);
 }
 
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
 {
     struct plugin *p = handle;
-    if (size != sizeof(struct answer)) return LV2_WORKER_ERR_UNKNOWN;
-    struct answer answer;
-    memcpy(&answer, data, sizeof answer);
-    install(p, &answer);
+    if (size == 0 || size > sizeof p->told) return LV2_WORKER_ERR_UNKNOWN;
+    memcpy(p->told, data, size);
+    p->told[size - 1] = '\0';
+    p->tell = true; /* after a failure too: the host shows the path that was asked for */
     return LV2_WORKER_SUCCESS;
+}
+
+/* ---- audio -------------------------------------------------------------------------------------- */
+
+static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
+{
+    if (!to || !hc_live_has_work(p->live) || atomic_exchange(&p->is_scheduled, true)) return;
+    if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS) atomic_store(&p->is_scheduled, false); /* next time */
+}
+
+static void request_mask(struct plugin *p, LV2_Worker_Schedule *to, const char *path, size_t length)
+{
+    char text[PATH_BYTES];
+    if (!to || length >= sizeof text) {
+        p->tell = true; /* what plays goes on */
+        return;
+    }
+    memcpy(text, path, length);
+    text[length] = '\0';
+    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
+    atomic_store(&p->is_asked, true);
+    schedule(p, to);
 }
 
 static float control(const struct plugin *p, enum control c)
@@ -271,47 +180,37 @@ static float gain(const struct plugin *p, enum control c)
 
 static void turn_knobs(struct plugin *p)
 {
-    struct knobs knobs = {
-        .dry = gain(p, DRY),
-        .wet = gain(p, WET),
-        .gain = gain(p, GAIN),
-        .enabled = control(p, ENABLED) > 0.5f,
-        .predelay = (int)lrintf(control(p, PREDELAY) * (float)p->shape.rate / 1000),
-        .waits = control(p, FREEWHEEL) > 0.5f,
-    };
-    stage_turn(&p->stage, &knobs);
+    hc_live_set(p->live, HC_DRY, gain(p, DRY));
+    hc_live_set(p->live, HC_WET, gain(p, WET));
+    hc_live_set(p->live, HC_GAIN, gain(p, GAIN));
+    hc_live_set(p->live, HC_BYPASS, control(p, ENABLED) > 0.5f ? 0 : 1);
+    hc_live_set(p->live, HC_PREDELAY, rintf(control(p, PREDELAY) * (float)p->rate / 1000));
+    hc_live_set_freewheel(p->live, control(p, FREEWHEEL) > 0.5f);
     int backend = (int)lrintf(control(p, BACKEND));
     if (backend == p->backend || !p->schedule) return;
-    atomic_store(&p->load_on, backend);
-    if (ask_to_load(p, p->schedule, "", 0, false, CAUSE_NONE)) p->backend = backend;
+    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
+    p->backend = backend;
 }
 
-/* A GPU that is lost, or late more often than four times a second for some seconds, gives way to the CPU. */
-static void watch_device(struct plugin *p, uint32_t n_frames)
-{
-    p->late_score += (double)(p->stage.late - p->late_seen) - 4.0 * n_frames / p->shape.rate;
-    p->late_seen = p->stage.late;
-    if (p->late_score < 0) p->late_score = 0;
-    if ((!p->stage.lost && p->late_score < 16) || atomic_load(&p->load_on) == BACKEND_CPU) return;
-    atomic_store(&p->load_on, BACKEND_CPU);
-    p->late_score = 0;
-    enum cause cause = p->stage.lost ? CAUSE_LOST : CAUSE_LATE;
-    if (!ask_to_load(p, p->schedule, "", 0, false, cause)) atomic_store(&p->load_on, p->backend); /* next time */
-}
-
-static void play(struct plugin *p, uint32_t from, uint32_t to)
+/* Returns the nanoseconds that it took. */
+static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
 {
     const float *in[MOST_CHANNELS];
     float *out[MOST_CHANNELS];
-    for (int ch = 0; ch < p->shape.n_in; ch++) in[ch] = p->in[ch] + from;
-    for (int ch = 0; ch < p->shape.n_out; ch++) out[ch] = p->out[ch] + from;
-    stage_play(&p->stage, in, out, (int)(to - from));
+    hc_live_stats stats = {.size = sizeof stats};
+    for (int ch = 0; ch < p->variant->n_in; ch++) in[ch] = p->in[ch] + from;
+    for (int ch = 0; ch < p->variant->n_out; ch++) out[ch] = p->out[ch] + from;
+    hc_live_process(p->live, in, out, (int)(to - from));
+    hc_live_get_stats(p->live, &stats);
+    if (p->control[LATE]) *p->control[LATE] = (float)stats.late;
+    return stats.took_ns;
 }
 
 /* Play the block, and do in it what the messages ask for at their frames. */
-static void play_with_messages(struct plugin *p, uint32_t n_frames)
+static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
+    uint64_t took_ns = 0;
     if (p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
         LV2_ATOM_SEQUENCE_FOREACH(p->messages_in, event)
         {
@@ -321,62 +220,45 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
             if (message == MESSAGE_NONE) continue;
             int64_t at = event->time.frames;
             if (at > done && at <= n_frames) {
-                play(p, done, (uint32_t)at);
+                took_ns += play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
             if (message == MESSAGE_GET) p->tell = true;
-            if (message == MESSAGE_SET && !ask_to_load(p, p->schedule, path, length, false, CAUSE_NONE)) p->tell = true;
+            if (message == MESSAGE_SET) request_mask(p, p->schedule, path, length);
         }
-    play(p, done, n_frames);
+    if (done < n_frames) took_ns += play(p, done, n_frames);
+    return took_ns;
 }
 
 static void tell(struct plugin *p, uint32_t n_frames)
 {
     if (!p->map || !p->messages_out) return;
     LV2_Atom_Forge_Frame sequence;
-    const struct convolver *newest = stage_newest(&p->stage);
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
-    if (p->tell && newest) message_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, newest->path);
+    if (p->tell && p->told[0]) message_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, p->told);
     lv2_atom_forge_pop(&p->forge, &sequence);
     p->tell = false;
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static void run(LV2_Handle handle, uint32_t n_frames)
 {
     struct plugin *p = handle;
-    double start = now_s();
     turn_knobs(p);
-    if (n_frames > 0) play_with_messages(p, n_frames);
-    tell(p, n_frames);
-    watch_device(p, n_frames);
-    for (struct convolver *c = p->stage.retired; c; c = p->stage.retired) {
-        struct work w = {.what = WORK_CLOSE, .convolver = c};
-        stage_retired(&p->stage);
-        if (ask(p->schedule, &w)) continue;
-        stage_retire(&p->stage, c);
-        break;
-    }
     if (n_frames > 0) {
-        double lasts = (double)n_frames / p->shape.rate, share = (now_s() - start) / lasts;
-        p->load += (float)((100 * share - p->load) * (lasts < 0.3 ? lasts / 0.3 : 1));
+        double took_ns = (double)play_with_messages(p, n_frames), lasts = (double)n_frames / p->rate;
+        p->load += (float)((100e-9 * took_ns / lasts - p->load) * (lasts < 0.3 ? lasts / 0.3 : 1));
     }
+    schedule(p, p->schedule);
+    tell(p, n_frames);
     if (p->control[LATENCY]) *p->control[LATENCY] = 0;
     if (p->control[LOAD]) *p->control[LOAD] = p->load;
-    if (p->control[LATE]) *p->control[LATE] = (float)p->stage.late;
 }
 
 static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 {
     struct plugin *p = handle;
-    uint32_t n_in = (uint32_t)p->shape.n_in, n_out = (uint32_t)p->shape.n_out;
+    uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out;
     if (port < n_in)
         p->in[port] = data;
     else if ((port -= n_in) < n_out)
@@ -394,12 +276,11 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 static void activate(LV2_Handle handle)
 {
     struct plugin *p = handle;
-    stage_reset(&p->stage);
+    char path[PATH_BYTES];
+    hc_live_reset(p->live);
     if (p->stale) {
-        char path[PATH_BYTES];
         path_get(p, path);
-        struct answer answer = load_here(p, path);
-        install(p, &answer);
+        load_here(p, path);
     }
     p->stale = false;
     p->active = true;
@@ -428,12 +309,28 @@ static int usual_block(const struct uris *uris, const LV2_Options_Option *option
 static void cleanup(LV2_Handle handle)
 {
     struct plugin *p = handle;
-    while (p->all) forget(p, p->all);
-    stage_free(&p->stage);
-    pthread_mutex_destroy(&p->load_lock);
-    pthread_mutex_destroy(&p->path_lock);
+    hc_live_close(p->live);
+    pthread_mutex_destroy(&p->lock);
     free(p->bundle);
     free(p);
+}
+
+static bool open_live(struct plugin *p, int block, char *why, size_t cap)
+{
+    hc_live_config config;
+    hc_live_config_init(&config);
+    config.n_in = p->variant->n_in;
+    config.n_out = p->variant->n_out;
+    config.rate = p->rate;
+    config.block = block;
+    config.fade_ms = 20;
+    config.standby_share = -1; /* fifty instances would keep the CPU as busy as without a GPU */
+    config.cpu_if_no_device = 1;
+    config.most_predelay_ms = MOST_PREDELAY_MS;
+    config.history_s = fmin(HISTORY_SECONDS, (double)HISTORY_FLOATS / config.n_in / config.rate);
+    config.say = say;
+    config.data = p;
+    return hc_live_open(&config, &p->live, why, cap) == HC_OK;
 }
 
 static const LV2_Descriptor descriptors[N_VARIANTS];
@@ -445,6 +342,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     if (!p) return NULL;
     LV2_Log_Log *log = NULL;
     const LV2_Options_Option *options = NULL;
+    char why[400] = "no memory; close something";
     lv2_features_query(features, LV2_URID__map, &p->map, false, LV2_WORKER__schedule, &p->schedule, false, LV2_LOG__log,
                        &log, false, LV2_OPTIONS__options, &options, false, NULL);
     lv2_log_logger_init(&p->log, p->map, log);
@@ -453,18 +351,12 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
         uris_map(&p->uris, p->map, descriptor->URI);
         lv2_atom_forge_init(&p->forge, p->map);
     }
-    p->shape = (struct convolver_shape){.n_in = p->variant->n_in,
-                                        .n_out = p->variant->n_out,
-                                        .rate = (int)lrint(rate),
-                                        .block = usual_block(&p->uris, p->map ? options : NULL)};
-    pthread_mutex_init(&p->load_lock, NULL);
-    pthread_mutex_init(&p->path_lock, NULL);
-    atomic_init(&p->load_on, BACKEND_AUTO);
-    atomic_init(&p->last_asked, 0);
+    p->rate = (int)lrint(rate);
+    pthread_mutex_init(&p->lock, NULL);
     size_t length = strlen(bundle);
     p->bundle = malloc(length + 2);
-    if (!p->bundle || !stage_make(&p->stage, &p->shape)) {
-        lv2_log_error(&p->log, "haloconv: no memory for %d inputs; close something\n", p->shape.n_in);
+    if (!p->bundle || !open_live(p, usual_block(&p->uris, p->map ? options : NULL), why, sizeof why)) {
+        lv2_log_error(&p->log, "haloconv: %s\n", why);
         cleanup(p);
         return NULL;
     }
@@ -535,15 +427,15 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     char path[PATH_BYTES];
     LV2_State_Status status = path_of_state(p, retrieve, from, features, path, sizeof path);
     if (status != LV2_STATE_SUCCESS) return status;
-    LV2_Worker_Schedule *schedule = lv2_features_data(features, LV2_WORKER__schedule);
+    LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
     if (!p->active) { /* activate() loads it */
         path_set(p, path);
         p->stale = true;
-    } else if (schedule) { /* run() may be under way */
-        if (!ask_to_load(p, schedule, path, strlen(path), true, CAUSE_NONE)) return LV2_STATE_ERR_UNKNOWN;
+    } else if (schedule_of_restore) { /* run() may be under way */
+        path_set(p, path);
+        request_mask(p, schedule_of_restore, path, strlen(path));
     } else { /* the host has paused run() for this */
-        struct answer answer = load_here(p, path);
-        install(p, &answer);
+        load_here(p, path);
     }
     return LV2_STATE_SUCCESS;
 }

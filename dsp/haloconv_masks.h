@@ -1,0 +1,4 @@
+#ifndef HALOCONV_MASKS_H
+#define HALOCONV_MASKS_H
+#include "haloconv.h"
+#endif

@@ -1,0 +1,400 @@
+#include "failover.h"
+
+#include "dsp/cpu/memory.h"
+#include "dsp/engine/await.h"
+#include "dsp/engine/backend.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HUNG_BLOCKS = 8,          /* late in a row: as many as the engine can queue, after that its history has holes */
+    HUNG_MS = 20,             /* for which they were late: less can be the system's doing */
+    PROBE_US = 100000,        /* that a device which answers again may need for a block */
+    FREEWHEEL_US = 10000000,  /* a device that needs longer is hung, freewheeling or not */
+    WARM_BLOCKS = 16,
+    TRIAL_MS = 250,           /* of audio that the CPU is tried with, and of time that this may take */
+    CATCH_UP_BLOCKS = 4,      /* that a standby engine may be behind and still play in the same block */
+    SLOW_SCORE = 16,          /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
+    SLOW_A_SECOND = 4
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- runners ----------------------------------------------------------------------------------- */
+
+static void runner_close(struct runner *r)
+{
+    hc_close(r->engine);
+    free(r->discarded);
+    free(r->rows);
+    memory_place_free(r->frames);
+    *r = (struct runner){0};
+}
+
+static bool runner_open(struct runner *r, const hc_config *config, char *why, size_t cap)
+{
+    size_t n_in = (size_t)config->n_in, n_out = (size_t)config->n_out, block = (size_t)config->block;
+    *r = (struct runner){.block = config->block,
+                         .frames = memory_place((n_out + 1) * block),
+                         .rows = calloc(n_in, sizeof *r->rows),
+                         .discarded = calloc(n_out, sizeof *r->discarded)};
+    if (!r->frames || !r->rows || !r->discarded) {
+        fail(HC_ENOMEM, why, cap, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
+    } else {
+        for (size_t ch = 0; ch < n_out; ch++) r->discarded[ch] = r->frames + ch * block;
+        r->silence = r->frames + n_out * block;
+        if (hc_open(config, &r->engine, why, cap) == HC_OK) return true;
+        r->engine = NULL;
+    }
+    runner_close(r);
+    return false;
+}
+
+static bool runner_load(struct runner *r, const hc_route *routes, int n, char *why, size_t cap)
+{
+    hc_mask *mask;
+    if (hc_mask_make(r->engine, routes, n, &mask, why, cap) != HC_OK) return false;
+    hc_mask_swap(r->engine, mask);
+    hc_mask_free(r->engine, r->mask);
+    r->mask = mask;
+    return true;
+}
+
+/* A block of one row in every channel. */
+static int runner_repeat(struct runner *r, const float *row, int n_in)
+{
+    for (int ch = 0; ch < n_in; ch++) r->rows[ch] = row;
+    return hc_process(r->engine, r->rows, r->discarded, r->block);
+}
+
+static void runner_warm_up(struct runner *r, int n_in)
+{
+    for (int i = 0; i < WARM_BLOCKS; i++) runner_repeat(r, r->silence, n_in);
+}
+
+/* The next block of the history at most, up to frame `to`. false: it was overwritten, and the past is incomplete. */
+static bool runner_follow(struct runner *r, struct input_history *history, int64_t to)
+{
+    int64_t from = r->at;
+    int n = to - from < r->block ? (int)(to - from) : r->block;
+    input_history_read(history, from, &n, r->rows);
+    hc_process(r->engine, r->rows, r->discarded, n);
+    r->at = from + n;
+    return input_history_kept(history, from);
+}
+
+/* ---- the standby thread ------------------------------------------------------------------------ */
+
+/* What the history no longer has counts as silence. */
+static void start_afresh(struct runner *r, int64_t now)
+{
+    hc_reset(r->engine);
+    r->at = now;
+}
+
+static void standby_follow(struct failover *f)
+{
+    struct runner *r = &f->standby;
+    while (!atomic_load_explicit(&f->end, memory_order_relaxed)) {
+        if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) return; /* it is the audio thread's */
+        int64_t now = input_history_end(f->history);
+        bool more = r->at < now;
+        if (more && !runner_follow(r, f->history, now)) start_afresh(r, now);
+        atomic_flag_clear_explicit(&f->lock, memory_order_release);
+        if (!more) return;
+    }
+}
+
+static void *standby_thread(void *arg)
+{
+    struct failover *f = arg;
+    while (!atomic_load(&f->end)) {
+        standby_follow(f);
+        while (sem_wait(&f->wake) != 0 && errno == EINTR) continue;
+    }
+    return NULL;
+}
+
+static void standby_stop(struct failover *f)
+{
+    if (!f->has_thread) return;
+    atomic_store(&f->end, true);
+    sem_post(&f->wake);
+    pthread_join(f->thread, NULL);
+    f->has_thread = false;
+}
+
+/* What a device that hung says to three more blocks: HC_LATE: it hangs still. */
+static int ask(struct failover *f)
+{
+    struct runner *r = &f->main;
+    int result = HC_LATE;
+    hc_wait_set(r->engine, PROBE_US);
+    for (int i = 0; i < 3; i++) result = runner_repeat(r, r->silence, f->config.n_in);
+    if (result != HC_LATE) atomic_store(&f->hung, false);
+    return result;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static struct failover *abandoned; /* their devices may still come back to them */
+
+struct failover *failover_open(const hc_config *config, struct input_history *history, double standby_share, char *why,
+                               size_t cap)
+{
+    struct failover *f = calloc(1, sizeof *f);
+    if (!f) return (void)fail(HC_ENOMEM, why, cap, "no memory for an engine; free some"), NULL;
+    f->config = *config;
+    f->history = history;
+    f->standby_share = standby_share;
+    atomic_init(&f->state, HC_LIVE_OK);
+    atomic_flag_clear(&f->lock);
+    sem_init(&f->wake, 0, 0);
+    bool good = runner_open(&f->main, config, why, cap);
+    if (good) hc_get_info(f->main.engine, &f->info);
+    f->is_on_cpu = good && strcmp(f->info.backend, "cpu") == 0;
+    if (good && standby_share > 0 && !f->is_on_cpu) {
+        hc_config cpu = *config;
+        cpu.backend = "cpu";
+        good = runner_open(&f->standby, &cpu, why, cap);
+    }
+    if (good) return f;
+    failover_close(f);
+    return NULL;
+}
+
+bool failover_close(struct failover *f)
+{
+    if (!f) return true;
+    standby_stop(f);
+    if (atomic_load(&f->hung) && ask(f) == HC_LATE) {
+        f->abandoned = abandoned;
+        abandoned = f;
+        return false;
+    }
+    runner_close(&f->main);
+    runner_close(&f->standby);
+    sem_destroy(&f->wake);
+    free(f);
+    return true;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------- */
+
+/* The share of a block's time that the CPU needs for the routes, tried out on an engine of its own. */
+static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
+{
+    hc_config config = *wanted;
+    struct runner r;
+    double share = INFINITY;
+    char why[1];
+    config.backend = "cpu";
+    if (!runner_open(&r, &config, why, sizeof why)) return share;
+    if (runner_load(&r, routes, n, why, sizeof why)) {
+        float *x = (float *)r.silence;
+        for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
+        for (int i = 0; i < WARM_BLOCKS; i++) runner_repeat(&r, x, config.n_in);
+        double block_ns = 1e9 * config.block / config.rate, spent = 0;
+        int64_t start = now_ns();
+        int blocks = 0;
+        while (spent < TRIAL_MS * 1e6 && blocks * block_ns < TRIAL_MS * 1e6) {
+            runner_repeat(&r, x, config.n_in);
+            blocks++;
+            spent = (double)(now_ns() - start);
+        }
+        share = spent / (blocks * block_ns);
+    }
+    runner_close(&r);
+    return share;
+}
+
+static bool standby_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
+{
+    double share = try_cpu(&f->config, routes, n);
+    bool able = share <= f->standby_share;
+    if (able && !runner_load(&f->standby, routes, n, why, cap)) return false;
+    if (!able) { /* it must not keep a core busy with a mask that nobody will hear */
+        hc_mask_swap(f->standby.engine, NULL);
+        hc_mask_free(f->standby.engine, f->standby.mask);
+        f->standby.mask = NULL;
+    }
+    atomic_store(&f->cpu_share, (float)share);
+    atomic_store(&f->is_able, able);
+    return true;
+}
+
+bool failover_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
+{
+    if (f->standby.engine && !standby_load(f, routes, n, why, cap)) return false;
+    return runner_load(&f->main, routes, n, why, cap);
+}
+
+/* ---- before it plays --------------------------------------------------------------------------- */
+
+enum hc_live_state failover_state(const struct failover *f)
+{
+    return (enum hc_live_state)atomic_load_explicit(&f->state, memory_order_acquire);
+}
+
+void failover_set_wait(struct failover *f, int wait_us)
+{
+    f->has_time = wait_us == HC_WAIT_FOREVER;
+    /* The CPU never hangs: with time it waits for its own threads, and two bounces are the same. */
+    int on_device = f->has_time ? FREEWHEEL_US : wait_us;
+    if (f->standby.engine) hc_wait_set(f->standby.engine, wait_us);
+    if (failover_state(f) == HC_LIVE_OK) hc_wait_set(f->main.engine, f->is_on_cpu ? wait_us : on_device);
+}
+
+bool failover_answers(struct failover *f)
+{
+    if (failover_state(f) == HC_LIVE_OK || !atomic_load(&f->hung)) return false; /* it plays, or is gone for good */
+    return ask(f) == HC_OK;
+}
+
+static void follow(struct failover *f)
+{
+    struct runner *r = &f->main;
+    int64_t before = INT64_MAX, end = input_history_end(f->history);
+    /* What came meanwhile is missing again, less each time; of an audio thread that runs away it does the rest. */
+    for (; r->at < end && end - r->at <= before / 2; end = input_history_end(f->history)) {
+        before = end - r->at;
+        while (r->at < end)
+            if (!runner_follow(r, f->history, end)) start_afresh(r, input_history_oldest(f->history));
+    }
+}
+
+void failover_start(struct failover *f, int64_t from)
+{
+    failover_set_wait(f, HC_WAIT_FOREVER);
+    runner_warm_up(&f->main, f->config.n_in);
+    f->main.at = f->standby.at = from;
+    if (f->standby.engine) {
+        runner_warm_up(&f->standby, f->config.n_in);
+        f->has_thread = pthread_create(&f->thread, NULL, standby_thread, f) == 0;
+    }
+    if (!f->has_thread) atomic_store(&f->is_able, false);
+    follow(f);
+}
+
+void failover_reset(struct failover *f)
+{
+    while (f->standby.engine && !f->took_over && atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire))
+        sched_yield();
+    if (f->standby.engine) hc_reset(f->standby.engine);
+    if (failover_state(f) == HC_LIVE_OK) hc_reset(f->main.engine);
+    f->main.at = f->standby.at = input_history_end(f->history);
+    if (f->standby.engine && !f->took_over) atomic_flag_clear_explicit(&f->lock, memory_order_release);
+}
+
+/* ---- audio ------------------------------------------------------------------------------------- */
+
+bool failover_catch_up(struct failover *f, int64_t n)
+{
+    struct runner *r = &f->main;
+    int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
+    if (r->at < oldest) r->at = oldest; /* far too slow: it has missed something */
+    for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to);
+    return r->at == end;
+}
+
+static enum failover_answer silence(const struct failover *f, float *const *out, int n, enum failover_answer answer)
+{
+    for (int ch = 0; ch < f->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
+    return answer;
+}
+
+/* The device is not to be used again. */
+static void give_up(struct failover *f, bool hung)
+{
+    bool able = atomic_load_explicit(&f->is_able, memory_order_acquire);
+    if (hung) atomic_store_explicit(&f->hung, true, memory_order_relaxed);
+    atomic_store_explicit(&f->state, able ? HC_LIVE_STANDBY : HC_LIVE_LOST, memory_order_release);
+}
+
+/* The standby thread has the lock for at most the time of a block, unless the system took the processor away from it: to
+ * wait longer would not bring it back. */
+static bool standby_lock(struct failover *f)
+{
+    double block_ns = 1e9 * f->config.block / f->config.rate;
+    int64_t until = now_ns() + (int64_t)(2 * (double)atomic_load(&f->cpu_share) * block_ns);
+    while (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) {
+        if (!f->has_time && now_ns() > until) return false;
+        if (f->has_time)
+            sched_yield();
+        else
+            cpu_relax();
+    }
+    return true;
+}
+
+/* Take the standby engine from its thread, and process what it has not processed. false: not in this block. */
+static bool take_over(struct failover *f)
+{
+    struct runner *r = &f->standby;
+    int64_t now = input_history_end(f->history);
+    if (f->took_over) return true;
+    if (!standby_lock(f)) return false;
+    if (!f->has_time && now - r->at > CATCH_UP_BLOCKS * (int64_t)f->config.block) {
+        atomic_flag_clear_explicit(&f->lock, memory_order_release);
+        return false;
+    }
+    while (r->at < now)
+        if (!runner_follow(r, f->history, now)) r->at = now;
+    f->took_over = true;
+    return true;
+}
+
+/* One more late block: is the device hung? */
+static bool is_hung(struct failover *f, int64_t now)
+{
+    if (f->has_time) return true;
+    if (f->late_in_row++ == 0) f->late_since_ns = now;
+    return f->late_in_row >= HUNG_BLOCKS && now - f->late_since_ns >= HUNG_MS * 1000000;
+}
+
+static void score(struct failover *f, bool is_late, int n)
+{
+    f->late_score += is_late - (double)SLOW_A_SECOND * n / f->config.rate;
+    if (f->late_score < 0) f->late_score = 0;
+    if (f->late_score < SLOW_SCORE) return;
+    f->late_score = 0;
+    atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
+}
+
+enum failover_answer failover_process(struct failover *f, const float *const *in, float *const *out, int n,
+                                      int64_t now)
+{
+    if (failover_state(f) == HC_LIVE_OK) {
+        int result = hc_process(f->main.engine, in, out, n);
+        f->main.at += n;
+        if (!f->is_on_cpu) score(f, result == HC_LATE, n);
+        if (result != HC_LATE) f->late_in_row = 0;
+        if (result == HC_OK) return FAILOVER_PLAYED;
+        if (result == HC_LATE && !is_hung(f, now)) return FAILOVER_LATE;
+        if (result == HC_LATE && f->standby_share <= 0) { /* it plays what it can until the worker has another engine */
+            atomic_store_explicit(&f->hung, true, memory_order_relaxed);
+            atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
+            f->late_in_row = 0;
+            return FAILOVER_LATE;
+        }
+        give_up(f, result != HC_EDEVICE);
+    }
+    if (failover_state(f) == HC_LIVE_LOST) return silence(f, out, n, FAILOVER_SILENT);
+    if (!take_over(f)) return silence(f, out, n, FAILOVER_LATE);
+    hc_process(f->standby.engine, in, out, n);
+    f->standby.at += n;
+    return FAILOVER_PLAYED;
+}
+
+void failover_wake(struct failover *f)
+{
+    if (f->has_thread && !f->took_over) sem_post(&f->wake);
+}

@@ -1,0 +1,63 @@
+#include "histogram.h"
+
+/* Class of ns: below 16 its own, above that its octave and the next four bits. */
+static int class_of(uint64_t ns)
+{
+    if (ns < 16) return (int)ns;
+    int octave = 63 - __builtin_clzll(ns); /* 4 and up */
+    int i = (octave - 3) * 16 + (int)((ns >> (octave - 4)) & 15);
+    return i < HC_TIME_CLASSES ? i : HC_TIME_CLASSES - 1;
+}
+
+/* The largest time of a class. */
+static uint64_t top_of(int i)
+{
+    if (i < 16) return (uint64_t)i;
+    int octave = i / 16 + 3;
+    return ((uint64_t)(16 + i % 16 + 1) << (octave - 4)) - 1;
+}
+
+/* There is one writer: what it read is what it may write. */
+void histogram_add(struct histogram *h, uint64_t ns)
+{
+    atomic_uint_fast64_t *c = &h->classes[class_of(ns)];
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (ns > atomic_load_explicit(&h->max_ns, memory_order_relaxed))
+        atomic_store_explicit(&h->max_ns, ns, memory_order_relaxed);
+}
+
+void histogram_read(const struct histogram *h, hc_times *times)
+{
+    times->n = 0; /* the sum of what is read here, whatever is added meanwhile */
+    for (int i = 0; i < HC_TIME_CLASSES; i++)
+        times->n += times->classes[i] = atomic_load_explicit(&h->classes[i], memory_order_relaxed);
+    times->max_ns = atomic_load_explicit(&h->max_ns, memory_order_relaxed);
+}
+
+void hc_times_add(hc_times *to, const hc_times *more)
+{
+    to->n += more->n;
+    if (more->max_ns > to->max_ns) to->max_ns = more->max_ns;
+    for (int i = 0; i < HC_TIME_CLASSES; i++) to->classes[i] += more->classes[i];
+}
+
+/* The largest of what came in between is known by its class only. */
+void hc_times_subtract(hc_times *now, const hc_times *before)
+{
+    int highest = -1;
+    now->n -= before->n;
+    for (int i = 0; i < HC_TIME_CLASSES; i++)
+        if (now->classes[i] -= before->classes[i]) highest = i;
+    uint64_t top = highest < 0 ? 0 : top_of(highest);
+    if (top < now->max_ns) now->max_ns = top;
+}
+
+uint64_t hc_times_quantile(const hc_times *times, double share)
+{
+    double seen = 0, wanted = share * (double)times->n;
+    for (int i = 0; i < HC_TIME_CLASSES; i++) {
+        seen += (double)times->classes[i];
+        if (times->classes[i] && seen >= wanted) return top_of(i) < times->max_ns ? top_of(i) : times->max_ns;
+    }
+    return times->n ? times->max_ns : 0;
+}

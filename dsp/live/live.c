@@ -1,0 +1,319 @@
+/* live - the audio thread's side of a live convolver, and what any thread may ask. */
+#include "live.h"
+
+#include "dsp/cpu/memory.h"
+#include "dsp/cpu/simd.h"
+#include "dsp/engine/backend.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CATCH_UP_CALLS = 2 }; /* of past blocks that a new engine may process in a call, beside the present one */
+static const uint32_t FULL_SCALE_BITS = 0x3f800000;
+static const double PROCESS_SHARE = 0.5; /* of a block's time, to wait for a device */
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- the engines ------------------------------------------------------------------------------- */
+
+/* Give an engine back to the worker. The place is free: take_offer sees to that. */
+static void retire(hc_live *l, struct failover *f)
+{
+    if (!f) return;
+    atomic_store_explicit(&l->returned, f, memory_order_release);
+    atomic_store_explicit(&l->has_work, true, memory_order_release);
+}
+
+static bool can_retire(const hc_live *l)
+{
+    return atomic_load_explicit(&l->returned, memory_order_relaxed) == NULL;
+}
+
+static void begin_fade(hc_live *l)
+{
+    l->former = l->playing;
+    l->playing = l->joining;
+    l->joining = NULL;
+    l->is_fading = true;
+    l->fade_pos = 0;
+    l->fade_len = l->fresh ? 0 : l->playing->config.fade_frames;
+    if (l->fresh) {
+        retire(l, l->former);
+        l->former = NULL;
+        l->is_fading = false;
+    }
+}
+
+/* How long a device may take for n frames: the engines are told when that changes. */
+static void set_waits(hc_live *l, int n)
+{
+    int wait_us = atomic_load_explicit(&l->wait_us, memory_order_relaxed);
+    if (atomic_load_explicit(&l->freewheels, memory_order_relaxed)) wait_us = HC_WAIT_FOREVER;
+    struct failover *all[] = {l->playing, l->former, l->joining};
+    if (wait_us == l->told_us && n == l->told_n && memcmp(all, l->told, sizeof all) == 0) return;
+    l->told_us = wait_us;
+    l->told_n = n;
+    memcpy(l->told, all, sizeof all);
+    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+    if (wait_us == 0) wait_us = (int)(PROCESS_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
+    if (wait_us == 0 || wait_us == HC_WAIT_NONE) wait_us = 1;
+    for (int i = 0; i < 3; i++)
+        if (all[i]) failover_set_wait(all[i], wait_us);
+}
+
+/* Take the engine that the worker offers, let it process what it has missed, and begin to fade to it. */
+static void take_offer(hc_live *l, int n)
+{
+    if (l->is_fading || !can_retire(l)) return;
+    if (atomic_load_explicit(&l->next, memory_order_relaxed)) {
+        struct failover *outdated = l->joining;
+        l->joining = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        retire(l, outdated);
+        if (outdated) return; /* there is one place for what is returned */
+    }
+    if (!l->joining) return;
+    set_waits(l, n);
+    bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
+    if (failover_catch_up(l->joining, freewheels ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n)) begin_fade(l);
+}
+
+static enum failover_answer silence(float *const *out, int n_out, int n, enum failover_answer answer)
+{
+    for (int o = 0; o < n_out; o++) memset(out[o], 0, (size_t)n * sizeof(float));
+    return answer;
+}
+
+/* An engine of another rate would play at the wrong pitch. */
+static enum failover_answer play(hc_live *l, struct failover *f, float *const *out, int n, int64_t now)
+{
+    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+    if (!f || f->config.rate != rate) return silence(out, l->config.n_out, n, FAILOVER_PLAYED);
+    return failover_process(f, l->rows, out, n, now);
+}
+
+/* Both engines have processed the same input, so the gains add up to 1. */
+static void crossfade(hc_live *l, int n, int64_t now)
+{
+    play(l, l->former, l->faded, n, now);
+    for (int o = 0; o < l->config.n_out; o++) {
+        float *to = l->wet[o];
+        const float *from = l->faded[o];
+        for (int i = 0; i < n; i++) to[i] = from[i] + fade_gain(l->fade_pos + i, l->fade_len) * (to[i] - from[i]);
+    }
+    l->fade_pos += n;
+    if (l->fade_pos < l->fade_len) return;
+    retire(l, l->former);
+    l->former = NULL;
+    l->is_fading = false;
+}
+
+static int most_frames(const hc_live *l)
+{
+    int most = MOST_BLOCK;
+    if (l->playing && l->playing->config.block < most) most = l->playing->config.block;
+    if (l->former && l->former->config.block < most) most = l->former->config.block;
+    return most;
+}
+
+/* ---- a block ----------------------------------------------------------------------------------- */
+
+static void raise_peak(atomic_uint *peak, uint32_t bits)
+{
+    /* hc_live_take_peaks may put 0 in between: then this peak belongs to its next call. */
+    if (bits > atomic_load_explicit(peak, memory_order_relaxed))
+        atomic_store_explicit(peak, bits, memory_order_relaxed);
+}
+
+static void measure_output(hc_live *l, int n, int rate)
+{
+    uint32_t peak = 0;
+    for (int o = 0; o < l->config.n_out; o++) l->counters.clipped += l->simd->measure(l->wet[o], n, &peak);
+    raise_peak(&l->peak_out, peak);
+    if (!l->config.limit_feedback) return;
+    feedback_limiter_run(&l->limiter, l->wet, l->config.n_out, n, rate, peak >= FULL_SCALE_BITS);
+    l->counters.limited = l->limiter.n;
+}
+
+/* Frames [at, at + n) of the caller's buffers, no more than the engines take at once. The convolution writes to `out`,
+ * which may be `in`: the input is in the history by then. */
+static enum failover_answer process(hc_live *l, const float *const *in, float *const *out, int at, int n, int rate,
+                                    int64_t now)
+{
+    uint32_t peak = 0;
+    l->counters.non_finite += input_history_write(&l->history, in, at, n, l->rows, &peak);
+    raise_peak(&l->peak_in, peak);
+    for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
+    enum failover_answer answer = play(l, l->playing, l->wet, n, now);
+    if (l->is_fading) crossfade(l, n, now);
+    input_history_publish(&l->history, n);
+    if (l->playing) failover_wake(l->playing);
+    if (l->former) failover_wake(l->former);
+    l->counters.late += answer == FAILOVER_LATE;
+    l->counters.lost += answer == FAILOVER_SILENT;
+    if ((answer == FAILOVER_LATE && l->config.late_dry) || (answer == FAILOVER_SILENT && l->config.lost_dry))
+        mixer_pass(&l->mixer, l->rows, l->wet, n);
+    mixer_run(&l->mixer, l->rows, l->wet, n);
+    measure_output(l, n, rate);
+    return answer;
+}
+
+/* Does the worker have to look at the device? */
+static void watch_device(hc_live *l, int64_t now)
+{
+    const struct failover *f = l->playing;
+    enum hc_live_state state = f ? failover_state(f) : HC_LIVE_OK;
+    bool is_slow = f && atomic_load_explicit(&f->is_slow, memory_order_relaxed);
+    bool probes = state != HC_LIVE_OK && now > atomic_load_explicit(&l->next_probe_ns, memory_order_relaxed);
+    if (state != (enum hc_live_state)l->counters.state || is_slow || probes)
+        if (!atomic_load_explicit(&l->has_work, memory_order_relaxed))
+            atomic_store_explicit(&l->has_work, true, memory_order_release);
+    l->counters.state = (uint64_t)state;
+}
+
+static void publish(hc_live *l)
+{
+    uint64_t words[N_COUNTERS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
+    memcpy(words, &l->counters, sizeof words);
+    for (int k = 0; k < N_COUNTERS; k++)
+        atomic_store_explicit(&l->snapshots[i % N_SNAPSHOTS][k], words[k], memory_order_relaxed);
+    atomic_store_explicit(&l->published, i, memory_order_release);
+}
+
+int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n)
+{
+    int64_t start = now_ns();
+    unsigned fp_state = simd_denormals_off();
+    int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+    enum failover_answer worst = FAILOVER_PLAYED;
+    take_offer(l, n);
+    for (int at = 0, piece; at < n; at += piece) {
+        int most = most_frames(l);
+        piece = n - at < most ? n - at : most;
+        set_waits(l, piece);
+        enum failover_answer answer = process(l, in, out, at, piece, rate, at ? now_ns() : start);
+        if (answer > worst) worst = answer;
+        l->fresh = false;
+    }
+    watch_device(l, start);
+    simd_denormals_restore(fp_state);
+    struct counters *c = &l->counters;
+    c->took_ns = (uint64_t)(now_ns() - start);
+    histogram_add(&l->times, c->took_ns);
+    bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
+    c->over += (double)c->took_ns > 1e9 * n / rate && !freewheels;
+    c->blocks++;
+    c->frames += (uint64_t)n;
+    c->faded_out = mixer_is_faded_out(&l->mixer);
+    publish(l);
+    return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_LATE ? HC_LATE : HC_EDEVICE;
+}
+
+/* ---- asked by any thread ----------------------------------------------------------------------- */
+
+void hc_live_set(hc_live *l, int knob, float value)
+{
+    if (knob >= 0 && knob < HC_N_KNOBS && isfinite(value)) mixer_set(&l->mixer, (enum hc_live_knob)knob, value);
+}
+
+float hc_live_get(const hc_live *l, int knob)
+{
+    return knob >= 0 && knob < HC_N_KNOBS ? mixer_get(&l->mixer, (enum hc_live_knob)knob) : 0;
+}
+
+void hc_live_set_wait(hc_live *l, int wait_us)
+{
+    atomic_store_explicit(&l->wait_us, wait_us, memory_order_relaxed);
+}
+
+void hc_live_set_freewheel(hc_live *l, int on)
+{
+    atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
+}
+
+/* Both parts change at once. At another rate the history begins anew. */
+static bool change_format(hc_live *l, int rate, int block)
+{
+    uint64_t was = atomic_load_explicit(&l->format, memory_order_relaxed), wanted;
+    do {
+        uint64_t new_rate = (uint64_t)(rate ? rate : format_rate(was));
+        wanted = new_rate << 32 | (uint32_t)(block ? block : format_block(was));
+        if (wanted == was) return false;
+        if (format_rate(wanted) != format_rate(was))
+            atomic_store_explicit(&l->heard_from, input_history_end(&l->history), memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak_explicit(&l->format, &was, wanted, memory_order_release,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+int hc_live_request(hc_live *l, const hc_live_change *change)
+{
+    if (!change || change->size < sizeof *change || change->rate < 0 || change->block < 0) return HC_EINVAL;
+    if (change->mask && !text_mailbox_put(&l->mask, change->mask)) return HC_EINVAL;
+    if (change->backend && !text_mailbox_put(&l->backend, change->backend)) return HC_EINVAL;
+    bool is_new = change_format(l, change->rate, change->block);
+    if (change->mask || change->backend || is_new) atomic_store_explicit(&l->has_work, true, memory_order_release);
+    return HC_OK;
+}
+
+int hc_live_has_work(const hc_live *l)
+{
+    return atomic_load_explicit(&l->has_work, memory_order_acquire);
+}
+
+void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
+{
+    uint64_t words[N_COUNTERS], i, now;
+    do { /* the snapshot may be overwritten meanwhile, three blocks later */
+        i = atomic_load_explicit(&l->published, memory_order_acquire);
+        for (int k = 0; k < N_COUNTERS; k++)
+            words[k] = atomic_load_explicit(&l->snapshots[i % N_SNAPSHOTS][k], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        now = atomic_load_explicit(&l->published, memory_order_relaxed);
+    } while (now - i >= N_SNAPSHOTS - 1);
+    struct counters c;
+    memcpy(&c, words, sizeof c);
+    hc_live_stats all = {.blocks = c.blocks,
+                         .frames = c.frames,
+                         .late = c.late,
+                         .lost = c.lost,
+                         .over = c.over,
+                         .non_finite = c.non_finite,
+                         .clipped = c.clipped,
+                         .limited = c.limited,
+                         .masks = atomic_load_explicit(&l->masks, memory_order_relaxed),
+                         .rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed),
+                         .took_ns = c.took_ns,
+                         .faded_out = (int)c.faded_out,
+                         .state = (int)c.state,
+                         .rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed))};
+    size_t size = stats->size < sizeof all ? stats->size : sizeof all;
+    all.size = stats->size;
+    memcpy(stats, &all, size);
+}
+
+void hc_live_get_times(const hc_live *l, hc_times *times)
+{
+    histogram_read(&l->times, times);
+}
+
+static float take_peak(atomic_uint *peak)
+{
+    uint32_t bits = atomic_exchange_explicit(peak, 0, memory_order_relaxed);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void hc_live_take_peaks(hc_live *l, float *in, float *out)
+{
+    *in = take_peak(&l->peak_in);
+    *out = take_peak(&l->peak_out);
+}

@@ -1,0 +1,95 @@
+/* live - what the two sides of a live convolver share: live.c runs on the audio thread, work.c on the host's worker. */
+#ifndef LIVE_H
+#define LIVE_H
+
+#include "failover.h"
+#include "feedback_limiter.h"
+#include "haloconv_live.h"
+#include "histogram.h"
+#include "input_history.h"
+#include "mixer.h"
+#include "text_mailbox.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    MOST_BLOCK = 8192, /* frames of an engine's block; a longer call is cut */
+    N_SNAPSHOTS = 4    /* of the counters: a reader has the time of three blocks to copy one */
+};
+
+struct counters { /* hc_live_stats without what the worker counts, for a copy word by word */
+    uint64_t blocks, frames, late, lost, over, non_finite, clipped, limited, took_ns, faded_out, state;
+};
+enum { N_COUNTERS = sizeof(struct counters) / sizeof(uint64_t) };
+
+struct hc_live {
+    hc_live_config config;
+    const struct simd *simd;
+    struct input_history history;
+    struct mixer mixer;
+
+    /* ---- audio thread ---- */
+    struct failover *playing;  /* NULL: the convolved signal is silence                              */
+    struct failover *joining;  /* processes the past, then fades in; NULL: none                      */
+    struct failover *former;   /* fades out; NULL: silence does, or nothing                          */
+    bool is_fading;
+    int fade_pos, fade_len;
+    bool fresh;                /* no block since the start or a reset: nothing fades                 */
+    const float **rows;        /* [n_in]: the block in the history                                   */
+    float **wet, **faded;      /* [n_out]: rows of the caller's buffers; of frames                   */
+    float *frames;             /* [n_out] rows of MOST_BLOCK, an odd number of cache lines apart     */
+    struct feedback_limiter limiter;
+    struct counters counters;
+    int told_us, told_n;       /* the longest wait, and for how many frames, as the engines know it  */
+    struct failover *told[3];  /* these engines                                                      */
+
+    /* ---- between threads ---- */
+    _Atomic(struct failover *) next;     /* the worker -> audio                                      */
+    _Atomic(struct failover *) returned; /* audio -> the worker                                      */
+    atomic_bool has_work;
+    struct text_mailbox mask, backend;   /* requests                                                 */
+    atomic_uint_fast64_t format;         /* rate << 32 | block, as last asked for                    */
+    atomic_int_fast64_t heard_from;      /* the history before this frame is of another rate         */
+    atomic_int wait_us;
+    atomic_bool freewheels;
+    atomic_int_fast64_t next_probe_ns;   /* of a device that hung                                    */
+    atomic_uint peak_in, peak_out;       /* bits of magnitudes                                       */
+    struct histogram times;
+    atomic_uint_fast64_t published;      /* snapshots, the newest at published % N_SNAPSHOTS         */
+    atomic_uint_fast64_t snapshots[N_SNAPSHOTS][N_COUNTERS];
+    atomic_uint_fast64_t masks, rebuilds;
+
+    /* ---- the worker, under setup ---- */
+    pthread_mutex_t setup;
+    struct failover *offered;            /* the last engine made: it plays, or is about to           */
+    const struct failover *lost;         /* the engine whose loss was said                           */
+    hc_responses responses;              /* of the mask that plays                                   */
+    int rate, block;                     /* of the engine offered                                    */
+    int64_t built_from;                  /* heard_from when it was made                              */
+    char asked_backend[64];              /* by config or request                                     */
+    char next_backend[64];               /* the same, or "cpu" after a loss: of the next engine      */
+    char used_backend[64];               /* of the engine offered                                    */
+    double probe_pause_s;
+    bool is_clean;                       /* no engine hung so far                                    */
+
+    /* ---- under info_lock, which is held for moments only ---- */
+    pthread_mutex_t info_lock;
+    hc_live_info info;
+    char path[TEXT_CAP];                 /* of the mask that plays                                   */
+    char *reaches;                       /* [n_in][n_out]: does the mask join them?                  */
+};
+
+static inline int format_rate(uint64_t format)
+{
+    return (int)(format >> 32);
+}
+
+static inline int format_block(uint64_t format)
+{
+    return (int)(uint32_t)format;
+}
+
+#endif

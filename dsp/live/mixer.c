@@ -1,0 +1,183 @@
+#include "mixer.h"
+
+#include "dsp/cpu/memory.h"
+#include "dsp/engine/backend.h" /* fade_gain */
+
+#include <stddef.h>
+#include <string.h>
+
+enum { RAMP_MS = 20 };
+
+bool mixer_open(struct mixer *mixer, int n_in, int n_out, int rate, int most_predelay, bool fade_in)
+{
+    const float start[HC_N_KNOBS] = {[HC_WET] = 1, [HC_GAIN] = 1, [HC_FADE] = 1};
+    *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .ramp_frames = rate * RAMP_MS / 1000 + 1, .fresh = true};
+    for (int k = 0; k < HC_N_KNOBS; k++) atomic_init(&mixer->knobs[k], start[k]);
+    for (int k = 0; k < MIXER_RAMPS; k++) mixer->ramps[k].now = mixer->ramps[k].target = start[k];
+    if (fade_in) mixer->ramps[HC_FADE] = (struct ramp){0};
+    if (most_predelay <= 0) return true;
+    struct predelay *p = &mixer->predelay;
+    for (p->size = MIXER_PIECE; p->size < most_predelay + MIXER_PIECE;) p->size *= 2;
+    p->frames = memory_place((size_t)n_out * (size_t)p->size);
+    return p->frames != NULL;
+}
+
+void mixer_close(struct mixer *mixer)
+{
+    memory_place_free(mixer->predelay.frames);
+    mixer->predelay.frames = NULL;
+}
+
+void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value)
+{
+    atomic_store_explicit(&mixer->knobs[knob], value, memory_order_relaxed);
+}
+
+float mixer_get(const struct mixer *mixer, enum hc_live_knob knob)
+{
+    return atomic_load_explicit(&mixer->knobs[knob], memory_order_relaxed);
+}
+
+void mixer_reset(struct mixer *mixer)
+{
+    struct predelay *p = &mixer->predelay;
+    if (p->frames) memset(p->frames, 0, (size_t)mixer->n_out * (size_t)p->size * sizeof(float));
+    p->end = 0;
+    mixer->fresh = true;
+}
+
+/* Take up what the knobs ask for; does a gain move? The fade at the start is the one that does not jump. */
+static bool turn(struct mixer *mixer)
+{
+    bool moves = false;
+    for (int k = 0; k < MIXER_RAMPS; k++) {
+        struct ramp *ramp = &mixer->ramps[k];
+        float target = mixer_get(mixer, (enum hc_live_knob)k);
+        if (target != ramp->target) {
+            bool jumps = mixer->fresh && k != HC_FADE;
+            ramp->target = target;
+            ramp->left = jumps ? 0 : mixer->ramp_frames;
+            ramp->step = (target - ramp->now) / (float)mixer->ramp_frames;
+            if (jumps) ramp->now = target;
+        }
+        moves = moves || ramp->left > 0;
+    }
+    return moves;
+}
+
+static float step(struct ramp *ramp)
+{
+    if (ramp->left == 0) return ramp->now;
+    ramp->now = --ramp->left == 0 ? ramp->target : ramp->now + ramp->step;
+    return ramp->now;
+}
+
+/* The gains of the convolved signal and of the input. */
+static void gains(const float knob[MIXER_RAMPS], float *wet, float *dry)
+{
+    float bypass = knob[HC_BYPASS], effect = (1 - bypass) * knob[HC_GAIN];
+    *wet = knob[HC_FADE] * effect * knob[HC_WET];
+    *dry = knob[HC_FADE] * (effect * knob[HC_DRY] + bypass);
+}
+
+static const float *input_of(const struct mixer *mixer, const float *const *in, int out)
+{
+    return mixer->n_in == 1 ? in[0] : out < mixer->n_in ? in[out] : NULL;
+}
+
+static void mix_still(const struct mixer *mixer, const float *const *in, float *const *out, int n, float wet, float dry)
+{
+    for (int o = 0; o < mixer->n_out; o++) {
+        const float *x = input_of(mixer, in, o);
+        float *y = out[o];
+        if (wet == 0) /* an overflow of the convolution is no NaN then */
+            memset(y, 0, (size_t)n * sizeof(float));
+        else if (wet != 1)
+            for (int i = 0; i < n; i++) y[i] *= wet;
+        if (x && dry != 0)
+            for (int i = 0; i < n; i++) y[i] += dry * x[i];
+    }
+}
+
+static void mix_moving(struct mixer *mixer, const float *const *in, float *const *out, int n)
+{
+    for (int at = 0; at < n; at += MIXER_PIECE) {
+        int piece = n - at < MIXER_PIECE ? n - at : MIXER_PIECE;
+        for (int i = 0; i < piece; i++) {
+            float knob[MIXER_RAMPS];
+            for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = step(&mixer->ramps[k]);
+            gains(knob, &mixer->wet[i], &mixer->dry[i]);
+        }
+        for (int o = 0; o < mixer->n_out; o++) {
+            const float *x = input_of(mixer, in, o);
+            float *y = out[o] + at;
+            for (int i = 0; i < piece; i++) y[i] = mixer->wet[i] * y[i] + (x ? mixer->dry[i] * x[at + i] : 0);
+        }
+    }
+}
+
+/* ---- predelay ---------------------------------------------------------------------------------- */
+
+/* Up to MIXER_PIECE frames of y go into the row; y becomes what lay in it `from` frames ago, on its way to `to`. */
+static void delay_piece(struct mixer *mixer, float *row, float *y, int n)
+{
+    const struct predelay *p = &mixer->predelay;
+    int64_t mask = p->size - 1;
+    for (int i = 0; i < n; i++) row[(p->end + i) & mask] = y[i];
+    if (p->from == 0 && p->to == 0) return;
+    for (int i = 0; i < n; i++) y[i] = row[(p->end + i - p->from) & mask];
+    if (p->from == p->to) return;
+    for (int i = 0; i < n; i++) {
+        float gain = fade_gain(p->pos + i, mixer->ramp_frames);
+        y[i] += gain * (row[(p->end + i - p->to) & mask] - y[i]);
+    }
+}
+
+static void predelay_run(struct mixer *mixer, float *const *wet, int n)
+{
+    struct predelay *p = &mixer->predelay;
+    int asked = (int)mixer_get(mixer, HC_PREDELAY), most = (int)p->size - MIXER_PIECE;
+    asked = asked < 0 ? 0 : asked > most ? most : asked;
+    if (mixer->fresh) p->from = p->to = asked;
+    for (int at = 0; at < n; at += MIXER_PIECE) {
+        int piece = n - at < MIXER_PIECE ? n - at : MIXER_PIECE;
+        if (p->from == p->to && p->to != asked) {
+            p->to = asked;
+            p->pos = 0;
+        }
+        for (int o = 0; o < mixer->n_out; o++) delay_piece(mixer, p->frames + o * p->size, wet[o] + at, piece);
+        p->end += piece;
+        p->pos += piece;
+        if (p->pos >= mixer->ramp_frames) p->from = p->to;
+    }
+}
+
+/* ---- the block --------------------------------------------------------------------------------- */
+
+void mixer_pass(const struct mixer *mixer, const float *const *in, float *const *wet, int n)
+{
+    for (int o = 0; o < mixer->n_out; o++) {
+        const float *x = input_of(mixer, in, o);
+        if (x) memcpy(wet[o], x, (size_t)n * sizeof(float));
+    }
+}
+
+void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n)
+{
+    if (mixer->predelay.frames) predelay_run(mixer, wet, n);
+    if (turn(mixer)) {
+        mix_moving(mixer, in, wet, n);
+    } else {
+        float knob[MIXER_RAMPS], wet_gain, dry_gain;
+        for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = mixer->ramps[k].now;
+        gains(knob, &wet_gain, &dry_gain);
+        mix_still(mixer, in, wet, n, wet_gain, dry_gain);
+    }
+    mixer->fresh = false;
+}
+
+bool mixer_is_faded_out(const struct mixer *mixer)
+{
+    const struct ramp *fade = &mixer->ramps[HC_FADE];
+    return fade->now == 0 && fade->left == 0;
+}

@@ -430,6 +430,7 @@ $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
             $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- install ---------------------------------------------------------------------------------------------------------
+PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so
 SO_NAME := $(SO).0
 TO = $(DESTDIR)$(PREFIX)
@@ -440,7 +441,7 @@ install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
 	$(if $(MPI_PART),install -d $(TO)/lib/haloconv && install -m 755 $(MPI_PART) $(TO)/lib/haloconv/)
-	install -m 644 dsp/haloconv.h $(TO)/include/
+	install -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
 	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
 	ln -sf $(SO).$(VERSION) $(TO)/lib/$(SO_NAME)
@@ -457,7 +458,8 @@ ifneq ($(BUNDLE),)
 	install -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(TO)/lib/lv2/haloconv.lv2/
 endif
 uninstall:
-	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
+	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
+	rm -f $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)

@@ -42,13 +42,6 @@ enum hc_error {
     HC_EUNSUPPORTED = -5 /* this build lacks the part that the call needs                                         */
 };
 
-enum hc_samples {            /* how the frames of a block lie in the engine's own memory (hc_room)                */
-    HC_PLANAR = 0,           /* floats, a channel behind the other                                            */
-    HC_S16, HC_S24, HC_S32, HC_FLOAT, /* frame by frame, as in a sound file, the lowest byte first; full scale of
-                                         integers is 2^15, 2^23, 2^31                                         */
-    HC_BIG_ENDIAN = 8        /* added to one of these: the highest byte first, as in AIFF                     */
-};
-
 typedef struct hc_config {   /* hc_config_init sets the right-hand column                                     */
     int rate;                /* Hz                                                                     48000  */
     int block;               /* most frames per hc_process; any count up to it is served;
@@ -137,24 +130,6 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
  * nothing ("auto" counts as the CPU). Fails with HC_EINVAL. [setup] */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 
-typedef struct hc_costs {    /* nanoseconds; 0: no different, or this backend cannot do it                   */
-    double mac_ns;           /* a tap of an output frame, in the time domain                                  */
-    double cmac_ns;          /* a bin of a partition                                                          */
-    double live_cmac_ns;     /* the same where blocks come one at a time                                      */
-    double fft_ns;           /* a transform of N points costs fft_ns * N * log2(N)                            */
-    double far_fft_ns, far_cmac_ns; /* both, of far levels                                                    */
-    double launch_ns, slice_ns;     /* a tick of audio; a slice of a far level                                */
-    double call_ns;          /* a call of hc_process, whatever is in it                                       */
-    int n_built_in;          /* so many of these were absurd as measured, and are what it was built with      */
-} hc_costs;
-
-/* Measure what convolution costs with a backend ("cpu", "cuda", ...) on this machine, and keep it in the user's cache
- * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find it. The first hc_open of a live
- * engine on a machine does this for the CPU by itself, in less than 50 ms. For a GPU nothing does: it takes up to a
- * second, the GPU to itself and some hundred MB of its memory; until then the costs are those of an H200. Fails as
- * hc_open does. [setup] */
-int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
-
 /* Free an engine and all its masks; no hc_process may be running. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 
@@ -162,13 +137,6 @@ void hc_close(hc_engine *engine);
  * take turns). Identical routes (same taps pointer, n_taps, gain, delay) share one spectrum. Fails with HC_EINVAL
  * (channel out of range, longer than max_taps, a tap that is NaN or Inf: the text has its index), HC_ENOMEM. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
-
-/* Make a mask of decaying noise from a seed, for benches and tests: on the device where that is faster than to upload
- * it, and with the same taps everywhere. diagonal: input i to output i only; else every input to every output, each
- * with a response of its own. A response has n_taps, falls by 60 dB in rt60 frames and has an expected energy of 1.
- * Fails as hc_mask_make does. [setup] */
-int hc_mask_make_noise(hc_engine *engine, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **mask,
-                       char *why, size_t cap);
 
 /* Give a mask up: the engine frees it when it no longer plays it (at the latest in hc_close). Not to be swapped in
  * again. May be called beside hc_mask_make. NULL is allowed. [setup] */
@@ -192,28 +160,6 @@ int hc_process(hc_engine *engine, const float *const *in, float *const *out, int
  * its time. HC_EINVAL for an engine with a device that was opened with -1: it always waits. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
 
-/* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0),
- * so that copies to and from a device and its work on other blocks share their time. hc_submit takes n_frames (1 to
- * block) and returns before they are convolved; in = NULL: they are in the engine's own memory, hc_room (pinned memory,
- * which a GPU copies from directly), and finite if planar. hc_collect waits for the oldest block: its
- * frames, to out, or with out = NULL to be read in hc_room. Any counts, in order; the output is that of hc_process,
- * which may be called when no block is under way. Where samples are not HC_PLANAR in is NULL, or out, and hc_process
- * cannot be called. Return HC_OK (hc_collect: the count of frames), HC_EINVAL (no room; nothing under way; not planar;
- * hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
-int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
-int hc_collect(hc_engine *engine, float *const *out);
-
-/* The engine's own memory for block i, counted from hc_open or hc_reset: the same as of block i + flight. *in is to be
- * filled, by any threads, when block i - flight has been collected and before block i is submitted; *out is to be read
- * when block i has been collected and before block i + flight is submitted. Planar: channel ch starts at ch *
- * hc_info.block floats; else frame i at i * channels samples. Either may be NULL. HC_EINVAL: hc_info.flight is 0. [setup]
- */
-int hc_room(hc_engine *engine, int64_t i, void **in, const void **out);
-
-/* Of an output that is not planar, count clipping and peak in frames [from, to) alone, counted from hc_open or hc_reset;
- * for blocks that are submitted from now on. At first it is all of them. [setup], one thread at a time with hc_submit */
-void hc_count_set(hc_engine *engine, int64_t from, int64_t to);
-
 /* Forget the input history and end any fade; the mask stays. No hc_process may be running. [setup] */
 void hc_reset(hc_engine *engine);
 
@@ -226,60 +172,6 @@ void hc_get_info(hc_engine *engine, hc_info *info);
 /* Name the i-th device that hc_open could use, as "cuda:0\tNVIDIA H200, ..." (the string for hc_config.backend, a tab,
  * a description). Returns HC_OK, or HC_EINVAL when there is no i-th. Initialises CUDA. [setup] */
 int hc_list_devices(int i, char *text, size_t cap);
-
-typedef struct hc_port {      /* a channel of a configuration                                                    */
-    const char *name;         /* as given, or in-1, in-2, ... and out-1, out-2, ...                              */
-    const char *connect;      /* JACK port to connect it to at the start; NULL = none                            */
-} hc_port;
-
-typedef struct hc_remark {    /* what is wrong, or worth knowing, in a configuration                             */
-    int line;                 /* from 1; 0 = the whole file                                                      */
-    int code;                 /* HC_OK: a warning, it is played all the same; else the error                     */
-    const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."       */
-} hc_remark;
-
-typedef struct hc_responses { /* a mask as read from a file                                                      */
-    int n_channels;           /* of the file; 0 for a configuration                                              */
-    int n_frames;             /* after resampling; of a configuration's longest route, delay included            */
-    int rate, file_rate;      /* Hz of the samples here and of the file; 0 for a text of coefficients. For a
-                                 configuration: the session's, or what its files agree on, or 0; and 0           */
-    float **channel;          /* [n_channels][n_frames]; NULL for a configuration                                */
-    int n_in, n_out;          /* of the routes; a configuration's own counts                                     */
-    int n_routes;
-    hc_route *routes;         /* [n_routes]; of a configuration one a pair, and pairs with the same data share
-                                 their taps, so that the engine shares their spectrum                            */
-    hc_port *in_port, *out_port; /* [n_in], [n_out] of a configuration; else NULL                                */
-    const char *client, *server; /* names wished for at JACK; NULL = none                                        */
-    int partition;            /* wished for by a configuration, 0 = none; the engine chooses its own             */
-    int n_distinct;           /* responses of a configuration that differ in taps, gain or delay                 */
-    int64_t distinct_frames;  /* of all of these together, delays included                                       */
-    int n_errors, n_warnings; /* of a configuration, all of them                                                 */
-    int n_remarks;            /* the first of them by line, at most 10000                                        */
-    hc_remark *remarks;
-    void *memory;             /* the library's                                                                   */
-} hc_responses;
-
-enum { HC_KEEP_RATE = 1 };    /* flags of hc_responses_load: do not resample                                      */
-
-/* Read a mask: a sound file, coefficients as text (.txt, .csv: one frame a line, a column a channel; blanks, commas or
- * semicolons between; '#' starts a comment), or a configuration (.conf). rate: resample to it, the gain of the response
- * kept; 0 = keep the files'.
- *
- * n_in: input channels to route for. M mask channels on C inputs: M = 1, the same on every channel; M = C, channel by
- * channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo in the order L>L L>R R>L R>R; anything else is
- * HC_EINVAL. n_in = 0: make no routes.
- *
- * A configuration (the format of jconvolver, with mcfx's packed matrix; haloconv(1) has its grammar) has counts of its
- * own: n_in is 0, or must equal its input count. Offset and length of its files count frames of the file, before it is
- * resampled; delays and the maximum length count frames of the session. Files are sought in the folder of the last /cd,
- * else beside the configuration; a relative /cd starts there too, or in the working directory where only that has it.
- * All its errors are in remarks, each with file and line; why has the first. Its warnings are there on success too.
- *
- * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED.
- * The caller frees with hc_responses_free, after a failure too: the remarks are there then. [setup] */
-int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
-                      size_t cap);
-void hc_responses_free(hc_responses *responses); /* [setup] */
 
 #ifdef __cplusplus
 }

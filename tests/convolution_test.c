@@ -1,4 +1,5 @@
 /* What comes out is the linear convolution: every method, size, block, channel layout and sequence of calls. */
+#include "dsp/bench.h"
 #include "dsp/engine/noise.h"
 #include "player.h"
 #include "reference.h"

@@ -1,6 +1,7 @@
 /* What convolution costs on this machine: measured when asked for, kept, and read by the next process. This program
  * starts itself anew for each question, with a cache folder of its own: a process reads the file once. */
 #include "check.h"
+#include "dsp/bench.h"
 #include "dsp/engine/backend.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* An engine for files (block 0): large calls of many partitions on many threads are the same convolution. */
+#include "haloconv_files.h"
 #include "player.h"
 
 #include <stdlib.h>

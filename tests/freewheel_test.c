@@ -2,7 +2,7 @@
  * plays live waits for none of them. dsp/crew.c is compiled for this program so that its threads come when they are let
  * (see the Makefile). */
 #include "check.h"
-#include "haloconv.h"
+#include "dsp/bench.h"
 #include "host/live/rig.h"
 #include "host/live/tape.h"
 

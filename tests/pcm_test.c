@@ -1,6 +1,6 @@
 /* An engine that is given samples as a sound file has them, and gives them back so: each kind against its definition. */
 #include "check.h"
-#include "haloconv.h"
+#include "haloconv_files.h"
 
 #include <math.h>
 #include <stdlib.h>

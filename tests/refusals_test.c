@@ -1,4 +1,5 @@
 /* What is wrong is refused with a line that says what and where; what is not finite never reaches the output. */
+#include "dsp/bench.h"
 #include "player.h"
 
 #include <limits.h>

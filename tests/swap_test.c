@@ -1,4 +1,5 @@
 /* Masks are swapped beside the audio: the history stays, the fade has no step, the last one asked for wins. */
+#include "dsp/bench.h"
 #include "player.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
  */
 #include "await.h"
 #include "backend.h"
+#include "dsp/bench.h"
 #include "dsp/costs/call_costs.h"
 #include "dsp/costs/costs.h"
 #include "ferry.h"

@@ -2,6 +2,7 @@
  * it side by side, levels and writes them. */
 #include "batch_run.h"
 
+#include "dsp/haloconv_files.h"
 #include "host/files/sample.h"
 #include "host/files/sound_format.h"
 #include "host/files/sound_in.h"

@@ -1,6 +1,6 @@
 /* haloconv bench offline - a long sound from memory to memory through a long mask, beside what the copies alone take. */
 #include "bench.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_files.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"

@@ -1,5 +1,6 @@
 #include "bench_play.h"
 
+#include "dsp/bench.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"

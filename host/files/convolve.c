@@ -1,6 +1,6 @@
 /* haloconv convolve - a sound file through a mask. */
 #include "host/commands.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "host/json_print.h"
 #include "host/masks/mask_remarks.h"
 #include "host/message.h"

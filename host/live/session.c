@@ -1,7 +1,7 @@
 #include "session.h"
 
 #include "console.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "guard.h"
 #include "host/message.h"
 #include "realtime.h"

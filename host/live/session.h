@@ -11,7 +11,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "histogram.h"
 #include "mixer.h"
 

@@ -1,6 +1,6 @@
 /* haloconv check - everything that is wrong with a configuration, at once. */
 #include "host/commands.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "host/json_print.h"
 #include "mask_remarks.h"
 #include "host/message.h"

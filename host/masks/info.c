@@ -1,7 +1,7 @@
 /* haloconv info - what a mask is, and the plan for it. No GPU is touched: the answer comes at once. */
 #include "host/commands.h"
 #include "configuration_report.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "mask_analysis.h"
 #include "mask_remarks.h"
 #include "host/json_print.h"

@@ -7,7 +7,7 @@
 #ifndef CONVOLVER_H
 #define CONVOLVER_H
 
-#include "haloconv.h"
+#include "haloconv_masks.h"
 #include "history.h"
 
 #include <stdbool.h>

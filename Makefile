@@ -207,7 +207,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap far files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -289,7 +289,8 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 # ThreadSanitizer over storms of changes, and files: a build of its own, where nothing else is.
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
-         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
+         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         api_test:info_beside_mask_make
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)

@@ -1,6 +1,6 @@
 /* haloconv_files - convolution of files: blocks without a deadline, several of them queued at once.
  *
- * An engine for files is opened with hc_config.block = 0. hc_process works on it too. hc_submit and
+ * An engine for files is opened with hc_config.block = HC_BLOCK_FILES. hc_process works on it too. hc_submit and
  * hc_collect are its two halves: copies to and from a device, and the device's work on other blocks, share their time.
  *
  *   hc_room(e, i, &in, NULL);  fill in;  hc_submit(e, NULL, n);  i++      until hc_info.flight blocks are queued

@@ -60,6 +60,7 @@ static void plan(const char *backend, struct answer *answer)
     c.backend = backend;
     c.n_in = c.n_out = 16;
     c.n_routes = 256;
+    answer->plan.size = sizeof answer->plan;
     answer->code = hc_plan(&c, &answer->plan, answer->why, sizeof answer->why);
 }
 

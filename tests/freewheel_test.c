@@ -87,7 +87,7 @@ static void stage_open(struct stage *s, const struct kind *kind)
         skip_turns(&c);
     }
     check(hc_open(&c, &s->engine, why, sizeof why) == HC_OK, "%s", why);
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(s->engine, &info);
     check(info.n_levels > 1, "%s has no far levels: nothing is promised", kind->backend);
     for (int i = 0; i < N_MASKS; i++)
@@ -121,7 +121,7 @@ static void play(struct stage *s, int n)
 
 static uint64_t last_swap(const struct stage *s)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(s->engine, &info);
     return info.swap_frame;
 }
@@ -158,7 +158,7 @@ static void two_bounces_are_the_same(const char *backend)
     for (size_t e = 0; e < sizeof kinds / sizeof *kinds; e++) {
         const struct kind *kind = &kinds[e];
         struct stage first, again;
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         bounce(&first, kind, 0);
         hc_get_info(first.engine, &info);
         check(info.swaps > 4, "%llu swaps: little is promised", (unsigned long long)info.swaps);
@@ -237,7 +237,7 @@ static int delay_in_rig(int wait_us)
     const float *in = x;
     float *out = y;
     hc_route route = {.taps = taps, .n_taps = TAPS, .gain = 1};
-    hc_info info = {0};
+    hc_info info = {.size = sizeof info};
     check(rig_load(rig, &route, 1, why, sizeof why), "%s", why);
     rig_warm(rig);
     rig_follow(rig, 0);

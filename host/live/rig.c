@@ -131,6 +131,7 @@ struct rig *rig_open(const hc_config *config, struct tape *tape, double most_cpu
     atomic_flag_clear(&rig->baton);
     sem_init(&rig->wake, 0, 0);
     bool good = ear_open(&rig->main, config, why, cap);
+    rig->info.size = sizeof rig->info;
     if (good) hc_get_info(rig->main.engine, &rig->info);
     rig->is_on_cpu = good && strcmp(rig->info.backend, "cpu") == 0;
     if (good && most_cpu_share > 0 && !rig->is_on_cpu) {

@@ -4,9 +4,9 @@
 #include "dsp/haloconv_masks.h"
 #include "guard.h"
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "realtime.h"
 #include "rig.h"
-#include "host/stopwatch.h"
 #include "tape.h"
 
 #include <math.h>
@@ -164,7 +164,7 @@ static void take_rig(struct session *s, int n)
     s->former = s->rig;
     s->rig = rig;
     s->fade_pos = 0;
-    s->fade_frames = rig->config.fade_frames;
+    s->fade_frames = rig->config.fade_frames == HC_NO_FADE ? 0 : rig->config.fade_frames;
     atomic_store_explicit(&s->playing, rig, memory_order_release);
 }
 
@@ -310,7 +310,8 @@ static struct rig *make_rig(struct session *s, const struct wish *wish, const hc
     config.max_taps = longest_of(mask);
     config.n_routes = mask->n_routes;
     config.wait_us = FREEWHEEL_WAIT_US; /* session_process says how long in every block */
-    config.fade_frames = (int)(s->settings.fade_ms * 1e-3 * wish->rate);
+    int fade_frames = (int)(s->settings.fade_ms * 1e-3 * wish->rate);
+    config.fade_frames = fade_frames > 0 ? fade_frames : HC_NO_FADE;
     config.backend = wish->backend;
     config.method = s->settings.method;
     config.spin = s->settings.spin;
@@ -673,7 +674,7 @@ static void tend_rig(struct session *s)
     if (news) {
         s->said_rig = rig;
         memcpy(device, rig->info.device, sizeof device);
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         hc_get_info(rig->main.engine, &info);
         memcpy(error, info.error, sizeof error);
         snprintf(s->wish.backend, sizeof s->wish.backend, "cpu"); /* of engines to come */

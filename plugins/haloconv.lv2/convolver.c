@@ -70,7 +70,7 @@ static int play_mask(struct convolver *c, const hc_responses *r, char *why, size
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;
-    hc_info here, there;
+    hc_info here = {.size = sizeof here}, there = {.size = sizeof there};
     hybrid.backend = "hybrid";
     gpu.backend = "cuda";
     if (hc_plan(&hybrid, &here, NULL, 0) != HC_OK || hc_plan(&gpu, &there, NULL, 0) != HC_OK) return gpu.backend;
@@ -91,7 +91,7 @@ int convolver_open(const struct convolver_shape *shape, const char *backend, con
     config.n_out = shape->n_out;
     config.max_taps = longest(r);
     config.n_routes = r->n_routes > shape->n_out ? r->n_routes : shape->n_out;
-    config.fade_frames = 0;
+    config.fade_frames = HC_NO_FADE;
     config.backend = backend;
     if (strcmp(backend, "cuda") == 0) config.backend = gpu_backend(&config);
     /* A host gives a plugin a part of the block's time; what takes longer than half of it is late. */

@@ -140,7 +140,7 @@ static void forget(struct plugin *p, struct convolver *convolver)
 static void say_what_plays(struct plugin *p, struct convolver *convolver, const hc_responses *responses,
                            const char *path)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     if (!p->log.log) return; /* this is no error: not on standard error */
     hc_get_info(convolver->engine, &info);
     lv2_log_note(&p->log, "haloconv: %s: %d frames at %d Hz, %d routes; %s, %s\n", path, responses->n_frames,
@@ -150,7 +150,7 @@ static void say_what_plays(struct plugin *p, struct convolver *convolver, const 
 /* Under load_lock. */
 static void say_why_the_cpu(struct plugin *p, enum cause cause)
 {
-    hc_info info = {.device = "the GPU", .error = "its blocks come too late"};
+    hc_info info = {.size = sizeof info, .device = "the GPU", .error = "its blocks come too late"};
     for (const struct convolver *c = p->all; c && cause == CAUSE_LOST; c = c->older) {
         hc_get_info(c->engine, &info);
         if (info.error[0]) break;

@@ -207,7 +207,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := convolution swap far files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap far files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -289,7 +289,8 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 # ThreadSanitizer over storms of changes, and files: a build of its own, where nothing else is.
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
-         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same
+         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         api_test:info_beside_mask_make
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)
@@ -430,6 +431,7 @@ $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
             $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- install ---------------------------------------------------------------------------------------------------------
+PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so
 SO_NAME := $(SO).0
 TO = $(DESTDIR)$(PREFIX)
@@ -440,7 +442,7 @@ install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
 	$(if $(MPI_PART),install -d $(TO)/lib/haloconv && install -m 755 $(MPI_PART) $(TO)/lib/haloconv/)
-	install -m 644 dsp/haloconv.h $(TO)/include/
+	install -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
 	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)
 	ln -sf $(SO).$(VERSION) $(TO)/lib/$(SO_NAME)
@@ -457,7 +459,8 @@ ifneq ($(BUNDLE),)
 	install -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(TO)/lib/lv2/haloconv.lv2/
 endif
 uninstall:
-	rm -f $(TO)/bin/haloconv $(TO)/include/haloconv.h $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
+	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
+	rm -f $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)

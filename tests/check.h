@@ -20,7 +20,7 @@ struct test {
 };
 enum { ONCE_A_DEVICE = 2 };
 
-/* The backend that plays files (block 0) where this one does not; itself where it does. */
+/* The backend that plays files (HC_BLOCK_FILES) where this one does not; itself where it does. */
 const char *backend_for_files(const char *backend);
 
 int check_main(const char *program, const struct test *tests, int n);

@@ -1,7 +1,7 @@
 /* Configurations as the library's callers see them: routes that share, ports, remarks, and the refusal of a wrong
  * count. */
 #include "check.h"
-#include "haloconv.h"
+#include "haloconv_masks.h"
 
 #include <math.h>
 #include <stdio.h>

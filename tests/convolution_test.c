@@ -1,4 +1,5 @@
 /* What comes out is the linear convolution: every method, size, block, channel layout and sequence of calls. */
+#include "dsp/bench.h"
 #include "dsp/engine/noise.h"
 #include "player.h"
 #include "reference.h"
@@ -12,7 +13,7 @@ static hc_config config_for(const char *method, int block, int max_taps, int n_i
     hc_config c;
     hc_config_init(&c);
     c.method = method;
-    c.block = block;
+    c.block = block > 0 ? block : HC_BLOCK_FILES;
     c.max_taps = max_taps;
     c.n_in = n_in;
     c.n_out = n_out;
@@ -108,7 +109,7 @@ static void live_equals_files(const char *backend, int block, int n_taps, int n_
         int n = !calls ? block : calls[i] > 0 ? calls[i] : calls[i = 0];
         player_run(&live, n < frames - live.n_frames ? n : (int)(frames - live.n_frames));
     }
-    c.block = 0;
+    c.block = HC_BLOCK_FILES;
     player_open(&files, &c, backend_for_files(backend), frames, 201);
     player_swap(&files, player_scene(&files, routes, n_channels * n_channels));
     player_run_all(&files);
@@ -750,7 +751,7 @@ static void counters_count(const char *backend)
     player_swap(&p, player_scene(&p, &only, 1));
     for (int i = 0; i < 10; i++) player_run(&p, 64);
     player_run(&p, 7);
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(p.engine, &info);
     check(info.blocks == 11 && info.frames == 647 && info.swaps == 1 && info.late == 0 && info.non_finite == 0,
           "blocks %llu frames %llu swaps %llu late %llu non_finite %llu", (unsigned long long)info.blocks,

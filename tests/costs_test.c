@@ -1,6 +1,7 @@
 /* What convolution costs on this machine: measured when asked for, kept, and read by the next process. This program
  * starts itself anew for each question, with a cache folder of its own: a process reads the file once. */
 #include "check.h"
+#include "dsp/bench.h"
 #include "dsp/engine/backend.h"
 
 #include <math.h>
@@ -59,6 +60,7 @@ static void plan(const char *backend, struct answer *answer)
     c.backend = backend;
     c.n_in = c.n_out = 16;
     c.n_routes = 256;
+    answer->plan.size = sizeof answer->plan;
     answer->code = hc_plan(&c, &answer->plan, answer->why, sizeof answer->why);
 }
 

@@ -1,5 +1,6 @@
 /* Far levels change nothing but the time that it takes: any response, block, row of calls, matrix, swap and reset gives
  * the linear convolution. A large n_routes talks the plan into far levels where two channels would not need them. */
+#include "dsp/bench.h"
 #include "player.h"
 
 #include <math.h>

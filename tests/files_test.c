@@ -1,4 +1,5 @@
 /* An engine for files (block 0): large calls of many partitions on many threads are the same convolution. */
+#include "haloconv_files.h"
 #include "player.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static hc_config config_for(const char *method, int max_taps, int n_in, int n_ou
     hc_config c;
     hc_config_init(&c);
     c.method = method;
-    c.block = 0;
+    c.block = HC_BLOCK_FILES;
     c.max_taps = max_taps;
     c.n_in = n_in;
     c.n_out = n_out;

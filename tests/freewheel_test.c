@@ -2,7 +2,7 @@
  * plays live waits for none of them. dsp/crew.c is compiled for this program so that its threads come when they are let
  * (see the Makefile). */
 #include "check.h"
-#include "haloconv.h"
+#include "dsp/bench.h"
 #include "haloconv_live.h"
 
 #include <semaphore.h>
@@ -88,7 +88,7 @@ static void stage_open(struct stage *s, const struct kind *kind)
         skip_turns(&c);
     }
     check(hc_open(&c, &s->engine, why, sizeof why) == HC_OK, "%s", why);
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(s->engine, &info);
     check(info.n_levels > 1, "%s has no far levels: nothing is promised", kind->backend);
     for (int i = 0; i < N_MASKS; i++)
@@ -122,7 +122,7 @@ static void play(struct stage *s, int n)
 
 static uint64_t last_swap(const struct stage *s)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(s->engine, &info);
     return info.swap_frame;
 }
@@ -159,7 +159,7 @@ static void two_bounces_are_the_same(const char *backend)
     for (size_t e = 0; e < sizeof kinds / sizeof *kinds; e++) {
         const struct kind *kind = &kinds[e];
         struct stage first, again;
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         bounce(&first, kind, 0);
         hc_get_info(first.engine, &info);
         check(info.swaps > 4, "%llu swaps: little is promised", (unsigned long long)info.swaps);

@@ -1,6 +1,6 @@
 /* libFuzzer target: hc_responses_load on any bytes as a configuration, beside a sound file a.wav and a text b.txt. make
  * fuzz */
-#include "haloconv.h"
+#include "haloconv_masks.h"
 
 #include <math.h>
 #include <stdbool.h>

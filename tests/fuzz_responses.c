@@ -1,5 +1,5 @@
 /* libFuzzer target: hc_responses_load on any bytes, as a sound file or (first byte T) as a text. make fuzz */
-#include "haloconv.h"
+#include "haloconv_masks.h"
 
 #include <math.h>
 #include <stdbool.h>

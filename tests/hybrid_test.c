@@ -95,7 +95,7 @@ static void info_says_what_is_where(const char *backend)
     static const int blocks[] = {1, 64, 100, 512, 4096}, tails[] = {512, 512, 512, 512, 4096};
     for (int i = 0; i < 5; i++) {
         hc_config c = config(blocks[i], 100000);
-        hc_info plan, cpu;
+        hc_info plan = {.size = sizeof plan}, cpu = {.size = sizeof cpu};
         struct stage s;
         stage_open(&s, NULL, &c);
         const hc_info *info = &s.p.info;

@@ -1,6 +1,6 @@
 /* The LV2 plugin on a GPU that fails or is too slow, which is faulty_device.c here: the CPU goes on in its place, says
  * so in the log, and plays what it would have played all along. */
-#include "haloconv.h"
+#include "haloconv_masks.h"
 #include "lv2_host.h"
 #include "player.h"
 #include "reference.h"

@@ -4,6 +4,7 @@
  * file. Tests that run on each backend set the plugin's own control and wait for the device (freewheel), so that a busy
  * machine is no failure; the log must name the backend that was asked for.
  */
+#include "haloconv_masks.h"
 #include "lv2_host.h"
 #include "player.h"
 #include "reference.h"

@@ -308,7 +308,7 @@ static void blocks_at_any_time_are_played_whole(const char *backend)
             if (waits[w] >= 0) check(hc_wait_set(s.p.engine, waits[w]) == HC_OK, "hc_wait_set");
             s.due_us = clock_us(CLOCK_MONOTONIC) + 30000;
         }
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         hc_get_info(s.p.engine, &info);
         check(info.late == 0, "wait %d: %llu late blocks", waits[w], (unsigned long long)info.late);
         player_check(&s.p, 0, s.p.n_frames, PEAK_SHARE);

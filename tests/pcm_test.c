@@ -1,6 +1,6 @@
 /* An engine that is given samples as a sound file has them, and gives them back so: each kind against its definition. */
 #include "check.h"
-#include "haloconv.h"
+#include "haloconv_files.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -89,14 +89,14 @@ static void stage_open(struct stage *s, const char *backend, int in, int out, in
     hc_config c;
     hc_mask *mask;
     hc_route *routes = must_alloc((size_t)n, sizeof *routes);
-    *s = (struct stage){.n = n, .gain = gain};
+    *s = (struct stage){.n = n, .gain = gain, .info.size = sizeof s->info};
     hc_config_init(&c);
     c.backend = backend;
-    c.block = 0;
+    c.block = HC_BLOCK_FILES;
     c.n_in = c.n_out = n;
     c.max_taps = 1;
     c.method = "direct";
-    c.fade_frames = 0;
+    c.fade_frames = HC_NO_FADE;
     c.in_samples = in;
     c.out_samples = out;
     c.flight = 3;
@@ -181,7 +181,7 @@ static void compare(struct stage *s, int64_t from, int64_t to, const hc_info *be
             check(memcmp(y, want, (size_t)kind_bytes(out)) == 0, "%d to %d, channel %d of %d, frame %lld: %x became %x, want %x", in,
                   out, ch, s->n, (long long)f, bytes_get(in, x), bytes_get(out, y), bytes_get(out, want));
         }
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(s->engine, &info);
     check(info.non_finite - before->non_finite == non_finite, "%d: %llu not finite, want %llu", in,
           (unsigned long long)(info.non_finite - before->non_finite), (unsigned long long)non_finite);

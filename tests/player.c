@@ -11,6 +11,7 @@ void player_open(struct player *p, const hc_config *config, const char *backend,
 {
     char why[256] = "";
     memset(p, 0, sizeof *p);
+    p->info.size = sizeof p->info;
     p->config = *config;
     p->config.backend = backend;
     p->seed = seed;
@@ -106,7 +107,7 @@ static void note_begin(struct player *p, int64_t at)
     check((int64_t)p->info.swap_frame == p->n_before + at, "the swap began at frame %lld, and says %lld", (long long)at,
           (long long)p->info.swap_frame - (long long)p->n_before);
     check(p->n_changes < PLAYER_SWAPS, "test swaps more than %d times", PLAYER_SWAPS);
-    int len = at == 0 ? 0 : p->config.fade_frames;
+    int len = at == 0 || p->config.fade_frames == HC_NO_FADE ? 0 : p->config.fade_frames;
     p->changes[p->n_changes++] = (struct change){at, len, p->coming};
     p->is_coming = false;
 }

@@ -1,4 +1,6 @@
 /* What is wrong is refused with a line that says what and where; what is not finite never reaches the output. */
+#include "dsp/bench.h"
+#include "haloconv_files.h"
 #include "player.h"
 
 #include <limits.h>
@@ -35,16 +37,22 @@ static void bad_configs_are_refused(const char *backend)
         c.field = value;                                                                                               \
         refuses_config(backend, c, word);                                                                              \
     } while (0)
-    REFUSES(n_in, 0, "0 input");
     REFUSES(n_in, -1, "-1 input");
     REFUSES(n_in, 65537, "65537 input");
-    REFUSES(n_out, 0, "0 output");
+    REFUSES(n_out, -1, "-1 output");
     REFUSES(n_out, 65537, "65537 output");
-    REFUSES(block, -1, "block");
-    REFUSES(max_taps, 0, "max_taps");
+    REFUSES(block, -2, "block");
+    REFUSES(block, (1 << 20) + 1, "block");
     REFUSES(max_taps, -5, "max_taps");
-    REFUSES(fade_frames, -1, "fade_frames");
-    REFUSES(rate, 0, "rate");
+    REFUSES(max_taps, (1 << 28) + 1, "max_taps");
+    REFUSES(n_routes, -1, "n_routes");
+    REFUSES(wait_us, -3, "wait_us");
+    REFUSES(fade_frames, -2, "fade_frames");
+    REFUSES(n_threads, -1, "n_threads");
+    REFUSES(in_samples, HC_BIG_ENDIAN, "in_samples");
+    REFUSES(out_samples, 5, "out_samples");
+    REFUSES(flight, 17, "flight");
+    REFUSES(reserved, 1, "reserved");
     REFUSES(rate, -48000, "rate");
     REFUSES(method, "magic", "magic");
     REFUSES(backend, "tpu", "tpu");
@@ -52,7 +60,7 @@ static void bad_configs_are_refused(const char *backend)
     REFUSES(backend, "hybrid:tpu", "hybrid:tpu");
 #undef REFUSES
     good.backend = "hybrid:cpu";
-    good.block = 0;
+    good.block = HC_BLOCK_FILES;
     refuses_config(backend, good, "live");
     char why[256] = "";
     hc_costs costs;
@@ -202,7 +210,7 @@ static void error_texts_fit_their_buffer(const char *backend)
     hc_config c;
     hc_config_init(&c);
     c.backend = backend;
-    c.n_in = 0;
+    c.n_in = -1;
     for (size_t cap = 0; cap < 24; cap++) {
         char why[32];
         memset(why, '#', sizeof why);

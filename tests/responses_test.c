@@ -1,6 +1,6 @@
 /* Masks from files: texts and sound files, the channel rule, resampling, and what is refused. */
 #include "check.h"
-#include "haloconv.h"
+#include "haloconv_masks.h"
 
 #include <math.h>
 #include <stdio.h>

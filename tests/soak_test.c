@@ -22,13 +22,14 @@ static void one_stream(const char *backend, uint64_t seed)
     hc_config c;
     hc_config_init(&c);
     c.method = methods[random_int(&r, 0, 2)];
-    c.block = random_int(&r, 0, 9) ? random_int(&r, 1, random_int(&r, 0, 1) ? 130 : 2000) : 0;
-    if (c.block == 0) backend = backend_for_files(backend);
+    c.block = random_int(&r, 0, 9) ? random_int(&r, 1, random_int(&r, 0, 1) ? 130 : 2000) : HC_BLOCK_FILES;
+    if (c.block == HC_BLOCK_FILES) backend = backend_for_files(backend);
     c.max_taps = random_int(&r, 1, random_int(&r, 0, 3) ? 600 : 9000);
     c.n_routes = random_int(&r, 0, 2) ? 0 : 1 << 14; /* a hint that asks for far levels */
     c.n_in = random_int(&r, 1, 4);
     c.n_out = random_int(&r, 1, 4);
     c.fade_frames = random_int(&r, 0, 700);
+    if (c.fade_frames == 0) c.fade_frames = HC_NO_FADE;
     int cap = random_int(&r, 100, 6000);
     struct player p;
     player_open(&p, &c, backend, cap, seed);

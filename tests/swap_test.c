@@ -1,4 +1,5 @@
 /* Masks are swapped beside the audio: the history stays, the fade has no step, the last one asked for wins. */
+#include "dsp/bench.h"
 #include "player.h"
 
 #include <math.h>
@@ -51,7 +52,7 @@ static void one_swap(const char *backend, const char *method, int at, const int 
 {
     struct mask a = mask_of_noise(1, TAPS), b = mask_of_noise(2, TAPS);
     hc_config c = config(method);
-    c.fade_frames = fade;
+    c.fade_frames = fade > 0 ? fade : HC_NO_FADE;
     struct player p;
     player_open(&p, &c, backend, 9000, 3);
     player_swap(&p, player_scene(&p, a.routes, 2));
@@ -269,7 +270,7 @@ static void freed_mask_outlives_its_threads(const char *backend)
     c.n_in = c.n_out = 4;
     c.n_routes = 16;
     c.n_threads = 3;
-    c.fade_frames = 0;
+    c.fade_frames = HC_NO_FADE;
     struct player p;
     player_open(&p, &c, backend, (ROUNDS + 1) * WINDOW, 151);
     for (int round = 0; round < ROUNDS; round++) {
@@ -419,7 +420,7 @@ static void swap_storm_keeps_the_audio_whole(const char *backend)
     for (int m = 0; m < 3; m++) {
         hc_config c = config(methods[m > 0]);
         c.n_threads = m < 2 ? 1 : 3;
-        c.fade_frames = m < 2 ? 64 : 0;
+        c.fade_frames = m < 2 ? 64 : HC_NO_FADE;
         struct player p;
         player_open(&p, &c, backend, 1, 91);
         struct storm turns = {.engine = p.engine, .seed = 92}, makes = {.engine = p.engine, .seed = 93};
@@ -430,7 +431,7 @@ static void swap_storm_keeps_the_audio_whole(const char *backend)
         double worst = 0;
         int bad = 0, calls = 0;
         struct random r = random_seeded(94);
-        hc_info info = {0};
+        hc_info info = {.size = sizeof info};
         time_t start = time(NULL); /* on one core the threads take turns of milliseconds */
         while (bad == 0 && (calls < 3000 || (info.swaps < 20 && time(NULL) - start < 30))) {
             int n = random_int(&r, 1, BLOCK);

@@ -126,7 +126,18 @@ def test_devices_survive_a_broken_audio_set_up(folder):
     assert json.loads(good("devices", "--json", env=lost).stdout)["processors"][0]["backend"] == "cpu"
 
 
-# ---- layers: host, plugins -> dsp/haloconv.h <- engine -> dsp/engine/backend.h <- {cpu, cuda} -> kernels ------------
+# ---- layers: host, plugins -> dsp/haloconv*.h <- engine -> dsp/engine/backend.h <- {cpu, cuda} -> kernels -----------
+PUBLIC = sorted((ROOT / "dsp").glob("haloconv*.h"))  # installed; dsp/bench.h is not
+
+
+def declarations(header):
+    return re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+
+
+def calls_of(header):
+    return set(re.findall(r"\b(hc_\w+)\(", declarations(header)))
+
+
 def includes(path):
     return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())
 
@@ -148,13 +159,14 @@ BENCHES = [("bench_kernels.c", "kernels/bench.h"), ("bench_offline.c", "kernels/
 
 
 @pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
-def test_hosts_know_only_the_public_header(folder):
+def test_hosts_know_only_the_public_headers(folder):
     for path in sources(folder, ".c", ".h"):
         for name in includes(path):
             own = (path.parent / name).exists()
             inside = (not own and belongs_to(name, "dsp")) or belongs_to(name, "kernels") and not own
             bench = (path.name, name) in BENCHES  # they measure kernels and copies: their one way to them
-            public = name in ("haloconv.h", "dsp/haloconv.h")
+            public = name in [h.name for h in PUBLIC] + [f"dsp/{h.name}" for h in PUBLIC]
+            bench = bench or (name == "dsp/bench.h" and path.parent == ROOT / "host/bench")
             assert not inside or bench or public, f"{path.relative_to(ROOT)} includes {name}"
             assert "cuda" not in name.lower(), f"{path.relative_to(ROOT)} includes {name}"
 
@@ -178,34 +190,43 @@ def test_kernels_know_no_host():
                                                  "haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
 
 
+@pytest.mark.parametrize("header", [*PUBLIC, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
 @pytest.mark.parametrize("compiler,standard,ending",
                          [("cc", "c11", "c"), ("c++", "c++17", "cc"), ("c++", "c++11", "cc")])
-def test_public_header_stands_alone(folder, compiler, standard, ending):
+def test_each_header_stands_alone(folder, compiler, standard, ending, header):
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
-    (folder / f"one.{ending}").write_text('#include "haloconv.h"\n'
+    (folder / f"one.{ending}").write_text(f'#include "{header.name}"\n'
                                           'int main(void) { hc_config c; hc_config_init(&c); return c.rate; }\n')
     subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
                     f"-I{ROOT}/dsp",
                     f"one.{ending}"], check=True, timeout=60)
 
 
-def test_the_public_header_names_no_device():
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)
-    assert not re.search(r"cuda|fftw|sndfile|cufft", text, re.I)
-    assert includes(ROOT / "dsp/haloconv.h") == ["stddef.h", "stdint.h"]
+@pytest.mark.parametrize("header", PUBLIC, ids=lambda path: path.name)
+def test_the_public_headers_name_no_device(header):
+    assert not re.search(r"cuda|fftw|sndfile|cufft", declarations(header), re.I)
+    standard = ["stddef.h", "stdint.h"]
+    assert includes(header) == standard if header.name == "haloconv.h" else set(includes(header)) <= {"haloconv.h",
+                                                                                                      *standard}
 
 
-def test_every_call_carries_its_tag():
+@pytest.mark.parametrize("header", [*PUBLIC, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
+def test_every_call_carries_its_tag(header):
     """[rt] or [setup], in the comment before the call or behind it on its line."""
-    parts = re.split(r"(/\*.*?\*/)", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)
+    parts = re.split(r"(/\*.*?\*/)", header.read_text(), flags=re.S)
     calls = 0
     for before, code, behind in zip(parts[1::2], parts[2::2], parts[3::2] + [""]):
         for call in re.finditer(r"\b(hc_\w+)\(", code):
             calls += 1
             tags = before if "\n" in code[call.end():] else before + behind
             assert re.search(r"\[(rt|setup)\]", tags), f"{call.group(1)} has no tag"
-    assert calls >= 14
+    assert calls == len(calls_of(header)) > 0
+
+
+def test_no_header_declares_what_another_does():
+    names = [name for header in [*PUBLIC, ROOT / "dsp/bench.h"] for name in calls_of(header)]
+    assert len(names) == len(set(names)) and len(calls_of(ROOT / "dsp/haloconv.h")) >= 12
 
 
 def test_library_exports_its_own_names_only():
@@ -214,8 +235,7 @@ def test_library_exports_its_own_names_only():
     done = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libhaloconv.so")], stdout=subprocess.PIPE,
                           text=True, check=True)
     exported = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
-    declared = set(re.findall(r"\b(hc_\w+)\(",
-                              re.sub(r"/\*.*?\*/", "", (ROOT / "dsp/haloconv.h").read_text(), flags=re.S)))
+    declared = set().union(*map(calls_of, PUBLIC))
     assert exported == declared, exported ^ declared
 
 
@@ -243,8 +263,8 @@ def test_install_and_uninstall(folder):
 
     make("install")
     prefix = folder / "stage/usr/local"
-    for name in ["bin/haloconv", "include/haloconv.h", "lib/libhaloconv.a", "lib/libhaloconv.so",
-                 "lib/libhaloconv.so.0",
+    assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC]
+    for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.0",
                  "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
         assert (prefix / name).exists(), name
     if (BUILD / "haloconv.lv2").exists():

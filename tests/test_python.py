@@ -1,5 +1,6 @@
 """The Python module over the shared library: against scipy, on every backend, and true to the header."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -222,6 +223,20 @@ def test_nan_in_the_sound_is_said(hc):
         y = hc.convolve(x, [1.0, 0.5], backend="cpu")
     x[[3, 7]] = 0
     close(y, reference(x, np.array([1.0, 0.5])))
+
+
+def test_errors_have_the_librarys_words(hc):
+    assert hc.version() == re.search(r'HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text()).group(1)
+    assert str(hc.Error(-2, "")) == "out of memory" and str(hc.Error(-2, "no memory for a mask")).endswith("mask")
+
+
+def test_zero_is_the_default(hc):
+    """The arrays of a call have as many channels as the engine."""
+    with hc.Stream(0, 0, max_taps=0, block=0, backend="cpu") as stream:
+        assert (stream.n_in, stream.n_out, stream.max_taps, stream.info["block"]) == (2, 2, 48000, 64)
+        assert stream.process(np.zeros((100, 2))).shape == (100, 2)
+    with hc.Stream(1, max_taps=100, block=hc.BLOCK_FILES, fade_frames=hc.NO_FADE, backend="cpu") as stream:
+        assert stream.info["block"] > 64 and stream.info["flight"] > 0
 
 
 def test_devices_are_listed(hc):

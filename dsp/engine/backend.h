@@ -8,7 +8,7 @@
 #ifndef HALOCONV_BACKEND_H
 #define HALOCONV_BACKEND_H
 
-#include "haloconv.h"
+#include "dsp/haloconv_files.h"
 #include "noise.h"
 #include "plan.h"
 

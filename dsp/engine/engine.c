@@ -7,6 +7,8 @@
  */
 #include "await.h"
 #include "backend.h"
+#include "config.h"
+#include "dsp/bench.h"
 #include "dsp/costs/call_costs.h"
 #include "dsp/costs/costs.h"
 #include "ferry.h"
@@ -31,10 +33,9 @@
 #include <unistd.h>
 
 enum {
-    MOST_CHANNELS = 65536,
     LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
     MOST_LEAVING = 4,
-    MOST_FLIGHT = 16,      /* of a file's blocks */
+    MOST_FLIGHT = CONFIG_MOST_FLIGHT,
     USUAL_FLIGHT = 4,      /* three stages of a device, and a block that the host fills */
     N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
@@ -97,31 +98,11 @@ struct hc_engine {
     atomic_int wait_us; /* as in the config, until hc_wait_set */
     int64_t rendered; /* frames; driver only */
     atomic_uint_fast64_t blocks, frames, late, non_finite, swaps, swap_frame;
-    uint64_t clipped;      /* of blocks collected */
-    unsigned peak_bits;
+    atomic_uint_fast64_t clipped; /* of blocks collected, as is peak_bits; written by hc_collect's thread only */
+    atomic_uint peak_bits;
 };
 
 static hc_mask no_news; /* its address alone is used */
-
-void hc_config_init(hc_config *config)
-{
-    *config = (hc_config){.rate = 48000,
-                          .block = 64,
-                          .n_in = 2,
-                          .n_out = 2,
-                          .max_taps = 48000,
-                          .n_routes = 0,
-                          .wait_us = -1,
-                          .fade_frames = 512,
-                          .n_frames = 0,
-                          .backend = "auto",
-                          .method = "auto",
-                          .in_samples = HC_PLANAR,
-                          .out_samples = HC_PLANAR,
-                          .flight = 0,
-                          .n_threads = 0,
-                          .spin = 0};
-}
 
 /* ---- the driver ----------------------------------------------------------------------------------------------------
  */
@@ -367,32 +348,6 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
     return HC_ENOMEM;
 }
 
-static int check(const hc_config *c, char *why, size_t cap)
-{
-    if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
-    if (c->block < 0 || c->block > 1 << 20)
-        return fail(HC_EINVAL, why, cap, "block %d is out of range (0 to %d)", c->block, 1 << 20);
-    if (c->n_in < 1 || c->n_in > MOST_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MOST_CHANNELS);
-    if (c->n_out < 1 || c->n_out > MOST_CHANNELS)
-        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MOST_CHANNELS);
-    if (c->max_taps < 1 || c->max_taps > 1 << 28)
-        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, 1 << 28);
-    if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
-    if (c->fade_frames < 0) return fail(HC_EINVAL, why, cap, "fade_frames %d is negative", c->fade_frames);
-    if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
-    if (strcmp(c->method, "auto") && strcmp(c->method, "direct") && strcmp(c->method, "fft"))
-        return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
-    for (int i = 0; i < 2; i++) {
-        int samples = i == 0 ? c->in_samples : c->out_samples, kind = samples & ~HC_BIG_ENDIAN;
-        if (kind < HC_PLANAR || kind > HC_FLOAT || samples == HC_BIG_ENDIAN)
-            return fail(HC_EINVAL, why, cap, "%s_samples %d is no enum hc_samples", i == 0 ? "in" : "out", samples);
-    }
-    if (c->flight < 0 || c->flight > MOST_FLIGHT)
-        return fail(HC_EINVAL, why, cap, "flight %d is out of range (0 to %d)", c->flight, MOST_FLIGHT);
-    return HC_OK;
-}
-
 static struct plan_shape shape_of(const hc_config *c)
 {
     int n_channels = c->n_in > c->n_out ? c->n_in : c->n_out;
@@ -558,10 +513,12 @@ static void plan_report(const struct backend *backend, const struct plan *plan, 
     info->memory += (uint64_t)(work.memory + hybrid_memory(plan->tail, shape));
 }
 
-int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
+int hc_plan(const hc_config *given, hc_info *out, char *why, size_t cap)
 {
-    memset(info, 0, sizeof *info);
-    int error = check(config, why, cap);
+    hc_config resolved, *config = &resolved;
+    hc_info info = {0};
+    int error = info_check(out, why, cap);
+    if (!error) error = config_resolve(given, config, why, cap);
     if (error) return error;
     const struct backend *backend = cpu_for(config);
     int device;
@@ -571,9 +528,10 @@ int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap)
     struct plan_costs costs;
     struct plan_shape shape = shape_of(config);
     bool is_cpu = backend->in_place && !backend->tail;
-    info->measured = plan_make(backend, is_cpu ? 0 : -1, config, &plan, &tail_plan, &costs);
-    plan_report(backend, &plan, &costs, &shape, info);
-    info->backend = backend->name;
+    info.measured = plan_make(backend, is_cpu ? 0 : -1, config, &plan, &tail_plan, &costs);
+    plan_report(backend, &plan, &costs, &shape, &info);
+    info.backend = backend->name;
+    info_copy(&info, out);
     return HC_OK;
 }
 
@@ -582,10 +540,11 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     const struct backend *backend;
     int device;
     struct plan_costs costs;
+    const hc_config given = {.size = sizeof given, .backend = name};
     hc_config config;
-    hc_config_init(&config);
-    config.backend = name;
-    int error = choose_backend(&config, &backend, &device, why, cap);
+    if (!out) return fail(HC_EINVAL, why, cap, "hc_measure: costs is NULL; pass a place for them");
+    int error = config_resolve(&given, &config, why, cap);
+    if (!error) error = choose_backend(&config, &backend, &device, why, cap);
     if (error) return error;
     if (backend->near)
         return fail(HC_EINVAL, why, cap, "backend %s: it is made of two; measure cpu, and cuda", backend->name);
@@ -650,10 +609,12 @@ static void close_on(hc_engine *e)
     e->state = NULL;
 }
 
-int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
+int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
 {
+    if (!engine) return fail(HC_EINVAL, why, cap, "hc_open: engine is NULL; pass a place for it");
     *engine = NULL;
-    int device, error = check(config, why, cap);
+    hc_config resolved, *config = &resolved;
+    int device, error = config_resolve(given, config, why, cap);
     if (error) return error;
     hc_engine *e = calloc(1, sizeof *e);
     if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
@@ -662,10 +623,7 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     error = choose_backend(config, &e->backend, &device, why, cap);
     if (error) goto fail;
     bool automatic = strcmp(config->backend, "auto") == 0;
-    e->config.backend = NULL; /* the caller's strings may go */
-    e->config.method = strcmp(config->method, "direct") == 0 ? "direct"
-                       : strcmp(config->method, "fft") == 0  ? "fft"
-                                                             : "auto";
+    e->config.backend = NULL; /* the caller's string may go */
     e->count_to = INT64_MAX;
     atomic_init(&e->mailbox, &no_news);
     atomic_init(&e->wait_us, config->wait_us);
@@ -734,7 +692,8 @@ static void mask_enlist(hc_engine *e, hc_mask *mask)
 
 int hc_mask_make(hc_engine *e, const hc_route *routes, int n, hc_mask **out, char *why, size_t cap)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!e || !out) return fail(HC_EINVAL, why, cap, "hc_mask_make: engine or mask is NULL; pass both");
     struct matrix matrix;
     int error = matrix_make(&matrix, &e->config, routes, n, why, cap);
     if (error) return error;
@@ -772,7 +731,8 @@ static void envelope_fill(float *envelope, int n_taps, double rt60)
 int hc_mask_make_noise(hc_engine *e, int diagonal, int n_taps, double rt60, uint64_t seed, hc_mask **out, char *why,
                        size_t cap)
 {
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!e || !out) return fail(HC_EINVAL, why, cap, "hc_mask_make_noise: engine or mask is NULL; pass both");
     if (n_taps < 1 || n_taps > e->config.max_taps)
         return fail(HC_EINVAL, why, cap, "noise of %d taps; 1 to max_taps (%d) are possible", n_taps,
                     e->config.max_taps);
@@ -799,7 +759,7 @@ end:
 
 void hc_mask_free(hc_engine *e, hc_mask *mask)
 {
-    if (!mask) return;
+    if (!e || !mask) return;
     pthread_mutex_lock(&e->setup);
     mask->released = true;
     sweep(e);
@@ -808,7 +768,7 @@ void hc_mask_free(hc_engine *e, hc_mask *mask)
 
 int hc_mask_swap(hc_engine *e, hc_mask *mask)
 {
-    if (mask && mask->engine != e) return HC_EINVAL;
+    if (!e || (mask && mask->engine != e)) return HC_EINVAL;
     if (mask) atomic_fetch_add_explicit(&mask->uses, 1, memory_order_relaxed);
     /* Last wins: a knob turned quickly would otherwise queue a second of fades. */
     hc_mask *unheard = atomic_exchange_explicit(&e->mailbox, mask, memory_order_acq_rel);
@@ -875,7 +835,7 @@ static void start_block(hc_engine *e, struct slot *slot, int n)
 
 int hc_room(hc_engine *e, int64_t i, void **in, const void **out)
 {
-    if (e->flight == 0 || i < 0) return HC_EINVAL;
+    if (!e || e->flight == 0 || i < 0) return HC_EINVAL;
     const struct slot *slot = &e->slots[i % e->n_slots];
     if (in) *in = slot->in;
     if (out) *out = slot->out;
@@ -884,6 +844,7 @@ int hc_room(hc_engine *e, int64_t i, void **in, const void **out)
 
 void hc_count_set(hc_engine *e, int64_t from, int64_t to)
 {
+    if (!e) return;
     e->count_from = from;
     e->count_to = to;
 }
@@ -896,7 +857,7 @@ static int within(int64_t frame, int64_t at, int n)
 
 int hc_submit(hc_engine *e, const float *const *in, int n)
 {
-    if (n < 1 || n > e->plan.block || e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
+    if (!e || n < 1 || n > e->plan.block || e->n_submitted - e->n_collected >= (uint64_t)e->flight) return HC_EINVAL;
     if (in && e->config.in_samples != HC_PLANAR) return HC_EINVAL;
     unsigned fp_state = simd_denormals_off();
     int i = (int)(e->n_submitted++ % (uint64_t)e->n_slots);
@@ -912,15 +873,16 @@ int hc_submit(hc_engine *e, const float *const *in, int n)
 
 static void add_seen(hc_engine *e, const struct slot_seen *seen)
 {
-    if (seen->peak_bits > e->peak_bits) e->peak_bits = seen->peak_bits;
-    e->clipped += seen->clipped;
+    if (seen->peak_bits > atomic_load_explicit(&e->peak_bits, memory_order_relaxed))
+        atomic_store_explicit(&e->peak_bits, seen->peak_bits, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->clipped, seen->clipped, memory_order_relaxed);
     count_non_finite(e, seen->non_finite);
 }
 
 int hc_collect(hc_engine *e, float *const *out)
 {
     char why[sizeof e->error] = "";
-    if (e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
+    if (!e || e->n_submitted == e->n_collected || (out && e->config.out_samples != HC_PLANAR)) return HC_EINVAL;
     int i = (int)(e->n_collected++ % (uint64_t)e->n_slots), n = e->sizes[i];
     bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
     if (!lost && e->halves && e->backend->end(e->state, why, sizeof why) != HC_OK) {
@@ -951,9 +913,10 @@ static int play_here(hc_engine *e, const float *const *in, float *const *out, in
 
 int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 {
-    if (n < 0 || n > e->plan.block || e->n_submitted != e->n_collected) return HC_EINVAL;
+    if (!e || n < 0 || n > e->plan.block || e->n_submitted != e->n_collected) return HC_EINVAL;
     if (e->config.in_samples != HC_PLANAR || e->config.out_samples != HC_PLANAR) return HC_EINVAL;
     if (n == 0) return HC_OK;
+    if (!in || !out) return HC_EINVAL;
     if (e->halves) {
         hc_submit(e, in, n);
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
@@ -977,6 +940,7 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
 
 int hc_wait_set(hc_engine *e, int wait_us)
 {
+    if (!e || wait_us < HC_WAIT_NONE) return HC_EINVAL;
     bool has_device = !e->backend->in_place || e->backend->tail;
     /* Such an engine has one slot and a semaphore to sleep on: it cannot go on without its block. */
     if (has_device && e->config.wait_us < 0 && wait_us >= 0) return HC_EINVAL;
@@ -987,6 +951,7 @@ int hc_wait_set(hc_engine *e, int wait_us)
 
 void hc_reset(hc_engine *e)
 {
+    if (!e) return;
     struct queue *q = e->queue;
     while (q && atomic_load_explicit(&q->finished, memory_order_acquire) < atomic_load(&q->posted))
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
@@ -1006,16 +971,18 @@ int hc_latency(const hc_engine *e)
     return 0;
 }
 
-void hc_get_info(hc_engine *e, hc_info *info)
+int hc_get_info(hc_engine *e, hc_info *out)
 {
-    memset(info, 0, sizeof *info);
+    hc_info full = {0}, *info = &full;
+    if (!e || info_check(out, NULL, 0) != HC_OK) return HC_EINVAL;
     struct plan_shape shape = shape_of(&e->config);
     plan_report(e->backend, &e->plan, &e->costs, &shape, info);
     info->flight = e->flight;
     info->in_samples = e->config.in_samples;
     info->out_samples = e->config.out_samples;
-    info->clipped = e->clipped;
-    memcpy(&info->peak, &e->peak_bits, sizeof info->peak);
+    info->clipped = atomic_load_explicit(&e->clipped, memory_order_relaxed);
+    unsigned peak_bits = atomic_load_explicit(&e->peak_bits, memory_order_relaxed);
+    memcpy(&info->peak, &peak_bits, sizeof info->peak);
     info->backend = e->backend->name;
     memcpy(info->device, e->device, sizeof info->device);
     info->blocks = atomic_load_explicit(&e->blocks, memory_order_relaxed);
@@ -1025,12 +992,14 @@ void hc_get_info(hc_engine *e, hc_info *info)
     info->swaps = atomic_load_explicit(&e->swaps, memory_order_relaxed);
     info->swap_frame = atomic_load_explicit(&e->swap_frame, memory_order_relaxed);
     if (atomic_load_explicit(&e->lost, memory_order_acquire)) memcpy(info->error, e->error, sizeof info->error);
+    info_copy(info, out);
+    return HC_OK;
 }
 
 int hc_list_devices(int i, char *text, size_t cap)
 {
     char description[128];
-    if (i < 0) return HC_EINVAL;
+    if (i < 0 || !text) return HC_EINVAL;
     if (i == 0) {
         backend_cpu.describe(0, description, sizeof description);
         snprintf(text, cap, "cpu\t%s", description);

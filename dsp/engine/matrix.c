@@ -95,7 +95,8 @@ static void response_mix(float *taps, const hc_route *route)
 int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap)
 {
     memset(m, 0, sizeof *m);
-    if (n < 0 || (n > 0 && !routes)) return fail(HC_EINVAL, why, cap, "%d routes", n);
+    if (n < 0) return fail(HC_EINVAL, why, cap, "%d routes; give 0 or more", n);
+    if (n > 0 && !routes) return fail(HC_EINVAL, why, cap, "routes is NULL, and n is %d; pass n routes", n);
     for (int i = 0; i < n; i++) {
         int bad = check(config, &routes[i], i, why, cap);
         if (bad) return bad;

@@ -154,6 +154,7 @@ struct failover *failover_open(const hc_config *config, struct input_history *hi
     if (!f) return (void)fail(HC_ENOMEM, why, cap, "no memory for an engine; free some"), NULL;
     f->config = *config;
     f->history = history;
+    f->info.size = sizeof f->info;
     f->standby_share = standby_share;
     atomic_init(&f->state, HC_LIVE_OK);
     atomic_flag_clear(&f->lock);

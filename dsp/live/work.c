@@ -128,7 +128,7 @@ static void offer(hc_live *l, struct failover *f)
 static const char *gpu_backend(const hc_config *config)
 {
     hc_config hybrid = *config, gpu = *config;
-    hc_info here = {0}, there = {0};
+    hc_info here = {.size = sizeof here}, there = {.size = sizeof there};
     hybrid.backend = "hybrid";
     gpu.backend = "cuda";
     if (hc_plan(&hybrid, &here, NULL, 0) != HC_OK || hc_plan(&gpu, &there, NULL, 0) != HC_OK) return gpu.backend;
@@ -148,6 +148,7 @@ static struct failover *open_engine(hc_live *l, int rate, int block, const char 
     config.n_routes = mask->n_routes > config.n_out ? mask->n_routes : config.n_out;
     config.wait_us = 10000000; /* the audio thread says how long with every block */
     config.fade_frames = l->config.fade_ms > 0 ? (int)(l->config.fade_ms * 1e-3 * rate) : 0;
+    if (config.fade_frames == 0) config.fade_frames = HC_NO_FADE;
     config.method = l->config.method;
     config.spin = l->config.spin;
     config.n_threads = l->config.n_threads;
@@ -258,7 +259,7 @@ static bool announce(hc_live *l)
     if (!f) return false;
     enum hc_live_state state = failover_state(f);
     if (state != HC_LIVE_OK && f != l->lost) {
-        hc_info info = {.error = ""};
+        hc_info info = {.size = sizeof info};
         l->lost = f;
         l->probe_pause_s = l->probe_pause_s < PROBE_LEAST_S ? PROBE_LEAST_S : fmin(2 * l->probe_pause_s, PROBE_MOST_S);
         next_probe(l, f); /* a device that is late again and again is asked less and less */
@@ -417,7 +418,7 @@ static void resolve(hc_live_config *c, const hc_live_config *given)
 static int check(const hc_live_config *c, char *why, size_t cap)
 {
     hc_config config;
-    hc_info info = {0};
+    hc_info info = {.size = sizeof info};
     hc_config_init(&config);
     config.rate = c->rate;
     config.block = c->block < MOST_BLOCK ? c->block : MOST_BLOCK;

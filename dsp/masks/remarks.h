@@ -2,7 +2,7 @@
 #ifndef HALOCONV_REMARKS_H
 #define HALOCONV_REMARKS_H
 
-#include "haloconv.h"
+#include "dsp/haloconv_masks.h"
 #include "pieces.h"
 
 #include <stdarg.h>

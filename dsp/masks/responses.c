@@ -1,5 +1,5 @@
 /* responses - masks from files, whatever their kind: resampled to the session's rate, and routed by the channel rule of
- * haloconv.h or as a configuration says.
+ * haloconv_masks.h or as a configuration says.
  */
 #include "dsp/engine/backend.h"
 #include "configuration_responses.h"

@@ -2,6 +2,7 @@
  * it side by side, levels and writes them. */
 #include "batch_run.h"
 
+#include "dsp/haloconv_files.h"
 #include "host/files/sample.h"
 #include "host/files/sound_format.h"
 #include "host/files/sound_in.h"
@@ -83,11 +84,11 @@ static bool bay_open(struct worker *worker, struct bay *bay, char *why, size_t c
     hc_config config;
     hc_config_init(&config);
     config.rate = bay->rate;
-    config.block = 0;
+    config.block = HC_BLOCK_FILES;
     config.n_in = bay->n_lanes * bay->n_in;
     config.n_out = bay->n_lanes * bay->n_out;
     config.max_taps = bay->taps;
-    config.fade_frames = 0;
+    config.fade_frames = HC_NO_FADE;
     config.backend = worker->backend;
     config.method = worker->batch->method;
     config.n_threads = worker->batch->n_threads;
@@ -96,6 +97,7 @@ static bool bay_open(struct worker *worker, struct bay *bay, char *why, size_t c
         bay->engine = NULL;
         return false;
     }
+    bay->info.size = sizeof bay->info;
     hc_get_info(bay->engine, &bay->info);
     bay->ahead = bay->info.flight < AHEAD ? bay->info.flight : AHEAD;
     return true;
@@ -402,7 +404,7 @@ static int64_t frames_needed(const struct lane *lane, int block)
 
 static bool bay_failed(struct worker *worker, struct bay *bay)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(bay->engine, &info);
     batch_stop(worker->batch, info.error[0] ? info.error : "the engine stopped; use --backend cpu");
     return false;

@@ -2,7 +2,7 @@
 #ifndef MASK_SHELF_H
 #define MASK_SHELF_H
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 
 #include <pthread.h>
 #include <stdbool.h>

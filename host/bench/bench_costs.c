@@ -1,6 +1,6 @@
 /* haloconv bench costs - measures what the plan goes by, and keeps it. */
 #include "bench.h"
-#include "dsp/haloconv.h"
+#include "dsp/bench.h"
 #include "host/message.h"
 
 #include <getopt.h>

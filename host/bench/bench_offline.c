@@ -1,6 +1,6 @@
 /* haloconv bench offline - a long sound from memory to memory through a long mask, beside what the copies alone take. */
 #include "bench.h"
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_files.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
@@ -63,12 +63,13 @@ static bool stage_open(struct stage *stage, const struct settings *s)
     uint64_t state = 1;
     hc_config config;
     hc_config_init(&config);
-    config.block = 0;
+    config.block = HC_BLOCK_FILES;
     config.n_in = config.n_out = s->channels;
     config.max_taps = stage->n_taps;
-    config.fade_frames = 0;
+    config.fade_frames = HC_NO_FADE;
     config.backend = s->backend;
     if (hc_open(&config, &stage->engine, stage->why, sizeof stage->why) != HC_OK) return false;
+    stage->info.size = sizeof stage->info;
     hc_get_info(stage->engine, &stage->info);
     size_t block = (size_t)stage->info.block;
     stage->taps = calloc(n * (size_t)stage->n_taps, sizeof *stage->taps);

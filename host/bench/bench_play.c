@@ -1,5 +1,6 @@
 #include "bench_play.h"
 
+#include "dsp/bench.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
@@ -75,7 +76,7 @@ static hc_config config_of(const struct bench_shape *shape)
  * twice for a while, as taps and as spectra. */
 static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
 {
-    hc_info plan;
+    hc_info plan = {.size = sizeof plan};
     if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
     if (strcmp(plan.backend, "cpu") != 0) return true; /* the device's memory is the backend's to count */
     double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
@@ -112,6 +113,7 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
         hc_mask_swap(engines[i], mask);
     }
     result->setup_s = stopwatch_now() - start;
+    result->info.size = sizeof result->info;
     hc_get_info(engines[0], &result->info);
     return true;
 }

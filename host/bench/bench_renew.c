@@ -1,5 +1,6 @@
 #include "bench_renew.h"
 
+#include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 

@@ -1,16 +1,16 @@
 /* haloconv convolve - a sound file through a mask. */
+#include "dsp/haloconv_masks.h"
 #include "host/commands.h"
-#include "dsp/haloconv.h"
 #include "host/json_print.h"
 #include "host/masks/mask_remarks.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "pipeline.h"
 #include "host/progress.h"
+#include "host/stopwatch.h"
+#include "pipeline.h"
 #include "sound_format.h"
 #include "sound_in.h"
 #include "sound_out.h"
-#include "host/stopwatch.h"
 #include "tail.h"
 
 #include <errno.h>
@@ -265,13 +265,13 @@ static bool open_engine(struct job *job)
     hc_config config;
     hc_config_init(&config);
     config.rate = job->in.rate;
-    config.block = s->block;
+    config.block = s->block > 0 ? s->block : HC_BLOCK_FILES;
     config.n_in = job->responses.n_in;
     config.n_out = job->responses.n_out;
     config.n_routes = job->responses.n_routes;
     config.max_taps = longest_route(job);
     config.n_routes = job->n_routes;
-    config.fade_frames = 0; /* the one mask is there from the start */
+    config.fade_frames = HC_NO_FADE; /* the one mask is there from the start */
     config.n_frames = job->in.n_frames > 0 ? job->in.n_frames : 0;
     config.in_samples = job->in.plain;
     config.out_samples = job->out.plain;
@@ -342,6 +342,7 @@ static bool convolve(struct job *job)
     start = stopwatch_now();
     good = sound_out_commit(&job->out, job->why, sizeof job->why);
     job->pipeline.write_s += stopwatch_now() - start;
+    job->info.size = sizeof job->info;
     hc_get_info(job->engine, &job->info);
     return good;
 }

@@ -423,7 +423,7 @@ void pipeline_finish(struct pipeline *p)
 
 static bool engine_failed(struct pipeline *p, hc_engine *engine)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(engine, &info);
     char why[MESSAGE_CAP];
     snprintf(why, sizeof why, "%s: %s", info.device,
@@ -550,7 +550,7 @@ static void end_writing(struct feed *feed)
 /* What the device saw, where it made the samples. */
 static void take_seen(struct pipeline *p, hc_engine *engine)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     if (!p->raw_out) return;
     hc_get_info(engine, &info);
     p->seen.clipped = info.clipped;
@@ -560,7 +560,7 @@ static void take_seen(struct pipeline *p, hc_engine *engine)
 
 bool pipeline_run(struct pipeline *p, hc_engine *engine, struct pipeline_progress progress)
 {
-    hc_info info;
+    hc_info info = {.size = sizeof info};
     hc_get_info(engine, &info);
     if (!go(p, engine, &info)) return false;
     const float **ins = calloc((size_t)p->in->n_channels, sizeof *ins);

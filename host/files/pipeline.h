@@ -11,7 +11,7 @@
 #ifndef PIPELINE_H
 #define PIPELINE_H
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_files.h"
 #include "host/message.h"
 #include "sound_in.h"
 #include "sound_out.h"

@@ -1,6 +1,6 @@
 #include "sound_format.h"
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_files.h"
 
 #include "host/message.h"
 

@@ -1,10 +1,10 @@
 /* haloconv check - everything that is wrong with a configuration, at once. */
+#include "dsp/haloconv_masks.h"
 #include "host/commands.h"
-#include "dsp/haloconv.h"
 #include "host/json_print.h"
-#include "mask_remarks.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "mask_remarks.h"
 
 #include <getopt.h>
 #include <stdbool.h>

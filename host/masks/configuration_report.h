@@ -2,7 +2,7 @@
 #ifndef CONFIGURATION_REPORT_H
 #define CONFIGURATION_REPORT_H
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 
 #include <jansson.h>
 

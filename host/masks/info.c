@@ -1,15 +1,15 @@
 /* haloconv info - what a mask is, and the plan for it. No GPU is touched: the answer comes at once. */
-#include "host/commands.h"
 #include "configuration_report.h"
-#include "dsp/haloconv.h"
-#include "mask_analysis.h"
-#include "mask_remarks.h"
+#include "dsp/haloconv_masks.h"
+#include "host/commands.h"
+#include "host/files/sound_format.h"
+#include "host/files/sound_in.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "mask_analysis.h"
+#include "mask_remarks.h"
 #include "plan_report.h"
-#include "host/files/sound_format.h"
-#include "host/files/sound_in.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -115,7 +115,7 @@ static void ask_for_plan(struct subject *subject)
     hc_config config;
     hc_config_init(&config);
     if (subject->mask.rate) config.rate = subject->mask.rate;
-    config.block = subject->settings->block;
+    config.block = subject->settings->block > 0 ? subject->settings->block : HC_BLOCK_FILES;
     config.n_in = config.n_out = config.n_routes = subject->mask.n_channels;
     if (is_configuration(subject)) {
         config.n_in = subject->mask.n_in;

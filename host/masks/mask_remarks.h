@@ -2,7 +2,7 @@
 #ifndef MASK_REMARKS_H
 #define MASK_REMARKS_H
 
-#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
 
 #include <jansson.h>
 

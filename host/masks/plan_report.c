@@ -8,7 +8,7 @@ enum { MOST_CHANNELS = 4096 };
 static int crossover(struct plan_report *report, const hc_config *config, bool matrix)
 {
     for (int n = 1; n <= MOST_CHANNELS; n += n < 16 ? 1 : n / 8) {
-        hc_info cpu, gpu;
+        hc_info cpu = {.size = sizeof cpu}, gpu = {.size = sizeof gpu};
         hc_config c = *config;
         c.n_in = c.n_out = n;
         c.n_routes = matrix ? n * n : n;
@@ -25,9 +25,9 @@ static int crossover(struct plan_report *report, const hc_config *config, bool m
 
 void plan_report_make(struct plan_report *report, const hc_config *config)
 {
-    *report = (struct plan_report){0};
+    *report = (struct plan_report){.plan.size = sizeof report->plan};
     report->has_plan = hc_plan(config, &report->plan, report->why, sizeof report->why) == HC_OK;
-    if (!report->has_plan || config->block == 0) return;
+    if (!report->has_plan || config->block == HC_BLOCK_FILES) return;
     report->from_channels = crossover(report, config, false);
     if (report->knows_gpu) report->from_matrix = crossover(report, config, true);
 }

@@ -41,8 +41,8 @@ static const struct shipped {
 };
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
-/* The channel rule of haloconv.h; a mono mask goes to every output of a plugin with one input. Four channels are true
- * stereo. */
+/* The channel rule of haloconv_masks.h; a mono mask goes to every output of a plugin with one input. Four channels are
+ * true stereo. */
 static int fits(const struct shipped *s, const struct variant *v)
 {
     if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == v->n_out;

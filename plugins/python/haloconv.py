@@ -24,28 +24,32 @@ import warnings
 
 import numpy as np
 
-__all__ = ["convolve", "Stream", "Mask", "Error", "devices"]
+__all__ = ["convolve", "Stream", "Mask", "Error", "devices", "version", "BLOCK_FILES", "NO_FADE", "WAIT_FOREVER",
+           "WAIT_NONE"]
 
-_ERRORS = {-1: "EINVAL", -2: "ENOMEM", -3: "EDEVICE", -4: "EFILE", -5: "EUNSUPPORTED"}
-LATE = 1  # hc_process: the device missed wait_us
+LATE = 1           # hc_process: the device missed wait_us
+BLOCK_FILES = -1   # Stream's block: for files, the engine chooses
+NO_FADE = -1       # Stream's fade_frames
+WAIT_FOREVER = -1  # Stream's wait_us: until the device is done
+WAIT_NONE = -2     # Stream's wait_us: a block that is not done yet is late
 
 
 class Error(RuntimeError):
     """What the library refuses, in its words; `code` is a negative enum hc_error."""
 
     def __init__(self, code, text):
-        super().__init__(text or _ERRORS.get(code, str(code)))
+        super().__init__(text or _lib.hc_strerror(code).decode())
         self.code = code
 
 
 # ---- the library: dsp/haloconv.h in ctypes; tests/test_python.py compares the two -----------------------------------
 class _Config(ctypes.Structure):
-    _fields_ = [("rate", ctypes.c_int), ("block", ctypes.c_int), ("n_in", ctypes.c_int), ("n_out", ctypes.c_int),
+    _fields_ = [("size", ctypes.c_size_t), ("rate", ctypes.c_int), ("block", ctypes.c_int), ("n_in", ctypes.c_int), ("n_out", ctypes.c_int),
                 ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int), ("wait_us", ctypes.c_int),
                 ("fade_frames", ctypes.c_int),
                 ("n_frames", ctypes.c_int64), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
                 ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int), ("flight", ctypes.c_int),
-                ("n_threads", ctypes.c_int), ("spin", ctypes.c_int)]
+                ("n_threads", ctypes.c_int), ("spin", ctypes.c_int), ("reserved", ctypes.c_int)]
 
 
 class _Route(ctypes.Structure):
@@ -59,7 +63,7 @@ class _Level(ctypes.Structure):
 
 
 class _Info(ctypes.Structure):
-    _fields_ = [("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int),
+    _fields_ = [("size", ctypes.c_size_t), ("block", ctypes.c_int), ("partition", ctypes.c_int), ("n_partitions", ctypes.c_int),
                 ("flight", ctypes.c_int), ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int),
                 ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p), ("device", ctypes.c_char * 128),
                 ("tick", ctypes.c_int),
@@ -86,6 +90,8 @@ def _load():
 _lib = _load()
 _pointer, _text = ctypes.c_void_p, ctypes.c_char_p
 for _name, _result, _arguments in [
+        ("hc_version", _text, []),
+        ("hc_strerror", _text, [ctypes.c_int]),
         ("hc_config_init", None, [ctypes.POINTER(_Config)]),
         ("hc_open", ctypes.c_int, [ctypes.POINTER(_Config), ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
         ("hc_close", None, [_pointer]),
@@ -96,7 +102,7 @@ for _name, _result, _arguments in [
         ("hc_process", ctypes.c_int, [_pointer, _pointer, _pointer, ctypes.c_int]),
         ("hc_reset", None, [_pointer]),
         ("hc_latency", ctypes.c_int, [_pointer]),
-        ("hc_get_info", None, [_pointer, ctypes.POINTER(_Info)]),
+        ("hc_get_info", ctypes.c_int, [_pointer, ctypes.POINTER(_Info)]),
         ("hc_list_devices", ctypes.c_int, [ctypes.c_int, _text, ctypes.c_size_t])]:
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
 
@@ -104,6 +110,11 @@ for _name, _result, _arguments in [
 def _check(code, why):
     if code < 0:
         raise Error(code, why.value.decode(errors="replace"))
+
+
+def version():
+    """Of the library."""
+    return _lib.hc_version().decode()
 
 
 def devices():
@@ -174,23 +185,25 @@ class Mask:
 
 
 class Stream:
-    """A running convolver.
+    """A running convolver. An argument that is 0 has the default of hc_config in haloconv.h.
 
     rate         Hz; only "auto" looks at it
-    block        most frames that the engine takes at once; live: that of the sound card; 0: for files, its choice
+    block        most frames that the engine takes at once; live: that of the sound card; BLOCK_FILES: for files, its
+                 choice
     max_taps     longest response in frames; fixes the memory
     n_routes     how many pairs a mask will join, a hint; 0: as many as there are channels
-    wait_us      longest wait for a GPU; -1: until it is done
-    fade_frames  crossfade of a swap
+    wait_us      longest wait for a GPU in microseconds, WAIT_FOREVER or WAIT_NONE
+    fade_frames  crossfade of a swap; NO_FADE
     backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (tails on the GPU, the rest on the CPU in the call)
     method       "auto", "direct" (time domain), "fft" (partitions)
-    n_threads    of the CPU where block is 0; 0: all processors. The output is the same.
+    n_threads    of the CPU with BLOCK_FILES; 0: all processors. The output is the same.
     spin         1: the thread that drives a GPU keeps a core busy between blocks, and each is back some us sooner
     """
 
     _engine = None  # closed, or not open yet
 
-    def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0, wait_us=-1,
+    def __init__(self, n_in=2, n_out=None, max_taps=48000, rate=48000, block=64, n_routes=0,
+                 wait_us=WAIT_FOREVER,
                  fade_frames=512, n_frames=0,
                  backend="auto", method="auto", n_threads=0, spin=0):
         config, why = _Config(), ctypes.create_string_buffer(512)
@@ -198,7 +211,7 @@ class Stream:
         wanted = {**locals(), "n_out": n_in if n_out is None else n_out, "backend": backend.encode(),
                   "method": method.encode()}
         for name, _ in _Config._fields_:
-            if name in wanted:  # the others are for blocks in the engine's own memory
+            if wanted.get(name):  # the others keep their defaults, which n_in and n_out below must know
                 _set(config, name, wanted[name])
         engine = _pointer()
         _check(_lib.hc_open(ctypes.byref(config), ctypes.byref(engine), why, len(why)), why)
@@ -301,10 +314,10 @@ class Stream:
     @property
     def info(self):
         """What the engine is, and its counters, as a dict with the names of hc_info."""
-        info = _Info()
+        info = _Info(size=ctypes.sizeof(_Info))
         with self._open() as engine:
             _lib.hc_get_info(engine, ctypes.byref(info))
-        values = {name: getattr(info, name) for name, _ in _Info._fields_}
+        values = {name: getattr(info, name) for name, _ in _Info._fields_ if name != "size"}
         levels = [{name: getattr(level, name) for name, _ in _Level._fields_} for level in info.levels[:info.n_levels]]
         texts = {name: value.decode(errors="replace") for name, value in values.items() if isinstance(value, bytes)}
         return {**values, **texts, "levels": levels}
@@ -329,7 +342,8 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
     taps = len(pairs[0][2])
     skip = (taps - 1) // 2 if mode == "centre" else 0
     end = skip + n + (taps - 1 if mode == "full" else 0)
-    with Stream(n_in, n_out, max_taps=taps, rate=rate, block=0, n_routes=len(pairs), fade_frames=0, n_frames=end,
+    with Stream(n_in, n_out, max_taps=taps, rate=rate, block=BLOCK_FILES, n_routes=len(pairs), fade_frames=NO_FADE,
+                n_frames=end,
                 backend=backend,
                 method=method, n_threads=n_threads) as stream:
         stream.swap(h)

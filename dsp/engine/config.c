@@ -1,0 +1,137 @@
+#include "config.h"
+
+#include "backend.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+    MOST_CHANNELS = 65536,
+    MOST_BLOCK = 1 << 20,
+    MOST_TAPS = 1 << 28,
+    MOST_STRUCT_BYTES = 1 << 14, /* far more than any version's hc_info: a size beyond it was never set */
+};
+
+/* An older program has nothing in the bytes behind its struct, so no padding may become a field. */
+_Static_assert(sizeof(hc_config) == offsetof(hc_config, reserved) + sizeof(int), "hc_config ends in padding");
+
+const char *hc_version(void)
+{
+    return HC_VERSION;
+}
+
+static bool is_struct_size(size_t size)
+{
+    return size > sizeof(size_t) && size <= MOST_STRUCT_BYTES && size % sizeof(size_t) == 0;
+}
+
+/* A newer program's fields that this library does not know must be 0: it would ignore what the program asks for. */
+static int config_copy(const hc_config *given, hc_config *copy, char *why, size_t cap)
+{
+    *copy = (hc_config){.size = sizeof *copy};
+    if (!given) return HC_OK;
+    if (!is_struct_size(given->size))
+        return fail(HC_EINVAL, why, cap, "hc_config.size is %zu; set it with hc_config_init", given->size);
+    for (size_t i = sizeof *copy; i < given->size; i++)
+        if (((const unsigned char *)given)[i])
+            return fail(HC_EINVAL, why, cap,
+                        "hc_config has a field that haloconv " HC_VERSION " does not know; use a newer library");
+    memcpy(copy, given, given->size < sizeof *copy ? given->size : sizeof *copy);
+    copy->size = sizeof *copy;
+    return HC_OK;
+}
+
+static void set_default(int *field, int value)
+{
+    if (*field == 0) *field = value;
+}
+
+static void set_defaults(hc_config *c)
+{
+    set_default(&c->rate, 48000);
+    set_default(&c->block, 64);
+    set_default(&c->n_in, 2);
+    set_default(&c->n_out, 2);
+    set_default(&c->max_taps, 48000);
+    set_default(&c->fade_frames, 512);
+    if (!c->backend) c->backend = "auto";
+    if (!c->method) c->method = "auto";
+}
+
+void hc_config_init(hc_config *config)
+{
+    if (!config) return;
+    *config = (hc_config){.size = sizeof *config, .wait_us = HC_WAIT_FOREVER};
+    set_defaults(config);
+}
+
+static int check_shape(const hc_config *c, char *why, size_t cap)
+{
+    if (c->rate < 1) return fail(HC_EINVAL, why, cap, "rate %d Hz; it must be positive", c->rate);
+    if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MOST_BLOCK))
+        return fail(HC_EINVAL, why, cap, "block %d is out of range (1 to %d, or HC_BLOCK_FILES)", c->block, MOST_BLOCK);
+    if (c->n_in < 1 || c->n_in > MOST_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d input channels; 1 to %d are possible", c->n_in, MOST_CHANNELS);
+    if (c->n_out < 1 || c->n_out > MOST_CHANNELS)
+        return fail(HC_EINVAL, why, cap, "%d output channels; 1 to %d are possible", c->n_out, MOST_CHANNELS);
+    if (c->max_taps < 1 || c->max_taps > MOST_TAPS)
+        return fail(HC_EINVAL, why, cap, "max_taps %d is out of range (1 to %d)", c->max_taps, MOST_TAPS);
+    if (c->n_routes < 0) return fail(HC_EINVAL, why, cap, "n_routes %d is negative", c->n_routes);
+    return HC_OK;
+}
+
+static int check_samples(const char *field, int samples, char *why, size_t cap)
+{
+    int kind = samples & ~HC_BIG_ENDIAN;
+    if (kind >= HC_PLANAR && kind <= HC_FLOAT && samples != HC_BIG_ENDIAN) return HC_OK;
+    return fail(HC_EINVAL, why, cap, "%s %d is no enum hc_samples", field, samples);
+}
+
+static int check_work(const hc_config *c, char *why, size_t cap)
+{
+    if (c->wait_us < HC_WAIT_NONE)
+        return fail(HC_EINVAL, why, cap, "wait_us %d; it is microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
+    if (c->fade_frames < HC_NO_FADE)
+        return fail(HC_EINVAL, why, cap, "fade_frames %d is negative; HC_NO_FADE is none", c->fade_frames);
+    if (strcmp(c->method, "auto") != 0 && strcmp(c->method, "direct") != 0 && strcmp(c->method, "fft") != 0)
+        return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
+    int error = check_samples("in_samples", c->in_samples, why, cap);
+    if (!error) error = check_samples("out_samples", c->out_samples, why, cap);
+    if (error) return error;
+    if (c->flight < 0 || c->flight > CONFIG_MOST_FLIGHT)
+        return fail(HC_EINVAL, why, cap, "flight %d is out of range (0 to %d)", c->flight, CONFIG_MOST_FLIGHT);
+    if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
+    if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
+    return HC_OK;
+}
+
+int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_t cap)
+{
+    int error = config_copy(given, resolved, why, cap);
+    if (error) return error;
+    set_defaults(resolved);
+    error = check_shape(resolved, why, cap);
+    if (!error) error = check_work(resolved, why, cap);
+    if (error) return error;
+    if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
+    if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
+    resolved->method = strcmp(resolved->method, "direct") == 0 ? "direct"
+                       : strcmp(resolved->method, "fft") == 0  ? "fft"
+                                                               : "auto";
+    return HC_OK;
+}
+
+int info_check(const hc_info *info, char *why, size_t cap)
+{
+    if (!info) return fail(HC_EINVAL, why, cap, "hc_info is NULL");
+    if (is_struct_size(info->size)) return HC_OK;
+    return fail(HC_EINVAL, why, cap, "hc_info.size is %zu; set it to sizeof(hc_info)", info->size);
+}
+
+void info_copy(const hc_info *full, hc_info *info)
+{
+    size_t size = info->size, known = size < sizeof *full ? size : sizeof *full;
+    memcpy(info, full, known);
+    if (size > known) memset((char *)info + known, 0, size - known);
+    info->size = size;
+}

@@ -406,6 +406,7 @@ $(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BU
                                                      $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/tests/live_test: $(SESSION_OBJS)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)

@@ -46,19 +46,18 @@ void mixer_reset(struct mixer *mixer)
     mixer->fresh = true;
 }
 
-/* Take up what the knobs ask for; does a gain move? The fade at the start is the one that does not jump. */
+/* Take up what the knobs ask for; does a gain move? Before the first block all but the fade jump. */
 static bool turn(struct mixer *mixer)
 {
     bool moves = false;
     for (int k = 0; k < MIXER_RAMPS; k++) {
         struct ramp *ramp = &mixer->ramps[k];
         float target = mixer_get(mixer, (enum hc_live_knob)k);
+        if (mixer->fresh && k != HC_FADE) *ramp = (struct ramp){.now = target, .target = target};
         if (target != ramp->target) {
-            bool jumps = mixer->fresh && k != HC_FADE;
             ramp->target = target;
-            ramp->left = jumps ? 0 : mixer->ramp_frames;
-            ramp->step = (target - ramp->now) / (float)mixer->ramp_frames;
-            if (jumps) ramp->now = target;
+            ramp->left = mixer->ramp_frames;
+            ramp->step = (target - ramp->now) / (float)ramp->left;
         }
         moves = moves || ramp->left > 0;
     }

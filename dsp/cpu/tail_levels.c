@@ -1,6 +1,6 @@
-#include "far.h"
-#include "dsp/engine/await.h"
+#include "tail_levels.h"
 #include "crew.h"
+#include "dsp/engine/await.h"
 #include "long_fft.h"
 #include "memory.h"
 
@@ -38,7 +38,7 @@ struct work { /* how far the work on a window has come */
     int mask;    /* of masks */
     int i;       /* piece within the phase */
     double spent, total, slice_ns;
-    struct far_mask *masks[MOST_WARM];
+    struct tail_mask *masks[MOST_WARM];
 };
 
 /* Jobs that are taken one by one, by any thread: how many there are << 32 | the next. */
@@ -51,8 +51,8 @@ struct jobs {         /* of a window: inputs, then groups of outputs of each mas
     bool is_held;    /* ins is not offered yet: see jobs_let; the driver's */
 };
 
-struct catch_up {          /* on one window, of one mask; with threads only */
-    struct far_mask *mask; /* this, the window and has_oldest are written by the driver while nobody works */
+struct catch_up {           /* on one window, of one mask; with threads only */
+    struct tail_mask *mask; /* this, the window and has_oldest are written by the driver while nobody works */
     int64_t window;
     bool has_oldest; /* then the jobs are groups of outputs, before inputs */
     ticket jobs;
@@ -95,7 +95,7 @@ struct mask_level {
     int n_outs;      /* outputs that have something */
 };
 
-struct far_mask {
+struct tail_mask {
     int n_levels, n_responses, n_out;
     const struct cell *cells;
     const int *first_cell;
@@ -103,7 +103,7 @@ struct far_mask {
     struct mask_level levels[PLAN_MOST_FAR];
 };
 
-struct far {
+struct tail {
     const struct simd *simd;
     int n_in, n_out, tick, n_levels;
     int pos;       /* frames of the current tick so far */
@@ -112,7 +112,7 @@ struct far {
     int ring_at;   /* frame % ring_size */
     size_t ring_stride;
     float *ring; /* [n_in][ring_size] */
-    struct far_mask *warm[MOST_WARM];
+    struct tail_mask *warm[MOST_WARM];
     double owed_ns;       /* of work that the slices so far were to do and have not; without threads */
     double tick_ns;       /* of work in the tick before */
     struct work catching; /* up on one window after another, in slices; without threads */
@@ -130,22 +130,22 @@ struct far {
 /* ---- open and close ------------------------------------------------------------------------------------------------
  */
 
-static size_t spectra_floats(const struct far *far, const struct level *l)
+static size_t spectra_floats(const struct tail *tail, const struct level *l)
 {
-    return (size_t)far->n_in * l->fft->n_chunks * ((size_t)l->n_slots * LONG_CHUNK + LONG_LANES);
+    return (size_t)tail->n_in * l->fft->n_chunks * ((size_t)l->n_slots * LONG_CHUNK + LONG_LANES);
 }
 
-static void hear(struct far *far)
+static void hear(struct tail *tail)
 {
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        int64_t next = far->frame + far->tick;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        int64_t next = tail->frame + tail->tick;
         l->heard = next / l->size - 2;
         l->heard_at = (int)(next % l->size);
     }
 }
 
-static bool level_open(const struct far *far, struct level *l, const struct plan_level *plan, int n_routes)
+static bool level_open(const struct tail *tail, struct level *l, const struct plan_level *plan, int n_routes)
 {
     l->size = plan->size;
     l->n_slots = plan->n_partitions;
@@ -155,26 +155,26 @@ static bool level_open(const struct far *far, struct level *l, const struct plan
     if (!l->fft) return false;
     l->n_columns = l->fft->column_pieces;
     l->n_rows = l->fft->row_pieces;
-    int n_channels = far->n_in > far->n_out ? far->n_in : far->n_out;
-    l->group = n_routes <= 2 * n_channels ? 1 : far->n_out < WORK_GROUP ? far->n_out : WORK_GROUP;
+    int n_channels = tail->n_in > tail->n_out ? tail->n_in : tail->n_out;
+    l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < WORK_GROUP ? tail->n_out : WORK_GROUP;
     size_t row = (size_t)l->n_slots * LONG_CHUNK + LONG_LANES; /* no power of two: those share sets of the cache */
     l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
-    l->chunk_stride = l->group > 1 ? row * (size_t)far->n_in : row;
-    l->spectra = memory_place(spectra_floats(far, l));
-    l->oldest = memory_place((size_t)far->n_in * 2 * (size_t)l->size);
+    l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
+    l->spectra = memory_place(spectra_floats(tail, l));
+    l->oldest = memory_place((size_t)tail->n_in * 2 * (size_t)l->size);
     l->in_work = memory_place(2 * (size_t)l->size);
     l->out_work = memory_place((size_t)l->group * 2 * (size_t)l->size);
     return l->spectra && l->oldest && l->in_work && l->out_work;
 }
 
-static bool job_any(void *far, float *scratch);
+static bool job_any(void *tail, float *scratch);
 
-static bool crew_begin(struct far *far, int n_threads)
+static bool crew_begin(struct tail *tail, int n_threads)
 {
-    size_t n_scratch = (size_t)JOB_GROUP * 2 * (size_t)far->levels[far->n_levels - 1].size;
-    far->job_scratch = memory_floats(n_scratch);
-    far->crew = far->job_scratch ? crew_open(n_threads, n_scratch, job_any, far) : NULL;
-    return far->crew != NULL;
+    size_t n_scratch = (size_t)JOB_GROUP * 2 * (size_t)tail->levels[tail->n_levels - 1].size;
+    tail->job_scratch = memory_floats(n_scratch);
+    tail->crew = tail->job_scratch ? crew_open(n_threads, n_scratch, job_any, tail) : NULL;
+    return tail->crew != NULL;
 }
 
 /* A mask that catches up on a window of a level needs frames from (n + 1) S before the window's end on, n partitions
@@ -190,95 +190,96 @@ static int ring_frames(const struct plan *plan)
     return n * largest;
 }
 
-struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads, const struct simd *simd)
+struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
+                       const struct simd *simd)
 {
-    struct far *far = calloc(1, sizeof *far);
-    if (!far) return NULL;
-    far->simd = simd;
-    far->n_in = n_in;
-    far->n_out = n_out;
-    far->tick = plan->tick;
-    far->n_levels = plan->n_far;
-    far->ring_size = ring_frames(plan);
-    far->ring_stride = (size_t)far->ring_size + LONG_LANES;
-    far->ring = memory_place((size_t)n_in * far->ring_stride);
-    bool good = far->ring != NULL;
-    for (int i = 0; i < far->n_levels && good; i++) good = level_open(far, &far->levels[i], &plan->far[i], n_routes);
-    far->catching.phase = DONE;
+    struct tail *tail = calloc(1, sizeof *tail);
+    if (!tail) return NULL;
+    tail->simd = simd;
+    tail->n_in = n_in;
+    tail->n_out = n_out;
+    tail->tick = plan->tick;
+    tail->n_levels = plan->n_far;
+    tail->ring_size = ring_frames(plan);
+    tail->ring_stride = (size_t)tail->ring_size + LONG_LANES;
+    tail->ring = memory_place((size_t)n_in * tail->ring_stride);
+    bool good = tail->ring != NULL;
+    for (int i = 0; i < tail->n_levels && good; i++) good = level_open(tail, &tail->levels[i], &plan->far[i], n_routes);
+    tail->catching.phase = DONE;
     if (good && n_threads > 0) {
-        good = crew_begin(far, n_threads);
+        good = crew_begin(tail, n_threads);
     } else if (good) {
-        far->catching_work = memory_place(2 * (size_t)far->levels[far->n_levels - 1].size);
-        good = far->catching_work != NULL;
+        tail->catching_work = memory_place(2 * (size_t)tail->levels[tail->n_levels - 1].size);
+        good = tail->catching_work != NULL;
     }
     if (!good) {
-        far_close(far);
+        tail_close(tail);
         return NULL;
     }
-    hear(far);
-    return far;
+    hear(tail);
+    return tail;
 }
 
-void far_close(struct far *far)
+void tail_close(struct tail *tail)
 {
-    if (!far) return;
-    crew_close(far->crew);
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
+    if (!tail) return;
+    crew_close(tail->crew);
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
         long_fft_put(l->fft);
         memory_place_free(l->spectra);
         memory_place_free(l->oldest);
         memory_place_free(l->in_work);
         memory_place_free(l->out_work);
     }
-    free(far->job_scratch);
-    memory_place_free(far->catching_work);
-    memory_place_free(far->ring);
-    free(far);
+    free(tail->job_scratch);
+    memory_place_free(tail->catching_work);
+    memory_place_free(tail->ring);
+    free(tail);
 }
 
-static void finish(struct far *far, int level);
-static void settle(struct far *far);
+static void finish(struct tail *tail, int level);
+static void settle(struct tail *tail);
 static void catch_up_withdraw(struct catch_up *c);
 static bool catch_up_is_over(const struct catch_up *c);
 
-void far_wait(struct far *far, bool waits)
+void tail_wait(struct tail *tail, bool waits)
 {
-    atomic_store_explicit(&far->waits, waits, memory_order_relaxed);
+    atomic_store_explicit(&tail->waits, waits, memory_order_relaxed);
 }
 
-static bool has_time(const struct far *far)
+static bool has_time(const struct tail *tail)
 {
-    return far->crew && atomic_load_explicit(&far->waits, memory_order_relaxed);
+    return tail->crew && atomic_load_explicit(&tail->waits, memory_order_relaxed);
 }
 
-void far_reset(struct far *far)
+void tail_reset(struct tail *tail)
 {
-    for (int i = 0; i < far->n_levels && far->crew; i++) {
-        catch_up_withdraw(&far->levels[i].catch_up);
-        while (!catch_up_is_over(&far->levels[i].catch_up)) cpu_relax();
-        finish(far, i);
+    for (int i = 0; i < tail->n_levels && tail->crew; i++) {
+        catch_up_withdraw(&tail->levels[i].catch_up);
+        while (!catch_up_is_over(&tail->levels[i].catch_up)) cpu_relax();
+        finish(tail, i);
     }
-    memset(far->ring, 0, (size_t)far->n_in * far->ring_stride * sizeof(float));
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        memset(l->spectra, 0, spectra_floats(far, l) * sizeof(float));
+    memset(tail->ring, 0, (size_t)tail->n_in * tail->ring_stride * sizeof(float));
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        memset(l->spectra, 0, spectra_floats(tail, l) * sizeof(float));
         l->window = -1;
         l->work.phase = DONE;
         for (int m = 0; m < MOST_WARM; m++)
-            if (far->warm[m]) far->warm[m]->levels[i].join = 0;
+            if (tail->warm[m]) tail->warm[m]->levels[i].join = 0;
     }
-    far->pos = far->ring_at = 0;
-    far->frame = 0;
-    far->owed_ns = far->tick_ns = 0;
-    far->catching.phase = DONE;
-    hear(far);
+    tail->pos = tail->ring_at = 0;
+    tail->frame = 0;
+    tail->owed_ns = tail->tick_ns = 0;
+    tail->catching.phase = DONE;
+    hear(tail);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------
  */
 
-void far_mask_free(struct far_mask *mask)
+void tail_mask_free(struct tail_mask *mask)
 {
     if (!mask) return;
     for (int i = 0; i < mask->n_levels; i++) {
@@ -311,7 +312,7 @@ static void spectra_span(const struct level *l, struct spectra *s, const float *
 }
 
 /* work: [4S]. */
-static void spectra_make(const struct far *far, const struct level *l, const struct spectra *s, const float *taps,
+static void spectra_make(const struct tail *tail, const struct level *l, const struct spectra *s, const float *taps,
                          int n_taps, float *work)
 {
     int size = l->size;
@@ -320,13 +321,13 @@ static void spectra_make(const struct far *far, const struct level *l, const str
         int at = (s->first + p) * size, n = n_taps - at < size ? n_taps - at : size;
         memset(frames, 0, 2 * (size_t)size * sizeof(float));
         for (int k = 0; k < n; k++) frames[k] = taps[at + k] * scale;
-        for (int i = 0; i < l->n_columns; i++) far->simd->pieces->columns_in(l->fft, work, frames, frames + size, i);
+        for (int i = 0; i < l->n_columns; i++) tail->simd->pieces->columns_in(l->fft, work, frames, frames + size, i);
         for (int i = 0; i < l->n_rows; i++)
-            far->simd->pieces->rows_in(l->fft, work, s->chunks + (size_t)p * LONG_CHUNK, s->stride, i);
+            tail->simd->pieces->rows_in(l->fft, work, s->chunks + (size_t)p * LONG_CHUNK, s->stride, i);
     }
 }
 
-static int output_partitions(const struct far_mask *mask, const struct mask_level *ml, int out)
+static int output_partitions(const struct tail_mask *mask, const struct mask_level *ml, int out)
 {
     int n = 0;
     for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++)
@@ -336,11 +337,12 @@ static int output_partitions(const struct far_mask *mask, const struct mask_leve
 
 /* Memory for what the responses turned out to need. Where outputs take turns, all that is read for one chunk lies side
  * by side; else all of one response does. */
-static bool mask_level_alloc(const struct far *far, struct far_mask *mask, const struct level *l, struct mask_level *ml)
+static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, const struct level *l,
+                             struct mask_level *ml)
 {
     size_t all = 0, n_chunks = (size_t)l->fft->n_chunks;
     for (int r = 0; r < mask->n_responses; r++) all += (size_t)ml->responses[r].n * LONG_CHUNK;
-    for (int o = 0; o < far->n_out; o++) {
+    for (int o = 0; o < tail->n_out; o++) {
         int n = output_partitions(mask, ml, o);
         ml->products += n;
         ml->n_outs += n > 0;
@@ -355,7 +357,7 @@ static bool mask_level_alloc(const struct far *far, struct far_mask *mask, const
         s->stride = l->group > 1 ? all : (size_t)s->n * LONG_CHUNK;
         chunks += (size_t)s->n * LONG_CHUNK * (l->group > 1 ? 1 : n_chunks);
     }
-    for (int o = 0; o < far->n_out; o++) {
+    for (int o = 0; o < tail->n_out; o++) {
         if (output_partitions(mask, ml, o) == 0) continue;
         ml->out[o] = frames;
         frames += 2 * (size_t)l->size;
@@ -363,25 +365,25 @@ static bool mask_level_alloc(const struct far *far, struct far_mask *mask, const
     return true;
 }
 
-static bool mask_level_make(const struct far *far, struct far_mask *mask, int i, int offset,
+static bool mask_level_make(const struct tail *tail, struct tail_mask *mask, int i, int offset,
                             const struct matrix *matrix, float *work)
 {
-    const struct level *l = &far->levels[i];
+    const struct level *l = &tail->levels[i];
     struct mask_level *ml = &mask->levels[i];
     ml->responses = calloc((size_t)matrix->n_responses + 1, sizeof *ml->responses);
-    ml->out = calloc((size_t)far->n_out, sizeof *ml->out);
+    ml->out = calloc((size_t)tail->n_out, sizeof *ml->out);
     if (!ml->responses || !ml->out) return false;
     for (int r = 0; r < matrix->n_responses; r++)
         spectra_span(l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset);
-    if (!mask_level_alloc(far, mask, l, ml)) return false;
+    if (!mask_level_alloc(tail, mask, l, ml)) return false;
     for (int r = 0; r < matrix->n_responses; r++)
-        spectra_make(far, l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
+        spectra_make(tail, l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
     return true;
 }
 
-static double inputs_ns(const struct far *far, const struct level *l)
+static double inputs_ns(const struct tail *tail, const struct level *l)
 {
-    return l->size * far->n_in * (columns_ns + rows_ns);
+    return l->size * tail->n_in * (columns_ns + rows_ns);
 }
 
 /* A window's products and transforms back. */
@@ -390,27 +392,27 @@ static double outputs_ns(const struct level *l, const struct mask_level *ml)
     return l->size * (ml->n_outs * (columns_ns + rows_ns) + ml->products * product_ns);
 }
 
-struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, const struct matrix *matrix,
-                               const struct cell *cells, const int *first_cell)
+struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *plan, const struct matrix *matrix,
+                                 const struct cell *cells, const int *first_cell)
 {
-    struct far_mask *mask = calloc(1, sizeof *mask);
-    float *work = memory_floats(4 * (size_t)far->levels[far->n_levels - 1].size);
+    struct tail_mask *mask = calloc(1, sizeof *mask);
+    float *work = memory_floats(4 * (size_t)tail->levels[tail->n_levels - 1].size);
     if (!mask || !work) goto no_memory;
-    mask->n_levels = far->n_levels;
+    mask->n_levels = tail->n_levels;
     mask->n_responses = matrix->n_responses;
-    mask->n_out = far->n_out;
+    mask->n_out = tail->n_out;
     mask->cells = cells;
     mask->first_cell = first_cell;
-    for (int i = 0; i < far->n_levels; i++) {
-        const struct level *l = &far->levels[i];
-        if (!mask_level_make(far, mask, i, plan->far[i].offset, matrix, work)) goto no_memory;
-        mask->tick_ns += (outputs_ns(l, &mask->levels[i]) + inputs_ns(far, l)) * far->tick / l->size;
+    for (int i = 0; i < tail->n_levels; i++) {
+        const struct level *l = &tail->levels[i];
+        if (!mask_level_make(tail, mask, i, plan->far[i].offset, matrix, work)) goto no_memory;
+        mask->tick_ns += (outputs_ns(l, &mask->levels[i]) + inputs_ns(tail, l)) * tail->tick / l->size;
     }
     free(work);
     return mask;
 no_memory:
     free(work);
-    far_mask_free(mask);
+    tail_mask_free(mask);
     return NULL;
 }
 
@@ -420,56 +422,56 @@ static bool is_complete(const struct level *l)
            atomic_load_explicit(&l->jobs.outs_done, memory_order_acquire) == l->jobs.n_out;
 }
 
-static int slices_left(const struct far *far, const struct level *l)
+static int slices_left(const struct tail *tail, const struct level *l)
 {
-    return (int)((l->size - far->tick - far->frame % l->size) / far->tick);
+    return (int)((l->size - tail->tick - tail->frame % l->size) / tail->tick);
 }
 
 /* Is the window that is under way made with this mask, or can it still be? Without threads: before the products, and
  * with time enough to remain even. With threads: if it was given to rest a moment ago, and they make it all the same.
  */
-static bool join_at_work(struct far *far, struct level *l, int i, struct far_mask *mask, int m)
+static bool join_at_work(struct tail *tail, struct level *l, int i, struct tail_mask *mask, int m)
 {
     struct work *w = &l->work;
-    int left = slices_left(far, l);
-    if (far->crew) return (w->masks[0] == mask || w->masks[1] == mask) && !is_complete(l);
-    if (w->phase > ROWS_IN || 2 * left < l->size / far->tick) return false;
+    int left = slices_left(tail, l);
+    if (tail->crew) return (w->masks[0] == mask || w->masks[1] == mask) && !is_complete(l);
+    if (w->phase > ROWS_IN || 2 * left < l->size / tail->tick) return false;
     w->masks[m] = mask;
     w->total += outputs_ns(l, &mask->levels[i]);
     w->slice_ns = (w->total - w->spent) / left;
     return true;
 }
 
-void far_warm(struct far *far, struct far_mask *mask)
+void tail_warm(struct tail *tail, struct tail_mask *mask)
 {
     int m = 0;
-    if (has_time(far)) settle(far);
-    while (m < MOST_WARM - 1 && far->warm[m]) m++;
-    far->warm[m] = mask;
-    far->is_behind = true;
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        bool joins = mask->levels[i].n_outs > 0 && join_at_work(far, l, i, mask, m);
+    if (has_time(tail)) settle(tail);
+    while (m < MOST_WARM - 1 && tail->warm[m]) m++;
+    tail->warm[m] = mask;
+    tail->is_behind = true;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        bool joins = mask->levels[i].n_outs > 0 && join_at_work(tail, l, i, mask, m);
         mask->levels[i].join = joins ? l->window : l->window + 1;
     }
 }
 
-void far_rest(struct far *far, struct far_mask *mask)
+void tail_rest(struct tail *tail, struct tail_mask *mask)
 {
     for (int m = 0; m < MOST_WARM; m++) {
-        if (far->warm[m] == mask) far->warm[m] = NULL;
-        for (int i = 0; i < far->n_levels && !far->crew; i++)
-            if (far->levels[i].work.masks[m] == mask) far->levels[i].work.masks[m] = NULL;
+        if (tail->warm[m] == mask) tail->warm[m] = NULL;
+        for (int i = 0; i < tail->n_levels && !tail->crew; i++)
+            if (tail->levels[i].work.masks[m] == mask) tail->levels[i].work.masks[m] = NULL;
     }
-    if (far->catching.masks[0] == mask) far->catching.phase = DONE;
-    for (int i = 0; i < far->n_levels && far->crew; i++)
-        if (far->levels[i].catch_up.mask == mask) catch_up_withdraw(&far->levels[i].catch_up);
+    if (tail->catching.masks[0] == mask) tail->catching.phase = DONE;
+    for (int i = 0; i < tail->n_levels && tail->crew; i++)
+        if (tail->levels[i].catch_up.mask == mask) catch_up_withdraw(&tail->levels[i].catch_up);
 }
 
-bool far_idle(const struct far *far, const struct far_mask *mask)
+bool tail_idle(const struct tail *tail, const struct tail_mask *mask)
 {
-    for (int i = 0; i < far->n_levels && far->crew; i++) {
-        const struct level *l = &far->levels[i];
+    for (int i = 0; i < tail->n_levels && tail->crew; i++) {
+        const struct level *l = &tail->levels[i];
         for (int m = 0; m < MOST_WARM; m++)
             if (l->work.masks[m] == mask && !is_complete(l)) return false;
         if (l->catch_up.mask == mask && !catch_up_is_over(&l->catch_up)) return false;
@@ -478,11 +480,11 @@ bool far_idle(const struct far *far, const struct far_mask *mask)
 }
 
 /* Of windows before the first there is nothing to hear. */
-bool far_ready(const struct far *far, const struct far_mask *mask)
+bool tail_ready(const struct tail *tail, const struct tail_mask *mask)
 {
-    for (int i = 0; i < far->n_levels; i++) {
+    for (int i = 0; i < tail->n_levels; i++) {
         const struct mask_level *ml = &mask->levels[i];
-        if (ml->n_outs > 0 && ml->join > 0 && far->levels[i].heard < ml->join) return false;
+        if (ml->n_outs > 0 && ml->join > 0 && tail->levels[i].heard < ml->join) return false;
     }
     return true;
 }
@@ -490,24 +492,24 @@ bool far_ready(const struct far *far, const struct far_mask *mask)
 /* ---- the work ------------------------------------------------------------------------------------------------------
  */
 
-static void work_begin(struct far *far, struct level *l, int i, int64_t window)
+static void work_begin(struct tail *tail, struct level *l, int i, int64_t window)
 {
     struct work *w = &l->work;
     l->window = window;
-    *w = (struct work){.phase = COLUMNS_IN, .window = window, .group = l->group, .total = inputs_ns(far, l)};
+    *w = (struct work){.phase = COLUMNS_IN, .window = window, .group = l->group, .total = inputs_ns(tail, l)};
     for (int m = 0; m < MOST_WARM; m++) {
-        struct far_mask *mask = far->warm[m];
+        struct tail_mask *mask = tail->warm[m];
         if (!mask || mask->levels[i].join > window || mask->levels[i].n_outs == 0) continue;
         w->masks[m] = mask;
         w->total += outputs_ns(l, &mask->levels[i]);
     }
-    w->slice_ns = w->total * far->tick / l->size;
+    w->slice_ns = w->total * tail->tick / l->size;
 }
 
 /* The sums of one chunk of an output's bins in a window. oldest: as a level's, or NULL: it is in the ring. Returns how
  * many partitions went in. */
-static int sum_chunk(const struct far *far, const struct level *l, int64_t window, const float *oldest,
-                     const struct far_mask *mask, const struct mask_level *ml, int out, int chunk, float *y)
+static int sum_chunk(const struct tail *tail, const struct level *l, int64_t window, const float *oldest,
+                     const struct tail_mask *mask, const struct mask_level *ml, int out, int chunk, float *y)
 {
     struct long_product list[LIST];
     int n = 0, partitions = 0, newest = (int)(window % l->n_slots);
@@ -516,7 +518,7 @@ static int sum_chunk(const struct far *far, const struct level *l, int64_t windo
         const struct spectra *s = &ml->responses[mask->cells[c].response];
         if (s->n == 0) continue;
         if (n + 2 > LIST) {
-            far->simd->pieces->products(y, list, n, add);
+            tail->simd->pieces->products(y, list, n, add);
             add = true;
             n = 0;
         }
@@ -537,27 +539,27 @@ static int sum_chunk(const struct far *far, const struct level *l, int64_t windo
                                       .n_partitions = 1};
         partitions += s->n;
     }
-    if (n > 0) far->simd->pieces->products(y, list, n, add);
+    if (n > 0) tail->simd->pieces->products(y, list, n, add);
     return partitions;
 }
 
 /* A piece of the transform of an input in a window. work: [2S]. */
-static void columns_of(const struct far *far, const struct level *l, int64_t window, int in, float *work, int piece)
+static void columns_of(const struct tail *tail, const struct level *l, int64_t window, int in, float *work, int piece)
 {
-    const float *ring = far->ring + (size_t)in * far->ring_stride;
-    int now = (int)(window * l->size % far->ring_size);
-    if (now < 0) now += far->ring_size;
+    const float *ring = tail->ring + (size_t)in * tail->ring_stride;
+    int now = (int)(window * l->size % tail->ring_size);
+    if (now < 0) now += tail->ring_size;
     int before = now - l->size;
-    if (before < 0) before += far->ring_size;
-    far->simd->pieces->columns_in(l->fft, work, ring + before, ring + now, piece);
+    if (before < 0) before += tail->ring_size;
+    tail->simd->pieces->columns_in(l->fft, work, ring + before, ring + now, piece);
 }
 
 /* To the slot of the window under way, or to the oldest spectra of one that is caught up on. */
-static void rows_of(const struct far *far, const struct level *l, bool is_oldest, int in, float *work, int piece)
+static void rows_of(const struct tail *tail, const struct level *l, bool is_oldest, int in, float *work, int piece)
 {
     float *to = l->oldest + (size_t)in * 2 * (size_t)l->size;
     if (!is_oldest) to = l->spectra + (size_t)in * l->in_stride + (size_t)(l->window % l->n_slots) * LONG_CHUNK;
-    far->simd->pieces->rows_in(l->fft, work, to, is_oldest ? LONG_CHUNK : l->chunk_stride, piece);
+    tail->simd->pieces->rows_in(l->fft, work, to, is_oldest ? LONG_CHUNK : l->chunk_stride, piece);
 }
 
 static int64_t oldest_of(const struct level *l, int64_t window)
@@ -565,9 +567,9 @@ static int64_t oldest_of(const struct level *l, int64_t window)
     return window - l->n_slots + 1;
 }
 
-static int group_size(const struct far *far, const struct work *w)
+static int group_size(const struct tail *tail, const struct work *w)
 {
-    int left = far->n_out - w->channel;
+    int left = tail->n_out - w->channel;
     return left < w->group ? left : w->group;
 }
 
@@ -589,38 +591,38 @@ static void next_mask(struct work *w)
 }
 
 /* floats: [2S]. */
-static void piece_in(struct far *far, int level, struct work *w, float *floats)
+static void piece_in(struct tail *tail, int level, struct work *w, float *floats)
 {
-    struct level *l = &far->levels[level];
-    bool is_oldest = w == &far->catching;
+    struct level *l = &tail->levels[level];
+    bool is_oldest = w == &tail->catching;
     if (w->phase == COLUMNS_IN) {
-        columns_of(far, l, is_oldest ? oldest_of(l, w->window) : w->window, w->channel, floats, w->i);
+        columns_of(tail, l, is_oldest ? oldest_of(l, w->window) : w->window, w->channel, floats, w->i);
         w->spent += columns_ns * l->size / l->n_columns;
         next_piece(w, l->n_columns, ROWS_IN);
         return;
     }
-    rows_of(far, l, is_oldest, w->channel, floats, w->i);
+    rows_of(tail, l, is_oldest, w->channel, floats, w->i);
     w->spent += rows_ns * l->size / l->n_rows;
     next_piece(w, l->n_rows, COLUMNS_IN);
-    if (w->phase == ROWS_IN || ++w->channel < far->n_in) return;
+    if (w->phase == ROWS_IN || ++w->channel < tail->n_in) return;
     w->mask = -1;
     next_mask(w);
 }
 
 /* floats: [group][2S]. */
-static void piece_out(struct far *far, int level, struct work *w, float *floats)
+static void piece_out(struct tail *tail, int level, struct work *w, float *floats)
 {
-    struct level *l = &far->levels[level];
-    struct far_mask *mask = w->masks[w->mask];
+    struct level *l = &tail->levels[level];
+    struct tail_mask *mask = w->masks[w->mask];
     if (!mask) { /* it rests since a moment ago */
         next_mask(w);
         return;
     }
     const struct mask_level *ml = &mask->levels[level];
-    const struct simd_long *pieces = far->simd->pieces;
-    int n = group_size(far, w);
+    const struct simd_long *pieces = tail->simd->pieces;
+    int n = group_size(tail, w);
     if (n == 1 && !ml->out[w->channel]) {
-        if (++w->channel >= far->n_out) next_mask(w);
+        if (++w->channel >= tail->n_out) next_mask(w);
         return;
     }
     int in_group = w->i % n, out = w->channel + in_group, piece = w->i / n;
@@ -630,7 +632,7 @@ static void piece_out(struct far *far, int level, struct work *w, float *floats)
     case PRODUCTS:
         if (!silent)
             w->spent += product_ns * (LONG_CHUNK / 2) *
-                        sum_chunk(far, l, w->window, w == &far->catching ? l->oldest : NULL, mask, ml, out, piece,
+                        sum_chunk(tail, l, w->window, w == &tail->catching ? l->oldest : NULL, mask, ml, out, piece,
                                   work + (size_t)piece * LONG_CHUNK);
         next_piece(w, n * l->fft->n_chunks, ROWS_OUT);
         return;
@@ -644,14 +646,14 @@ static void piece_out(struct far *far, int level, struct work *w, float *floats)
             w->spent += columns_ns * l->size / l->n_columns;
         }
         next_piece(w, n * l->n_columns, PRODUCTS);
-        if (w->phase == PRODUCTS && (w->channel += n) >= far->n_out) next_mask(w);
+        if (w->phase == PRODUCTS && (w->channel += n) >= tail->n_out) next_mask(w);
     }
 }
 
 /* What the next piece is expected to take. */
 static double piece_ns(const struct level *l, int level, const struct work *w)
 {
-    const struct far_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
+    const struct tail_mask *mask = w->phase > ROWS_IN ? w->masks[w->mask] : NULL;
     switch (w->phase) {
     case COLUMNS_IN:
     case COLUMNS_OUT:
@@ -665,47 +667,47 @@ static double piece_ns(const struct level *l, int level, const struct work *w)
 }
 
 /* Returns what it took. */
-static double piece_do(struct far *far, int level, struct work *w, float *in_work, float *out_work)
+static double piece_do(struct tail *tail, int level, struct work *w, float *in_work, float *out_work)
 {
     double before = w->spent;
     if (w->phase <= ROWS_IN)
-        piece_in(far, level, w, in_work);
+        piece_in(tail, level, w, in_work);
     else
-        piece_out(far, level, w, out_work);
-    far->tick_ns += w->spent - before;
+        piece_out(tail, level, w, out_work);
+    tail->tick_ns += w->spent - before;
     return w->spent - before;
 }
 
-static void level_piece(struct far *far, int level)
+static void level_piece(struct tail *tail, int level)
 {
-    struct level *l = &far->levels[level];
-    far->owed_ns -= piece_do(far, level, &l->work, l->in_work, l->out_work);
+    struct level *l = &tail->levels[level];
+    tail->owed_ns -= piece_do(tail, level, &l->work, l->in_work, l->out_work);
 }
 
 /* A tick's share of all levels together. A piece of a large level takes the share of several ticks: the other levels
  * wait for it then, unless they are due, and no tick does more than the share of all levels and about a piece. */
-static void work_in_slices(struct far *far)
+static void work_in_slices(struct tail *tail)
 {
     double share = 0;
-    far->tick_ns = 0;
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        if (far->frame % l->size == 0) work_begin(far, l, i, far->frame / l->size - 1);
+    tail->tick_ns = 0;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        if (tail->frame % l->size == 0) work_begin(tail, l, i, tail->frame / l->size - 1);
         share += l->work.slice_ns;
     }
     /* A mask that rests takes its work with it, which is owed no longer. */
-    if (far->owed_ns > share) far->owed_ns = share;
-    far->owed_ns += share;
-    for (int i = 0; i < far->n_levels; i++)
-        if ((far->frame + far->tick) % far->levels[i].size == 0) /* heard in the next tick */
-            while (far->levels[i].work.phase != DONE) level_piece(far, i);
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        double until = l->work.total - l->work.slice_ns * slices_left(far, l);
+    if (tail->owed_ns > share) tail->owed_ns = share;
+    tail->owed_ns += share;
+    for (int i = 0; i < tail->n_levels; i++)
+        if ((tail->frame + tail->tick) % tail->levels[i].size == 0) /* heard in the next tick */
+            while (tail->levels[i].work.phase != DONE) level_piece(tail, i);
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        double until = l->work.total - l->work.slice_ns * slices_left(tail, l);
         while (l->work.phase != DONE) {
             double half = piece_ns(l, i, &l->work) / 2;
-            if (l->work.spent + half > until || half > far->owed_ns) break;
-            level_piece(far, i);
+            if (l->work.spent + half > until || half > tail->owed_ns) break;
+            level_piece(tail, i);
         }
     }
 }
@@ -721,67 +723,67 @@ static void work_in_slices(struct far *far)
  */
 
 /* Whether the window under way has all its inputs' spectra. */
-static bool has_inputs(const struct far *far, const struct level *l)
+static bool has_inputs(const struct tail *tail, const struct level *l)
 {
-    if (!far->crew) return l->work.phase > ROWS_IN;
+    if (!tail->crew) return l->work.phase > ROWS_IN;
     return atomic_load_explicit(&l->jobs.ins_done, memory_order_acquire) == l->jobs.n_in;
 }
 
 /* A mask that lacks a window in a level, which can be made now; NULL: none. */
-static struct far_mask *lacking_find(const struct far *far, int level, int64_t *window)
+static struct tail_mask *lacking_find(const struct tail *tail, int level, int64_t *window)
 {
-    const struct level *l = &far->levels[level];
+    const struct level *l = &tail->levels[level];
     for (int m = 0; m < MOST_WARM; m++) {
-        struct far_mask *mask = far->warm[m];
+        struct tail_mask *mask = tail->warm[m];
         if (!mask || mask->levels[level].n_outs == 0) continue;
         *window = mask->levels[level].join - 1;
-        if (*window < 0 || *window < l->heard || (*window == l->window && !has_inputs(far, l))) continue;
+        if (*window < 0 || *window < l->heard || (*window == l->window && !has_inputs(tail, l))) continue;
         return mask;
     }
     return NULL;
 }
 
 /* Is there something to be done? Then `catching` has it. */
-static bool catching_begin(struct far *far)
+static bool catching_begin(struct tail *tail)
 {
-    struct work *w = &far->catching;
-    for (int i = far->n_levels; i-- > 0 && w->phase == DONE;) {
+    struct work *w = &tail->catching;
+    for (int i = tail->n_levels; i-- > 0 && w->phase == DONE;) {
         int64_t window;
-        struct far_mask *mask = lacking_find(far, i, &window);
+        struct tail_mask *mask = lacking_find(tail, i, &window);
         if (!mask) continue;
         *w = (struct work){.phase = COLUMNS_IN, .window = window, .group = 1, .masks = {mask}};
-        far->catching_level = i;
+        tail->catching_level = i;
     }
     return w->phase != DONE;
 }
 
 /* Is there a mask that cannot be heard yet? */
-static bool lacks_something(const struct far *far)
+static bool lacks_something(const struct tail *tail)
 {
     for (int m = 0; m < MOST_WARM; m++)
-        if (far->warm[m] && !far_ready(far, far->warm[m])) return true;
+        if (tail->warm[m] && !tail_ready(tail, tail->warm[m])) return true;
     return false;
 }
 
-static void catch_up_in_slices(struct far *far)
+static void catch_up_in_slices(struct tail *tail)
 {
-    struct work *w = &far->catching;
-    far->catch_up_ns = 0;
-    if (!far->is_behind) return;
-    if (w->phase != DONE && w->window < far->levels[far->catching_level].heard) w->phase = DONE;
-    if (catching_begin(far)) far->catch_up_ns = fmax(w->masks[0]->tick_ns, least_catch_up_ns * far->tick);
-    far->catching_owed_ns += far->catch_up_ns;
-    while (catching_begin(far)) {
-        double half = piece_ns(&far->levels[far->catching_level], far->catching_level, w) / 2;
-        if (half > far->catching_owed_ns) return;
-        far->catching_owed_ns -= piece_do(far, far->catching_level, w, far->catching_work, far->catching_work);
-        if (w->phase == DONE) w->masks[0]->levels[far->catching_level].join = w->window;
+    struct work *w = &tail->catching;
+    tail->catch_up_ns = 0;
+    if (!tail->is_behind) return;
+    if (w->phase != DONE && w->window < tail->levels[tail->catching_level].heard) w->phase = DONE;
+    if (catching_begin(tail)) tail->catch_up_ns = fmax(w->masks[0]->tick_ns, least_catch_up_ns * tail->tick);
+    tail->catching_owed_ns += tail->catch_up_ns;
+    while (catching_begin(tail)) {
+        double half = piece_ns(&tail->levels[tail->catching_level], tail->catching_level, w) / 2;
+        if (half > tail->catching_owed_ns) return;
+        tail->catching_owed_ns -= piece_do(tail, tail->catching_level, w, tail->catching_work, tail->catching_work);
+        if (w->phase == DONE) w->masks[0]->levels[tail->catching_level].join = w->window;
     }
-    far->catching_owed_ns = 0;
-    far->is_behind = lacks_something(far); /* for want of inputs */
+    tail->catching_owed_ns = 0;
+    tail->is_behind = lacks_something(tail); /* for want of inputs */
 }
 
-int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
+int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape)
 {
     double all_ns = 0, tick_ns = 0;
     for (int i = 0; i < plan->n_far; i++) {
@@ -796,18 +798,18 @@ int far_swap_frames(const struct plan *plan, const struct plan_shape *shape)
     return plan->n_far > 0 ? (int)ticks * plan->tick : 0;
 }
 
-void far_count(const struct far *far, struct far_work *count)
+void tail_count(const struct tail *tail, struct tail_work *count)
 {
-    *count = (struct far_work){.tick_ns = far->tick_ns, .catch_up_ns = far->catch_up_ns};
-    for (int i = 0; i < far->n_levels; i++) count->share_ns += far->levels[i].work.slice_ns;
+    *count = (struct tail_work){.tick_ns = tail->tick_ns, .catch_up_ns = tail->catch_up_ns};
+    for (int i = 0; i < tail->n_levels; i++) count->share_ns += tail->levels[i].work.slice_ns;
 }
 
 /* ---- the work, with threads to help --------------------------------------------------------------------------------
  */
 
-static int n_groups(const struct far *far)
+static int n_groups(const struct tail *tail)
 {
-    return (far->n_out + JOB_GROUP - 1) / JOB_GROUP;
+    return (tail->n_out + JOB_GROUP - 1) / JOB_GROUP;
 }
 
 /* A value that comes again is no danger: who gets a number by it sees the window that it was last written for. */
@@ -826,22 +828,22 @@ static void ticket_offer(ticket *t, int n)
     atomic_store_explicit(t, (uint_fast64_t)n << 32, memory_order_release);
 }
 
-static void job_in(struct far *far, struct level *l, int64_t window, bool is_oldest, int in, float *scratch)
+static void job_in(struct tail *tail, struct level *l, int64_t window, bool is_oldest, int in, float *scratch)
 {
-    for (int i = 0; i < l->n_columns; i++) columns_of(far, l, window, in, scratch, i);
-    for (int i = 0; i < l->n_rows; i++) rows_of(far, l, is_oldest, in, scratch, i);
+    for (int i = 0; i < l->n_columns; i++) columns_of(tail, l, window, in, scratch, i);
+    for (int i = 0; i < l->n_rows; i++) rows_of(tail, l, is_oldest, in, scratch, i);
 }
 
-static void job_out(struct far *far, int level, const struct far_mask *mask, int64_t window, const float *oldest,
+static void job_out(struct tail *tail, int level, const struct tail_mask *mask, int64_t window, const float *oldest,
                     int first, int end, float *scratch)
 {
-    struct level *l = &far->levels[level];
-    const struct simd_long *pieces = far->simd->pieces;
+    struct level *l = &tail->levels[level];
+    const struct simd_long *pieces = tail->simd->pieces;
     const struct mask_level *ml = &mask->levels[level];
     for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
         for (int out = first; out < end; out++)
             if (ml->out[out])
-                sum_chunk(far, l, window, oldest, mask, ml, out, chunk,
+                sum_chunk(tail, l, window, oldest, mask, ml, out, chunk,
                           scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * LONG_CHUNK);
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
@@ -852,36 +854,36 @@ static void job_out(struct far *far, int level, const struct far_mask *mask, int
     }
 }
 
-static bool job_of_level(struct far *far, int level, float *scratch)
+static bool job_of_level(struct tail *tail, int level, float *scratch)
 {
-    struct level *l = &far->levels[level];
+    struct level *l = &tail->levels[level];
     struct jobs *jobs = &l->jobs;
     int i;
     if (ticket_take(&jobs->ins, &i)) {
         int n_in = jobs->n_in, n_out = jobs->n_out; /* once the job counts as done the next window may be written */
-        job_in(far, l, l->window, false, i, scratch);
+        job_in(tail, l, l->window, false, i, scratch);
         int done = atomic_fetch_add_explicit(&jobs->ins_done, 1, memory_order_acq_rel) + 1;
         if (done == n_in && n_out > 0) ticket_offer(&jobs->outs, n_out); /* who takes one sees all inputs */
         return true;
     }
     if (!ticket_take(&jobs->outs, &i)) return false;
-    int first = i % n_groups(far) * JOB_GROUP, end = first + JOB_GROUP < far->n_out ? first + JOB_GROUP : far->n_out;
-    job_out(far, level, l->work.masks[i / n_groups(far)], l->window, NULL, first, end, scratch);
+    int first = i % n_groups(tail) * JOB_GROUP, end = first + JOB_GROUP < tail->n_out ? first + JOB_GROUP : tail->n_out;
+    job_out(tail, level, l->work.masks[i / n_groups(tail)], l->window, NULL, first, end, scratch);
     atomic_fetch_add_explicit(&jobs->outs_done, 1, memory_order_release);
     return true;
 }
 
-static bool job_catch_up(struct far *far, int level, float *scratch)
+static bool job_catch_up(struct tail *tail, int level, float *scratch)
 {
-    struct level *l = &far->levels[level];
+    struct level *l = &tail->levels[level];
     struct catch_up *c = &l->catch_up;
     int i;
     if (!ticket_take(&c->jobs, &i)) return false;
-    int first = i * CATCH_GROUP, end = first + CATCH_GROUP < far->n_out ? first + CATCH_GROUP : far->n_out;
+    int first = i * CATCH_GROUP, end = first + CATCH_GROUP < tail->n_out ? first + CATCH_GROUP : tail->n_out;
     if (c->has_oldest)
-        job_out(far, level, c->mask, c->window, l->oldest, first, end, scratch);
+        job_out(tail, level, c->mask, c->window, l->oldest, first, end, scratch);
     else
-        job_in(far, l, oldest_of(l, c->window), true, i, scratch);
+        job_in(tail, l, oldest_of(l, c->window), true, i, scratch);
     atomic_fetch_add_explicit(&c->done, 1, memory_order_release);
     return true;
 }
@@ -889,11 +891,11 @@ static bool job_catch_up(struct far *far, int level, float *scratch)
 /* Small levels first: they are due first. Catching up is never due, and the driver does none of it. */
 static bool job_any(void *data, float *scratch)
 {
-    struct far *far = data;
-    for (int i = 0; i < far->n_levels; i++)
-        if (job_of_level(far, i, scratch)) return true;
-    for (int i = far->n_levels; i-- > 0;)
-        if (job_catch_up(far, i, scratch)) return true;
+    struct tail *tail = data;
+    for (int i = 0; i < tail->n_levels; i++)
+        if (job_of_level(tail, i, scratch)) return true;
+    for (int i = tail->n_levels; i-- > 0;)
+        if (job_catch_up(tail, i, scratch)) return true;
     return false;
 }
 
@@ -920,144 +922,144 @@ static void catch_up_offer(struct catch_up *c, int n_jobs)
 
 /* What is over goes on: from the oldest spectra to the outputs, and to the next window that a mask lacks. Returns
  * whether there are new jobs. */
-static bool catch_up_next(struct far *far, int level)
+static bool catch_up_next(struct tail *tail, int level)
 {
-    struct catch_up *c = &far->levels[level].catch_up;
+    struct catch_up *c = &tail->levels[level].catch_up;
     if (!catch_up_is_over(c)) return false;
     if (c->is_wanted && !c->has_oldest) {
         c->has_oldest = true;
-        catch_up_offer(c, (far->n_out + CATCH_GROUP - 1) / CATCH_GROUP);
+        catch_up_offer(c, (tail->n_out + CATCH_GROUP - 1) / CATCH_GROUP);
         return true;
     }
     if (c->is_wanted) c->mask->levels[level].join = c->window;
     c->is_wanted = false;
     int64_t window;
-    struct far_mask *mask = lacking_find(far, level, &window);
+    struct tail_mask *mask = lacking_find(tail, level, &window);
     if (!mask) return false;
     c->mask = mask;
     c->window = window;
     c->has_oldest = false;
-    catch_up_offer(c, far->n_in);
+    catch_up_offer(c, tail->n_in);
     return true;
 }
 
-static bool catch_up_by_crew(struct far *far)
+static bool catch_up_by_crew(struct tail *tail)
 {
     bool offered = false;
-    for (int i = 0; i < far->n_levels; i++) {
-        struct catch_up *c = &far->levels[i].catch_up;
-        if (c->is_wanted && c->window < far->levels[i].heard) catch_up_withdraw(c);
-        if (catch_up_next(far, i)) offered = true;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct catch_up *c = &tail->levels[i].catch_up;
+        if (c->is_wanted && c->window < tail->levels[i].heard) catch_up_withdraw(c);
+        if (catch_up_next(tail, i)) offered = true;
     }
     return offered;
 }
 
 /* A window's spectra and outputs take the place of those of the windows before the last: not while somebody who was
  * interrupted is still catching up on one of these. */
-static bool jobs_let(struct far *far, struct level *l)
+static bool jobs_let(struct tail *tail, struct level *l)
 {
     if (!l->jobs.is_held) return false;
     if (l->catch_up.window + 2 <= l->window && !catch_up_is_over(&l->catch_up)) return false;
     l->jobs.is_held = false;
-    ticket_offer(&l->jobs.ins, far->n_in);
+    ticket_offer(&l->jobs.ins, tail->n_in);
     return true;
 }
 
-static void jobs_offer(struct far *far, struct level *l, int i, int64_t window)
+static void jobs_offer(struct tail *tail, struct level *l, int i, int64_t window)
 {
     int n_masks = 0;
-    work_begin(far, l, i, window);
+    work_begin(tail, l, i, window);
     for (int m = 0; m < MOST_WARM; m++) {
-        struct far_mask *mask = l->work.masks[m];
+        struct tail_mask *mask = l->work.masks[m];
         l->work.masks[m] = NULL;
         if (mask) l->work.masks[n_masks++] = mask;
     }
     atomic_store_explicit(&l->jobs.ins_done, 0, memory_order_relaxed);
     atomic_store_explicit(&l->jobs.outs_done, 0, memory_order_relaxed);
     ticket_offer(&l->jobs.outs, 0);
-    l->jobs.n_in = far->n_in;
-    l->jobs.n_out = n_masks * n_groups(far);
+    l->jobs.n_in = tail->n_in;
+    l->jobs.n_out = n_masks * n_groups(tail);
     l->jobs.is_held = true;
 }
 
 /* Do what nobody has begun, and see what others have begun done: at most a job of each thread is waited for. */
-static void finish(struct far *far, int level)
+static void finish(struct tail *tail, int level)
 {
-    while (!is_complete(&far->levels[level])) {
-        jobs_let(far, &far->levels[level]);
-        if (!job_of_level(far, level, far->job_scratch)) cpu_relax();
+    while (!is_complete(&tail->levels[level])) {
+        jobs_let(tail, &tail->levels[level]);
+        if (!job_of_level(tail, level, tail->job_scratch)) cpu_relax();
     }
 }
 
 /* All that was offered is done, with the driver's help: what follows does not depend on the threads' timing. */
-static void settle(struct far *far)
+static void settle(struct tail *tail)
 {
-    for (int i = 0; i < far->n_levels; i++) {
-        while (!catch_up_is_over(&far->levels[i].catch_up))
-            if (!job_catch_up(far, i, far->job_scratch)) sched_yield();
-        finish(far, i);
+    for (int i = 0; i < tail->n_levels; i++) {
+        while (!catch_up_is_over(&tail->levels[i].catch_up))
+            if (!job_catch_up(tail, i, tail->job_scratch)) sched_yield();
+        finish(tail, i);
     }
 }
 
-static void work_by_crew(struct far *far)
+static void work_by_crew(struct tail *tail)
 {
-    if (has_time(far) && lacks_something(far)) settle(far);
-    bool offered = catch_up_by_crew(far);
-    for (int i = 0; i < far->n_levels; i++) {
-        struct level *l = &far->levels[i];
-        if (far->frame % l->size == 0) jobs_offer(far, l, i, far->frame / l->size - 1);
-        if (jobs_let(far, l)) offered = true;
+    if (has_time(tail) && lacks_something(tail)) settle(tail);
+    bool offered = catch_up_by_crew(tail);
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct level *l = &tail->levels[i];
+        if (tail->frame % l->size == 0) jobs_offer(tail, l, i, tail->frame / l->size - 1);
+        if (jobs_let(tail, l)) offered = true;
     }
-    if (offered) crew_wake(far->crew);
+    if (offered) crew_wake(tail->crew);
 }
 
 /* ---- ticks ---------------------------------------------------------------------------------------------------------
  */
 
-int far_left(const struct far *far)
+int tail_left(const struct tail *tail)
 {
-    return far->tick - far->pos;
+    return tail->tick - tail->pos;
 }
 
-void far_begin(struct far *far)
+void tail_begin(struct tail *tail)
 {
-    if (!far->crew || far->pos > 0) return;
-    for (int i = 0; i < far->n_levels; i++)
-        if (far->levels[i].heard_at == 0) finish(far, i);
+    if (!tail->crew || tail->pos > 0) return;
+    for (int i = 0; i < tail->n_levels; i++)
+        if (tail->levels[i].heard_at == 0) finish(tail, i);
 }
 
-void far_push(struct far *far, int in, const float *x, int n)
+void tail_push(struct tail *tail, int in, const float *x, int n)
 {
-    float *ring = far->ring + (size_t)in * far->ring_stride + far->pos;
-    int next = far->ring_at + far->tick < far->ring_size ? far->ring_at + far->tick : 0;
-    memcpy(ring + far->ring_at, x, (size_t)n * sizeof(float));
+    float *ring = tail->ring + (size_t)in * tail->ring_stride + tail->pos;
+    int next = tail->ring_at + tail->tick < tail->ring_size ? tail->ring_at + tail->tick : 0;
+    memcpy(ring + tail->ring_at, x, (size_t)n * sizeof(float));
     for (int k = 0; k < n; k += LONG_LANES) __builtin_prefetch(ring + next + k, 1); /* last used long ago */
 }
 
-void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n)
+void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n)
 {
-    for (int i = 0; i < far->n_levels; i++) {
-        const struct level *l = &far->levels[i];
+    for (int i = 0; i < tail->n_levels; i++) {
+        const struct level *l = &tail->levels[i];
         const struct mask_level *ml = &mask->levels[i];
         if (l->heard < ml->join || !ml->out[out]) continue;
-        const float *from = ml->out[out] + (l->heard & 1) * l->size + l->heard_at + far->pos;
+        const float *from = ml->out[out] + (l->heard & 1) * l->size + l->heard_at + tail->pos;
         for (int k = 0; k < n; k++) y[k] += from[k];
     }
 }
 
-void far_advance(struct far *far, int n)
+void tail_advance(struct tail *tail, int n)
 {
-    far->pos += n;
-    if (far->pos < far->tick) return;
-    far->pos = 0;
-    far->frame += far->tick;
-    far->ring_at += far->tick;
-    if (far->ring_at == far->ring_size) far->ring_at = 0;
-    hear(far);
-    if (far->crew) {
-        work_by_crew(far);
+    tail->pos += n;
+    if (tail->pos < tail->tick) return;
+    tail->pos = 0;
+    tail->frame += tail->tick;
+    tail->ring_at += tail->tick;
+    if (tail->ring_at == tail->ring_size) tail->ring_at = 0;
+    hear(tail);
+    if (tail->crew) {
+        work_by_crew(tail);
         return;
     }
-    work_in_slices(far);
-    catch_up_in_slices(far);
+    work_in_slices(tail);
+    catch_up_in_slices(tail);
 }

@@ -26,55 +26,55 @@
  *
  * All calls but make and free are the driver's.
  */
-#ifndef HALOCONV_FAR_H
-#define HALOCONV_FAR_H
+#ifndef HALOCONV_TAIL_LEVELS_H
+#define HALOCONV_TAIL_LEVELS_H
 
 #include "dsp/engine/backend.h"
 #include "simd.h"
 
-struct far;
-struct far_mask;
+struct tail;
+struct tail_mask;
 
 /* n_threads: beside the driver; 0 = it does all the work, in slices. NULL when memory ran out. [setup] */
-struct far *far_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
+struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
                      const struct simd *simd);
-void far_close(struct far *far);
-void far_reset(struct far *far);
+void tail_close(struct tail *tail);
+void tail_reset(struct tail *tail);
 /* From the next call on: is there time to wait for the threads? Not at first. Any thread. */
-void far_wait(struct far *far, bool waits);
+void tail_wait(struct tail *tail, bool waits);
 
 /* The far part of a mask; the cells stay the caller's: first_cell[n_out + 1] are those of each output. NULL when memory
  * ran out. [setup], beside the driver */
-struct far_mask *far_mask_make(const struct far *far, const struct plan *plan, const struct matrix *matrix,
+struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *plan, const struct matrix *matrix,
                                const struct cell *cells, const int *first_cell);
-void far_mask_free(struct far_mask *mask);
+void tail_mask_free(struct tail_mask *mask);
 
 /* At most two masks are warm. */
-void far_warm(struct far *far, struct far_mask *mask);
-void far_rest(struct far *far, struct far_mask *mask);
-/* Nobody works on it any more: after far_rest, within the time of a window. */
-bool far_idle(const struct far *far, const struct far_mask *mask);
-/* It plays with its full tail from the next call on: at the latest 2S frames after far_warm, of the largest S. */
-bool far_ready(const struct far *far, const struct far_mask *mask);
+void tail_warm(struct tail *tail, struct tail_mask *mask);
+void tail_rest(struct tail *tail, struct tail_mask *mask);
+/* Nobody works on it any more: after tail_rest, within the time of a window. */
+bool tail_idle(const struct tail *tail, const struct tail_mask *mask);
+/* It plays with its full tail from the next call on: at the latest 2S frames after tail_warm, of the largest S. */
+bool tail_ready(const struct tail *tail, const struct tail_mask *mask);
 /* Frames that it takes until then as a rule, without threads; with threads that are not kept from it less. */
-int far_swap_frames(const struct plan *plan, const struct plan_shape *shape);
+int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape);
 
 /* Frames that are left of the current tick: no call below may go past it. */
-int far_left(const struct far *far);
+int tail_left(const struct tail *tail);
 /* Before the first of the calls below for a tick: what is heard in it is there from now on. */
-void far_begin(struct far *far);
+void tail_begin(struct tail *tail);
 /* The next n frames of an input. */
-void far_push(struct far *far, int in, const float *x, int n);
+void tail_push(struct tail *tail, int in, const float *x, int n);
 /* y[n] += what is heard of a mask in an output in the next n frames. */
-void far_add(const struct far *far, const struct far_mask *mask, int out, float *y, int n);
+void tail_add(const struct tail *tail, const struct tail_mask *mask, int out, float *y, int n);
 /* They are past: at the end of a tick its share of the work is done. */
-void far_advance(struct far *far, int n);
+void tail_advance(struct tail *tail, int n);
 
-struct far_work {       /* counted by the pieces that were done, in nanoseconds that these are expected to take      */
+struct tail_work {       /* counted by the pieces that were done, in nanoseconds that these are expected to take      */
     double tick_ns;     /* in the tick before; 0 with threads                                                    */
     double share_ns;    /* what an even tick does                                                                */
     double catch_up_ns; /* what it might do beside, for a new mask to catch up                                   */
 };
-void far_count(const struct far *far, struct far_work *count);
+void tail_count(const struct tail *tail, struct tail_work *count);
 
 #endif

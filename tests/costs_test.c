@@ -356,11 +356,11 @@ static void one_process_measures_at_a_time(const char *unused)
     (void)unused;
     char text[4096];
     folder_make();
-    struct answer made = ask("measure", "cpu", NULL);
+    ask("measure", "cpu", NULL);
     file_has("", text, sizeof text);
-    char *number = strrchr(text, '\t') + 1, rest[4096]; /* the costs of a multiplication: three times as much */
+    char *number = strrchr(text, '\t') + 1, rest[4096]; /* the first one: three times as much */
     strcpy(rest, strchr(number, ' '));
-    snprintf(number, 2048, "%.6g%.2000s", 3 * made.costs.mac_ns, rest);
+    snprintf(number, 2048, "%.6g%.2000s", 3 * backend_cpu.costs->mac_ns, rest);
     file_write(text);
     double cost_ns = ask("plan", "cpu", NULL).plan.cost_ns;
     unlink(file);
@@ -387,7 +387,7 @@ static void a_kept_lock_holds_nobody_up(const char *unused)
     clock_gettime(CLOCK_MONOTONIC, &start);
     struct answer opened = ask("open_live", "cpu", NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    check(opened.code == HC_OK && opened.plan.measured, "no engine, or no costs: %s", opened.why);
+    check(opened.code == HC_OK, "no engine: %s", opened.why);
     check(end.tv_sec - start.tv_sec < 20, "it took %ld s", (long)(end.tv_sec - start.tv_sec));
     close(fd);
     file_says("\ncpu\t");
@@ -406,7 +406,8 @@ static void only_a_plain_file_is_read(const char *unused)
     check(!ask("plan", "cpu", NULL).plan.measured, "the plan goes by a file behind a link");
     check(unlink(file) == 0 && mkfifo(file, 0600) == 0, "no FIFO");
     check(!ask("plan", "cpu", NULL).plan.measured, "the plan goes by a FIFO");
-    check(ask("open_live", "cpu", NULL).plan.measured, "a FIFO keeps an engine from measuring");
+    ask("open_live", "cpu", NULL);
+    file_says("\ncpu\t");
     folder_drop();
 }
 

@@ -80,9 +80,9 @@ static void play(struct stage *s, int64_t n_frames, const char *when)
         check(work.catch_up_ns <= beside, "%d x %d, %d taps, ticks of %d, %s: %.0f ns to catch up, want at most %.0f",
               s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, work.catch_up_ns, beside);
         most += work.catch_up_ns;
-        check(work.hop_ns <= most,
-              "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f", s->config.n_in,
-              s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.hop_ns, work.share_ns, most);
+        check(work.hop_ns <= most, "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f",
+              s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.hop_ns,
+              work.share_ns, most);
     }
 }
 

@@ -13,11 +13,11 @@ struct fft {
     fftwf_plan forward, inverse;
 };
 
-/* FFTW's planner is not safe in two threads at once, and its wisdom and its time limit are global. A host program may use
- * FFTW too, and so may its other plugins. So this object file contains an FFTW of its own, linked in from the archive with
+/* FFTW's planner is not safe in two threads at once, and its wisdom and its time limit are global. A host program and
+ * its other plugins may use FFTW too. So this object file contains an FFTW of its own, linked in from the archive with
  * all its symbols local (HC_FFTW_PRIVATE; Makefile): static and shared library, program and plugin share this one file.
- * Where there is no archive, the host's planner calls and ours exclude one another if FFTW was built with threads, the
- * time limit is lifted again after each plan, and only our wisdom remains. */
+ * If there is no archive, the shared library is used: its planner is made safe if FFTW has threads, the time limit is
+ * lifted after each plan, and our wisdom remains. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 static bool wise; /* under planner */
 

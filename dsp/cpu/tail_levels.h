@@ -3,8 +3,8 @@
  *
  * The tail advances in hops of plan->tick frames. A level of partition size S counts windows of 2S input frames: the
  * window with hop index w is [(w-1)S, (w+1)S). Work on a window begins when its last frame is there: the transforms of
- * all inputs, the products with the responses of each warm mask, the transforms back to the outputs. The S output frames
- * are due S frames later:
+ * all inputs, the products with the responses of each warm mask, the transforms back to the outputs. The output of S
+ * frames is due S frames later:
  *
  *   frames   ... (w-1)S ........ wS ........ (w+1)S ............ (w+2)S ............ (w+3)S
  *   input        [=== previous ===][=== current ===]
@@ -22,8 +22,8 @@
  * A mask that becomes warm catches up: for each level, it needs the window that is due and the next one. Without
  * threads, each hop does a bounded amount of this work beside its share. The worker pool does it when it has nothing
  * else to do. If the pool gets no CPU time, the mask is ready when the windows due began after it became warm. A host
- * that freewheels has time: then the engine thread waits for the pool and helps it, and the hop in which a mask is ready
- * depends on the calls alone.
+ * that freewheels has time: then the engine thread waits for the pool and helps it, and the hop in which a mask is
+ * ready depends on the calls alone.
  *
  * All calls but make and free belong to the engine thread.
  */
@@ -36,7 +36,7 @@
 struct tail;
 struct tail_mask;
 
-/* n_threads: of the worker pool; 0: none, the engine thread does all work in slices. NULL when memory ran out. [setup] */
+/* n_threads: of the worker pool; 0: none, the engine thread does all work in slices. NULL: no memory. [setup] */
 struct tail *tail_open(const struct plan *plan, int n_in, int n_out, int n_routes, int n_threads,
                        const struct simd *simd);
 void tail_close(struct tail *tail);
@@ -44,8 +44,8 @@ void tail_reset(struct tail *tail);
 /* Sets whether there is time to wait for the pool, from the next call on. Not at first. Any thread. */
 void tail_wait(struct tail *tail, bool waits);
 
-/* The tail levels of a mask. The caller keeps the cells: first_cell[n_out + 1] are those of each output. NULL when memory
- * ran out. [setup], beside the engine thread */
+/* The tail levels of a mask. The caller keeps the cells: first_cell[n_out + 1] are those of each output. NULL: no
+ * memory. [setup], beside the engine thread */
 struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *plan, const struct matrix *matrix,
                                  const struct cell *cells, const int *first_cell);
 void tail_mask_free(struct tail_mask *mask);
@@ -55,7 +55,7 @@ void tail_warm(struct tail *tail, struct tail_mask *mask);
 void tail_rest(struct tail *tail, struct tail_mask *mask);
 /* No thread works on the mask any more: after tail_rest, within the time of a window. */
 bool tail_idle(const struct tail *tail, const struct tail_mask *mask);
-/* The mask plays with its full tail from the next call on: at the latest 2S frames after tail_warm, of the largest S. */
+/* The mask plays with its full tail from the next call on: at the latest 2S frames after tail_warm (largest S). */
 bool tail_ready(const struct tail *tail, const struct tail_mask *mask);
 /* Frames from tail_warm to tail_ready, usually, without threads. A pool that gets CPU time is faster. */
 int tail_swap_frames(const struct plan *plan, const struct plan_shape *shape);

@@ -24,7 +24,7 @@ struct tail_level {
     int group;             /* outputs whose pieces take turns */
     float *spectra;        /* of each input and chunk [n_slots][LONG_CHUNK], so many floats apart: */
     size_t in_stride, chunk_stride;
-    float *oldest;  /* [n_in][2S]: the oldest spectra of the window that a mask catches up on; `spectra` may lack them */
+    float *oldest;  /* [n_in][2S]: the oldest spectra of a window that a mask catches up on; `spectra` may lack them */
     int64_t newest; /* hop index of the window that is computed, or was computed last; -1: none yet */
     int64_t due;    /* hop index of the window whose output is due in this hop */
     int due_at;     /* this hop's first frame within that output */
@@ -111,8 +111,8 @@ void tail_columns(const struct tail *tail, const struct tail_level *l, int64_t i
 void tail_rows(const struct tail *tail, const struct tail_level *l, bool is_oldest, int in, float *work, int piece);
 /* The hop index of the oldest window whose spectra go into a window. */
 int64_t tail_oldest(const struct tail_level *l, int64_t index);
-/* The sums of one chunk of an output's bins in a window -> y[LONG_CHUNK]. oldest: where the oldest window's spectra are,
- * as tail_level's; NULL: in `spectra`. Returns the partitions that were multiplied. */
+/* The sums of one chunk of an output's bins in a window -> y[LONG_CHUNK]. oldest: the oldest window's spectra, laid out
+ * as tail_level's; NULL: they are in `spectra`. Returns the partitions that were multiplied. */
 int tail_sum_chunk(const struct tail *tail, int level, int64_t index, const float *oldest,
                    const struct tail_mask *mask, int out, int chunk, float *y);
 

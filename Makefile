@@ -38,6 +38,12 @@ $(eval $(call find,JACK,jack))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
+# FFTW's archive, of which the library gets a copy of its own; FFTW_ARCHIVE= : use the shared library as any other.
+FFTW_ARCHIVE ?= $(if $(HAVE_FFTW),$(wildcard $(shell pkg-config --variable=libdir fftw3f)/libfftw3f.a))
+FFTW_ARCHIVE := $(FFTW_ARCHIVE)
+FFTW_THREADS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,$(if $(filter /%,$(shell \
+                  $(CC) -print-file-name=libfftw3f_threads.so)),-lfftw3f_threads)))
+OBJCOPY ?= objcopy
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
@@ -50,7 +56,8 @@ haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
   CUDA        $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(BUILT_FOR),no (CPU only))
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
-  FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW),no (direct convolution only on the CPU))
+  FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW)$(if $(FFTW_ARCHIVE),, (shared with the host program)),no (direct \
+              convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
@@ -71,9 +78,10 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wst
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
 PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2
-FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f)))
-LIB_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
-HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
+FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
+            $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
+LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
+HOST_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
              $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
@@ -85,7 +93,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp -Ikernels -I. -Xcompiler
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -133,6 +141,15 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+# fft.o contains the FFTW that it calls, and no symbol of it is seen from outside: see fft.c.
+ifneq ($(FFTW_ARCHIVE),)
+$(BUILD)/dsp/cpu/fft.o: dsp/cpu/fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< and $(FFTW_ARCHIVE))
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $(@:.o=.d) -MT $@ -c $< -o $(@D)/fft_alone.o
+	$(Q)$(CC) -r -nostdlib -o $@ $(@D)/fft_alone.o $(FFTW_ARCHIVE)
+	$(Q)$(OBJCOPY) --wildcard --localize-symbol='*fftw*' $@
+endif
 define simd_rule
 $(BUILD)/dsp/cpu/$(1)_$(2).o: dsp/cpu/$(1).c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -161,16 +178,13 @@ $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
 
 # ---- the LV2 bundle --------------------------------------------------------------------------------------------------
-# A host has other plugins with FFTW in them, and its planner is not safe beside itself: the bundle brings its own where
-# there is an archive. Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
-FFTW_ARCHIVE := $(if $(HAVE_FFTW),$(filter /%,$(shell $(CC) -print-file-name=libfftw3f.a)))
-PLUGIN_LIBS = $(if $(FFTW_ARCHIVE),$(patsubst -lfftw3f,$(FFTW_ARCHIVE),$(LIB_LIBS)),$(LIB_LIBS))
+# Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
 $(PLUGIN_OBJS): ALL_CFLAGS += -fvisibility=hidden
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(if $(HAVE_CUDA),-Wl$(comma)-z$(comma)nodelete) $(ALL_LDFLAGS) $^ \
-	  $(PLUGIN_LIBS) -o $@
+	  $(LIB_LIBS) -o $@
 $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -266,7 +280,7 @@ $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)
 # ---- tests -----------------------------------------------------------------------------------------------------------
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test),\
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test),\
                    $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
@@ -360,7 +374,7 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY_OBJS) $(BUILD)/li
                                        $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(PLUGIN_LIBS) -o $@
+	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(LIB_LIBS) -o $@
 	$(Q)cp $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(@D)/
 $(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
 $(BUILD)/tests/lv2_device_test: HELP_LIBS = -rdynamic -ldl
@@ -408,6 +422,7 @@ $(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BU
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
+$(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 $(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags

@@ -4,11 +4,16 @@
 #include "dsp/bench.h"
 #include "dsp/engine/backend.h"
 
+#include <fcntl.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef CUDA_ON_CPU
@@ -26,10 +31,9 @@ static void folder_make(void)
 
 static void folder_drop(void)
 {
-    unlink(file);
-    *strrchr(file, '/') = '\0';
-    rmdir(file);
-    rmdir(folder);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    check(system(command) == 0, "%s cannot be removed", folder);
 }
 
 struct answer {
@@ -64,37 +68,109 @@ static void plan(const char *backend, struct answer *answer)
     answer->code = hc_plan(&c, &answer->plan, answer->why, sizeof answer->why);
 }
 
-/* In a process of its own; mib: of the device's memory where it is CUDA on the CPU. */
-enum { ANSWER = 3 }; /* the file that it writes to */
-static struct answer ask(const char *what, const char *backend, const char *mib)
+static struct answer ask(const char *what, const char *backend, const char *mib);
+
+/* Reads the cache, and measures after another process has done so for another build of the inner loops. */
+static void measure_late(const char *backend, struct answer *answer)
 {
-    struct answer answer = {0};
-    int ends[2], status;
+    plan(backend, answer);
+    setenv("HALOCONV_SIMD", "baseline", 1);
+    check(ask("measure", backend, NULL).code == HC_OK, "the other process measured nothing");
+    unsetenv("HALOCONV_SIMD");
+    measure(backend, answer);
+}
+
+static void open_live(const char *backend, struct answer *answer)
+{
+    hc_config c;
+    hc_engine *engine;
+    hc_config_init(&c);
+    c.backend = backend;
+    answer->code = hc_open(&c, &engine, answer->why, sizeof answer->why);
+    if (answer->code == HC_OK) hc_close(engine);
+    plan(backend, answer);
+}
+
+/* An error that quotes a number. */
+static void overflow(const char *backend, struct answer *answer)
+{
+    static const float tap = 2;
+    const hc_route route = {0, 0, &tap, 1, 2.5e38f, 0};
+    hc_config c;
+    hc_engine *engine;
+    hc_mask *mask;
+    hc_config_init(&c);
+    c.backend = backend;
+    check(hc_open(&c, &engine, answer->why, sizeof answer->why) == HC_OK, "no engine: %s", answer->why);
+    answer->code = hc_mask_make(engine, &route, 1, &mask, answer->why, sizeof answer->why);
+    hc_close(engine);
+}
+
+/* In a process of its own. */
+enum { ANSWER = 3 }; /* the file that it writes to */
+struct asked {
+    pid_t child;
+    int end;
+};
+static bool links_part; /* a link has the name of the temporary file that this process would write, were it costs.PID */
+
+static struct asked ask_begin(const char *what, const char *backend, const char *mib)
+{
+    int ends[2];
     check(pipe(ends) == 0, "no pipe");
     fflush(NULL);
     pid_t child = fork();
     check(child >= 0, "no child");
     if (child == 0) {
-        setenv("XDG_CACHE_HOME", folder, 1);
+        if (strstr(folder, "XXXXXX") == NULL) setenv("XDG_CACHE_HOME", folder, 1); /* else the parent's */
         setenv("HALOCONV_COSTS", "", 1);
         setenv("CUDA_ON_CPU_HASTE", "200", 1); /* its times then lie about where a GPU's do */
         if (mib) setenv("CUDA_ON_CPU_MIB", mib, 1);
+        char link[128], target[64];
+        snprintf(link, sizeof link, "%s.%ld", file, (long)getpid());
+        snprintf(target, sizeof target, "%s/target", folder);
+        if (links_part && symlink(target, link) != 0) _exit(126);
         dup2(ends[1], ANSWER);
+        alarm(60);
         execl("/proc/self/exe", "costs_test", what, backend, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
-    bool whole = read(ends[0], &answer, sizeof answer) == sizeof answer;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    check(whole && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s %s ended with status %d", what, backend, status);
+    return (struct asked){child, ends[0]};
+}
+
+static struct answer ask_end(struct asked asked)
+{
+    struct answer answer = {0};
+    int status;
+    bool whole = read(asked.end, &answer, sizeof answer) == sizeof answer;
+    close(asked.end);
+    waitpid(asked.child, &status, 0);
+    check(whole && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with status %d", status);
     return answer;
+}
+
+/* mib: of the device's memory where it is CUDA on the CPU. */
+static struct answer ask(const char *what, const char *backend, const char *mib)
+{
+    return ask_end(ask_begin(what, backend, mib));
 }
 
 static int answer(const char *what, const char *backend)
 {
+    static const struct {
+        const char *name;
+        void (*give)(const char *backend, struct answer *answer);
+    } kinds[] = {{"measure", measure},
+                 {"plan", plan},
+                 {"measure_late", measure_late},
+                 {"open_live", open_live},
+                 {"overflow", overflow}};
     struct answer answer = {0};
-    (strcmp(what, "measure") == 0 ? measure : plan)(backend, &answer);
+    const char *locale = getenv("TEST_LOCALE");
+    if (locale && (!setlocale(LC_ALL, locale) || strcmp(localeconv()->decimal_point, ",") != 0)) return 1;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(what, kinds[i].name) == 0) kinds[i].give(backend, &answer);
     return write(ANSWER, &answer, sizeof answer) == sizeof answer ? 0 : 1;
 }
 
@@ -240,6 +316,148 @@ static void a_full_device_is_said(const char *backend)
     folder_drop();
 }
 
+static int lines_of(const char *backend)
+{
+    char text[4096], start[32];
+    int n = 0;
+    snprintf(start, sizeof start, "\n%s\t", backend);
+    file_has("", text, sizeof text);
+    for (const char *at = text; (at = strstr(at, start)); at++) n++;
+    return n;
+}
+
+static void both_of_two_processes_leave_their_costs(const char *unused)
+{
+    (void)unused;
+    folder_make();
+    setenv("HALOCONV_SIMD", "baseline", 1);
+    ask("measure", "cpu", NULL);
+    unsetenv("HALOCONV_SIMD");
+    ask("measure", "cpu", NULL);
+    int n_devices = lines_of("cpu");
+    folder_drop();
+    if (n_devices < 2) check_skip("this processor has one build of the inner loops");
+    folder_make();
+    check(ask("measure_late", "cpu", NULL).code == HC_OK, "nothing was measured");
+    check(lines_of("cpu") == 2, "%d lines of 2 are there", lines_of("cpu"));
+    folder_drop();
+}
+
+static int lock_take(void)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s.lock", file);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    check(fd >= 0 && flock(fd, LOCK_EX) == 0, "%s cannot be locked", path);
+    return fd;
+}
+
+/* The second process waits for the first one's costs, and goes by these. */
+static void one_process_measures_at_a_time(const char *unused)
+{
+    (void)unused;
+    char text[4096];
+    folder_make();
+    ask("measure", "cpu", NULL);
+    file_has("", text, sizeof text);
+    char *number = strrchr(text, '\t') + 1, rest[4096]; /* the first one: three times as much */
+    strcpy(rest, strchr(number, ' '));
+    snprintf(number, 2048, "%.6g%.2000s", 3 * backend_cpu.costs->mac_ns, rest);
+    file_write(text);
+    double cost_ns = ask("plan", "cpu", NULL).plan.cost_ns;
+    unlink(file);
+    int fd = lock_take();
+    struct asked second = ask_begin("open_live", "cpu", NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    file_write(text);
+    close(fd);
+    struct answer opened = ask_end(second);
+    check(opened.code == HC_OK && opened.plan.measured, "no engine, or no costs: %s", opened.why);
+    check(opened.plan.cost_ns == cost_ns, "a frame costs %g ns, by the costs of the other process %g",
+          opened.plan.cost_ns, cost_ns);
+    folder_drop();
+}
+
+static void a_kept_lock_holds_nobody_up(const char *unused)
+{
+    (void)unused;
+    struct timespec start, end;
+    folder_make();
+    ask("measure", "cpu", NULL);
+    unlink(file);
+    int fd = lock_take();
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    struct answer opened = ask("open_live", "cpu", NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    check(opened.code == HC_OK, "no engine: %s", opened.why);
+    check(end.tv_sec - start.tv_sec < 20, "it took %ld s", (long)(end.tv_sec - start.tv_sec));
+    close(fd);
+    file_says("\ncpu\t");
+    folder_drop();
+}
+
+/* Other things in the place of the file. */
+static void only_a_plain_file_is_read(const char *unused)
+{
+    (void)unused;
+    char target[64];
+    folder_make();
+    ask("measure", "cpu", NULL);
+    snprintf(target, sizeof target, "%s/target", folder);
+    check(rename(file, target) == 0 && symlink(target, file) == 0, "no link");
+    check(!ask("plan", "cpu", NULL).plan.measured, "the plan goes by a file behind a link");
+    check(unlink(file) == 0 && mkfifo(file, 0600) == 0, "no FIFO");
+    check(!ask("plan", "cpu", NULL).plan.measured, "the plan goes by a FIFO");
+    ask("open_live", "cpu", NULL);
+    file_says("\ncpu\t");
+    folder_drop();
+}
+
+static void a_link_at_a_temporary_name_is_not_followed(const char *unused)
+{
+    (void)unused;
+    char target[64];
+    struct stat is;
+    folder_make();
+    ask("measure", "cpu", NULL);
+    links_part = true;
+    ask("measure", "cpu", NULL);
+    links_part = false;
+    snprintf(target, sizeof target, "%s/target", folder);
+    check(stat(target, &is) != 0, "the costs are in the file behind the link");
+    check(lstat(file, &is) == 0 && S_ISREG(is.st_mode), "the cache is no plain file any more");
+    folder_drop();
+}
+
+static void a_decimal_comma_changes_nothing(const char *unused)
+{
+    (void)unused;
+    char command[128];
+    folder_make();
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s/said 2>&1", folder, folder);
+    if (system(command) != 0) {
+        folder_drop();
+        check_skip("localedef makes no locale with a decimal comma");
+    }
+    setenv("LOCPATH", folder, 1);
+    setenv("TEST_LOCALE", "de_DE.UTF-8", 1);
+    struct answer made = ask("measure", "cpu", NULL), there = ask("plan", "cpu", NULL);
+    struct answer refused = ask("overflow", "cpu", NULL);
+    unsetenv("TEST_LOCALE");
+    unsetenv("LOCPATH");
+    struct answer here = ask("plan", "cpu", NULL);
+    char line[64];
+    snprintf(line, sizeof line, "\t%.6g %.6g ", made.costs.mac_ns, made.costs.cmac_ns);
+    file_says(line);
+    check(there.plan.measured && here.plan.measured, "measured: with a comma %d, with a point %d", there.plan.measured,
+          here.plan.measured);
+    check(there.plan.cost_ns == here.plan.cost_ns, "a frame costs %g ns with a comma, %g with a point",
+          there.plan.cost_ns, here.plan.cost_ns);
+    check(refused.code == HC_EINVAL && strstr(refused.why, "2.5e+38"), "hc_mask_make gave %d (%s)", refused.code,
+          refused.why);
+    folder_drop();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3) return answer(argv[1], argv[2]);
@@ -247,6 +465,12 @@ int main(int argc, char **argv)
         {"measured_costs_are_kept", measured_costs_are_kept, ONCE_A_DEVICE},
         {"broken_costs_are_ignored", broken_costs_are_ignored, ONCE_A_DEVICE},
         {"a_full_device_is_said", a_full_device_is_said, ONCE_A_DEVICE},
+        {"both_of_two_processes_leave_their_costs", both_of_two_processes_leave_their_costs, false},
+        {"one_process_measures_at_a_time", one_process_measures_at_a_time, false},
+        {"a_kept_lock_holds_nobody_up", a_kept_lock_holds_nobody_up, false},
+        {"only_a_plain_file_is_read", only_a_plain_file_is_read, false},
+        {"a_link_at_a_temporary_name_is_not_followed", a_link_at_a_temporary_name_is_not_followed, false},
+        {"a_decimal_comma_changes_nothing", a_decimal_comma_changes_nothing, false},
     };
     return check_main("costs", tests, sizeof tests / sizeof *tests);
 }

@@ -1,10 +1,10 @@
 /* Far levels by themselves. Every tick costs the same: their work, counted by the pieces that are done and not by a
  * clock (the near level does the same in every block by its making). And threads come to the same frames as slices do,
  * whatever is asked for meanwhile. */
-#include "dsp/cpu/far.h"
+#include "check.h"
+#include "dsp/cpu/tail_levels.h"
 #include "dsp/engine/matrix.h"
 #include "dsp/engine/plan.h"
-#include "check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const double more = 1.25, piece = 1500, product = 60;
 struct stage {
     struct plan plan;
     hc_config config;
-    struct far *far;
+    struct tail *tail;
     struct matrix matrix;
     int *first_cell;
     float *x;
@@ -41,20 +41,20 @@ static void stage_open(struct stage *s, int n_in, int n_out, bool diagonal, int 
     for (int c = 0; c < s->matrix.n_cells; c++) s->first_cell[s->matrix.cells[c].out + 1]++;
     for (int out = 0; out < n_out; out++) s->first_cell[out + 1] += s->first_cell[out];
     s->x = must_alloc((size_t)s->plan.tick, sizeof *s->x);
-    if (s->plan.n_far > 0) s->far = far_open(&s->plan, n_in, n_out, shape.n_routes, n_threads, simd_choose());
-    check(s->far || s->plan.n_far == 0, "no memory");
+    if (s->plan.n_far > 0) s->tail = tail_open(&s->plan, n_in, n_out, shape.n_routes, n_threads, simd_choose());
+    check(s->tail || s->plan.n_far == 0, "no memory");
 }
 
-static struct far_mask *stage_mask(struct stage *s)
+static struct tail_mask *stage_mask(struct stage *s)
 {
-    struct far_mask *mask = far_mask_make(s->far, &s->plan, &s->matrix, s->matrix.cells, s->first_cell);
+    struct tail_mask *mask = tail_mask_make(s->tail, &s->plan, &s->matrix, s->matrix.cells, s->first_cell);
     check(mask, "no memory");
     return mask;
 }
 
 static void stage_close(struct stage *s)
 {
-    far_close(s->far);
+    tail_close(s->tail);
     matrix_free(&s->matrix);
     free(s->first_cell);
     free(s->x);
@@ -62,9 +62,9 @@ static void stage_close(struct stage *s)
 
 static void play_tick(struct stage *s)
 {
-    far_begin(s->far);
-    for (int in = 0; in < s->config.n_in; in++) far_push(s->far, in, s->x, s->plan.tick);
-    far_advance(s->far, s->plan.tick);
+    tail_begin(s->tail);
+    for (int in = 0; in < s->config.n_in; in++) tail_push(s->tail, in, s->x, s->plan.tick);
+    tail_advance(s->tail, s->plan.tick);
 }
 
 /* Plays, and sees that no tick does more than its share, and for a mask that has just come warm as much again, or where
@@ -72,17 +72,17 @@ static void play_tick(struct stage *s)
 static void play(struct stage *s, int64_t n_frames, const char *when)
 {
     for (int64_t at = 0; at < n_frames; at += s->plan.tick) {
-        struct far_work work;
+        struct tail_work work;
         play_tick(s);
-        far_count(s->far, &work);
+        tail_count(s->tail, &work);
         double most = more * work.share_ns + piece + product * s->config.n_in * s->plan.far[0].n_partitions;
         double beside = fmax(work.share_ns, 0.02 * 1e9 / 48000 * s->plan.tick);
         check(work.catch_up_ns <= beside, "%d x %d, %d taps, ticks of %d, %s: %.0f ns to catch up, want at most %.0f",
               s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, work.catch_up_ns, beside);
         most += work.catch_up_ns;
-        check(work.tick_ns <= most,
-              "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f", s->config.n_in,
-              s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.tick_ns, work.share_ns, most);
+        check(work.hop_ns <= most, "%d x %d, %d taps, ticks of %d, %s: frame %lld does %.0f of %.0f, want at most %.0f",
+              s->config.n_in, s->config.n_out, s->plan.max_taps, s->plan.tick, when, (long long)at, work.hop_ns,
+              work.share_ns, most);
     }
 }
 
@@ -105,24 +105,24 @@ static void every_tick_costs_the_same(const char *backend)
             struct stage s;
             stage_open(&s, shapes[i].n_in, shapes[i].n_out, shapes[i].diagonal, (int)(48000 * shapes[i].s), blocks[b],
                        0);
-            if (s.far) {
+            if (s.tail) {
                 int64_t largest = s.plan.far[s.plan.n_far - 1].size;
-                struct far_mask *first = stage_mask(&s), *second = stage_mask(&s);
+                struct tail_mask *first = stage_mask(&s), *second = stage_mask(&s);
                 struct plan_shape shape = {s.plan.max_taps, blocks[b], s.config.n_in, s.config.n_out, s.matrix.n_cells};
-                int64_t n_ticks = 0, n_usual = far_swap_frames(&s.plan, &shape) / s.plan.tick;
-                far_warm(s.far, first);
+                int64_t n_ticks = 0, n_usual = tail_swap_frames(&s.plan, &shape) / s.plan.tick;
+                tail_warm(s.tail, first);
                 play(&s, 4 * largest + phases[(i + b) % 5] * largest / 16 / s.plan.tick * s.plan.tick, "one mask");
-                far_warm(s.far, second); /* in a swap */
-                for (; !far_ready(s.far, second); n_ticks++) play(&s, s.plan.tick, "a mask that catches up");
+                tail_warm(s.tail, second); /* in a swap */
+                for (; !tail_ready(s.tail, second); n_ticks++) play(&s, s.plan.tick, "a mask that catches up");
                 check(n_ticks <= n_usual, "%d x %d, %d taps, ticks of %d: ready after %lld ticks, want at most %lld",
                       s.config.n_in, s.config.n_out, s.plan.max_taps, s.plan.tick, (long long)n_ticks,
                       (long long)n_usual);
                 play(&s, 3 * largest + 3 * s.plan.tick, "two masks");
-                far_rest(s.far, first);
+                tail_rest(s.tail, first);
                 play(&s, 3 * largest, "one mask again");
-                far_rest(s.far, second);
-                far_mask_free(first);
-                far_mask_free(second);
+                tail_rest(s.tail, second);
+                tail_mask_free(first);
+                tail_mask_free(second);
                 n_sliced++;
             }
             stage_close(&s);
@@ -133,7 +133,7 @@ static void every_tick_costs_the_same(const char *backend)
 /* Two stages, one of them with threads, play the same; masks come, go and are made anew in the middle of it all. What
  * both are ready to play is the same, bit for bit. Nothing here waits for the threads: they are often too late. */
 struct pair {
-    struct far_mask *of[2]; /* one mask, in each stage */
+    struct tail_mask *of[2]; /* one mask, in each stage */
     bool is_warm;
     int until; /* tick */
 };
@@ -144,17 +144,17 @@ static bool pair_turn(struct pair *pair, struct stage *s, struct random *r, int 
     static const int stays[] = {1, 40, 200, 200, 200, 700}; /* 700: it is ready without the threads' help, too */
     bool given_up = false;
     if (!pair->is_warm && random_int(r, 0, 19) == 0) {
-        for (int i = 0; i < 2; i++) far_warm(s[i].far, pair->of[i]);
+        for (int i = 0; i < 2; i++) tail_warm(s[i].tail, pair->of[i]);
         pair->is_warm = true;
         pair->until = tick + random_int(r, 0, stays[random_int(r, 0, 5)]);
     } else if (pair->is_warm && tick >= pair->until) {
-        given_up = !far_ready(s[1].far, pair->of[1]);
-        for (int i = 0; i < 2; i++) far_rest(s[i].far, pair->of[i]);
+        given_up = !tail_ready(s[1].tail, pair->of[1]);
+        for (int i = 0; i < 2; i++) tail_rest(s[i].tail, pair->of[i]);
         pair->is_warm = false;
     }
     for (int i = 0; i < 2 && !pair->is_warm; i++) { /* another, perhaps at the same address */
-        if (random_int(r, 0, 15) || !far_idle(s[i].far, pair->of[i])) continue;
-        far_mask_free(pair->of[i]);
+        if (random_int(r, 0, 15) || !tail_idle(s[i].tail, pair->of[i])) continue;
+        tail_mask_free(pair->of[i]);
         pair->of[i] = stage_mask(&s[i]);
     }
     return given_up;
@@ -164,12 +164,12 @@ static bool pair_turn(struct pair *pair, struct stage *s, struct random *r, int 
 static bool pair_compare(const struct pair *pair, const struct stage *s, int tick, float *y, float *z)
 {
     size_t bytes = (size_t)s->plan.tick * sizeof *y;
-    if (!pair->is_warm || !far_ready(s[0].far, pair->of[0]) || !far_ready(s[1].far, pair->of[1])) return false;
+    if (!pair->is_warm || !tail_ready(s[0].tail, pair->of[0]) || !tail_ready(s[1].tail, pair->of[1])) return false;
     for (int out = 0; out < s->config.n_out; out++) {
         memset(y, 0, bytes);
         memset(z, 0, bytes);
-        far_add(s[0].far, pair->of[0], out, y, s->plan.tick);
-        far_add(s[1].far, pair->of[1], out, z, s->plan.tick);
+        tail_add(s[0].tail, pair->of[0], out, y, s->plan.tick);
+        tail_add(s[1].tail, pair->of[1], out, z, s->plan.tick);
         for (int k = 0; k < s->plan.tick; k++)
             check(y[k] == z[k], "%d x %d, tick %d, channel %d, frame %d: %.9g in slices, %.9g by threads",
                   s->config.n_in, s->config.n_out, tick, out, k, (double)y[k], (double)z[k]);
@@ -185,7 +185,7 @@ static void play_both(int n_in, int n_out, int n_ticks)
     int n_both = 0, n_given_up = 0;
     for (int i = 0; i < 2; i++) {
         stage_open(&s[i], n_in, n_out, false, 30000, 64, 3 * i);
-        check(s[i].far, "the plan has no far levels: nothing is promised");
+        check(s[i].tail, "the plan has no far levels: nothing is promised");
         for (int m = 0; m < 2; m++) pairs[m].of[i] = stage_mask(&s[i]);
     }
     float *y = must_alloc((size_t)s->plan.tick, sizeof *y), *z = must_alloc((size_t)s->plan.tick, sizeof *z);
@@ -193,21 +193,21 @@ static void play_both(int n_in, int n_out, int n_ticks)
         bool is_reset = random_int(&r, 0, 1999) == 0;
         for (int m = 0; m < 2; m++) n_given_up += pair_turn(&pairs[m], s, &r, tick);
         for (int i = 0; i < 2; i++) {
-            if (is_reset) far_reset(s[i].far);
-            far_begin(s[i].far);
+            if (is_reset) tail_reset(s[i].tail);
+            tail_begin(s[i].tail);
         }
         for (int m = 0; m < 2; m++) n_both += pair_compare(&pairs[m], s, tick, y, z);
         for (int in = 0; in < n_in; in++) {
             for (int k = 0; k < s->plan.tick; k++) y[k] = random_sample(&r);
-            for (int i = 0; i < 2; i++) far_push(s[i].far, in, y, s->plan.tick);
+            for (int i = 0; i < 2; i++) tail_push(s[i].tail, in, y, s->plan.tick);
         }
-        for (int i = 0; i < 2; i++) far_advance(s[i].far, s->plan.tick);
+        for (int i = 0; i < 2; i++) tail_advance(s[i].tail, s->plan.tick);
     }
     check(n_both > 0 && n_given_up > 0, "%d ticks with both ready, %d masks given up before: nothing is promised",
           n_both, n_given_up);
     for (int i = 0; i < 2; i++) {
-        far_reset(s[i].far);
-        for (int m = 0; m < 2; m++) far_mask_free(pairs[m].of[i]);
+        tail_reset(s[i].tail);
+        for (int m = 0; m < 2; m++) tail_mask_free(pairs[m].of[i]);
         stage_close(&s[i]);
     }
     free(y);

@@ -4,8 +4,10 @@
  * The file is $XDG_CACHE_HOME/haloconv/costs (~/.cache/haloconv/costs): a line a device, `backend <tab> device <tab>
  * numbers`, the one measured last first. The device's text names processor, instruction set and libraries, or GPU and
  * driver, so that a change of any of them is a miss. A file that is broken or of another version, or numbers far from
- * what the backend was built with, count as none. It is written beside itself and renamed. HALOCONV_COSTS=builtin:
- * neither read nor write it, and do not measure.
+ * what the backend was built with, count as none. Numbers have a decimal point in every locale. The file is written
+ * under a temporary name and renamed. A process that measures for the first time, or writes, holds a lock (costs.lock
+ * in the same folder) and reads the file again: it waits up to a second for the lock, then goes on without.
+ * HALOCONV_COSTS=builtin: neither read nor write the file, and do not measure.
  */
 #ifndef HALOCONV_COSTS_H
 #define HALOCONV_COSTS_H

@@ -9,12 +9,12 @@
  * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
  * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the
  * mask's `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is
- * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Far levels (far.h) are added to
- * either, and their work is done at the end of each tick.
+ * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Tail levels (tail_levels.h) are
+ * added to either, and their work is done at the end of each tick.
  */
 #include "dsp/engine/backend.h"
 #include "dsp/costs/cpu_costs.h"
-#include "far.h"
+#include "tail_levels.h"
 #include "fft.h"
 #include "long_fft.h"
 #include "memory.h"
@@ -35,8 +35,8 @@ enum {
 struct cpu {
     const struct plan *plan;
     const struct simd *simd;
-    struct fft *fft; /* NULL for direct */
-    struct far *far; /* NULL: the plan has no far levels */
+    struct fft *fft;     /* NULL for direct */
+    struct tail *levels; /* NULL: the plan has no tail levels */
     int n_in, n_out;
     int pos;       /* frames of the current block so far */
     int64_t block; /* index of the current block */
@@ -65,7 +65,7 @@ struct cpu_mask {
     int *first_cell;    /* [n_out + 1]: cells of an output */
     float *tail;        /* [n_out][P]: partitions 1... of block tail_block; audio thread only */
     int64_t tail_block;
-    struct far_mask *far; /* NULL: the plan has no far levels */
+    struct tail_mask *levels; /* NULL: the plan has no tail levels */
 };
 
 /* Measured on one core of an EPYC (Zen 4), FFTW 3.3.10; only their ratios matter. */
@@ -116,7 +116,7 @@ static void cpu_close(void *state)
     struct cpu *cpu = state;
     if (!cpu) return;
     fft_close(cpu->fft);
-    far_close(cpu->far);
+    tail_close(cpu->levels);
     memory_place_free(cpu->history);
     memory_place_free(cpu->spectra);
     memory_place_free(cpu->sums);
@@ -159,8 +159,8 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->faded = memory_place((size_t)cpu->n_out * plan->block);
     if (!cpu->history || !cpu->faded) goto no_memory;
     if (plan->n_far > 0) {
-        cpu->far = far_open(plan, cpu->n_in, cpu->n_out, config->n_routes, far_threads(config, plan), cpu->simd);
-        if (!cpu->far) goto no_memory;
+        cpu->levels = tail_open(plan, cpu->n_in, cpu->n_out, config->n_routes, far_threads(config, plan), cpu->simd);
+        if (!cpu->levels) goto no_memory;
     }
     if (!plan->direct) {
         cpu->fft = fft_open(2 * plan->partition, config->block != 0);
@@ -204,7 +204,7 @@ static int cpu_reset(void *state, char *why, size_t cap)
     struct cpu *cpu = state;
     memset(cpu->history, 0, (size_t)cpu->n_in * cpu->history_size * sizeof(float));
     if (cpu->spectra) memset(cpu->spectra, 0, (size_t)cpu->n_in * cpu->n_slots * cpu->stride * sizeof(float));
-    if (cpu->far) far_reset(cpu->far);
+    if (cpu->levels) tail_reset(cpu->levels);
     cpu->pos = 0;
     /* The block index goes on, past every tail that a mask may still hold. */
     cpu->block++;
@@ -214,7 +214,7 @@ static int cpu_reset(void *state, char *why, size_t cap)
 static void cpu_wait_set(void *state, int wait_us)
 {
     struct cpu *cpu = state;
-    if (cpu->far) far_wait(cpu->far, wait_us < 0);
+    if (cpu->levels) tail_wait(cpu->levels, wait_us < 0);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ static void cpu_mask_free(void *state, void *impl)
         memory_place_free(mask->responses[r].near);
         memory_place_free(mask->responses[r].spectra);
     }
-    far_mask_free(mask->far);
+    tail_mask_free(mask->levels);
     free(mask->responses);
     free(mask->cells);
     free(mask->first_cell);
@@ -295,9 +295,9 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
         mask->n_responses = r + 1;
         if (response_make(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r], frames)) goto no_memory;
     }
-    if (cpu->far) {
-        mask->far = far_mask_make(cpu->far, cpu->plan, matrix, mask->cells, mask->first_cell);
-        if (!mask->far) goto no_memory;
+    if (cpu->levels) {
+        mask->levels = tail_mask_make(cpu->levels, cpu->plan, matrix, mask->cells, mask->first_cell);
+        if (!mask->levels) goto no_memory;
     }
     free(frames);
     *impl = mask;
@@ -312,28 +312,28 @@ static void cpu_mask_warm(void *state, void *impl)
 {
     struct cpu *cpu = state;
     struct cpu_mask *mask = impl;
-    if (cpu->far) far_warm(cpu->far, mask->far);
+    if (cpu->levels) tail_warm(cpu->levels, mask->levels);
 }
 
 static bool cpu_mask_ready(void *state, const void *impl)
 {
     const struct cpu *cpu = state;
     const struct cpu_mask *mask = impl;
-    return !cpu->far || far_ready(cpu->far, mask->far);
+    return !cpu->levels || tail_ready(cpu->levels, mask->levels);
 }
 
 static bool cpu_mask_idle(void *state, const void *impl)
 {
     const struct cpu *cpu = state;
     const struct cpu_mask *mask = impl;
-    return !cpu->far || far_idle(cpu->far, mask->far);
+    return !cpu->levels || tail_idle(cpu->levels, mask->levels);
 }
 
 static void cpu_mask_rest(void *state, void *impl)
 {
     struct cpu *cpu = state;
     struct cpu_mask *mask = impl;
-    if (cpu->far) far_rest(cpu->far, mask->far);
+    if (cpu->levels) tail_rest(cpu->levels, mask->levels);
 }
 
 /* ---- partitions ----------------------------------------------------------------------------------------------------
@@ -544,13 +544,13 @@ static void add_far(struct cpu *cpu, const struct slot *slot, struct cpu_mask *c
 {
     size_t block = (size_t)cpu->plan->block;
     for (int end = at + n; at < end; at += n) {
-        n = end - at < far_left(cpu->far) ? end - at : far_left(cpu->far);
-        far_begin(cpu->far);
-        for (int in = 0; in < cpu->n_in; in++) far_push(cpu->far, in, slot->in + in * block + at, n);
+        n = end - at < tail_left(cpu->levels) ? end - at : tail_left(cpu->levels);
+        tail_begin(cpu->levels);
+        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->levels, in, slot->in + in * block + at, n);
         for (int m = 0; m < n_masks; m++)
             for (int o = 0; o < cpu->n_out && masks[m]; o++)
-                far_add(cpu->far, masks[m]->far, o, outs[m] + o * block + at, n);
-        far_advance(cpu->far, n);
+                tail_add(cpu->levels, masks[m]->levels, o, outs[m] + o * block + at, n);
+        tail_advance(cpu->levels, n);
     }
 }
 
@@ -580,7 +580,7 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
             else
                 convolve_part(cpu, masks[m], outs[m] + at, part);
         }
-        if (cpu->far) add_far(cpu, slot, masks, outs, n_masks, at, part);
+        if (cpu->levels) add_far(cpu, slot, masks, outs, n_masks, at, part);
         at += part;
         if (n_t > 0) {
             cpu->head = (cpu->head + n_t) % cpu->n_slots;
@@ -610,7 +610,7 @@ const struct backend backend_cpu = {
     .mask_ready = cpu_mask_ready,
     .mask_rest = cpu_mask_rest,
     .mask_idle = cpu_mask_idle,
-    .swap_frames = far_swap_frames,
+    .swap_frames = tail_swap_frames,
     .process = cpu_process,
     .wait_set = cpu_wait_set,
     .reset = cpu_reset,

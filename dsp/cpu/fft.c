@@ -13,7 +13,11 @@ struct fft {
     fftwf_plan forward, inverse;
 };
 
-/* FFTW's planner, unlike its execution, is not safe beside itself. */
+/* FFTW's planner is not safe in two threads at once, and its wisdom and its time limit are global. A host program and
+ * its other plugins may use FFTW too. So this object file contains an FFTW of its own, linked in from the archive with
+ * all its symbols local (HC_FFTW_PRIVATE; Makefile): static and shared library, program and plugin share this one file.
+ * If there is no archive, the shared library is used: its planner is made safe if FFTW has threads, the time limit is
+ * lifted after each plan, and our wisdom remains. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 static bool wise; /* under planner */
 
@@ -35,6 +39,9 @@ static int next_char(void *data)
 static void gather_wisdom(void)
 {
     if (wise) return;
+#ifdef HC_FFTW_THREADS
+    fftwf_make_planner_thread_safe();
+#endif
     fftwf_import_wisdom(next_char, &(struct reader){0});
     fftwf_import_system_wisdom();
     wise = true;
@@ -56,6 +63,7 @@ struct fft *fft_open(int n, bool measured)
     unsigned effort = measured ? FFTW_MEASURE : FFTW_ESTIMATE;
     fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
     fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
+    fftwf_set_timelimit(FFTW_NO_TIMELIMIT);
     pthread_mutex_unlock(&planner);
     if (!fft->forward || !fft->inverse) goto fail;
     fftwf_free(real);

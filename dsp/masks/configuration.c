@@ -1,5 +1,7 @@
 #include "configuration.h"
 
+#include "dsp/engine/c_locale.h"
+
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
@@ -19,7 +21,6 @@ struct reader { /* of one line */
         int line;
         const struct command *command;
     } early; /* the first that came before /convolver/new, of all */
-    locale_t locale;
 };
 
 struct command {
@@ -116,7 +117,7 @@ static int take_channel(struct reader *r, const char *kind, const char *what)
 static bool read_number(struct reader *r, double *value)
 {
     char *end;
-    *value = strtod_l(r->at, &end, r->locale);
+    *value = strtod(r->at, &end);
     if (end == r->at || (*end && !strchr(BLANKS, *end))) return false;
     r->at = end;
     return true;
@@ -504,11 +505,10 @@ int configuration_read(struct configuration *c, const char *path, struct pieces 
                                 .n_in = MASK_MAX_CHANNELS,
                                 .n_out = MASK_MAX_CHANNELS,
                                 .max_taps = CONFIGURATION_TAPS};
-    /* The point is the decimal point, whatever the locale of the program that we are part of. */
-    struct reader r = {.configuration = c, .locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    if (!r.locale) return HC_ENOMEM;
+    struct reader r = {.configuration = c};
+    locale_t was = c_locale_enter();
     take_lines(&r, text, bytes);
-    freelocale(r.locale);
+    c_locale_leave(was);
     return r.is_short ? HC_ENOMEM : HC_OK;
 }
 

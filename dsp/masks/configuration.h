@@ -9,7 +9,6 @@
 #include "mask_file.h"
 #include "remarks.h"
 
-#include <locale.h>
 
 enum {
     CONFIGURATION_TAPS = 1 << 24,    /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */

@@ -5,11 +5,11 @@
 #include "mask_file.h"
 
 #include "dsp/engine/backend.h"
+#include "dsp/engine/c_locale.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,12 +158,11 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
 struct text { /* where the reader is, for its messages */
     const char *path;
     size_t line;
-    locale_t locale;
 };
 
 static int read_number(const struct text *text, const char *at, char **end, float *value, char *why, size_t cap)
 {
-    double number = strtod_l(at, end, text->locale);
+    double number = strtod(at, end);
     if (*end == at || !strchr(" \t\r,;", **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of what may go to a terminal: no escape sequences of a stranger's */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
@@ -242,9 +241,8 @@ static int read_lines(FILE *file, struct text *text, struct frames *frames, char
 
 static int read_text(const char *path, struct frames *frames, char *why, size_t cap)
 {
-    /* The point is the decimal point, whatever the locale of the program that we are part of. */
-    struct text text = {.path = path, .locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    if (!text.locale) return fail(HC_ENOMEM, why, cap, "%s: no memory for a locale; free some", path);
+    struct text text = {.path = path};
+    locale_t was = c_locale_enter();
     int rc;
     FILE *file = fopen(path, "re");
     if (file) {
@@ -253,7 +251,7 @@ static int read_text(const char *path, struct frames *frames, char *why, size_t 
     } else {
         rc = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     }
-    freelocale(text.locale);
+    c_locale_leave(was);
     return rc;
 }
 

@@ -1,5 +1,7 @@
 #include "remarks.h"
 
+#include "dsp/engine/c_locale.h"
+
 #include <stdio.h>
 
 /* What is quoted of a stranger's file may go to a terminal: no escape sequences, be they of one byte or UTF-8's C1. */
@@ -29,7 +31,9 @@ void remark_list(struct remarks *remarks, int code, int line, const char *comman
                     : snprintf(text, sizeof text, "%.400s: ", remarks->path);
     if (!code) used += snprintf(text + used, sizeof text - (size_t)used, "warning: ");
     if (command) used += snprintf(text + used, sizeof text - (size_t)used, "%.40s: ", command);
+    locale_t was = c_locale_enter();
     vsnprintf(text + used, sizeof text - (size_t)used, format, values);
+    c_locale_leave(was);
     make_harmless(text);
     hc_remark new = {.line = line, .code = code, .text = pieces_text(remarks->pieces, text)};
     if (!new.text) return;

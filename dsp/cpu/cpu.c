@@ -18,8 +18,8 @@
 #include "fft.h"
 #include "long_fft.h"
 #include "memory.h"
+#include "processors.h"
 #include "simd.h"
-#include "team.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -136,7 +136,7 @@ static int far_threads(const hc_config *config, const struct plan *plan)
     struct plan_shape shape = {plan->max_taps, plan->block, config->n_in, config->n_out,
                                config->n_routes ? config->n_routes : n_channels};
     double load = 1e-9 * config->rate * plan_cost_ns(plan, &costs, &shape);
-    int most = (config->n_threads > 0 ? config->n_threads : team_processors()) - 1, n = (int)ceil(load / busy);
+    int most = (config->n_threads > 0 ? config->n_threads : processors_usable()) - 1, n = (int)ceil(load / busy);
     if (config->n_threads > 0) return most;
     return load < little ? 0 : n < most ? n : most;
 }
@@ -596,6 +596,7 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
 
 const struct backend backend_cpu = {
     .name = "cpu",
+    .files = &backend_cpu_files,
     .in_place = true,
     .costs = &costs,
     .describe = describe,

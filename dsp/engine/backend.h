@@ -1,5 +1,5 @@
 /* backend - what the engine asks of a device, and nothing more. The engine knows no CUDA; a backend knows no queue, no
- * deadline and no mailbox.
+ * deadline and no mailbox. backends.h has the list of those that there are.
  *
  * A state is driven by one thread at a time (the audio thread for a backend that keeps the [rt] promise itself, the
  * engine's worker for one that does not), except mask_make and mask_free, which run beside process and take turns.
@@ -77,7 +77,9 @@ struct backend {
     bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
     bool in_parts;                        /* process heeds slot->ferry                                              */
     const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
-    const struct backend *near, *tail;    /* what it is made of, in place of costs; NULL: it is not (hybrid.h)      */
+    const char *choice;                   /* how hc_config.backend asks for it; NULL: by its name                   */
+    const struct backend *files;          /* plays files (block 0) in its place; NULL: it does so itself            */
+    const char *near, *tail;              /* names of the two that it is made of; NULL: it is not (hybrid.h)        */
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
@@ -124,7 +126,7 @@ struct backend {
 extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */
 extern const struct backend backend_cpu_files; /* block 0: large transforms on all processors, no deadline */
 extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
-extern const struct backend backend_hybrid; /* backend_cpu with the tail on backend_cuda; only in builds with CUDA */
+extern const struct backend backend_hybrid; /* "cpu" with the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* ... on a thread of the CPU's, where there is no GPU */
 
 /* Write an error line as printf does; returns code. */

@@ -7,14 +7,15 @@
  */
 #include "await.h"
 #include "backend.h"
+#include "dsp/backends.h"
 #include "dsp/costs/call_costs.h"
 #include "dsp/costs/costs.h"
+#include "dsp/cpu/processors.h"
+#include "dsp/cpu/simd.h"
 #include "ferry.h"
 #include "hybrid.h"
 #include "matrix.h"
 #include "nap.h"
-#include "dsp/cpu/simd.h"
-#include "dsp/cpu/team.h"
 #include "worth.h"
 
 #include <errno.h>
@@ -28,15 +29,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     MOST_CHANNELS = 65536,
-    LOOK_MOST_US = 25000,  /* longest look for the next block before a thread sleeps */
+    LOOK_MOST_US = 25000, /* longest look for the next block before a thread sleeps */
     MOST_LEAVING = 4,
-    MOST_FLIGHT = 16,      /* of a file's blocks */
-    USUAL_FLIGHT = 4,      /* three stages of a device, and a block that the host fills */
-    N_SLOTS = 8,           /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
+    MOST_FLIGHT = 16, /* of a file's blocks */
+    USUAL_FLIGHT = 4, /* three stages of a device, and a block that the host fills */
+    N_SLOTS = 8,      /* blocks in flight to a worker; when all are, the device is hung and blocks are given up */
 };
 
 struct hc_mask {
@@ -55,12 +55,12 @@ struct queue {
     atomic_uint_fast64_t posted, finished; /* blocks; block i lies in slot i % n_slots */
     int n_frames[N_SLOTS];
     int64_t posted_us[N_SLOTS]; /* when it was */
-    int64_t gap[N_SLOTS]; /* frames lost before this block because every slot was taken: silence in the history */
-    int64_t look_us;      /* how long a thread looks for the other before it sleeps; 0 = not at all */
-    struct nap nap;       /* before it looks; worker only */
-    int64_t lost;         /* frames lost since the last block posted; audio thread only */
-    struct ferry *ferry;  /* NULL: hc_process copies by itself, before and after */
-    struct slot silence;  /* for the gaps, where hc_process may go on without its block; worker only */
+    int64_t gap[N_SLOTS];       /* frames lost before this block because every slot was taken: silence in the history */
+    int64_t look_us;            /* how long a thread looks for the other before it sleeps; 0 = not at all */
+    struct nap nap;             /* before it looks; worker only */
+    int64_t lost;               /* frames lost since the last block posted; audio thread only */
+    struct ferry *ferry;        /* NULL: hc_process copies by itself, before and after */
+    struct slot silence;        /* for the gaps, where hc_process may go on without its block; worker only */
 };
 
 struct hc_engine {
@@ -71,23 +71,23 @@ struct hc_engine {
     const struct simd *simd;
     void *state;
     struct slot slots[MOST_FLIGHT];
-    int n_slots;         /* 1 where hc_process always waits for its block */
-    int flight;          /* blocks that hc_submit may start; 0 behind a queue */
-    bool halves;         /* the backend's begin and end do it; else hc_submit convolves at once */
-    int sizes[MOST_FLIGHT]; /* frames of the blocks under way, by slot */
+    int n_slots;                  /* 1 where hc_process always waits for its block */
+    int flight;                   /* blocks that hc_submit may start; 0 behind a queue */
+    bool halves;                  /* the backend's begin and end do it; else hc_submit convolves at once */
+    int sizes[MOST_FLIGHT];       /* frames of the blocks under way, by slot */
     int64_t frames_submitted;     /* since open or reset, as are n_submitted and n_collected */
     int64_t count_from, count_to; /* hc_count_set */
     uint64_t n_submitted, n_collected;
     struct queue *queue; /* NULL: in place */
 
-    _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or &no_news */
-    hc_mask *from, *to;         /* driver only */
+    _Atomic(hc_mask *) mailbox;     /* the mask to fade to next, or &no_news */
+    hc_mask *from, *to;             /* driver only */
     hc_mask *leaving[MOST_LEAVING]; /* heard no more, maybe still worked on by the backend's threads; driver only */
     int n_leaving;
-    hc_mask *coming;            /* taken from the mailbox, its far levels are not there yet; driver only */
-    bool is_coming;             /* driver only; `coming` may be NULL: silence */
-    int fade_pos, fade_len;     /* driver only; fade_len = 0: no fade */
-    bool fresh;                 /* nothing heard since open or reset: the first mask needs no fade; driver only */
+    hc_mask *coming;        /* taken from the mailbox, its far levels are not there yet; driver only */
+    bool is_coming;         /* driver only; `coming` may be NULL: silence */
+    int fade_pos, fade_len; /* driver only; fade_len = 0: no fade */
+    bool fresh;             /* nothing heard since open or reset: the first mask needs no fade; driver only */
 
     pthread_mutex_t setup;
     hc_mask *masks;
@@ -95,9 +95,9 @@ struct hc_engine {
     char error[256]; /* written before `lost` is set */
     atomic_bool lost;
     atomic_int wait_us; /* as in the config, until hc_wait_set */
-    int64_t rendered; /* frames; driver only */
+    int64_t rendered;   /* frames; driver only */
     atomic_uint_fast64_t blocks, frames, late, non_finite, swaps, swap_frame;
-    uint64_t clipped;      /* of blocks collected */
+    uint64_t clipped; /* of blocks collected */
     unsigned peak_bits;
 };
 
@@ -228,7 +228,7 @@ static void look(const hc_engine *e, const atomic_uint_fast64_t *counter, uint64
 static int64_t look_time(const hc_config *c)
 {
     int64_t us = 2000000LL * c->block / c->rate;
-    if (sysconf(_SC_NPROCESSORS_ONLN) < 4) return 0;
+    if (processors_usable() < 4) return 0;
     return us < LOOK_MOST_US ? us : LOOK_MOST_US;
 }
 
@@ -399,12 +399,17 @@ static struct plan_shape shape_of(const hc_config *c)
     return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes ? c->n_routes : n_channels};
 }
 
-static const struct backend *cpu_for(const hc_config *c)
+/* The backend that plays a config's blocks. */
+static const struct backend *backend_for(const hc_config *c, const struct backend *backend)
 {
-    return c->block == 0 ? &backend_cpu_files : &backend_cpu;
+    return c->block == 0 && backend->files ? backend->files : backend;
 }
 
-#ifdef HC_WITH_CUDA
+static const struct backend *cpu_for(const hc_config *c)
+{
+    return backend_for(c, backend_find("cpu"));
+}
+
 /* It never chooses "hybrid". By what a callback takes it should, where the near part's cost on the CPU (plan_cost_ns of
  * the first 2T taps, times the block) is below what a call to the device takes (call_ns) and the tail's is not. On an
  * H200 beside 16 Xeon cores a stereo engine of 3 s took 8.9/23/45 us of its blocks of 64 frames (p50/p99/p99.9), and
@@ -415,58 +420,66 @@ static bool gpu_is_worth_it(const hc_config *c)
 {
     struct worth worth = {shape_of(c), c->method, c->rate, c->n_frames, 1};
     struct plan_costs cpu, gpu;
+    const struct backend *device = backend_find("cuda");
     char text[128];
-    if (c->block == 0) worth.n_processors = c->n_threads > 0 ? c->n_threads : team_processors();
+    if (!device) return false;
+    if (c->block == 0) worth.n_processors = c->n_threads > 0 ? c->n_threads : processors_usable();
     bool measured = costs_find(cpu_for(c), 0, &cpu);
-    if (!worth_a_look(&worth, &cpu) || backend_cuda.describe(0, text, sizeof text) != HC_OK) return false;
-    measured = costs_find(&backend_cuda, 0, &gpu) && measured;
+    if (!worth_a_look(&worth, &cpu) || device->describe(0, text, sizeof text) != HC_OK) return false;
+    measured = costs_find(device, 0, &gpu) && measured;
     return worth_the_gpu(&worth, &cpu, &gpu, measured);
 }
-#endif
 
-/* "cuda" and "cuda:1": the device; -1: `name` is no such thing. */
-static int device_of(const char *name, const char *kind)
+/* "cuda:1": 1, and the kind is "cuda"; "cuda": 0; -1: no number follows the colon. */
+static int device_of(const char *name, char *kind, size_t cap)
 {
-    size_t n = strlen(kind);
+    const char *colon = strchr(name, ':');
     char *end;
-    if (strncmp(name, kind, n) != 0) return -1;
-    if (name[n] == '\0') return 0;
-    if (name[n] != ':' || name[n + 1] < '0' || name[n + 1] > '9') return -1;
-    long device = strtol(name + n + 1, &end, 10);
+    snprintf(kind, cap, "%.*s", (int)strcspn(name, ":"), name);
+    if (!colon) return 0;
+    if (colon[1] < '0' || colon[1] > '9') return -1;
+    long device = strtol(colon + 1, &end, 10);
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
+}
+
+/* Does "name:1" ask for anything? */
+static bool has_devices(const struct backend *backend)
+{
+    if (backend->tail) return !backend->choice;
+    return !backend->in_place;
 }
 
 static int choose_backend(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
 {
+    char kind[16];
     *device = 0;
     *backend = cpu_for(c);
-    if (strcmp(c->backend, "cpu") == 0) return HC_OK;
-    if (strncmp(c->backend, "hybrid", 6) == 0 && c->block == 0)
-        return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
-    if (strcmp(c->backend, "hybrid:cpu") == 0) {
-        *backend = &backend_hybrid_cpu;
-        return HC_OK;
-    }
-#ifdef HC_WITH_CUDA
     if (strcmp(c->backend, "auto") == 0) {
-        if (gpu_is_worth_it(c)) *backend = &backend_cuda;
+        if (gpu_is_worth_it(c)) *backend = backend_for(c, backend_find("cuda"));
         return HC_OK;
     }
-    if ((*device = device_of(c->backend, "cuda")) >= 0) {
-        *backend = &backend_cuda;
+    const struct backend *asked = backend_find(c->backend);
+    int number = device_of(c->backend, kind, sizeof kind);
+    bool has_number = number >= 0 && strchr(c->backend, ':');
+    if (!asked && has_number) asked = backend_find(kind);
+    if (asked && has_number && !has_devices(asked)) asked = NULL;
+    if (asked && asked->tail && c->block == 0)
+        return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
+    if (asked && (!asked->tail || backend_find(asked->tail))) {
+        if (has_number) *device = number;
+        *backend = backend_for(c, asked);
         return HC_OK;
     }
-    if ((*device = device_of(c->backend, "hybrid")) >= 0) {
-        *backend = &backend_hybrid;
-        return HC_OK;
-    }
-#else
-    if (strcmp(c->backend, "auto") == 0) return HC_OK;
-    if (device_of(c->backend, "cuda") >= 0 || device_of(c->backend, "hybrid") >= 0)
+    if (number >= 0 && (strcmp(kind, "cuda") == 0 || strcmp(kind, "hybrid") == 0))
         return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA; use cpu", c->backend);
-#endif
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
                 c->backend);
+}
+
+/* The backend that computes the first taps inside the call. */
+static const struct backend *near_of(const struct backend *backend)
+{
+    return backend->near ? backend_find(backend->near) : backend;
 }
 
 /* What a backend's plan for a config is, and whether its costs were measured. device -1: none is touched. A mask that
@@ -477,7 +490,7 @@ static bool plan_make(const struct backend *backend, int device, const hc_config
     struct plan_shape shape = shape_of(c);
     int from = backend->tail ? 2 * hybrid_tail_block(c->rate, c->block) : 0;
     if (from == 0 || shape.max_taps <= from) {
-        bool measured = costs_find(backend->near ? backend->near : backend, backend->near ? 0 : device, costs);
+        bool measured = costs_find(near_of(backend), backend->near ? 0 : device, costs);
         plan_choose(plan, costs, &shape, c->method);
         return measured;
     }
@@ -486,8 +499,8 @@ static bool plan_make(const struct backend *backend, int device, const hc_config
     near.max_taps = from;
     tail.max_taps -= from;
     tail.block = from / 2;
-    bool measured = costs_find(backend->near, 0, costs);
-    costs_find(backend->tail, device, &tail_costs);
+    bool measured = costs_find(near_of(backend), 0, costs);
+    costs_find(backend_find(backend->tail), device, &tail_costs);
     plan_choose(plan, costs, &near, c->method);
     plan_choose(tail_plan, &tail_costs, &tail, c->method);
     plan->tail = tail_plan;
@@ -538,7 +551,7 @@ static void plan_report(const struct backend *backend, const struct plan *plan, 
     info->n_levels = 0;
     levels_report(plan, 0, info);
     info->swap_delay = plan->n_far ? far_delay(plan) + plan->block : 0;
-    info->swap_usual = plan->n_far ? far_usual(backend->near ? backend->near : backend, plan, shape) + plan->block : 0;
+    info->swap_usual = plan->n_far ? far_usual(near_of(backend), plan, shape) + plan->block : 0;
     struct plan_work work;
     plan_count(plan, shape, &work);
     info->bytes_a_frame = work.bytes;
@@ -547,7 +560,7 @@ static void plan_report(const struct backend *backend, const struct plan *plan, 
     info->cost_ns = plan_cost_ns(plan, costs, shape);
     if (!plan->tail) return;
     int n_near = info->n_levels, delay = tail_delay(plan->tail, far_delay(plan->tail), plan->block);
-    int usual = tail_delay(plan->tail, far_usual(backend->tail, plan->tail, shape), plan->block);
+    int usual = tail_delay(plan->tail, far_usual(backend_find(backend->tail), plan->tail, shape), plan->block);
     levels_report(plan->tail, plan->max_taps, info);
     info->n_tail_levels = info->n_levels - n_near;
     if (delay > info->swap_delay) info->swap_delay = delay;
@@ -606,7 +619,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
 
 static void device_name(const hc_engine *e, int device, char *name, size_t cap)
 {
-    const struct backend *near = e->backend->near ? e->backend->near : e->backend, *tail = e->backend->tail;
+    const struct backend *near = near_of(e->backend), *tail = e->backend->tail ? backend_find(e->backend->tail) : NULL;
     char text[96], tail_text[96];
     if (near->describe(near == e->backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
     if (!tail && near->in_place)
@@ -658,7 +671,7 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap)
     hc_engine *e = calloc(1, sizeof *e);
     if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
     e->config = *config;
-    if (config->block > 0) costs_measure_once(&backend_cpu);
+    if (config->block > 0) costs_measure_once(backend_find("cpu"));
     error = choose_backend(config, &e->backend, &device, why, cap);
     if (error) goto fail;
     bool automatic = strcmp(config->backend, "auto") == 0;
@@ -1030,17 +1043,18 @@ void hc_get_info(hc_engine *e, hc_info *info)
 int hc_list_devices(int i, char *text, size_t cap)
 {
     char description[128];
+    const struct backend *backend;
     if (i < 0) return HC_EINVAL;
-    if (i == 0) {
-        backend_cpu.describe(0, description, sizeof description);
-        snprintf(text, cap, "cpu\t%s", description);
-        return HC_OK;
+    for (int at = 0; (backend = backend_at(at)); at++) {
+        if (backend->near || backend_find(backend->name) != backend) continue;
+        for (int device = 0; backend->describe(device, description, sizeof description) == HC_OK; device++) {
+            if (i-- > 0) continue;
+            if (backend->in_place)
+                snprintf(text, cap, "%s\t%s", backend->name, description);
+            else
+                snprintf(text, cap, "%s:%d\t%s", backend->name, device, description);
+            return HC_OK;
+        }
     }
-#ifdef HC_WITH_CUDA
-    if (backend_cuda.describe(i - 1, description, sizeof description) != HC_OK) return HC_EINVAL;
-    snprintf(text, cap, "cuda:%d\t%s", i - 1, description);
-    return HC_OK;
-#else
     return HC_EINVAL;
-#endif
 }

@@ -1,6 +1,7 @@
 #include "hybrid.h"
 
 #include "await.h"
+#include "dsp/backends.h"
 #include "dsp/cpu/crew.h"
 
 #include <errno.h>
@@ -218,8 +219,8 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     if (!h) return fail(HC_ENOMEM, why, cap, "hybrid: no memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
-    h->near_backend = self->near;
-    h->tail_backend = self->tail;
+    h->near_backend = backend_find(self->near);
+    h->tail_backend = backend_find(self->tail);
     h->n_in = config->n_in;
     h->n_out = config->n_out;
     h->block = (size_t)plan->block;
@@ -565,33 +566,23 @@ static int hybrid_reset(void *state, char *why, size_t cap)
 /* ---- with a GPU, and with a thread of the CPU in its place ---------------------------------------------------------
  */
 
-#define MADE_OF(name_, the_tail)                                                                                       \
-    static int open_##name_(const hc_config *config, const struct plan *plan, int device, void **state, char *why,     \
-                            size_t cap)                                                                                \
-    {                                                                                                                  \
-        return hybrid_open(&name_, config, plan, device, state, why, cap);                                             \
-    }                                                                                                                  \
-    const struct backend name_ = {                                                                                     \
-        .name = "hybrid",                                                                                              \
-        .in_place = true,                                                                                              \
-        .near = &backend_cpu,                                                                                          \
-        .tail = &the_tail,                                                                                             \
-        .open = open_##name_,                                                                                          \
-        .close = hybrid_close,                                                                                         \
-        .slot_make = slot_make,                                                                                        \
-        .slot_free = slot_free,                                                                                        \
-        .mask_make = hybrid_mask_make,                                                                                 \
-        .mask_free = hybrid_mask_free,                                                                                 \
-        .mask_warm = hybrid_mask_warm,                                                                                 \
-        .mask_ready = hybrid_mask_ready,                                                                               \
-        .mask_rest = hybrid_mask_rest,                                                                                 \
-        .mask_idle = hybrid_mask_idle,                                                                                 \
-        .process = hybrid_process,                                                                                     \
-        .reset = hybrid_reset,                                                                                         \
-        .wait_set = wait_set,                                                                                          \
-    }
+static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
+                         size_t cap)
+{
+    return hybrid_open(&backend_hybrid, config, plan, device, state, why, cap);
+}
 
-#ifdef HC_WITH_CUDA
-MADE_OF(backend_hybrid, backend_cuda);
-#endif
-MADE_OF(backend_hybrid_cpu, backend_cpu);
+static int open_with_cpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
+                         size_t cap)
+{
+    return hybrid_open(&backend_hybrid_cpu, config, plan, device, state, why, cap);
+}
+
+#define HYBRID                                                                                                         \
+    .name = "hybrid", .in_place = true, .near = "cpu", .close = hybrid_close, .slot_make = slot_make,                  \
+    .slot_free = slot_free, .mask_make = hybrid_mask_make, .mask_free = hybrid_mask_free,                              \
+    .mask_warm = hybrid_mask_warm, .mask_ready = hybrid_mask_ready, .mask_rest = hybrid_mask_rest,                     \
+    .mask_idle = hybrid_mask_idle, .process = hybrid_process, .reset = hybrid_reset, .wait_set = wait_set
+
+const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu};
+const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu};

@@ -61,12 +61,12 @@ static void faulty_close(void *state)
     free(f);
 }
 
-static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
+static int own_slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
     return real->slot_make(((struct faulty *)state)->state, slot, why, cap);
 }
 
-static void slot_free(void *state, struct slot *slot)
+static void own_slot_free(void *state, struct slot *slot)
 {
     real->slot_free(((struct faulty *)state)->state, slot);
 }
@@ -121,7 +121,7 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
         if (f->blocks == f->at + 1 || again)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
-    int error = real->process(f->state, slot, n, fade, why, cap);
+    int error = slot_play(real, f->state, slot, n, fade, why, cap);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -141,8 +141,6 @@ static struct backend faulty_device = {
     .describe = describe,
     .open = faulty_open,
     .close = faulty_close,
-    .slot_make = slot_make,
-    .slot_free = slot_free,
     .mask_make = mask_make,
     .mask_free = mask_free,
     .process = process,
@@ -157,6 +155,7 @@ __attribute__((constructor)) static void borrow(void)
     if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* a look without CUDA, which is not up yet */
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
+    if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_warm) faulty_device.mask_warm = mask_warm;
     if (real->mask_ready) faulty_device.mask_ready = mask_ready;

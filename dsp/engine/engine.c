@@ -197,18 +197,31 @@ static void end_fade(hc_engine *e)
     e->fade_len = 0;
 }
 
-static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
+/* What the next block plays. */
+static struct fade fade_begin(hc_engine *e)
 {
     if (e->n_leaving > 0) let_go(e);
     if (e->fade_len == 0) {
         take_news(e);
         begin_fade(e);
     }
-    struct fade fade = {e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len, NULL};
-    int error = (e->halves ? e->backend->begin : e->backend->process)(e->state, slot, n, &fade, why, cap);
+    return (struct fade){e->from ? e->from->impl : NULL, e->to ? e->to->impl : NULL, e->fade_pos, e->fade_len, NULL};
+}
+
+/* n frames of it were played. */
+static void fade_advance(hc_engine *e, int n)
+{
     e->fresh = false;
     e->rendered += n;
     if (e->fade_len > 0 && (e->fade_pos += n) >= e->fade_len) end_fade(e);
+}
+
+static int render(hc_engine *e, struct slot *slot, int n, char *why, size_t cap)
+{
+    struct fade fade = fade_begin(e);
+    int error = e->halves ? e->backend->begin(e->state, slot, n, &fade, why, cap)
+                          : slot_play(e->backend, e->state, slot, n, &fade, why, cap);
+    fade_advance(e, n);
     return error;
 }
 
@@ -314,7 +327,7 @@ static void queue_free(hc_engine *e)
     struct queue *q = e->queue;
     sem_destroy(&q->work);
     sem_destroy(&q->done);
-    if (q->silence.in) e->backend->slot_free(e->state, &q->silence);
+    slot_free(e->backend, e->state, &q->silence);
     ferry_close(q->ferry);
     free(q);
     e->queue = NULL;
@@ -341,12 +354,19 @@ static bool queue_open_ferry(hc_engine *e, struct queue *q)
     return q->ferry != NULL;
 }
 
+/* In place and live, the slot is the input that was made finite: the output goes to the caller's buffers. */
+static int engine_slot_make(hc_engine *e, struct slot *slot, char *why, size_t cap)
+{
+    int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out;
+    return slot_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, slot, why, cap);
+}
+
 static int queue_open(hc_engine *e, char *why, size_t cap)
 {
     struct queue *q = calloc(1, sizeof *q);
     if (!q) return fail(HC_ENOMEM, why, cap, "no memory for the queue");
     if (e->config.wait_us >= 0) {
-        int error = e->backend->slot_make(e->state, &q->silence, why, cap);
+        int error = engine_slot_make(e, &q->silence, why, cap);
         if (error) {
             free(q);
             return error;
@@ -640,13 +660,13 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
     if (!e->halves || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
     if (e->config.flight < 2) e->config.flight = e->config.flight ? 2 : USUAL_FLIGHT;
-    e->flight = e->halves ? e->config.flight : e->backend->in_place ? 1 : 0;
+    e->flight = e->halves ? e->config.flight : e->backend->in_place && e->config.block == 0 ? 1 : 0;
     e->n_slots = e->halves ? e->flight : e->backend->in_place || e->config.wait_us < 0 ? 1 : N_SLOTS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
     device_name(e, device, e->device, sizeof e->device);
     for (int i = 0; i < e->n_slots; i++) {
-        error = e->backend->slot_make(e->state, &e->slots[i], why, cap);
+        error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
     }
     return e->backend->in_place || e->halves ? HC_OK : queue_open(e, why, cap);
@@ -656,9 +676,7 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
 static void close_on(hc_engine *e)
 {
     queue_close(e);
-    for (int i = 0; i < e->n_slots; i++)
-        if (e->slots[i].in) e->backend->slot_free(e->state, &e->slots[i]);
-    memset(e->slots, 0, sizeof e->slots);
+    for (int i = 0; i < e->n_slots; i++) slot_free(e->backend, e->state, &e->slots[i]);
     if (e->state) e->backend->close(e->state);
     e->state = NULL;
 }
@@ -948,17 +966,15 @@ int hc_collect(hc_engine *e, float *const *out)
     return lost ? HC_EDEVICE : n;
 }
 
-/* On this thread; the output is in out then, unless the device is lost. */
+/* On this thread, from an input that is finite; the output is in out then, unless the device is lost. */
 static int play_here(hc_engine *e, const float *const *in, float *const *out, int n)
 {
     char why[sizeof e->error] = "";
     if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return HC_EDEVICE;
-    slot_load(e, &e->slots[0], in, n);
-    int result = render(e, &e->slots[0], n, why, sizeof why);
-    if (result < 0)
-        set_lost(e, why);
-    else
-        slot_unload(e, &e->slots[0], out, n);
+    struct fade fade = fade_begin(e);
+    int result = e->backend->play(e->state, &(struct rows){in, out}, n, &fade, why, sizeof why);
+    fade_advance(e, n);
+    if (result < 0) set_lost(e, why);
     return result;
 }
 
@@ -977,7 +993,8 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         played = through_worker(e, in, out, n);
         is_late = !played;
     } else {
-        is_late = play_here(e, in, out, n) == HC_LATE;
+        slot_load(e, &e->slots[0], in, n);
+        is_late = play_here(e, e->slots[0].rows.in, out, n) == HC_LATE;
     }
     bool lost = atomic_load_explicit(&e->lost, memory_order_acquire);
     if (!played || lost) silence(e, out, n);

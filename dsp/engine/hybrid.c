@@ -46,7 +46,6 @@ struct hybrid {
     const struct backend *near_backend, *tail_backend;
     void *near, *tail;               /* their states; tail NULL: the plan has none */
     int n_in, n_out, length, n_jobs; /* length: T */
-    size_t block;                    /* of the plan: the pitch of the engine's slots */
     struct crew *crew;               /* of one: the device's thread */
     struct job jobs[MOST_JOBS];      /* job i at i % n_jobs */
     atomic_uint_fast64_t posted, finished;
@@ -133,16 +132,16 @@ static int job_do(struct hybrid *h, struct job *job, char *why, size_t cap)
     int error = HC_OK;
     for (int i = 0; i < job->n_rests; i++) rest_begin(h, &job->rests[i]);
     for (int64_t i = 0; i < job->lost && !error; i++)
-        error = h->tail_backend->process(h->tail, &h->silence, h->length, &none, why, cap);
+        error = slot_play(h->tail_backend, h->tail, &h->silence, h->length, &none, why, cap);
     if (error) return error;
     for (int i = 0; i < job->n_masks; i++) warm_up(h, job, i);
     struct fade fade = {.to = job->n_masks > 0 ? job->masks[0]->tail : NULL};
     if (job->n_masks == MOST_WARM) {
         fade.from = job->masks[1]->tail;
         fade.len = 1;
-        fade.apart = job->other.out;
+        fade.apart = &job->other;
     }
-    error = h->tail_backend->process(h->tail, &job->slot, h->length, &fade, why, cap);
+    error = slot_play(h->tail_backend, h->tail, &job->slot, h->length, &fade, why, cap);
     if (!error) let_go(h, false);
     return error;
 }
@@ -181,14 +180,19 @@ static void hybrid_close(void *state)
     if (!h) return;
     crew_close(h->crew);
     for (int i = 0; i < MOST_JOBS; i++) {
-        if (h->jobs[i].slot.in) h->tail_backend->slot_free(h->tail, &h->jobs[i].slot);
-        if (h->jobs[i].other.in) h->tail_backend->slot_free(h->tail, &h->jobs[i].other);
+        slot_free(h->tail_backend, h->tail, &h->jobs[i].slot);
+        slot_free(h->tail_backend, h->tail, &h->jobs[i].other);
     }
-    if (h->silence.in) h->tail_backend->slot_free(h->tail, &h->silence);
+    slot_free(h->tail_backend, h->tail, &h->silence);
     if (h->tail) h->tail_backend->close(h->tail);
     if (h->near) h->near_backend->close(h->near);
     sem_destroy(&h->done);
     free(h);
+}
+
+static int tail_slot_make(struct hybrid *h, struct slot *slot, char *why, size_t cap)
+{
+    return slot_make(h->tail_backend, h->tail, h->n_in, h->n_out, h->length, slot, why, cap);
 }
 
 static int tail_open(struct hybrid *h, const hc_config *config, const struct plan *plan, int device, char *why,
@@ -201,9 +205,8 @@ static int tail_open(struct hybrid *h, const hc_config *config, const struct pla
     int error = h->tail_backend->open(&c, plan, device, &h->tail, why, cap);
     if (error) return error;
     h->n_jobs = h->sleeps ? MOST_JOBS - 1 : MOST_JOBS;
-    for (int i = 0; i < h->n_jobs && !error; i++)
-        error = h->tail_backend->slot_make(h->tail, &h->jobs[i].slot, why, cap);
-    if (!error && !h->sleeps) error = h->tail_backend->slot_make(h->tail, &h->silence, why, cap);
+    for (int i = 0; i < h->n_jobs && !error; i++) error = tail_slot_make(h, &h->jobs[i].slot, why, cap);
+    if (!error && !h->sleeps) error = tail_slot_make(h, &h->silence, why, cap);
     if (error) return error;
     h->phase = (int)((uint64_t)atomic_fetch_add(&n_opened, 1) * (uint64_t)config->block % (uint64_t)h->length);
     h->crew = crew_open(1, 1, job_next, h);
@@ -223,7 +226,6 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     h->tail_backend = backend_find(self->tail);
     h->n_in = config->n_in;
     h->n_out = config->n_out;
-    h->block = (size_t)plan->block;
     h->sleeps = config->wait_us < 0;
     atomic_init(&h->wait_us, config->wait_us);
     sem_init(&h->done, 0, 0);
@@ -236,18 +238,6 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     start_over(h);
     *state = h;
     return HC_OK;
-}
-
-static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
-{
-    struct hybrid *h = state;
-    return h->near_backend->slot_make(h->near, slot, why, cap);
-}
-
-static void slot_free(void *state, struct slot *slot)
-{
-    struct hybrid *h = state;
-    h->near_backend->slot_free(h->near, slot);
 }
 
 static void wait_set(void *state, int wait_us)
@@ -319,7 +309,7 @@ static int others_make(struct hybrid *h, char *why, size_t cap)
 {
     int error = HC_OK;
     for (int i = 0; i < h->n_jobs && !error; i++)
-        if (!h->jobs[i].other.in) error = h->tail_backend->slot_make(h->tail, &h->jobs[i].other, why, cap);
+        if (!h->jobs[i].other.in) error = tail_slot_make(h, &h->jobs[i].other, why, cap);
     h->has_others = !error;
     return error;
 }
@@ -442,9 +432,9 @@ static void add(float *y, const float *from, const float *to, int n, const struc
     }
 }
 
-/* Frames [at, at + n) of the slot, which lie in one block, get their tail. HC_LATE: it is not there; HC_EDEVICE: nor
+/* Frames [at, at + n) of the output, which lie in one block, get their tail. HC_LATE: it is not there; HC_EDEVICE: nor
  * will it ever be. What a device did before it was lost is heard to the end. */
-static int tail_add(struct hybrid *h, struct slot *slot, int at, int n, const struct fade *fade)
+static int tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade)
 {
     const struct hybrid_mask *to = fade->to, *from = fade->pos < fade->len ? fade->from : NULL;
     bool has_tail = (to && to->tail) || (from && from->tail);
@@ -462,8 +452,7 @@ static int tail_add(struct hybrid *h, struct slot *slot, int at, int n, const st
     const float *to_rows = to ? rows_of(job, to) : NULL, *from_rows = from ? rows_of(job, from) : NULL;
     for (int o = 0; o < h->n_out && (to_rows || from_rows); o++) {
         size_t row = (size_t)o * (size_t)h->length + (size_t)h->pos;
-        add(slot->out + (size_t)o * h->block + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL,
-            n, fade, at);
+        add(rows->out[o] + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL, n, fade, at);
     }
     return HC_OK;
 }
@@ -484,10 +473,10 @@ static void block_begin(struct hybrid *h)
         memset(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length, 0, (size_t)h->pos * sizeof(float));
 }
 
-static void input_take(struct hybrid *h, const struct slot *slot, int at, int n)
+static void input_take(struct hybrid *h, const struct rows *rows, int at, int n)
 {
     for (int ch = 0; ch < h->n_in && h->has_room; ch++)
-        memcpy(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length + h->pos, slot->in + (size_t)ch * h->block + at,
+        memcpy(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length + h->pos, rows->in[ch] + at,
                (size_t)n * sizeof(float));
 }
 
@@ -522,19 +511,19 @@ static void block_end(struct hybrid *h)
     h->has_begun = false;
 }
 
-static int hybrid_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int hybrid_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct hybrid *h = state;
     const struct hybrid_mask *to = fade->to, *from = fade->from;
     struct fade near = *fade;
     near.to = to ? to->near : NULL;
     near.from = from ? from->near : NULL;
-    int worst = h->near_backend->process(h->near, slot, n, &near, why, cap);
+    int worst = h->near_backend->play(h->near, rows, n, &near, why, cap);
     for (int at = 0, part; h->tail && at < n && worst >= 0; at += part) {
         part = n - at < h->length - h->pos ? n - at : h->length - h->pos;
         if (!h->has_begun) block_begin(h);
-        input_take(h, slot, at, part);
-        int result = tail_add(h, slot, at, part, fade);
+        input_take(h, rows, at, part);
+        int result = tail_add(h, rows, at, part, fade);
         if (result == HC_EDEVICE) return fail(HC_EDEVICE, why, cap, "%s", h->why);
         if (result == HC_LATE) worst = HC_LATE;
         h->pos += part;
@@ -579,10 +568,10 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
 }
 
 #define HYBRID                                                                                                         \
-    .name = "hybrid", .in_place = true, .near = "cpu", .close = hybrid_close, .slot_make = slot_make,                  \
-    .slot_free = slot_free, .mask_make = hybrid_mask_make, .mask_free = hybrid_mask_free,                              \
-    .mask_warm = hybrid_mask_warm, .mask_ready = hybrid_mask_ready, .mask_rest = hybrid_mask_rest,                     \
-    .mask_idle = hybrid_mask_idle, .process = hybrid_process, .reset = hybrid_reset, .wait_set = wait_set
+    .name = "hybrid", .in_place = true, .near = "cpu", .close = hybrid_close, .mask_make = hybrid_mask_make,           \
+    .mask_free = hybrid_mask_free, .mask_warm = hybrid_mask_warm, .mask_ready = hybrid_mask_ready,                     \
+    .mask_rest = hybrid_mask_rest, .mask_idle = hybrid_mask_idle, .play = hybrid_play, .reset = hybrid_reset,          \
+    .wait_set = wait_set
 
 const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu};
 const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu};

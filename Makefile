@@ -374,13 +374,14 @@ $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session rig tape mixer guard histogram console realtime) \
                 $(BUILD)/host/message.o
-$(BUILD)/tests/hybrid_test $(BUILD)/tests/nap_test: $(FAULTY)
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid nap realtime): $(FAULTY)
 # Its engine's threads come late.
-$(BUILD)/tests/late_crew.o: dsp/cpu/crew.c $(BUILD)/flags
+LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/crew engine/device_queue)
+$(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for threads that come late)
 	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
-$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/late_crew.o $(TEST_HELP) \
+$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) \
                                $(patsubst %,$(BUILD)/host/%.o,live/rig live/tape live/realtime message) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
@@ -444,4 +445,4 @@ uninstall:
 
 clean:
 	rm -rf build
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
+-include $(wildcard $(patsubst %,$(BUILD)/%/*.d,* */* */*/*))

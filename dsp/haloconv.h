@@ -58,8 +58,9 @@ typedef struct hc_config {   /* hc_config_init sets the right-hand column       
     int max_taps;            /* longest response in frames, delay included; fixes memory               48000  */
     int n_routes;            /* how many pairs a mask will join, a hint for the plan and for "auto";
                                 0 = as many as there are channels                                          0  */
-    int wait_us;             /* longest wait for a device in hc_process; -1 = until it is done; "cpu"
-                                alone has none, and never waits but by hc_wait_set                    -1  */
+    int wait_us;             /* longest wait for a device in hc_process, microseconds; 0 = half the time of a block
+                                (files: until the device is done); -1 = until the device is done, which gives
+                                up the [rt] promise; -2 = do not wait. "cpu" alone has no device           0  */
     int fade_frames;         /* crossfade of a mask swap; 0 = none                                       512  */
     int64_t n_frames;        /* how many frames will be played, 0 = no end; a hint for "auto"              0  */
     const char *backend;     /* "auto", "cpu", "cuda", "cuda:1"; "hybrid", "hybrid:1": the first taps on the
@@ -186,10 +187,10 @@ int hc_mask_swap(hc_engine *engine, hc_mask *mask);
  * says why), HC_EINVAL (n_frames out of range; out is not touched). [rt], one thread at a time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
-/* From the next hc_process on wait up to wait_us for a device, -1 = until it is done: for a host that is freewheeling
- * or fills an engine's history. After -1 the engine's own threads on the CPU are waited for as well, which hc_config's
- * -1 does not ask for: so the frame at which a swap's fade begins depends on the calls alone, and hc_process may take
- * its time. HC_EINVAL for an engine with a device that was opened with -1: it always waits. [rt], any thread */
+/* Sets how long hc_process waits for a device, from its next call on, with the values of hc_config.wait_us: -1 is for a
+ * host that is freewheeling or fills an engine's history, 0 goes back to the default. After -1 the engine's own threads
+ * on the CPU are waited for as well, which hc_config's -1 does not ask for: so the frame at which a swap's fade begins
+ * depends on the calls alone, and hc_process may take its time. HC_EINVAL: less than -2. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
 
 /* hc_process in two halves, for files: up to hc_info.flight blocks may be under way (several on a GPU if block was 0),

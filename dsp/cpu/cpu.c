@@ -195,10 +195,10 @@ static int cpu_reset(void *state, char *why, size_t cap)
     return HC_OK;
 }
 
-static void cpu_wait_set(void *state, int wait_us)
+static void cpu_wait_set(void *state, bool waits)
 {
     struct cpu *cpu = state;
-    if (cpu->far) far_wait(cpu->far, wait_us < 0);
+    if (cpu->far) far_wait(cpu->far, waits);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ static inline size_t samples_bytes(int samples)     /* of one of enum hc_samples
 struct rows {                /* one call's audio, a pointer a channel                                               */
     const float *const *in;  /* [n_in][n], finite                                                                   */
     float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
+    int64_t until_us;        /* how long a backend made of two may wait for its device (await.h)                    */
 };
 
 struct slot {                /* one call's audio, in memory that a device likes (pinned for a GPU)                  */
@@ -118,9 +119,9 @@ struct backend {
      * HC_LATE: it is made of two, and the tail is not in the output. A device processes a slot. The other one is NULL. */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap);
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    /* As hc_wait_set: how long process may wait for a device; after -1 mask_ready does not depend on the timing of
-     * any thread. Not called at open: the config has a device's. NULL: it waits for nothing. Any thread. */
-    void (*wait_set)(void *state, int wait_us);
+    /* Calls may take their time from now on, or not: then mask_ready does not depend on the timing of any thread. Not
+     * called at open: there the config says whether to wait for a device. NULL: it waits for nothing. Any thread. */
+    void (*wait_set)(void *state, bool waits);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
     /* For files (block 0): process in two halves, with up to config.flight calls, each with a slot of its own, between

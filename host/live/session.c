@@ -226,7 +226,7 @@ static int wait_for(const struct session *s, int n, int rate)
 {
     if (atomic_load_explicit(&s->freewheels, memory_order_relaxed)) return FREEWHEEL_WAIT_US;
     int asked = atomic_load_explicit(&s->wait_us, memory_order_relaxed);
-    if (asked >= 0) return asked;
+    if (asked >= 0) return asked > 0 ? asked : -2; /* hc_wait_set: do not wait */
     double wait_us = WAIT_SHARE * 1e6 * frames_at_once(s, n) / rate;
     return (int)(s->former ? wait_us / 2 : wait_us); /* two devices' rigs may have to be waited for */
 }

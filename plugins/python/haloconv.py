@@ -180,7 +180,7 @@ class Stream:
     block        most frames that the engine takes at once; live: that of the sound card; 0: for files, its choice
     max_taps     longest response in frames; fixes the memory
     n_routes     how many pairs a mask will join, a hint; 0: as many as there are channels
-    wait_us      longest wait for a GPU; -1: until it is done
+    wait_us      longest wait for a GPU; -1: until it is done; 0: half of a block's time; -2: none
     fade_frames  crossfade of a swap
     backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (tails on the GPU, the rest on the CPU in the call)
     method       "auto", "direct" (time domain), "fft" (partitions)

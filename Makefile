@@ -374,7 +374,7 @@ $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session rig tape mixer guard histogram console realtime) \
                 $(BUILD)/host/message.o
-$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid nap realtime): $(FAULTY)
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid nap process_clean realtime): $(FAULTY)
 # Its engine's threads come late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/crew engine/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags

@@ -4,10 +4,12 @@
  * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. It sees the
  * audio thread; the device's thread may do what it likes.
  */
+#include "faulty_device.h"
 #include "player.h"
 #include "trap.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +209,34 @@ static void calls_make_no_system_call_but_a_wake_up(const char *backend)
     }
 }
 
+/* Right below the thread that plays, whatever the thread had that opened the engine: a host sets no priorities around
+ * hc_open. */
+static void the_device_thread_follows_the_audio_threads_priority(const char *backend)
+{
+    (void)backend;
+    static const char *const devices[] = {"cuda", "hybrid"};
+    enum { PRIORITY = 12 };
+    for (int d = 0; d < 2; d++) {
+        struct stage s;
+        struct sched_param param = {.sched_priority = PRIORITY};
+        stage_open(&s, devices[d], "auto", 64, 5000, 0);
+        hc_wait_set(s.p.engine, -1);
+        if (sched_setscheduler(0, SCHED_FIFO, &param) != 0) {
+            stage_close(&s);
+            check_skip("the system grants no real-time priority");
+        }
+        int bad = stage_play(&s, 50), tid = atomic_load(&faulty_record.thread);
+        int policy = sched_getscheduler(tid);
+        sched_getparam(tid, &param);
+        sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+        stage_close(&s);
+        check(bad == 0, "%d calls went wrong", bad);
+        check(policy == SCHED_FIFO && param.sched_priority == PRIORITY - 1,
+              "%s: policy %d, priority %d, want %d and %d", devices[d], policy, param.sched_priority, SCHED_FIFO,
+              PRIORITY - 1);
+    }
+}
+
 /* What it leaves in one audio block's time at 48 kHz: no call of a fair load may take a block. A busy machine can steal
  * the processor, so one good run of three is enough. */
 static void calls_keep_up_with_the_clock(const char *backend)
@@ -245,6 +275,8 @@ int main(void)
         {"calls_with_threads_only_wake_them", calls_with_threads_only_wake_them, false},
         {"calls_make_no_system_call", calls_make_no_system_call, false},
         {"calls_make_no_system_call_but_a_wake_up", calls_make_no_system_call_but_a_wake_up, false},
+        {"the_device_thread_follows_the_audio_threads_priority", the_device_thread_follows_the_audio_threads_priority,
+         false},
         {"calls_keep_up_with_the_clock", calls_keep_up_with_the_clock, false},
     };
     return check_main("realtime", tests, sizeof tests / sizeof *tests);

@@ -106,7 +106,7 @@ SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
-DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*/*.c))) $(SIMD_OBJS)
+DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))) $(SIMD_OBJS)
 CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
 # The kernel ladder and its bench are the program's and the tests'; the library has the rungs that the backend launches.
 WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
@@ -237,7 +237,7 @@ ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-ma
                    -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_OBJS := $(patsubst tests/cuda_on_cpu/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda_on_cpu/*.cpp)) \
-               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/engine.o $(ON_CPU)/hybrid.o $(CHOICE_OBJ)
+               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o $(CHOICE_OBJ)
 $(ON_CPU)/kernels/%: kernels/% tests/cuda_on_cpu/translate.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) tests/cuda_on_cpu/translate.py $< $@
@@ -252,7 +252,7 @@ $(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
 ON_CPU_CC = $(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda_on_cpu
-$(ON_CPU)/engine.o $(ON_CPU)/hybrid.o: $(ON_CPU)/%.o: dsp/engine/%.c $(BUILD)/flags
+$(ON_CPU)/backends.o: dsp/backends.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for CUDA on the CPU)
 	$(Q)$(ON_CPU_CC) -c $< -o $@
@@ -367,10 +367,10 @@ $(BUILD)/tests/ladder_test: $(LADDER_OBJS) $(if $(HAVE_CUDA),,$(CHOICE_OBJ))
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # Loads the bundle; what that calls must find the trap.
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
-# What is tested with a device that fails: the engine and the program linked with one in the place of the CUDA backend.
-FAULTY_OBJS := $(patsubst %,$(BUILD)/tests/faulty_%.o,engine hybrid device)
+# A device that fails, in the place of "cuda" in every program that is linked with it.
+FAULTY := $(BUILD)/tests/faulty_device.o
 # The bundle with that device. Its own engine is the one that it calls, not that of the test which loads it.
-$(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a \
+$(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a \
                                        $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -387,37 +387,21 @@ $(BUILD)/tests/ladder_test.o $(BUILD)/tests/transform_test.o: ALL_CFLAGS += $(if
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-$(BUILD)/tests/faulty_engine.o $(BUILD)/tests/faulty_hybrid.o: $(BUILD)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for a device that fails)
-	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -c $< -o $@
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session console realtime) \
                 $(BUILD)/host/message.o
-$(BUILD)/tests/hybrid_test: $(BUILD)/tests/hybrid_test.o $(TEST_HELP) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-# Its engine takes the machine for one of four processors: with fewer no thread looks.
-$(BUILD)/tests/nap_engine.o: dsp/engine/engine.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for a worker that looks)
-	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -Dbackend_cuda=faulty_device -Dsysconf=four_processors \
-	  -c $< -o $@
-$(BUILD)/tests/nap_test: $(BUILD)/tests/nap_test.o $(BUILD)/tests/nap_engine.o $(TEST_HELP) \
-                         $(filter-out %/faulty_engine.o,$(FAULTY_OBJS)) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid nap process_clean realtime): $(FAULTY)
 # Its engine's threads come late.
-$(BUILD)/tests/late_crew.o: dsp/cpu/crew.c $(BUILD)/flags
+LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/crew engine/device_queue)
+$(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< for threads that come late)
 	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
-$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(BUILD)/tests/late_crew.o $(TEST_HELP) \
-                               $(BUILD)/libhaloconv.a
+$(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
 $(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) \
-                                                     $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
+                                                          $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
@@ -425,16 +409,12 @@ $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_2
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)
 $(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
-$(ON_CPU)/tests/faulty_engine.o $(ON_CPU)/tests/faulty_hybrid.o: $(ON_CPU)/tests/faulty_%.o: dsp/engine/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for CUDA on the CPU that fails)
-	$(Q)$(ON_CPU_CC) -Dbackend_cuda=faulty_device -c $< -o $@
-ON_CPU_FAULTY := session_test faulty_engine faulty_hybrid faulty_device check reference
+ON_CPU_FAULTY := session_test faulty_device check reference
 $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
-                        $(BUILD)/tests/trap.o $(filter-out %/engine.o %/hybrid.o,$(ON_CPU_OBJS)) $(BUILD)/libhaloconv.a
+                        $(BUILD)/tests/trap.o $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY_OBJS) $(BUILD)/libhaloconv.a
+$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
@@ -483,4 +463,4 @@ uninstall:
 
 clean:
 	rm -rf build
--include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
+-include $(wildcard $(patsubst %,$(BUILD)/%/*.d,* */* */*/*))

@@ -194,8 +194,7 @@ int hc_process(hc_engine *engine, const float *const *in, float *const *out, int
 /* Sets how long hc_process waits for a device, from its next call on; wait_us as in hc_config. A host that freewheels or
  * fills an engine's history uses HC_WAIT_FOREVER. hc_process then also waits for the engine's own threads on the CPU,
  * which hc_config.wait_us does not ask for: the frame at which the fade of a swap begins depends on the calls alone, and
- * hc_process may take its time. HC_EINVAL: the engine has a device and was opened with HC_WAIT_FOREVER, and wait_us is
- * another value. [rt], any thread */
+ * hc_process may take its time. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
 
 /* Forgets the input history and ends any fade; the mask stays. No hc_process may be running. [setup] */

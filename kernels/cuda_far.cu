@@ -147,7 +147,7 @@ int cuda_far_process(struct state *s, struct slot *slot, int n, const struct fad
     const bool two = fade->pos < fade->len, fading = two && !fade->apart;
     struct mask *masks[2] = {(struct mask *)fade->to, two ? (struct mask *)fade->from : NULL};
     float *const out = s->out_beside ? s->wet[0] : slot->out; /* where the frames of the slot are made */
-    float *const wet[2] = {fading ? s->wet[0] : out, fading ? s->wet[1] : fade->apart};
+    float *const wet[2] = {fading ? s->wet[0] : out, fade->apart ? fade->apart->out : s->wet[1]};
     const int all = (s->n_out + NEAR_OUTS - 1) / NEAR_OUTS;
     const bool sounds = masks[0] || (fading && masks[1]);
     const bool landing = (slot->ferry || s->out_beside) && masks[0] && !two && s->total % tick + n <= tick;
@@ -175,7 +175,7 @@ int cuda_far_process(struct state *s, struct slot *slot, int n, const struct fad
     s->total += n;
     PASS(steps_run(s, s->total / tick, why, cap)); /* behind the output */
     if (!sounds) cuda_rows_clear(slot->out, s->n_out, block, n);
-    if (two && !fading && !masks[1]) cuda_rows_clear(fade->apart, s->n_out, block, n);
+    if (two && !fading && !masks[1]) cuda_rows_clear(fade->apart->out, s->n_out, block, n);
     if (landing) PASS(landings_tell(s, slot, &crossing, true, why, cap));
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;

@@ -158,7 +158,7 @@ int cuda_partitions_process(struct state *s, struct slot *slot, int n, const str
 
     const bool whole = cuda_has_wholes(s, n);
     if (to) PASS(cuda_mask_play(s, to, n, whole, wet, why, cap));
-    float *other = live && two && !fading ? fade->apart : s->wet[1];
+    float *other = live && two && !fading ? fade->apart->out : s->wet[1];
     if (from) PASS(cuda_mask_play(s, from, n, whole, other, why, cap));
     if (fading && (to || from)) {
         const struct crossfade job = {s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block,
@@ -167,8 +167,8 @@ int cuda_partitions_process(struct state *s, struct slot *slot, int n, const str
     }
     if ((to || (from && fading)) && wet != slot->out) PASS(cuda_download(s, slot, s->wet[0], n, s->audio, why, cap));
     PASS(cuda_seen_download(s, slot, s->audio, why, cap));
-    if (from && !fading && other != fade->apart)
-        TRY(cudaMemcpy2DAsync(fade->apart, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
+    if (from && !fading && other != fade->apart->out)
+        TRY(cudaMemcpy2DAsync(fade->apart->out, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
                               s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
     TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
 
@@ -178,7 +178,7 @@ int cuda_partitions_process(struct state *s, struct slot *slot, int n, const str
         memset(slot->out, 0, (size_t)n * s->n_out * samples_bytes(s->out_samples));
     else if (!to && !(from && fading))
         cuda_rows_clear(slot->out, s->n_out, (size_t)block, n);
-    if (two && !fading && !from) cuda_rows_clear(fade->apart, s->n_out, (size_t)block, n);
+    if (two && !fading && !from) cuda_rows_clear(fade->apart->out, s->n_out, (size_t)block, n);
     TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
     return HC_OK;
 }

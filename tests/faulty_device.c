@@ -1,6 +1,5 @@
-/* faulty_device - a device that fails or stalls as the test wants it, in the place of the CUDA backend: an engine
- * compiled for it takes it for "cuda". It convolves on the real one where there is one, else on the CPU,
- * behind the engine's worker in either case.
+/* faulty_device - a device that fails or stalls as the test wants it. It adds itself to the list of backends as "cuda".
+ * It convolves on the real one where there is one, else on the CPU, behind the engine's worker in either case.
  *
  *   HC_FAULT="fail N"        the device is lost at its N-th block
  *   HC_FAULT="stall N"       it never comes back from its N-th block
@@ -10,7 +9,7 @@
  */
 #include "faulty_device.h"
 
-#include "dsp/engine/backend.h"
+#include "dsp/backends.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -62,12 +61,12 @@ static void faulty_close(void *state)
     free(f);
 }
 
-static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
+static int own_slot_make(void *state, struct slot *slot, char *why, size_t cap)
 {
     return real->slot_make(((struct faulty *)state)->state, slot, why, cap);
 }
 
-static void slot_free(void *state, struct slot *slot)
+static void own_slot_free(void *state, struct slot *slot)
 {
     real->slot_free(((struct faulty *)state)->state, slot);
 }
@@ -122,7 +121,7 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
         if (f->blocks == f->at + 1 || again)
             nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
     }
-    int error = real->process(f->state, slot, n, fade, why, cap);
+    int error = slot_play(real, f->state, slot, n, fade, why, cap);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -137,32 +136,30 @@ static int reset(void *state, char *why, size_t cap)
     return real->reset(((struct faulty *)state)->state, why, cap);
 }
 
-extern struct backend faulty_device;
-struct backend faulty_device = {
+static struct backend faulty_device = {
     .name = "cuda",
     .describe = describe,
     .open = faulty_open,
     .close = faulty_close,
-    .slot_make = slot_make,
-    .slot_free = slot_free,
     .mask_make = mask_make,
     .mask_free = mask_free,
     .process = process,
     .reset = reset,
 };
 
-/* What the real one knows, and what it can. */
+/* What the real one knows, and what it can; then it takes the place of "cuda". */
 __attribute__((constructor)) static void borrow(void)
 {
     sem_init(&release, 0, 0);
-#ifdef HC_WITH_CUDA
-    if (access("/dev/nvidiactl", F_OK) == 0) real = &backend_cuda; /* a look without CUDA, which is not up yet */
-#endif
+    const struct backend *cuda = backend_find("cuda");
+    if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* a look without CUDA, which is not up yet */
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
+    if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_warm) faulty_device.mask_warm = mask_warm;
     if (real->mask_ready) faulty_device.mask_ready = mask_ready;
     if (real->mask_rest) faulty_device.mask_rest = mask_rest;
     if (real->mask_idle) faulty_device.mask_idle = mask_idle;
+    backend_add(&faulty_device);
 }

@@ -14,7 +14,6 @@
 
 enum { T = 512, TAPS = 5000, FRAMES = 24 * T, CALL = 64, SECONDS = 10 };
 
-/* Calls of up to T frames: then an engine's blocks begin at frame 0. */
 static hc_config config(int block, int max_taps)
 {
     hc_config c;
@@ -154,7 +153,7 @@ static void the_callback_calls_no_device(const char *backend)
     stage_close(&s);
 }
 
-/* Engines that play beside each other call the device in different callbacks. */
+/* Engines whose streams begin in different callbacks call the device in different callbacks. */
 static void engines_fall_due_in_turns(const char *backend)
 {
     (void)backend;
@@ -162,14 +161,32 @@ static void engines_fall_due_in_turns(const char *backend)
     hc_config c = config(CALL, TAPS);
     struct stage s[N];
     for (int i = 0; i < N; i++) stage_open(&s[i], NULL, &c);
+    for (int i = 0; i < N; i++) stage_play(&s[i], i * CALL, HC_OK);
     for (int round = 0; round < 3 * N; round++) {
-        for (int i = 0; i < N; i++) stage_play(&s[i], (round + 1) * CALL, HC_OK);
+        for (int i = 0; i < N; i++) stage_play(&s[i], (i + round + 1) * CALL, HC_OK);
         stage_await(&s[0], round + 1);
         check(atomic_load(&faulty_record.finished) - s[0].before == round + 1, "%ld calls of the device in %d rounds",
               atomic_load(&faulty_record.finished) - s[0].before, round + 1);
     }
     for (int i = 0; i < N; i++) stage_check(&s[i], s[i].p.in[0], 0, 3 * T, true);
     for (int i = 0; i < N; i++) stage_close(&s[i]);
+}
+
+/* The same engine plays the same bits, however many the process has opened before. */
+static void phase_does_not_depend_on_engines_opened_before(const char *backend)
+{
+    (void)backend;
+    hc_config c = config(CALL, TAPS);
+    struct stage first, next;
+    stage_open(&first, NULL, &c);
+    stage_open(&next, NULL, &c);
+    stage_play(&first, FRAMES, HC_OK);
+    stage_play(&next, FRAMES, HC_OK);
+    for (int i = 0; i < FRAMES; i++)
+        check(memcmp(&first.p.out[0][i], &next.p.out[0][i], sizeof(float)) == 0, "frame %d: %.9g, and %.9g", i,
+              (double)first.p.out[0][i], (double)next.p.out[0][i]);
+    stage_close(&next);
+    stage_close(&first);
 }
 
 /* ---- late -------------------------------------------------------------------------------------- */
@@ -193,7 +210,7 @@ static void stage_open_held(struct stage *s)
     stage_open(s, "hold 4", &c);
     stage_play(s, 6 * T, HC_OK);
     stage_await(s, 4);
-    check(hc_wait_set(s->p.engine, 0) == HC_OK, "hc_wait_set");
+    check(hc_wait_set(s->p.engine, -2) == HC_OK, "hc_wait_set");
 }
 
 /* Block 4 is held when it falls due, at block 6: the near part plays on by itself. When it is there again so is the
@@ -270,7 +287,7 @@ static void a_swap_waits_for_a_late_device(const char *backend)
     struct scene scene = player_scene(&s.p, &next, 1);
     stage_play(&s, 6 * T, HC_OK);
     stage_await(&s, 4);
-    hc_wait_set(s.p.engine, 0);
+    hc_wait_set(s.p.engine, -2);
     hc_mask_swap(s.p.engine, scene.mask);
     stage_play(&s, 8 * T, HC_LATE);
     hc_get_info(s.p.engine, &s.p.info);
@@ -317,6 +334,7 @@ int main(void)
         {"a_short_mask_needs_no_device", a_short_mask_needs_no_device, false},
         {"the_callback_calls_no_device", the_callback_calls_no_device, false},
         {"engines_fall_due_in_turns", engines_fall_due_in_turns, false},
+        {"phase_does_not_depend_on_engines_opened_before", phase_does_not_depend_on_engines_opened_before, false},
         {"a_device_that_is_slow_is_waited_for", a_device_that_is_slow_is_waited_for, false},
         {"a_late_tail_is_left_out_and_keeps_its_place", a_late_tail_is_left_out_and_keeps_its_place, false},
         {"a_block_that_finds_no_room_is_silence_in_the_past", a_block_that_finds_no_room_is_silence_in_the_past, false},

@@ -1,6 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
 #include "dsp/engine/backend.h"
-#include "dsp/engine/worth.h"
+#include "dsp/engine/choose.h"
 #include "check.h"
 
 #include <math.h>

@@ -14,6 +14,7 @@ void player_open(struct player *p, const hc_config *config, const char *backend,
     p->info.size = sizeof p->info;
     p->config = *config;
     p->config.backend = backend;
+    if (p->config.wait_us == 0) p->config.wait_us = -1;
     p->seed = seed;
     p->cap = cap;
     int code = hc_open(&p->config, &p->engine, why, sizeof why);

@@ -44,7 +44,8 @@ struct player {
     int64_t taken_at;
 };
 
-/* Open an engine for config (its backend is replaced by `backend`) with room for cap frames of noise, or zeros. */
+/* Open an engine for config (its backend is replaced by `backend`) with room for cap frames of noise, or zeros. Every
+ * block must come complete: where the config has the default wait for a device, it waits until that is done. */
 void player_open(struct player *p, const hc_config *config, const char *backend, int64_t cap, uint64_t seed);
 void player_noise(struct player *p, uint64_t seed);
 void player_close(struct player *p);

@@ -1,13 +1,15 @@
-/* The [rt] calls keep their promise on the CPU, and where its tail is played by another thread: no allocation, no lock,
- * no system call but a wake-up.
+/* The [rt] calls keep their promise with the default configuration, on every kind of backend: no allocation, no lock,
+ * no system call but a wake-up. "cuda" is faulty_device.c here: a device behind the engine's queue.
  *
- * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. (The CUDA
- * backend's worker makes system calls of its own, so these tests are the CPU's.)
+ * The trap stands in front of the C library: every call of this program, of the engine and of FFTW is seen. It sees the
+ * audio thread; the device's thread may do what it likes.
  */
+#include "faulty_device.h"
 #include "player.h"
 #include "trap.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +23,7 @@ struct stage { /* an engine in full swing: two masks, odd calls, NaN, a swap eve
     float *taps;
 };
 
-static void stage_open(struct stage *s, const char *backend, const char *method, int block, int max_taps,
-                       int n_threads)
+static void stage_open(struct stage *s, const char *backend, const char *method, int block, int max_taps, int n_threads)
 {
     hc_config c;
     hc_config_init(&c);
@@ -31,10 +32,10 @@ static void stage_open(struct stage *s, const char *backend, const char *method,
     c.max_taps = max_taps;
     c.fade_frames = 300;
     c.n_threads = n_threads;
-    if (backend[0] == 'h') c.wait_us = 900000; /* without a sleep */
     struct random r = random_seeded(1);
     s->taps = noise(&r, max_taps);
     player_open(&s->p, &c, backend, 1, 2);
+    hc_wait_set(s->p.engine, c.wait_us); /* the player asks to wait; this engine has the default */
     hc_route *routes = must_alloc(5, sizeof *routes);
     for (int i = 0; i < 4; i++) routes[i] = (hc_route){i / 2, i % 2, s->taps, max_taps, 1, 0};
     routes[4] = (hc_route){0, 1, s->taps, max_taps / 2 + 1, 1, 0};
@@ -75,23 +76,23 @@ static const struct {
     int block, max_taps;
 } stages[] = {{"direct", 64, 500}, {"fft", 64, 5000}, {"fft", 1000, 48000}, {"auto", 512, 20000}, {"auto", 1, 300}};
 
-/* The two that run in place. */
-static const char *const in_place[] = {"cpu", "hybrid:cpu"};
-static const char *const wakes[] = {NULL, "sem_post"};
+enum { N_BACKENDS = 3 };
+static const char *const backends[N_BACKENDS] = {"cpu", "hybrid:cpu", "cuda"};
+static const char *const wakes[N_BACKENDS] = {NULL, "sem_post", "sem_post"};
 
 static void no_allocation_and_no_lock(int b)
 {
     trap_let_by(wakes[b]);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct stage s;
-        stage_open(&s, in_place[b], stages[i].method, stages[i].block, stages[i].max_taps, 0);
+        stage_open(&s, backends[b], stages[i].method, stages[i].block, stages[i].max_taps, 0);
         trap_arm();
         int bad = stage_play(&s, 500);
         hc_config c;
         hc_config_init(&c);
         const char *caught = trap_disarm();
         check(bad == 0, "%d calls went wrong", bad);
-        check(!caught, "%s %s, block %d, %d taps: an [rt] call reached %s", in_place[b], stages[i].method,
+        check(!caught, "%s %s, block %d, %d taps: an [rt] call reached %s", backends[b], stages[i].method,
               stages[i].block, stages[i].max_taps, caught);
         stage_close(&s);
     }
@@ -102,7 +103,7 @@ static void calls_allocate_nothing_and_take_no_lock(const char *backend)
 {
     (void)backend;
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
-    for (int b = 0; b < 2; b++) no_allocation_and_no_lock(b);
+    for (int b = 0; b < N_BACKENDS; b++) no_allocation_and_no_lock(b);
 }
 
 /* The trap itself: it must catch what it is there for. */
@@ -175,10 +176,15 @@ static void calls_make_no_system_call(const char *backend)
 /* A wake-up is one, and nothing else is: the thread that is woken has a name to ask for once, at the first. */
 static struct stage in_child;
 
-static void open_and_play(void *i)
+struct choice {
+    int stage, backend;
+};
+
+static void open_and_play(void *data)
 {
-    int n = *(const int *)i;
-    stage_open(&in_child, "hybrid:cpu", stages[n].method, stages[n].block, stages[n].max_taps, 0);
+    const struct choice *c = data;
+    stage_open(&in_child, backends[c->backend], stages[c->stage].method, stages[c->stage].block,
+               stages[c->stage].max_taps, 0);
     stage_play(&in_child, 600);
 }
 
@@ -192,12 +198,42 @@ static void calls_make_no_system_call_but_a_wake_up(const char *backend)
 {
     (void)backend;
     if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
-    for (int i = 1; i < 4; i++) { /* those with a tail */
+    for (int i = 0; i < 6; i++) {
+        struct choice c = {1 + i % 3, 1 + i / 3}; /* the stages with a tail */
         trap_let_by("sem_post");
-        int fate = trap_child_after(open_and_play, play_on, &i);
+        int fate = trap_child_after(open_and_play, play_on, &c);
         trap_let_by(NULL);
-        check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
+        check(fate == 0, "%s %s, block %d, %d taps: %s", backends[c.backend], stages[c.stage].method,
+              stages[c.stage].block, stages[c.stage].max_taps,
               fate == SIGSYS ? "an [rt] call made a system call" : "a call went wrong");
+    }
+}
+
+/* Right below the thread that plays, whatever the thread had that opened the engine: a host sets no priorities around
+ * hc_open. */
+static void the_device_thread_follows_the_audio_threads_priority(const char *backend)
+{
+    (void)backend;
+    static const char *const devices[] = {"cuda", "hybrid"};
+    enum { PRIORITY = 12 };
+    for (int d = 0; d < 2; d++) {
+        struct stage s;
+        struct sched_param param = {.sched_priority = PRIORITY};
+        stage_open(&s, devices[d], "auto", 64, 5000, 0);
+        hc_wait_set(s.p.engine, -1);
+        if (sched_setscheduler(0, SCHED_FIFO, &param) != 0) {
+            stage_close(&s);
+            check_skip("the system grants no real-time priority");
+        }
+        int bad = stage_play(&s, 50), tid = atomic_load(&faulty_record.thread);
+        int policy = sched_getscheduler(tid);
+        sched_getparam(tid, &param);
+        sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+        stage_close(&s);
+        check(bad == 0, "%d calls went wrong", bad);
+        check(policy == SCHED_FIFO && param.sched_priority == PRIORITY - 1,
+              "%s: policy %d, priority %d, want %d and %d", devices[d], policy, param.sched_priority, SCHED_FIFO,
+              PRIORITY - 1);
     }
 }
 
@@ -239,6 +275,8 @@ int main(void)
         {"calls_with_threads_only_wake_them", calls_with_threads_only_wake_them, false},
         {"calls_make_no_system_call", calls_make_no_system_call, false},
         {"calls_make_no_system_call_but_a_wake_up", calls_make_no_system_call_but_a_wake_up, false},
+        {"the_device_thread_follows_the_audio_threads_priority", the_device_thread_follows_the_audio_threads_priority,
+         false},
         {"calls_keep_up_with_the_clock", calls_keep_up_with_the_clock, false},
     };
     return check_main("realtime", tests, sizeof tests / sizeof *tests);

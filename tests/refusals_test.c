@@ -75,7 +75,7 @@ static void defaults_are_those_of_the_header(const char *backend)
     hc_config c;
     memset(&c, 0xa5, sizeof c);
     hc_config_init(&c);
-    check(c.rate == 48000 && c.block == 64 && c.n_in == 2 && c.n_out == 2 && c.max_taps == 48000 && c.wait_us == -1 &&
+    check(c.rate == 48000 && c.block == 64 && c.n_in == 2 && c.n_out == 2 && c.max_taps == 48000 && c.wait_us == 0 &&
               c.fade_frames == 512 && c.n_frames == 0 && strcmp(c.backend, "auto") == 0 &&
               strcmp(c.method, "auto") == 0,
           "rate %d block %d %d x %d taps %d wait %d fade %d", c.rate, c.block, c.n_in, c.n_out, c.max_taps, c.wait_us,

@@ -177,6 +177,10 @@ def test_the_engine_knows_no_cuda():
             assert not re.search(r"cuda|cufft|\.cuh?$", name.lower()), f"{path.relative_to(ROOT)} includes {name}"
             assert not name.startswith(("host/", "kernels/", "plugins/")), f"{path.relative_to(ROOT)} includes {name}"
             assert (path.parent / name).exists() or not (ROOT / "host" / name).exists(), f"{path.name} includes {name}"
+        where = path.relative_to(ROOT)
+        assert path.name == "backends.c" or not re.search(r"#\s*if.*CUDA(?!CC)", path.read_text()), f"{where}: #if CUDA"
+    for path in sources("dsp/engine", ".c", ".h"):
+        assert not re.search(r"\b([AH][0-9]{2,3}|RTX|GeForce)\b", path.read_text()), f"{path.name} names a GPU model"
 
 
 def test_kernels_know_no_host():

@@ -36,6 +36,7 @@ int call_costs_measure(const char *backend, double *ns, char *why, size_t cap)
     config.n_in = config.n_out = 1;
     config.max_taps = 1;
     config.backend = backend;
+    config.wait_us = -1; /* each block is waited for */
     int error = hc_open(&config, &engine, why, cap);
     if (error) return error;
     error = hc_mask_make(engine, &route, 1, &mask, why, cap);

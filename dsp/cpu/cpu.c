@@ -9,17 +9,18 @@
  * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
  * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the
  * mask's `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is
- * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Tail levels (tail_levels.h) are
- * added to either, and their work is done at the end of each tick.
+ * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Tail levels (tail_levels.h) are added to
+ * either, and their work is done at the end of each hop.
  */
-#include "dsp/engine/backend.h"
 #include "dsp/costs/cpu_costs.h"
-#include "tail_levels.h"
+#include "dsp/engine/backend.h"
+
 #include "fft.h"
 #include "long_fft.h"
 #include "memory.h"
+#include "processors.h"
 #include "simd.h"
-#include "team.h"
+#include "tail_levels.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -35,8 +36,8 @@ enum {
 struct cpu {
     const struct plan *plan;
     const struct simd *simd;
-    struct fft *fft;     /* NULL for direct */
-    struct tail *levels; /* NULL: the plan has no tail levels */
+    struct fft *fft; /* NULL for direct */
+    struct tail *levels; /* NULL: the plan has no far levels */
     int n_in, n_out;
     int pos;       /* frames of the current block so far */
     int64_t block; /* index of the current block */
@@ -49,6 +50,7 @@ struct cpu {
     float *sums;         /* [BATCH][stride]: an output's spectra before they are transformed back */
     float *frames;       /* [2P] */
     float *faded;        /* [n_out][plan.block]: output of the mask that a fade leaves */
+    float **faded_rows;  /* [n_out]: its channels */
 };
 
 struct response {
@@ -65,7 +67,7 @@ struct cpu_mask {
     int *first_cell;    /* [n_out + 1]: cells of an output */
     float *tail;        /* [n_out][P]: partitions 1... of block tail_block; audio thread only */
     int64_t tail_block;
-    struct tail_mask *levels; /* NULL: the plan has no tail levels */
+    struct tail_mask *levels; /* NULL: the plan has no far levels */
 };
 
 /* Measured on one core of an EPYC (Zen 4), FFTW 3.3.10; only their ratios matter. */
@@ -122,6 +124,7 @@ static void cpu_close(void *state)
     memory_place_free(cpu->sums);
     memory_place_free(cpu->frames);
     memory_place_free(cpu->faded);
+    free(cpu->faded_rows);
     free(cpu);
 }
 
@@ -136,7 +139,7 @@ static int far_threads(const hc_config *config, const struct plan *plan)
     struct plan_shape shape = {plan->max_taps, plan->block, config->n_in, config->n_out,
                                config->n_routes ? config->n_routes : n_channels};
     double load = 1e-9 * config->rate * plan_cost_ns(plan, &costs, &shape);
-    int most = (config->n_threads > 0 ? config->n_threads : team_processors()) - 1, n = (int)ceil(load / busy);
+    int most = (config->n_threads > 0 ? config->n_threads : processors_usable()) - 1, n = (int)ceil(load / busy);
     if (config->n_threads > 0) return most;
     return load < little ? 0 : n < most ? n : most;
 }
@@ -157,7 +160,9 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
     cpu->n_slots = plan->n_partitions + BATCH;
     cpu->history = memory_place((size_t)cpu->n_in * cpu->history_size);
     cpu->faded = memory_place((size_t)cpu->n_out * plan->block);
-    if (!cpu->history || !cpu->faded) goto no_memory;
+    cpu->faded_rows = calloc((size_t)cpu->n_out, sizeof *cpu->faded_rows);
+    if (!cpu->history || !cpu->faded || !cpu->faded_rows) goto no_memory;
+    for (int o = 0; o < cpu->n_out; o++) cpu->faded_rows[o] = cpu->faded + (size_t)o * plan->block;
     if (plan->n_far > 0) {
         cpu->levels = tail_open(plan, cpu->n_in, cpu->n_out, config->n_routes, far_threads(config, plan), cpu->simd);
         if (!cpu->levels) goto no_memory;
@@ -177,26 +182,6 @@ no_memory:
                 plan->max_taps);
 }
 
-static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
-{
-    struct cpu *cpu = state;
-    size_t block = (size_t)cpu->plan->block;
-    slot->in = memory_place((size_t)cpu->n_in * block);
-    slot->out = memory_place((size_t)cpu->n_out * block);
-    if (slot->in && slot->out) return HC_OK;
-    memory_place_free(slot->in);
-    memory_place_free(slot->out);
-    slot->in = slot->out = NULL;
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for blocks of %d frames; lower block", cpu->plan->block);
-}
-
-static void slot_free(void *state, struct slot *slot)
-{
-    (void)state;
-    memory_place_free(slot->in);
-    memory_place_free(slot->out);
-}
-
 static int cpu_reset(void *state, char *why, size_t cap)
 {
     (void)why;
@@ -211,10 +196,10 @@ static int cpu_reset(void *state, char *why, size_t cap)
     return HC_OK;
 }
 
-static void cpu_wait_set(void *state, int wait_us)
+static void cpu_wait_set(void *state, bool waits)
 {
     struct cpu *cpu = state;
-    if (cpu->levels) tail_wait(cpu->levels, wait_us < 0);
+    if (cpu->levels) tail_wait(cpu->levels, waits);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------
@@ -415,12 +400,12 @@ static float *history(const struct cpu *cpu, int in)
 }
 
 /* n_t whole blocks of every input into the spectra: the first is transformed together with the history's block, the
- * others straight from the slot, where a block and the one before it lie side by side. */
-static void transform_blocks(struct cpu *cpu, const struct slot *slot, int at, int n_t)
+ * others straight from the input, where a block and the one before it lie side by side. */
+static void transform_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_t)
 {
     int p = cpu->plan->partition;
     for (int in = 0; in < cpu->n_in; in++) {
-        const float *x = slot->in + (size_t)in * cpu->plan->block + at;
+        const float *x = rows->in[in] + at;
         float *h = history(cpu, in);
         memcpy(h + p, x, (size_t)p * sizeof(float));
         fft_forward(cpu->fft, h, spectrum(cpu, in, cpu->head));
@@ -436,11 +421,11 @@ static void transform_blocks(struct cpu *cpu, const struct slot *slot, int at, i
     }
 }
 
-static void convolve_blocks(struct cpu *cpu, const struct cpu_mask *mask, float *out, int n_t)
+static void convolve_blocks(struct cpu *cpu, const struct cpu_mask *mask, float *const *out, int at, int n_t)
 {
     int p = cpu->plan->partition;
     for (int o = 0; o < cpu->n_out; o++) {
-        float *y = out + (size_t)o * cpu->plan->block;
+        float *y = out[o] + at;
         if (mask->first_cell[o] == mask->first_cell[o + 1]) {
             memset(y, 0, (size_t)n_t * p * sizeof(float));
             continue;
@@ -472,7 +457,7 @@ static bool near_by_fir(const struct cpu *cpu, const struct cpu_mask *mask, int 
 }
 
 /* n frames inside the current block, at pos of it; they are in the history already. */
-static void convolve_part(struct cpu *cpu, struct cpu_mask *mask, float *out, int n)
+static void convolve_part(struct cpu *cpu, struct cpu_mask *mask, float *const *out, int at, int n)
 {
     int p = cpu->plan->partition;
     bool fir = near_by_fir(cpu, mask, n);
@@ -484,7 +469,7 @@ static void convolve_part(struct cpu *cpu, struct cpu_mask *mask, float *out, in
             fft_forward(cpu->fft, h, spectrum(cpu, in, cpu->head));
         }
     for (int o = 0; o < cpu->n_out; o++) {
-        float *y = out + (size_t)o * cpu->plan->block;
+        float *y = out[o] + at;
         if (cpu->plan->direct)
             memset(y, 0, (size_t)n * sizeof(float));
         else
@@ -502,11 +487,10 @@ static void convolve_part(struct cpu *cpu, struct cpu_mask *mask, float *out, in
     }
 }
 
-static void append_part(struct cpu *cpu, const struct slot *slot, int at, int n)
+static void append_part(struct cpu *cpu, const struct rows *rows, int at, int n)
 {
     for (int in = 0; in < cpu->n_in; in++)
-        memcpy(history(cpu, in) + cpu->plan->partition + cpu->pos, slot->in + (size_t)in * cpu->plan->block + at,
-               (size_t)n * sizeof(float));
+        memcpy(history(cpu, in) + cpu->plan->partition + cpu->pos, rows->in[in] + at, (size_t)n * sizeof(float));
 }
 
 static void next_block(struct cpu *cpu)
@@ -522,46 +506,44 @@ static void next_block(struct cpu *cpu)
     cpu->head = (cpu->head + 1) % cpu->n_slots;
 }
 
-static void silence(const struct cpu *cpu, float *out, int n)
+static void silence(const struct cpu *cpu, float *const *out, int at, int n)
 {
-    for (int o = 0; o < cpu->n_out; o++) memset(out + (size_t)o * cpu->plan->block, 0, (size_t)n * sizeof(float));
+    for (int o = 0; o < cpu->n_out; o++) memset(out[o] + at, 0, (size_t)n * sizeof(float));
 }
 
-static void blend(const struct cpu *cpu, float *out, const float *from, int n, const struct fade *fade)
+static void blend(const struct cpu *cpu, float *const *out, int n, const struct fade *fade)
 {
     for (int i = 0; i < n; i++) {
         float gain = fade_gain(fade->pos + i, fade->len);
         for (int o = 0; o < cpu->n_out; o++) {
-            size_t at = (size_t)o * cpu->plan->block + i;
-            out[at] = from[at] + gain * (out[at] - from[at]);
+            float from = cpu->faded_rows[o][i];
+            out[o][i] = from + gain * (out[o][i] - from);
         }
     }
 }
 
 /* n frames of the far levels join what the near level has made of them: in ticks. */
-static void add_far(struct cpu *cpu, const struct slot *slot, struct cpu_mask *const *masks, float *const *outs,
+static void add_far(struct cpu *cpu, const struct rows *rows, struct cpu_mask *const *masks, float *const *const *outs,
                     int n_masks, int at, int n)
 {
-    size_t block = (size_t)cpu->plan->block;
     for (int end = at + n; at < end; at += n) {
         n = end - at < tail_left(cpu->levels) ? end - at : tail_left(cpu->levels);
         tail_begin(cpu->levels);
-        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->levels, in, slot->in + in * block + at, n);
+        for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->levels, in, rows->in[in] + at, n);
         for (int m = 0; m < n_masks; m++)
-            for (int o = 0; o < cpu->n_out && masks[m]; o++)
-                tail_add(cpu->levels, masks[m]->levels, o, outs[m] + o * block + at, n);
+            for (int o = 0; o < cpu->n_out && masks[m]; o++) tail_add(cpu->levels, masks[m]->levels, o, outs[m][o] + at, n);
         tail_advance(cpu->levels, n);
     }
 }
 
-static int cpu_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int cpu_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
 {
     (void)why;
     (void)cap;
     struct cpu *cpu = state;
     int p = cpu->plan->partition;
     struct cpu_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
-    float *outs[2] = {slot->out, fade->apart ? fade->apart : cpu->faded};
+    float *const *outs[2] = {rows->out, fade->apart ? fade->apart->rows.out : cpu->faded_rows};
     int n_masks = fade->len > 0 ? 2 : 1;
 
     for (int at = 0; at < n;) {
@@ -569,18 +551,18 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
         if (n_t > BATCH) n_t = BATCH;
         int part = n_t > 0 ? n_t * p : n - at < p - cpu->pos ? n - at : p - cpu->pos;
         if (n_t > 0)
-            transform_blocks(cpu, slot, at, n_t);
+            transform_blocks(cpu, rows, at, n_t);
         else
-            append_part(cpu, slot, at, part);
+            append_part(cpu, rows, at, part);
         for (int m = 0; m < n_masks; m++) {
             if (!masks[m])
-                silence(cpu, outs[m] + at, part);
+                silence(cpu, outs[m], at, part);
             else if (n_t > 0)
-                convolve_blocks(cpu, masks[m], outs[m] + at, n_t);
+                convolve_blocks(cpu, masks[m], outs[m], at, n_t);
             else
-                convolve_part(cpu, masks[m], outs[m] + at, part);
+                convolve_part(cpu, masks[m], outs[m], at, part);
         }
-        if (cpu->levels) add_far(cpu, slot, masks, outs, n_masks, at, part);
+        if (cpu->levels) add_far(cpu, rows, masks, outs, n_masks, at, part);
         at += part;
         if (n_t > 0) {
             cpu->head = (cpu->head + n_t) % cpu->n_slots;
@@ -590,20 +572,19 @@ static int cpu_process(void *state, struct slot *slot, int n, const struct fade 
             if (cpu->pos == p) next_block(cpu);
         }
     }
-    if (n_masks == 2 && !fade->apart) blend(cpu, slot->out, cpu->faded, n, fade);
+    if (n_masks == 2 && !fade->apart) blend(cpu, rows->out, n, fade);
     return HC_OK;
 }
 
 const struct backend backend_cpu = {
     .name = "cpu",
+    .files = &backend_cpu_files,
     .in_place = true,
     .costs = &costs,
     .describe = describe,
     .measure = measure,
     .open = cpu_open,
     .close = cpu_close,
-    .slot_make = slot_make,
-    .slot_free = slot_free,
     .mask_make = cpu_mask_make,
     .mask_free = cpu_mask_free,
     .mask_warm = cpu_mask_warm,
@@ -611,7 +592,7 @@ const struct backend backend_cpu = {
     .mask_rest = cpu_mask_rest,
     .mask_idle = cpu_mask_idle,
     .swap_frames = tail_swap_frames,
-    .process = cpu_process,
+    .play = cpu_play,
     .wait_set = cpu_wait_set,
     .reset = cpu_reset,
 };

@@ -50,6 +50,7 @@ struct files {
     float *sums;        /* [n_out][most_blocks][stride] */
     float *frames;      /* [threads][2P] */
     float *faded;       /* [n_out][plan.block]: output of the mask that a fade leaves */
+    float **faded_rows; /* [n_out]: its channels */
     int64_t block;      /* index of the current block */
     int64_t *loud;      /* [n_in][2]: first and last block whose transform is not 0; all between count as such */
     bool *is_loud;      /* [n_in][most_blocks]: of the step */
@@ -116,6 +117,7 @@ static void files_close(void *state)
     free(f->sums);
     free(f->frames);
     free(f->faded);
+    free(f->faded_rows);
     free(f->loud);
     free(f->is_loud);
     free(f);
@@ -161,33 +163,16 @@ static int files_open(const hc_config *config, const struct plan *plan, int devi
     f->history_size = round_up(f->history_size, SIMD_PAD);
     f->history = aligned_zeros((size_t)f->n_in * f->history_size * sizeof(float));
     f->faded = aligned_zeros((size_t)f->n_out * plan->block * sizeof(float));
-    if (f->team && f->history && f->faded && (plan->direct || transforms_open(f))) {
+    f->faded_rows = calloc((size_t)f->n_out, sizeof *f->faded_rows);
+    for (int o = 0; o < f->n_out && f->faded && f->faded_rows; o++)
+        f->faded_rows[o] = f->faded + (size_t)o * plan->block;
+    if (f->team && f->history && f->faded && f->faded_rows && (plan->direct || transforms_open(f))) {
         *state = f;
         return HC_OK;
     }
     files_close(f);
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for %d inputs of %d taps; lower max_taps", config->n_in,
                 plan->max_taps);
-}
-
-static int files_slot_make(void *state, struct slot *slot, char *why, size_t cap)
-{
-    struct files *f = state;
-    size_t block = (size_t)f->plan->block;
-    slot->in = aligned_zeros((size_t)f->n_in * block * sizeof(float));
-    slot->out = aligned_zeros((size_t)f->n_out * block * sizeof(float));
-    if (slot->in && slot->out) return HC_OK;
-    free(slot->in);
-    free(slot->out);
-    slot->in = slot->out = NULL;
-    return fail(HC_ENOMEM, why, cap, "cpu: no memory for blocks of %d frames; lower block", f->plan->block);
-}
-
-static void files_slot_free(void *state, struct slot *slot)
-{
-    (void)state;
-    free(slot->in);
-    free(slot->out);
 }
 
 static int files_reset(void *state, char *why, size_t cap)
@@ -332,9 +317,9 @@ no_memory:
 struct step { /* n_blocks blocks of one call; n frames of them are new and leave from pos of the first on */
     struct files *f;
     const struct files_mask *mask;
-    const struct slot *slot;
-    float *out; /* the mask's, at the step's first frame; rows plan.block apart */
-    int at, n, n_blocks;
+    const struct rows *rows;
+    float *const *out; /* the mask's */
+    int at, n, n_blocks; /* at: the step's first frame */
 };
 
 static float *history(const struct files *f, int in)
@@ -352,7 +337,7 @@ static float *sum(const struct files *f, int out, int t)
     return f->sums + ((size_t)out * f->most_blocks + t) * f->stride;
 }
 
-/* Block t of an input: the first is transformed from the history, the others straight from the slot, where a block and
+/* Block t of an input: the first is transformed from the history, the others straight from the input, where a block and
  * the one before it lie side by side. */
 static void transform_input(void *data, int i, int thread)
 {
@@ -362,7 +347,7 @@ static void transform_input(void *data, int i, int thread)
     int in = i / step->n_blocks, t = i % step->n_blocks;
     const float *two = history(f, in);
     if (t > 0) {
-        two = step->slot->in + (size_t)in * f->plan->block + step->at + (size_t)(t - 1) * p;
+        two = step->rows->in[in] + step->at + (size_t)(t - 1) * p;
         if ((uintptr_t)two % 64) { /* FFTW's plan expects alignment; an odd start of the whole blocks breaks it */
             float *frames = f->frames + (size_t)thread * 2 * p;
             two = memcpy(frames, two, 2 * p * sizeof(float));
@@ -399,7 +384,7 @@ static void transform_output(void *data, int i, int thread)
     float *frames = f->frames + (size_t)thread * 2 * p;
     bool part = step->n_blocks == 1;
     fft_inverse(f->fft, sum(f, out, t), frames);
-    memcpy(step->out + (size_t)out * f->plan->block + (size_t)t * p, frames + p + (part ? f->pos : 0),
+    memcpy(step->out[out] + step->at + (size_t)t * p, frames + p + (part ? f->pos : 0),
            (size_t)(part ? step->n : p) * sizeof(float));
 }
 
@@ -478,22 +463,22 @@ static void multiply(void *data, int i, int thread)
 /* ---- process -------------------------------------------------------------------------------------------------------
  */
 
-static void silence(const struct files *f, float *out, int n)
+static void silence(const struct step *step)
 {
-    for (int o = 0; o < f->n_out; o++) memset(out + (size_t)o * f->plan->block, 0, (size_t)n * sizeof(float));
+    for (int o = 0; o < step->f->n_out; o++) memset(step->out[o] + step->at, 0, (size_t)step->n * sizeof(float));
 }
 
 /* A step of whole blocks, or of a part of one, through each mask. */
-static void convolve_step(struct step *step, struct files_mask *const *masks, float *const *outs, int n_masks)
+static void convolve_step(struct step *step, struct files_mask *const *masks, float *const *const *outs, int n_masks)
 {
     struct files *f = step->f;
     team_run(f->team, transform_input, step, f->n_in * step->n_blocks);
     note_loud(f, step->n_blocks);
     for (int m = 0; m < n_masks; m++) {
         step->mask = masks[m];
-        step->out = outs[m] + step->at;
+        step->out = outs[m];
         if (!step->mask || step->mask->n_rows == 0) {
-            silence(f, step->out, step->n);
+            silence(step);
             continue;
         }
         team_run(f->team, multiply, step, (f->n_chunks + PIECE - 1) / PIECE * output_groups(f));
@@ -510,7 +495,7 @@ static void advance(struct step *step)
     for (int in = 0; in < f->n_in && whole; in++) {
         float *h = history(f, in);
         if (step->n_blocks > 1)
-            memcpy(h, step->slot->in + (size_t)in * f->plan->block + step->at + step->n - p, p * sizeof(float));
+            memcpy(h, step->rows->in[in] + step->at + step->n - p, p * sizeof(float));
         else
             memcpy(h, h + p, p * sizeof(float));
     }
@@ -519,11 +504,11 @@ static void advance(struct step *step)
     if (whole) f->block += step->n_blocks;
 }
 
-static void process_blocks(struct files *f, struct slot *slot, int n, struct files_mask *const *masks,
-                           float *const *outs, int n_masks)
+static void process_blocks(struct files *f, const struct rows *rows, int n, struct files_mask *const *masks,
+                           float *const *const *outs, int n_masks)
 {
     int p = f->plan->partition;
-    struct step step = {.f = f, .slot = slot};
+    struct step step = {.f = f, .rows = rows};
     for (; step.at < n; step.at += step.n) {
         int left = n - step.at;
         step.n_blocks = f->pos == 0 && left >= p ? left / p : 1;
@@ -532,7 +517,7 @@ static void process_blocks(struct files *f, struct slot *slot, int n, struct fil
         for (int in = 0; in < f->n_in; in++) {
             int head = step.n < p ? step.n : p, end = f->pos + head;
             float *h = history(f, in) + p;
-            memcpy(h + f->pos, slot->in + (size_t)in * f->plan->block + step.at, (size_t)head * sizeof(float));
+            memcpy(h + f->pos, rows->in[in] + step.at, (size_t)head * sizeof(float));
             memset(h + end, 0, (size_t)(p - end) * sizeof(float));
         }
         convolve_step(&step, masks, outs, n_masks);
@@ -551,7 +536,7 @@ static void fir_slice(void *data, int i, int thread)
     const struct files_mask *mask = step->mask;
     int n_slices = (step->n + SLICE - 1) / SLICE, out = i / n_slices, from = i % n_slices * SLICE;
     int n = step->n - from < SLICE ? step->n - from : SLICE;
-    float *y = step->out + (size_t)out * f->plan->block + from;
+    float *y = step->out[out] + from;
     memset(y, 0, (size_t)n * sizeof(float));
     for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
         const struct response *r = &mask->responses[mask->cells[c].response];
@@ -559,44 +544,44 @@ static void fir_slice(void *data, int i, int thread)
     }
 }
 
-static void process_direct(struct files *f, struct slot *slot, int n, struct files_mask *const *masks,
-                           float *const *outs, int n_masks)
+static void process_direct(struct files *f, const struct rows *rows, int n, struct files_mask *const *masks,
+                           float *const *const *outs, int n_masks)
 {
-    struct step step = {.f = f, .slot = slot, .n = n};
+    struct step step = {.f = f, .rows = rows, .n = n};
     for (int in = 0; in < f->n_in; in++)
-        memcpy(history(f, in) + f->past, slot->in + (size_t)in * f->plan->block, (size_t)n * sizeof(float));
+        memcpy(history(f, in) + f->past, rows->in[in], (size_t)n * sizeof(float));
     for (int m = 0; m < n_masks; m++) {
         step.mask = masks[m];
         step.out = outs[m];
         if (step.mask)
             team_run(f->team, fir_slice, &step, f->n_out * ((n + SLICE - 1) / SLICE));
         else
-            silence(f, step.out, n);
+            silence(&step);
     }
     for (int in = 0; in < f->n_in; in++) memmove(history(f, in), history(f, in) + n, f->past * sizeof(float));
 }
 
-static void blend(const struct files *f, float *out, const float *from, int n, const struct fade *fade)
+static void blend(const struct files *f, float *const *out, int n, const struct fade *fade)
 {
     for (int i = 0; i < n; i++) {
         float gain = fade_gain(fade->pos + i, fade->len);
         for (int o = 0; o < f->n_out; o++) {
-            size_t at = (size_t)o * f->plan->block + i;
-            out[at] = from[at] + gain * (out[at] - from[at]);
+            float from = f->faded_rows[o][i];
+            out[o][i] = from + gain * (out[o][i] - from);
         }
     }
 }
 
-static int files_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int files_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
 {
     (void)why;
     (void)cap;
     struct files *f = state;
     struct files_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
-    float *outs[2] = {slot->out, f->faded};
+    float *const *outs[2] = {rows->out, f->faded_rows};
     int n_masks = fade->len > 0 ? 2 : 1;
-    (f->plan->direct ? process_direct : process_blocks)(f, slot, n, masks, outs, n_masks);
-    if (n_masks == 2) blend(f, slot->out, f->faded, n, fade);
+    (f->plan->direct ? process_direct : process_blocks)(f, rows, n, masks, outs, n_masks);
+    if (n_masks == 2) blend(f, rows->out, n, fade);
     return HC_OK;
 }
 
@@ -607,10 +592,8 @@ const struct backend backend_cpu_files = {
     .describe = files_describe,
     .open = files_open,
     .close = files_close,
-    .slot_make = files_slot_make,
-    .slot_free = files_slot_free,
     .mask_make = files_mask_make,
     .mask_free = files_mask_free,
-    .process = files_process,
+    .play = files_play,
     .reset = files_reset,
 };

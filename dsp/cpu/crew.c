@@ -1,15 +1,14 @@
 #include "crew.h"
 
 #include "memory.h"
+#include "priority.h"
 #include "simd.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct member {
     pthread_t thread;
@@ -22,39 +21,21 @@ struct crew {
     void *data;
     sem_t wake;
     atomic_bool end;
-    pthread_t audio;      /* that woke them last; crew_wake's own */
-    atomic_int audio_tid; /* its number in the system; 0: none yet */
+    struct priority priority; /* of the thread that wakes them */
     int n_threads;
     struct member members[];
 };
-
-/* Right below the audio thread, if that has a real-time priority. A refusal is no failure: then the audio thread does
- * more of the work itself. */
-static void settle_below(int tid)
-{
-    struct sched_param param = {0};
-    int policy = sched_getscheduler(tid), least = sched_get_priority_min(SCHED_FIFO);
-    bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
-    if (!real_time || param.sched_priority <= least) {
-        param.sched_priority = 0;
-        pthread_setschedparam(pthread_self(), SCHED_OTHER, &param);
-        return;
-    }
-    param.sched_priority--;
-    pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
-}
 
 static void *work(void *arg)
 {
     struct member *member = arg;
     struct crew *crew = member->crew;
-    int settled = 0;
+    int followed = 0;
     simd_denormals_off();
     for (;;) {
         while (sem_wait(&crew->wake) != 0 && errno == EINTR) continue;
         if (atomic_load(&crew->end)) return NULL;
-        int tid = atomic_load_explicit(&crew->audio_tid, memory_order_relaxed);
-        if (tid != settled) settle_below(settled = tid);
+        priority_follow(&crew->priority, &followed);
         if (!crew->job(crew->data, member->scratch)) continue;
         sem_post(&crew->wake);
         while (crew->job(crew->data, member->scratch)) continue;
@@ -101,10 +82,6 @@ int crew_size(const struct crew *crew)
 
 void crew_wake(struct crew *crew)
 {
-    if (atomic_load_explicit(&crew->audio_tid, memory_order_relaxed) == 0 ||
-        !pthread_equal(crew->audio, pthread_self())) { /* once a thread: the one system call but wake-ups */
-        crew->audio = pthread_self();
-        atomic_store_explicit(&crew->audio_tid, (int)gettid(), memory_order_relaxed);
-    }
+    priority_lead(&crew->priority);
     sem_post(&crew->wake);
 }

@@ -1,9 +1,9 @@
 #include "team.h"
 
+#include "processors.h"
 #include "simd.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,13 +26,6 @@ struct team {
     int n_numbers;   /* handed out to threads that started */
     pthread_t threads[];
 };
-
-int team_processors(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n;
-}
 
 static void take_pieces(struct team *team, int thread)
 {
@@ -64,7 +57,7 @@ static void *member(void *arg)
 
 struct team *team_open(int n_threads)
 {
-    int most = n_threads > 0 ? n_threads : team_processors();
+    int most = n_threads > 0 ? n_threads : processors_usable();
     if (most > MOST_THREADS) most = MOST_THREADS;
     struct team *team = calloc(1, sizeof *team + (size_t)most * sizeof *team->threads);
     if (!team) return NULL;

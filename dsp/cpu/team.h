@@ -15,7 +15,4 @@ int team_size(const struct team *team);
  * turns. */
 void team_run(struct team *team, void (*piece)(void *data, int i, int thread), void *data, int n);
 
-/* Processors that this process may use. */
-int team_processors(void);
-
 #endif

@@ -8,11 +8,16 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t now_us(void)
+static inline int64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline int64_t now_us(void)
+{
+    return now_ns() / 1000;
 }
 
 static inline void cpu_relax(void)
@@ -22,13 +27,9 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* Until when wait_us from now are over; -1: without end. */
-static inline int64_t await_until(int wait_us)
-{
-    return wait_us < 0 ? INT64_MAX : now_us() + wait_us;
-}
+#define AWAIT_FOREVER INT64_MAX
 
-/* Wait until the counter is at n. false: the deadline passed. */
+/* Waits until the counter is at n. false: the deadline passed. */
 static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until)
 {
     while (atomic_load_explicit(counter, memory_order_acquire) < n) {

@@ -1,5 +1,5 @@
 /* backend - what the engine asks of a device, and nothing more. The engine knows no CUDA; a backend knows no queue, no
- * deadline and no mailbox.
+ * deadline and no mailbox. backends.h has the list of those that there are.
  *
  * A state is driven by one thread at a time (the audio thread for a backend that keeps the [rt] promise itself, the
  * engine's worker for one that does not), except mask_make and mask_free, which run beside process and take turns.
@@ -38,9 +38,16 @@ static inline size_t samples_bytes(int samples)     /* of one of enum hc_samples
     return kind == HC_S16 ? 2 : kind == HC_S24 ? 3 : 4;
 }
 
-struct slot {                /* one call's audio, in memory that the backend likes (pinned for a GPU)               */
+struct rows {                /* one call's audio, a pointer a channel                                               */
+    const float *const *in;  /* [n_in][n], finite                                                                   */
+    float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
+    int64_t until_us;        /* how long a backend made of two may wait for its device (await.h)                    */
+};
+
+struct slot {                /* one call's audio, in memory that a device likes (pinned for a GPU)                  */
     float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
     float *out;              /* [n_out][block]                                                                      */
+    struct rows rows;        /* of both, for a backend that has no slot_make                                        */
     struct ferry *ferry;     /* NULL: `in` is all there. Else it comes, and `out` is awaited, in parts (in_parts)    */
     struct slot_seen *seen;  /* of begin and end, where config.in_samples or out_samples is not planar; the backend's  */
     int count_from, count_to; /* frames of the block in which begin looks for clipping and peak                        */
@@ -57,8 +64,7 @@ void ferry_landed(struct ferry *ferry, int n_channels);
 struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */
     int pos, len;            /* frames of the fade done before this call, and in all; len = 0: no fade              */
-    float *apart;            /* [n_out][block], like a slot's out: do not fade, leave `from` here and `to` in the
-                                slot, each as it is; NULL: fade                                                    */
+    const struct slot *apart; /* if set, skip the crossfade: the output of `from` goes to this slot's `out`          */
 };
 
 /* Share of `to` at frame pos of a fade of len: smoothstep; both signals share their input, so gains add up to 1. */
@@ -74,10 +80,12 @@ static inline float fade_gain(int pos, int len)
 
 struct backend {
     const char *name;                     /* "cpu", "cuda", "hybrid"                                                */
-    bool in_place;                        /* process keeps the [rt] promise: no worker is needed                    */
+    bool in_place;                        /* play keeps the [rt] promise: no queue is needed                        */
     bool in_parts;                        /* process heeds slot->ferry                                              */
     const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
-    const struct backend *near, *tail;    /* what it is made of, in place of costs; NULL: it is not (hybrid.h)      */
+    const char *choice;                   /* how hc_config.backend asks for it; NULL: by its name                   */
+    const struct backend *files;          /* plays files (block 0) in its place; NULL: it does so itself            */
+    const char *near, *tail;              /* names of the two that it is made of; NULL: it is not (hybrid.h)        */
 
     /* The i-th device: its description. HC_EINVAL when there is none. */
     int (*describe)(int device, char *text, size_t cap);
@@ -87,7 +95,8 @@ struct backend {
     /* Make a state for config (block is the plan's). The plan outlives the state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
     void (*close)(void *state);
-    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap); /* zeroed                              */
+    /* Slots in memory of the backend's own, zeroed. NULL: any memory will do (slot_make below). */
+    int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap);
     void (*slot_free)(void *state, struct slot *slot);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
     void (*mask_free)(void *state, void *mask);
@@ -105,12 +114,14 @@ struct backend {
     bool (*mask_idle)(void *state, const void *mask);
     /* Frames from mask_warm to mask_ready as a rule; NULL: 2S, which is the most. */
     int (*swap_frames)(const struct plan *plan, const struct plan_shape *shape);
-    /* Append n frames (1 to block) of slot->in to the history and fill slot->out. Returns when out is there; work that
-     * later blocks need may still be under way. HC_LATE: of a backend made of two, the tail is not in it. */
+    /* Append n frames (1 to block) of the input to the history and fill the output. Returns when the output is there;
+     * work that later blocks need may still be under way. A backend that runs in place plays rows that may lie anywhere;
+     * HC_LATE: it is made of two, and the tail is not in the output. A device processes a slot. The other one is NULL. */
+    int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap);
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    /* As hc_wait_set: how long process may wait for a device; after -1 mask_ready does not depend on the timing of
-     * any thread. Not called at open: the config has a device's. NULL: it waits for nothing. Any thread. */
-    void (*wait_set)(void *state, int wait_us);
+    /* Calls may take their time from now on, or not: then mask_ready does not depend on the timing of any thread. Not
+     * called at open: there the config says whether to wait for a device. NULL: it waits for nothing. Any thread. */
+    void (*wait_set)(void *state, bool waits);
     /* Forget the history, as if just opened; masks stay. No call is under way. */
     int (*reset)(void *state, char *why, size_t cap);
     /* For files (block 0): process in two halves, with up to config.flight calls, each with a slot of its own, between
@@ -124,8 +135,17 @@ struct backend {
 extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */
 extern const struct backend backend_cpu_files; /* block 0: large transforms on all processors, no deadline */
 extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
-extern const struct backend backend_hybrid; /* backend_cpu with the tail on backend_cuda; only in builds with CUDA */
+extern const struct backend backend_hybrid; /* "cpu" with the tail on "cuda" */
 extern const struct backend backend_hybrid_cpu; /* ... on a thread of the CPU's, where there is no GPU */
+
+/* A slot of a backend's state: in its own memory if it has some, else in the host's. Frames are 0. slot_free: a slot that
+ * is all zero is allowed. [setup] */
+int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, char *why,
+              size_t cap);
+void slot_free(const struct backend *backend, void *state, struct slot *slot);
+/* Plays a slot on a backend of either kind. */
+int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
+              size_t cap);
 
 /* Write an error line as printf does; returns code. */
 int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));

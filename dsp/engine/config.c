@@ -61,7 +61,7 @@ static void set_defaults(hc_config *c)
 void hc_config_init(hc_config *config)
 {
     if (!config) return;
-    *config = (hc_config){.size = sizeof *config, .wait_us = HC_WAIT_FOREVER};
+    *config = (hc_config){.size = sizeof *config, };
     set_defaults(config);
 }
 

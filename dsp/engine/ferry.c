@@ -1,7 +1,7 @@
 #include "ferry.h"
 
 #include "await.h"
-#include "dsp/cpu/team.h"
+#include "dsp/cpu/processors.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -105,7 +105,7 @@ int ferry_hands(int n_in, int n_out, int block, int n_threads)
 {
     int64_t bytes = ((int64_t)n_in + n_out) * block * (int64_t)sizeof(float);
     if (bytes < LEAST_BYTES) return 0;
-    int most = n_threads > 0 ? n_threads - 1 : team_processors() / 2 - 1;
+    int most = n_threads > 0 ? n_threads - 1 : processors_usable() / 2 - 1;
     if (most > MOST_HANDS) most = MOST_HANDS;
     return bytes / HAND_BYTES < most ? (int)(bytes / HAND_BYTES) : most < 0 ? 0 : most;
 }

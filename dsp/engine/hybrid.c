@@ -1,12 +1,10 @@
 #include "hybrid.h"
 
 #include "await.h"
-#include "dsp/cpu/crew.h"
+#include "device_queue.h"
+#include "dsp/backends.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +31,6 @@ struct rest {
 struct job {
     struct slot slot, other; /* other.out: what a second warm mask plays */
     int64_t block;           /* of the stream; -1: none */
-    int64_t lost;            /* blocks before this one that found no job free */
     int n_masks, n_rests;
     struct hybrid_mask *masks[MOST_WARM]; /* warm when it was posted */
     uint64_t warmth[MOST_WARM];           /* theirs: a mask may be freed and another be made at its address */
@@ -43,28 +40,19 @@ struct job {
 
 struct hybrid {
     const struct backend *near_backend, *tail_backend;
-    void *near, *tail;               /* their states; tail NULL: the plan has none */
-    int n_in, n_out, length, n_jobs; /* length: T */
-    size_t block;                    /* of the plan: the pitch of the engine's slots */
-    struct crew *crew;               /* of one: the device's thread */
-    struct job jobs[MOST_JOBS];      /* job i at i % n_jobs */
-    atomic_uint_fast64_t posted, finished;
-    atomic_int wait_us;
-    bool sleeps; /* opened to wait without end: `done` is posted once a job */
-    sem_t done;
-    uint64_t n_done; /* of these, taken by the driver */
-    atomic_bool is_lost;
-    uint64_t failed; /* the job at which it was; written before is_lost is set, as why is */
-    char why[256];
+    void *near, *tail;       /* their states; tail NULL: the plan has none */
+    int n_in, n_out, length; /* length: T */
+    struct device_queue *queue;
+    struct job jobs[MOST_JOBS]; /* job i at i % MOST_JOBS */
+    atomic_bool waits;          /* without bound */
 
     /* driver */
-    int phase, pos; /* frames of the current block so far; phase: at the start of the stream */
+    int pos; /* frames of the current block so far */
     int64_t block_index;
     bool fresh;      /* nothing heard since open or reset */
     bool has_begun;  /* the current block */
     bool has_room;   /* for its input */
     bool has_waited; /* for the job that is due */
-    int64_t lost;    /* blocks since the last post */
     uint64_t n_warmed;
     struct hybrid_mask *warm[MOST_WARM];
     struct rest resting[MOST_RESTING]; /* to go with the next job */
@@ -126,40 +114,25 @@ static void warm_up(struct hybrid *h, struct job *job, int i)
     job->full[i] = mask->is_ready;
 }
 
-static int job_do(struct hybrid *h, struct job *job, char *why, size_t cap)
+static int job_play(void *data, int64_t i, int n, char *why, size_t cap)
 {
-    const struct fade none = {0};
-    int error = HC_OK;
-    for (int i = 0; i < job->n_rests; i++) rest_begin(h, &job->rests[i]);
-    for (int64_t i = 0; i < job->lost && !error; i++)
-        error = h->tail_backend->process(h->tail, &h->silence, h->length, &none, why, cap);
-    if (error) return error;
-    for (int i = 0; i < job->n_masks; i++) warm_up(h, job, i);
-    struct fade fade = {.to = job->n_masks > 0 ? job->masks[0]->tail : NULL};
+    struct hybrid *h = data;
+    const char *lost;
+    struct fade fade = {0};
+    if (device_queue_lost(h->queue, &lost) >= 0) return HC_EDEVICE;
+    if (i == DEVICE_QUEUE_SILENCE) return slot_play(h->tail_backend, h->tail, &h->silence, n, &fade, why, cap);
+    struct job *job = &h->jobs[i % MOST_JOBS];
+    for (int k = 0; k < job->n_rests; k++) rest_begin(h, &job->rests[k]);
+    for (int k = 0; k < job->n_masks; k++) warm_up(h, job, k);
+    fade.to = job->n_masks > 0 ? job->masks[0]->tail : NULL;
     if (job->n_masks == MOST_WARM) {
         fade.from = job->masks[1]->tail;
         fade.len = 1;
-        fade.apart = job->other.out;
+        fade.apart = &job->other;
     }
-    error = h->tail_backend->process(h->tail, &job->slot, h->length, &fade, why, cap);
+    int error = slot_play(h->tail_backend, h->tail, &job->slot, n, &fade, why, cap);
     if (!error) let_go(h, false);
     return error;
-}
-
-static bool job_next(void *data, float *scratch)
-{
-    (void)scratch;
-    struct hybrid *h = data;
-    uint64_t i = atomic_load_explicit(&h->finished, memory_order_relaxed);
-    if (i >= atomic_load_explicit(&h->posted, memory_order_acquire)) return false;
-    if (!atomic_load_explicit(&h->is_lost, memory_order_relaxed) &&
-        job_do(h, &h->jobs[i % (uint64_t)h->n_jobs], h->why, sizeof h->why) != HC_OK) {
-        h->failed = i;
-        atomic_store_explicit(&h->is_lost, true, memory_order_release);
-    }
-    atomic_store_explicit(&h->finished, i + 1, memory_order_release);
-    if (h->sleeps) sem_post(&h->done);
-    return true;
 }
 
 /* ---- open and close ------------------------------------------------------------------------------------------------
@@ -168,8 +141,8 @@ static bool job_next(void *data, float *scratch)
 static void start_over(struct hybrid *h)
 {
     for (int i = 0; i < MOST_JOBS; i++) h->jobs[i].block = -1;
-    h->block_index = h->lost = 0;
-    h->pos = h->phase;
+    h->block_index = 0;
+    h->pos = 0;
     h->has_begun = false;
     h->fresh = true;
 }
@@ -178,37 +151,37 @@ static void hybrid_close(void *state)
 {
     struct hybrid *h = state;
     if (!h) return;
-    crew_close(h->crew);
+    device_queue_close(h->queue);
     for (int i = 0; i < MOST_JOBS; i++) {
-        if (h->jobs[i].slot.in) h->tail_backend->slot_free(h->tail, &h->jobs[i].slot);
-        if (h->jobs[i].other.in) h->tail_backend->slot_free(h->tail, &h->jobs[i].other);
+        slot_free(h->tail_backend, h->tail, &h->jobs[i].slot);
+        slot_free(h->tail_backend, h->tail, &h->jobs[i].other);
     }
-    if (h->silence.in) h->tail_backend->slot_free(h->tail, &h->silence);
+    slot_free(h->tail_backend, h->tail, &h->silence);
     if (h->tail) h->tail_backend->close(h->tail);
     if (h->near) h->near_backend->close(h->near);
-    sem_destroy(&h->done);
     free(h);
+}
+
+static int tail_slot_make(struct hybrid *h, struct slot *slot, char *why, size_t cap)
+{
+    return slot_make(h->tail_backend, h->tail, h->n_in, h->n_out, h->length, slot, why, cap);
 }
 
 static int tail_open(struct hybrid *h, const hc_config *config, const struct plan *plan, int device, char *why,
                      size_t cap)
 {
-    static atomic_uint n_opened; /* spreads the engines' blocks over the frames of one */
     hc_config c = *config;
     c.block = h->length = plan->block;
     c.max_taps = plan->max_taps;
     int error = h->tail_backend->open(&c, plan, device, &h->tail, why, cap);
     if (error) return error;
-    h->n_jobs = h->sleeps ? MOST_JOBS - 1 : MOST_JOBS;
-    for (int i = 0; i < h->n_jobs && !error; i++)
-        error = h->tail_backend->slot_make(h->tail, &h->jobs[i].slot, why, cap);
-    if (!error && !h->sleeps) error = h->tail_backend->slot_make(h->tail, &h->silence, why, cap);
+    for (int i = 0; i < MOST_JOBS && !error; i++) error = tail_slot_make(h, &h->jobs[i].slot, why, cap);
+    if (!error) error = tail_slot_make(h, &h->silence, why, cap);
     if (error) return error;
-    h->phase = (int)((uint64_t)atomic_fetch_add(&n_opened, 1) * (uint64_t)config->block % (uint64_t)h->length);
-    h->crew = crew_open(1, 1, job_next, h);
-    if (!h->crew || crew_size(h->crew) == 0)
-        return fail(HC_ENOMEM, why, cap, "hybrid: no thread for the device; end some, or use backend cpu");
-    return HC_OK;
+    /* The thread has T frames of time: it sleeps at once, because many engines share the processors. */
+    struct device_queue_setup setup = {.n_blocks = MOST_JOBS, .block = h->length, .play = job_play, .data = h};
+    h->queue = device_queue_open(&setup, why, cap);
+    return h->queue ? HC_OK : HC_ENOMEM;
 }
 
 static int hybrid_open(const struct backend *self, const hc_config *config, const struct plan *plan, int device,
@@ -218,14 +191,11 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     if (!h) return fail(HC_ENOMEM, why, cap, "hybrid: no memory");
     hc_config c = *config;
     c.max_taps = plan->max_taps;
-    h->near_backend = self->near;
-    h->tail_backend = self->tail;
+    h->near_backend = backend_find(self->near);
+    h->tail_backend = backend_find(self->tail);
     h->n_in = config->n_in;
     h->n_out = config->n_out;
-    h->block = (size_t)plan->block;
-    h->sleeps = config->wait_us < 0;
-    atomic_init(&h->wait_us, config->wait_us);
-    sem_init(&h->done, 0, 0);
+    atomic_init(&h->waits, config->wait_us < 0);
     int error = h->near_backend->open(&c, plan, 0, &h->near, why, cap);
     if (!error && plan->tail) error = tail_open(h, config, plan->tail, device, why, cap);
     if (error) {
@@ -237,24 +207,12 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     return HC_OK;
 }
 
-static int slot_make(void *state, struct slot *slot, char *why, size_t cap)
+static void wait_set(void *state, bool waits)
 {
     struct hybrid *h = state;
-    return h->near_backend->slot_make(h->near, slot, why, cap);
-}
-
-static void slot_free(void *state, struct slot *slot)
-{
-    struct hybrid *h = state;
-    h->near_backend->slot_free(h->near, slot);
-}
-
-static void wait_set(void *state, int wait_us)
-{
-    struct hybrid *h = state;
-    atomic_store_explicit(&h->wait_us, wait_us, memory_order_relaxed);
-    if (h->near_backend->wait_set) h->near_backend->wait_set(h->near, wait_us);
-    if (h->tail && h->tail_backend->wait_set) h->tail_backend->wait_set(h->tail, wait_us);
+    atomic_store_explicit(&h->waits, waits, memory_order_relaxed);
+    if (h->near_backend->wait_set) h->near_backend->wait_set(h->near, waits);
+    if (h->tail && h->tail_backend->wait_set) h->tail_backend->wait_set(h->tail, waits);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------------------------------
@@ -317,8 +275,8 @@ static bool parts_make(struct parts *parts, const struct matrix *matrix, int fro
 static int others_make(struct hybrid *h, char *why, size_t cap)
 {
     int error = HC_OK;
-    for (int i = 0; i < h->n_jobs && !error; i++)
-        if (!h->jobs[i].other.in) error = h->tail_backend->slot_make(h->tail, &h->jobs[i].other, why, cap);
+    for (int i = 0; i < MOST_JOBS && !error; i++)
+        if (!h->jobs[i].other.in) error = tail_slot_make(h, &h->jobs[i].other, why, cap);
     h->has_others = !error;
     return error;
 }
@@ -383,26 +341,13 @@ static bool hybrid_mask_idle(void *state, const void *impl)
 /* ---- process -------------------------------------------------------------------------------------------------------
  */
 
-/* Wait until n jobs are finished, as long as allowed. */
-static bool jobs_await(struct hybrid *h, uint64_t n)
-{
-    for (; h->sleeps && h->n_done < n; h->n_done++)
-        while (sem_wait(&h->done) != 0 && errno == EINTR) continue;
-    return await(&h->finished, n, await_until(atomic_load_explicit(&h->wait_us, memory_order_relaxed)));
-}
-
-static bool is_finished(const struct hybrid *h, uint64_t i)
-{
-    return atomic_load_explicit(&h->finished, memory_order_acquire) > i;
-}
-
 /* The job that is due in the current block. false: its block was lost. */
-static bool due_find(const struct hybrid *h, uint64_t *i)
+static bool due_find(const struct hybrid *h, int64_t *i)
 {
-    uint64_t posted = atomic_load_explicit(&h->posted, memory_order_relaxed);
-    for (int back = 1; back < h->n_jobs && (uint64_t)back <= posted; back++) {
-        *i = posted - (uint64_t)back;
-        if (h->jobs[*i % (uint64_t)h->n_jobs].block == h->block_index - 2) return true;
+    int64_t next = device_queue_next(h->queue);
+    for (int back = 1; back < MOST_JOBS && back <= next; back++) {
+        *i = next - back;
+        if (h->jobs[*i % MOST_JOBS].block == h->block_index - 2) return true;
     }
     return false;
 }
@@ -420,13 +365,13 @@ static bool hybrid_mask_ready(void *state, const void *impl)
 {
     struct hybrid *h = state;
     const struct hybrid_mask *mask = impl;
-    uint64_t due;
+    int64_t due;
     if (h->near_backend->mask_ready && !h->near_backend->mask_ready(h->near, mask->near)) return false;
     if (!mask->tail || mask->whole) return true;
     if (!due_find(h, &due)) return false;
-    /* Process is about to: and so it does not depend on the threads' timing. */
-    if (atomic_load_explicit(&h->wait_us, memory_order_relaxed) < 0) jobs_await(h, due + 1);
-    return is_finished(h, due) && rows_of(&h->jobs[due % (uint64_t)h->n_jobs], mask);
+    /* Play is about to: and so it does not depend on the threads' timing. */
+    if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->queue, due, AWAIT_FOREVER);
+    return device_queue_is_done(h->queue, due) && rows_of(&h->jobs[due % MOST_JOBS], mask);
 }
 
 static void add(float *y, const float *from, const float *to, int n, const struct fade *fade, int at)
@@ -441,52 +386,49 @@ static void add(float *y, const float *from, const float *to, int n, const struc
     }
 }
 
-/* Frames [at, at + n) of the slot, which lie in one block, get their tail. HC_LATE: it is not there; HC_EDEVICE: nor
+/* Frames [at, at + n) of the output, which lie in one block, get their tail. HC_LATE: it is not there; HC_EDEVICE: nor
  * will it ever be. What a device did before it was lost is heard to the end. */
-static int tail_add(struct hybrid *h, struct slot *slot, int at, int n, const struct fade *fade)
+static int tail_add(struct hybrid *h, const struct rows *rows, int at, int n, const struct fade *fade)
 {
     const struct hybrid_mask *to = fade->to, *from = fade->pos < fade->len ? fade->from : NULL;
     bool has_tail = (to && to->tail) || (from && from->tail);
-    uint64_t due;
+    int64_t due;
     if (h->block_index < 2) return HC_OK;
     bool found = due_find(h, &due);
     if (found && has_tail && !h->has_waited) {
-        jobs_await(h, due + 1);
+        device_queue_await(h->queue, due, rows->until_us);
         h->has_waited = true;
     }
-    if (atomic_load_explicit(&h->is_lost, memory_order_acquire) && (!found || due >= h->failed)) return HC_EDEVICE;
+    const char *why;
+    int64_t failed = device_queue_lost(h->queue, &why);
+    if (failed >= 0 && (!found || due >= failed)) return HC_EDEVICE;
     if (!has_tail) return HC_OK;
-    if (!found || !is_finished(h, due)) return HC_LATE;
-    const struct job *job = &h->jobs[due % (uint64_t)h->n_jobs];
+    if (!found || !device_queue_is_done(h->queue, due)) return HC_LATE;
+    const struct job *job = &h->jobs[due % MOST_JOBS];
     const float *to_rows = to ? rows_of(job, to) : NULL, *from_rows = from ? rows_of(job, from) : NULL;
     for (int o = 0; o < h->n_out && (to_rows || from_rows); o++) {
         size_t row = (size_t)o * (size_t)h->length + (size_t)h->pos;
-        add(slot->out + (size_t)o * h->block + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL,
-            n, fade, at);
+        add(rows->out[o] + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL, n, fade, at);
     }
     return HC_OK;
 }
 
 static struct job *job_filled(struct hybrid *h)
 {
-    return &h->jobs[atomic_load_explicit(&h->posted, memory_order_relaxed) % (uint64_t)h->n_jobs];
+    return &h->jobs[device_queue_next(h->queue) % MOST_JOBS];
 }
 
-static void block_begin(struct hybrid *h)
+static void block_begin(struct hybrid *h, int64_t until_us)
 {
-    uint64_t posted = atomic_load_explicit(&h->posted, memory_order_relaxed), n_jobs = (uint64_t)h->n_jobs;
     h->has_begun = true;
     h->has_waited = false;
-    h->has_room = posted < n_jobs || is_finished(h, posted - n_jobs) ||
-                  (atomic_load_explicit(&h->wait_us, memory_order_relaxed) < 0 && jobs_await(h, posted - n_jobs + 1));
-    for (int ch = 0; ch < h->n_in && h->pos > 0; ch++) /* of a stream that begins within a block */
-        memset(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length, 0, (size_t)h->pos * sizeof(float));
+    h->has_room = device_queue_room(h->queue, until_us == AWAIT_FOREVER ? until_us : 0);
 }
 
-static void input_take(struct hybrid *h, const struct slot *slot, int at, int n)
+static void input_take(struct hybrid *h, const struct rows *rows, int at, int n)
 {
     for (int ch = 0; ch < h->n_in && h->has_room; ch++)
-        memcpy(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length + h->pos, slot->in + (size_t)ch * h->block + at,
+        memcpy(job_filled(h)->slot.in + (size_t)ch * (size_t)h->length + h->pos, rows->in[ch] + at,
                (size_t)n * sizeof(float));
 }
 
@@ -494,8 +436,6 @@ static void job_post(struct hybrid *h)
 {
     struct job *job = job_filled(h);
     job->block = h->block_index;
-    job->lost = h->lost;
-    h->lost = 0;
     job->n_masks = 0;
     for (int i = 0; i < MOST_WARM; i++) {
         if (!h->warm[i]) continue;
@@ -506,8 +446,7 @@ static void job_post(struct hybrid *h)
     job->n_rests = h->n_resting;
     memcpy(job->rests, h->resting, sizeof h->resting);
     h->n_resting = 0;
-    atomic_fetch_add_explicit(&h->posted, 1, memory_order_release);
-    crew_wake(h->crew);
+    device_queue_post(h->queue, h->length, 0);
 }
 
 static void block_end(struct hybrid *h)
@@ -515,26 +454,30 @@ static void block_end(struct hybrid *h)
     if (h->has_room)
         job_post(h);
     else
-        h->lost++;
+        device_queue_lose(h->queue, h->length);
     h->pos = 0;
     h->block_index++;
     h->has_begun = false;
 }
 
-static int hybrid_process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+static int hybrid_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
 {
     struct hybrid *h = state;
     const struct hybrid_mask *to = fade->to, *from = fade->from;
     struct fade near = *fade;
     near.to = to ? to->near : NULL;
     near.from = from ? from->near : NULL;
-    int worst = h->near_backend->process(h->near, slot, n, &near, why, cap);
+    int worst = h->near_backend->play(h->near, rows, n, &near, why, cap);
     for (int at = 0, part; h->tail && at < n && worst >= 0; at += part) {
         part = n - at < h->length - h->pos ? n - at : h->length - h->pos;
-        if (!h->has_begun) block_begin(h);
-        input_take(h, slot, at, part);
-        int result = tail_add(h, slot, at, part, fade);
-        if (result == HC_EDEVICE) return fail(HC_EDEVICE, why, cap, "%s", h->why);
+        if (!h->has_begun) block_begin(h, rows->until_us);
+        input_take(h, rows, at, part);
+        int result = tail_add(h, rows, at, part, fade);
+        if (result == HC_EDEVICE) {
+            const char *lost;
+            device_queue_lost(h->queue, &lost);
+            return fail(HC_EDEVICE, why, cap, "%s", lost);
+        }
         if (result == HC_LATE) worst = HC_LATE;
         h->pos += part;
         if (h->pos == h->length) block_end(h);
@@ -548,10 +491,7 @@ static int hybrid_reset(void *state, char *why, size_t cap)
     struct hybrid *h = state;
     int error = h->near_backend->reset(h->near, why, cap);
     if (!h->tail) return error;
-    uint64_t posted = atomic_load(&h->posted);
-    while (!h->sleeps && posted > 0 && !is_finished(h, posted - 1))
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    jobs_await(h, posted);
+    device_queue_drain(h->queue);
     for (int i = 0; i < h->n_resting; i++) rest_begin(h, &h->resting[i]);
     h->n_resting = 0;
     if (!error) error = h->tail_backend->reset(h->tail, why, cap);
@@ -565,33 +505,23 @@ static int hybrid_reset(void *state, char *why, size_t cap)
 /* ---- with a GPU, and with a thread of the CPU in its place ---------------------------------------------------------
  */
 
-#define MADE_OF(name_, the_tail)                                                                                       \
-    static int open_##name_(const hc_config *config, const struct plan *plan, int device, void **state, char *why,     \
-                            size_t cap)                                                                                \
-    {                                                                                                                  \
-        return hybrid_open(&name_, config, plan, device, state, why, cap);                                             \
-    }                                                                                                                  \
-    const struct backend name_ = {                                                                                     \
-        .name = "hybrid",                                                                                              \
-        .in_place = true,                                                                                              \
-        .near = &backend_cpu,                                                                                          \
-        .tail = &the_tail,                                                                                             \
-        .open = open_##name_,                                                                                          \
-        .close = hybrid_close,                                                                                         \
-        .slot_make = slot_make,                                                                                        \
-        .slot_free = slot_free,                                                                                        \
-        .mask_make = hybrid_mask_make,                                                                                 \
-        .mask_free = hybrid_mask_free,                                                                                 \
-        .mask_warm = hybrid_mask_warm,                                                                                 \
-        .mask_ready = hybrid_mask_ready,                                                                               \
-        .mask_rest = hybrid_mask_rest,                                                                                 \
-        .mask_idle = hybrid_mask_idle,                                                                                 \
-        .process = hybrid_process,                                                                                     \
-        .reset = hybrid_reset,                                                                                         \
-        .wait_set = wait_set,                                                                                          \
-    }
+static int open_with_gpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
+                         size_t cap)
+{
+    return hybrid_open(&backend_hybrid, config, plan, device, state, why, cap);
+}
 
-#ifdef HC_WITH_CUDA
-MADE_OF(backend_hybrid, backend_cuda);
-#endif
-MADE_OF(backend_hybrid_cpu, backend_cpu);
+static int open_with_cpu(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
+                         size_t cap)
+{
+    return hybrid_open(&backend_hybrid_cpu, config, plan, device, state, why, cap);
+}
+
+#define HYBRID                                                                                                         \
+    .name = "hybrid", .in_place = true, .near = "cpu", .close = hybrid_close, .mask_make = hybrid_mask_make,           \
+    .mask_free = hybrid_mask_free, .mask_warm = hybrid_mask_warm, .mask_ready = hybrid_mask_ready,                     \
+    .mask_rest = hybrid_mask_rest, .mask_idle = hybrid_mask_idle, .play = hybrid_play, .reset = hybrid_reset,          \
+    .wait_set = wait_set
+
+const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu};
+const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu};

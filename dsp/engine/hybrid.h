@@ -10,13 +10,14 @@
  *   heard                                         [=== block k ===)
  *
  * When a block of input is complete it is posted as a job to a thread of this engine's own, which drives the device; T
- * frames later its output is added to the near part's. Then it is there, or the callback waits for it as long as
- * wait_us says, once a job; without it the tail is missing until it comes or the next block's is due, and process says
+ * frames later its output is added to the near part's. Then it is there, or the callback waits for it as long as the
+ * caller's wait_us says, once a job; without it the tail is missing until it comes or the next block's is due, and process says
  * HC_LATE. The thread works its jobs off in order: what comes too late to be heard is in the device's history. When all
  * jobs are taken a block is lost, and is silence in that history.
  *
- * Each engine has a thread of its own, so that one whose device stalls holds up no other. Engines of one process begin
- * their blocks at different frames: fifty of them do not call the device in the same callback.
+ * Each engine has a thread of its own (device_queue.h), so that one whose device stalls holds up no other. Its blocks
+ * begin with the stream. A host that runs fifty engines lets their streams begin in different callbacks, so that they do
+ * not call the device in the same one; what an engine plays does not depend on how many others there are.
  *
  * Masks: the device plays every warm mask apart, and the crossfade is done here, by the gains of the near part's: so a
  * fade may begin at any frame as soon as the jobs that are heard have the new mask in them, with its full tail.

@@ -1,8 +1,10 @@
 #include "failover.h"
 
 #include "dsp/cpu/memory.h"
+#include "dsp/cpu/simd.h"
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
+#include "dsp/engine/engine.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,13 +22,6 @@ enum {
     SLOW_SCORE = 16,          /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
     SLOW_A_SECOND = 4
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- runners ----------------------------------------------------------------------------------- */
 
@@ -72,7 +67,7 @@ static bool runner_load(struct runner *r, const hc_route *routes, int n, char *w
 static int runner_repeat(struct runner *r, const float *row, int n_in)
 {
     for (int ch = 0; ch < n_in; ch++) r->rows[ch] = row;
-    return hc_process(r->engine, r->rows, r->discarded, r->block);
+    return engine_process_clean(r->engine, r->rows, r->discarded, r->block, now_ns());
 }
 
 static void runner_warm_up(struct runner *r, int n_in)
@@ -86,7 +81,7 @@ static bool runner_follow(struct runner *r, struct input_history *history, int64
     int64_t from = r->at;
     int n = to - from < r->block ? (int)(to - from) : r->block;
     input_history_read(history, from, &n, r->rows);
-    hc_process(r->engine, r->rows, r->discarded, n);
+    engine_process_clean(r->engine, r->rows, r->discarded, n, now_ns());
     r->at = from + n;
     return input_history_kept(history, from);
 }
@@ -116,6 +111,7 @@ static void standby_follow(struct failover *f)
 static void *standby_thread(void *arg)
 {
     struct failover *f = arg;
+    simd_denormals_off();
     while (!atomic_load(&f->end)) {
         standby_follow(f);
         while (sem_wait(&f->wake) != 0 && errno == EINTR) continue;
@@ -199,6 +195,7 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
     char why[1];
     config.backend = "cpu";
     if (!runner_open(&r, &config, why, sizeof why)) return share;
+    unsigned fp_state = simd_denormals_off();
     if (runner_load(&r, routes, n, why, sizeof why)) {
         float *x = (float *)r.silence;
         for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
@@ -213,6 +210,7 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
         }
         share = spent / (blocks * block_ns);
     }
+    simd_denormals_restore(fp_state);
     runner_close(&r);
     return share;
 }
@@ -274,6 +272,7 @@ static void follow(struct failover *f)
 
 void failover_start(struct failover *f, int64_t from)
 {
+    unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
     runner_warm_up(&f->main, f->config.n_in);
     f->main.at = f->standby.at = from;
@@ -283,6 +282,7 @@ void failover_start(struct failover *f, int64_t from)
     }
     if (!f->has_thread) atomic_store(&f->is_able, false);
     follow(f);
+    simd_denormals_restore(fp_state);
 }
 
 void failover_reset(struct failover *f)
@@ -374,7 +374,7 @@ enum failover_answer failover_process(struct failover *f, const float *const *in
                                       int64_t now)
 {
     if (failover_state(f) == HC_LIVE_OK) {
-        int result = hc_process(f->main.engine, in, out, n);
+        int result = engine_process_clean(f->main.engine, in, out, n, now);
         f->main.at += n;
         if (!f->is_on_cpu) score(f, result == HC_LATE, n);
         if (result != HC_LATE) f->late_in_row = 0;
@@ -390,7 +390,7 @@ enum failover_answer failover_process(struct failover *f, const float *const *in
     }
     if (failover_state(f) == HC_LIVE_LOST) return silence(f, out, n, FAILOVER_SILENT);
     if (!take_over(f)) return silence(f, out, n, FAILOVER_LATE);
-    hc_process(f->standby.engine, in, out, n);
+    engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
 }

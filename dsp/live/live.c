@@ -3,24 +3,17 @@
 
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
+#include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { CATCH_UP_CALLS = 2 }; /* of past blocks that a new engine may process in a call, beside the present one */
 static const uint32_t FULL_SCALE_BITS = 0x3f800000;
 static const double PROCESS_SHARE = 0.5; /* of a block's time, to wait for a device */
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
+#include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
 
 #include <limits.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 enum {
     TEXT_BYTES = 1024 + TEXT_CAP, /* of a message */
@@ -32,13 +32,6 @@ static void say(const hc_live *l, int level, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     l->config.say(l->config.data, level, text);
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* ---- masks ------------------------------------------------------------------------------------- */

@@ -92,6 +92,7 @@ static bool bay_open(struct worker *worker, struct bay *bay, char *why, size_t c
     config.backend = worker->backend;
     config.method = worker->batch->method;
     config.n_threads = worker->batch->n_threads;
+    config.wait_us = -1; /* a file has no deadline */
     config.flight = AHEAD;
     if (hc_open(&config, &bay->engine, why, cap) != HC_OK) {
         bay->engine = NULL;

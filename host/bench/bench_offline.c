@@ -68,6 +68,7 @@ static bool stage_open(struct stage *stage, const struct settings *s)
     config.max_taps = stage->n_taps;
     config.fade_frames = HC_NO_FADE;
     config.backend = s->backend;
+    config.wait_us = -1;
     if (hc_open(&config, &stage->engine, stage->why, sizeof stage->why) != HC_OK) return false;
     stage->info.size = sizeof stage->info;
     hc_get_info(stage->engine, &stage->info);

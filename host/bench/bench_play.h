@@ -13,8 +13,8 @@ struct bench_shape {
     int taps, block, rate;
     int n_threads;      /* of the CPU; 0 = as many as it takes */
     int n_engines;      /* alike but for their masks, played one after the other in each period */
-    int wait_us;        /* as hc_config's */
-    bool spin;          /* likewise */
+    int wait_us;        /* longest wait for a device; 0 = none, -1 = until it is done */
+    bool spin;          /* as hc_config's */
     const char *backend, *method;
     uint64_t seed;
 };

@@ -275,6 +275,7 @@ static bool open_engine(struct job *job)
     config.n_frames = job->in.n_frames > 0 ? job->in.n_frames : 0;
     config.in_samples = job->in.plain;
     config.out_samples = job->out.plain;
+    config.wait_us = -1; /* a file has no deadline */
     config.flight = pipeline_flight(&job->in, job->responses.n_out);
     config.backend = s->backend;
     config.method = s->method;

@@ -6,10 +6,10 @@
 #include "host/stopwatch.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     CHUNK_BYTES = 1 << 17, /* decoded or encoded at once: stays in the second-level cache, and is few system calls */
@@ -321,8 +321,9 @@ static void *other_writer(void *data)
 /* Threads a side: where there are few processors the convolution needs them. */
 static int hands(void)
 {
-    long n = sysconf(_SC_NPROCESSORS_ONLN) / 2;
-    return n < 2 ? 2 : n > PIPELINE_HANDS ? PIPELINE_HANDS : (int)n;
+    cpu_set_t set; /* those that this process may use, which may be fewer than are online */
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) / 2 : 0;
+    return n < 2 ? 2 : n > PIPELINE_HANDS ? PIPELINE_HANDS : n;
 }
 
 static bool no_threads(struct pipeline *p)

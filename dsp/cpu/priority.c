@@ -1,0 +1,34 @@
+#include "priority.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+static void settle_below(int tid)
+{
+    struct sched_param param = {0};
+    int policy = sched_getscheduler(tid), least = sched_get_priority_min(SCHED_FIFO);
+    bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
+    if (!real_time || param.sched_priority <= least) {
+        param.sched_priority = 0;
+        pthread_setschedparam(pthread_self(), SCHED_OTHER, &param);
+        return;
+    }
+    param.sched_priority--;
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
+}
+
+void priority_lead(struct priority *priority)
+{
+    if (atomic_load_explicit(&priority->tid, memory_order_relaxed) != 0 &&
+        pthread_equal(priority->thread, pthread_self()))
+        return;
+    priority->thread = pthread_self();
+    atomic_store_explicit(&priority->tid, (int)gettid(), memory_order_relaxed);
+}
+
+void priority_follow(const struct priority *priority, int *taken)
+{
+    int tid = atomic_load_explicit(&priority->tid, memory_order_relaxed);
+    if (tid != *taken) settle_below(*taken = tid);
+}

@@ -1,0 +1,11 @@
+/* A file of its own, so that a test can put a count of its own in the place of this one. */
+#include "processors.h"
+
+#include <sched.h>
+
+int processors_usable(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n;
+}

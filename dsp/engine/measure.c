@@ -1,0 +1,36 @@
+/* measure - what convolution costs on a backend, measured and kept for the plans to come. */
+#include "choose.h"
+#include "config.h"
+#include "dsp/bench.h"
+#include "dsp/costs/call_costs.h"
+#include "dsp/costs/costs.h"
+
+#include <stdio.h>
+
+int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
+{
+    const struct backend *backend;
+    int device;
+    struct plan_costs costs;
+    const hc_config given = {.size = sizeof given, .backend = name};
+    hc_config config;
+    if (!out) return fail(HC_EINVAL, why, cap, "hc_measure: costs is NULL; pass a place for them");
+    int error = config_resolve(&given, &config, why, cap);
+    if (!error) error = backend_choose(&config, &backend, &device, why, cap);
+    if (error) return error;
+    if (backend->near)
+        return fail(HC_EINVAL, why, cap, "backend %s: it is made of two; measure cpu, and cuda", backend->name);
+    costs = *backend->costs;
+    if (!backend->in_place) {
+        char own[32]; /* "auto" might choose another for an engine so small */
+        snprintf(own, sizeof own, "%s:%d", backend->name, device);
+        error = call_costs_measure(own, &costs.call_ns, why, cap);
+    }
+    if (!error && backend->measure) error = backend->measure(device, &costs, why, cap);
+    if (error) return error;
+    int n_built_in = costs_mend(backend, &costs);
+    costs_keep(backend, device, &costs);
+    *out = (hc_costs){costs.mac_ns,      costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.far_fft_ns,
+                      costs.far_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};
+    return HC_OK;
+}

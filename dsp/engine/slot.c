@@ -1,0 +1,55 @@
+#include "backend.h"
+
+#include "dsp/cpu/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void rows_point(float **rows, float *frames, int n, int block)
+{
+    for (int ch = 0; ch < n; ch++) rows[ch] = frames + (size_t)ch * (size_t)block;
+}
+
+static void plain_free(struct slot *slot)
+{
+    memory_place_free(slot->in);
+    memory_place_free(slot->out);
+    free((void *)slot->rows.in);
+    free((void *)slot->rows.out);
+}
+
+int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, char *why,
+              size_t cap)
+{
+    memset(slot, 0, sizeof *slot);
+    if (backend->slot_make) return backend->slot_make(state, slot, why, cap);
+    float **in = calloc((size_t)n_in + 1, sizeof *in), **out = calloc((size_t)n_out + 1, sizeof *out);
+    slot->in = memory_place((size_t)n_in * (size_t)block);
+    slot->out = memory_place((size_t)n_out * (size_t)block);
+    slot->rows = (struct rows){.in = (const float *const *)in, .out = out};
+    if (in && out && slot->in && slot->out) {
+        rows_point(in, slot->in, n_in, block);
+        rows_point(out, slot->out, n_out, block);
+        return HC_OK;
+    }
+    plain_free(slot);
+    memset(slot, 0, sizeof *slot);
+    return fail(HC_ENOMEM, why, cap, "%s: no memory for blocks of %d frames; lower block", backend->name, block);
+}
+
+void slot_free(const struct backend *backend, void *state, struct slot *slot)
+{
+    if (!slot->in) return;
+    if (backend->slot_free)
+        backend->slot_free(state, slot);
+    else
+        plain_free(slot);
+    memset(slot, 0, sizeof *slot);
+}
+
+int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
+              size_t cap)
+{
+    return backend->play ? backend->play(state, &slot->rows, n, fade, why, cap)
+                         : backend->process(state, slot, n, fade, why, cap);
+}

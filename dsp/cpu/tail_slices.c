@@ -280,15 +280,26 @@ static bool catching_begin(struct slices *s)
     return w->phase != DONE;
 }
 
+/* The inputs' spectra of all windows under way: a mask can then catch up on all of them at once. */
+static void inputs_complete(struct slices *s)
+{
+    for (int i = 0; i < s->tail->n_levels; i++)
+        while (s->levels[i].work.phase != DONE) level_piece(s, i);
+    s->owed_ns = 0;
+}
+
+/* In bounded pieces; at once if there is time. */
 static void catch_up(struct slices *s)
 {
     const struct tail *tail = s->tail;
     struct slice_work *w = &s->catching;
+    bool has_time = atomic_load_explicit(&tail->waits, memory_order_relaxed);
     s->catch_up_ns = 0;
     if (!s->is_behind) return;
+    if (has_time) inputs_complete(s);
     if (w->phase != DONE && w->index < tail->levels[s->catching_level].due) w->phase = DONE;
     if (catching_begin(s)) s->catch_up_ns = fmax(mask_ns(tail, w->masks[0]), least_catch_up_ns * tail->hop);
-    s->catching_owed_ns += s->catch_up_ns;
+    s->catching_owed_ns += has_time ? INFINITY : s->catch_up_ns;
     while (catching_begin(s)) {
         double half = piece_ns(&tail->levels[s->catching_level], s->catching_level, w) / 2;
         if (half > s->catching_owed_ns) return;

@@ -69,7 +69,7 @@ static void a_clean_block_is_the_same_block(const char *backend)
         for (int i = 0; i < CHANNELS * FRAMES; i++)
             check(memcmp(&out[i], &same[i], sizeof *out) == 0, "%s, channel %d, frame %d: %.9g, and %.9g", backends[b],
                   i / FRAMES, i % FRAMES, (double)out[i], (double)same[i]);
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         hc_get_info(live, &info);
         check(info.frames == FRAMES && info.late == 0, "%d frames, %d late", (int)info.frames, (int)info.late);
         hc_close(plain);

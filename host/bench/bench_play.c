@@ -239,7 +239,7 @@ static int stagger(hc_engine *const *engines, const struct bench_shape *shape, s
 {
     int code = HC_OK;
     for (int k = 1; k < shape->n_engines; k++) {
-        hc_info info;
+        hc_info info = {.size = sizeof info};
         hc_get_info(engines[k], &info);
         if (info.n_tail_levels == 0 || info.frames > 0) continue;
         int every = info.levels[info.n_levels - info.n_tail_levels].offset / 2;

@@ -16,7 +16,7 @@ const char live_options_help[] =
     "      --backend B      auto, cpu, cuda, cuda:N; hybrid, hybrid:N (tails only on the GPU)         [auto]\n"
     "      --method M       auto, direct (time domain) or fft (partitions)                            [auto]\n"
     "      --understudy P   percent of a core that the CPU may use to play along, ready to take over from a GPU\n"
-    "                       that is lost; 0: none                                                       [60]\n"
+    "                       that is lost; 0: an engine on the CPU is built when that happens            [60]\n"
     "      --wait-us N      longest wait for a GPU in a block                            [half the block's time]\n"
     "      --spin           the thread that drives a GPU looks for the next block all the time: back 5 us sooner,\n"
     "                       and a core is busy\n"

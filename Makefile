@@ -304,7 +304,7 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
          nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
-         api_test:info_beside_mask_make
+         hybrid_test:a_swap_waits_for_a_late_device api_test:info_beside_mask_make
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)

@@ -141,6 +141,7 @@ typedef struct hc_live_stats {
     uint64_t rebuilds;       /* engines made after the first                                                           */
     uint64_t took_ns;        /* of the last call                                                                       */
     int faded_out;           /* 1 = the fade (HC_FADE) has arrived at 0                                                */
+    int changing;            /* 1 = a new engine is about to play, or fades in                                         */
     int state;               /* enum hc_live_state                                                                     */
     int rate;                /* Hz, as last asked for                                                                  */
 } hc_live_stats;

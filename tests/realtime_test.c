@@ -271,10 +271,11 @@ int main(void)
 {
     static const struct test tests[] = {
         {"the_trap_catches", the_trap_catches, false},
+        /* In children, which can use a GPU only as long as this process has not. */
+        {"calls_make_no_system_call_but_a_wake_up", calls_make_no_system_call_but_a_wake_up, false},
         {"calls_allocate_nothing_and_take_no_lock", calls_allocate_nothing_and_take_no_lock, false},
         {"calls_with_threads_only_wake_them", calls_with_threads_only_wake_them, false},
         {"calls_make_no_system_call", calls_make_no_system_call, false},
-        {"calls_make_no_system_call_but_a_wake_up", calls_make_no_system_call_but_a_wake_up, false},
         {"the_device_thread_follows_the_audio_threads_priority", the_device_thread_follows_the_audio_threads_priority,
          false},
         {"calls_keep_up_with_the_clock", calls_keep_up_with_the_clock, false},

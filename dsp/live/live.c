@@ -205,6 +205,7 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     c->blocks++;
     c->frames += (uint64_t)n;
     c->faded_out = mixer_is_faded_out(&l->mixer);
+    c->changing = l->joining || l->is_fading;
     publish(l);
     return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_LATE ? HC_LATE : HC_EDEVICE;
 }
@@ -285,6 +286,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
                          .rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed),
                          .took_ns = c.took_ns,
                          .faded_out = (int)c.faded_out,
+                         .changing = c.changing || atomic_load_explicit(&l->next, memory_order_relaxed),
                          .state = (int)c.state,
                          .rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed))};
     size_t size = stats->size < sizeof all ? stats->size : sizeof all;

@@ -21,7 +21,7 @@ enum {
 };
 
 struct counters { /* hc_live_stats without what the worker counts, for a copy word by word */
-    uint64_t blocks, frames, late, lost, over, non_finite, clipped, limited, took_ns, faded_out, state;
+    uint64_t blocks, frames, late, lost, over, non_finite, clipped, limited, took_ns, faded_out, changing, state;
 };
 enum { N_COUNTERS = sizeof(struct counters) / sizeof(uint64_t) };
 

@@ -69,11 +69,6 @@ void session_request_format(struct session *s, int rate, int block)
     request(s, &(hc_live_change){.size = sizeof(hc_live_change), .rate = rate, .block = block});
 }
 
-bool session_is_idle(struct session *s)
-{
-    return !hc_live_has_work(s->live) && !atomic_load(&s->is_busy);
-}
-
 /* ---- open and close ---------------------------------------------------------------------------- */
 
 /* How many inputs suit a mask that leaves it open: stereo for one response and for four, else one a channel. */
@@ -211,6 +206,11 @@ static hc_live_stats stats_of(const struct session *s)
     hc_live_stats stats = {.size = sizeof stats};
     hc_live_get_stats(s->live, &stats);
     return stats;
+}
+
+bool session_is_idle(struct session *s)
+{
+    return !hc_live_has_work(s->live) && !atomic_load(&s->is_busy) && !stats_of(s).changing;
 }
 
 uint64_t session_paths_version(struct session *s)

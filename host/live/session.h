@@ -47,7 +47,7 @@ void session_request_format(struct session *session, int rate, int block);
 
 void session_count_xrun(struct session *session); /* [rt] */
 
-/* Is nothing asked for that is not done? */
+/* Does all that was asked for play? */
 bool session_is_idle(struct session *session);
 
 /* Every few times a second: wakes the loader where the audio thread needs it, and says what happened there. */

@@ -309,6 +309,24 @@ static void matrices_load_configurations(const char *backend)
 
 /* ---- how it changes ----------------------------------------------------------------------------- */
 
+/* Frames from a mask's request to its fade, which the engine begins: the CPU with the hop after it, where the host
+ * freewheels; a GPU when the mask's tail levels are there. */
+static int swap_delay(const char *backend, int max_taps)
+{
+    static const char *const ways[] = {"cuda", "hybrid"}; /* one of these plays */
+    int delay = 2 * 64;
+    for (int i = 0; i < 2 && strcmp(backend, "cpu") != 0; i++) {
+        hc_config c;
+        hc_info info = {.size = sizeof info};
+        hc_config_init(&c);
+        c.max_taps = max_taps;
+        c.backend = ways[i];
+        check(hc_plan(&c, &info, NULL, 0) == HC_OK, "no plan for %s", ways[i]);
+        if (info.swap_delay + 64 > delay) delay = info.swap_delay + 64;
+    }
+    return delay;
+}
+
 /* A mask set in the middle: before its frame the old one, after the crossfade the new one with its whole tail. */
 static void a_mask_comes_with_its_tail(const char *backend)
 {
@@ -329,12 +347,13 @@ static void a_mask_comes_with_its_tail(const char *backend)
             host_send_mask(t.host, after, 37);
             take_run(&t, 64);
             take_settle(&t);
+            int delay = swap_delay(backend, cases[i].taps_before);
+            take_run_random(&t, delay, 200, 8);
             int there = t.n;
             take_run_random(&t, 3000, 200, 7);
             check(strcmp(host_told(t.host), after) == 0, "told of no mask, or of another one");
             check_mix(&t, before, wet_only, 0, set - 3000, set + 37);
-            /* The host freewheels: the engine's swap begins with the hop after the request. */
-            if (w == WORKER_AT_ONCE) check_mix(&t, after, wet_only, 0, set + 37 + 2 * 64 + RATE / 50, there);
+            if (w == WORKER_AT_ONCE) check_mix(&t, after, wet_only, 0, set + 37 + delay + RATE / 50, there);
             check_mix(&t, after, wet_only, 0, there, t.n);
             take_close(&t);
         }

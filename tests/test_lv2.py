@@ -202,12 +202,12 @@ class Jalv:
 def test_jalv_changes_masks_while_audio_runs(jack):
     jalv = Jalv(jack)
     try:
-        jalv.hears(r"hall\.wav: loaded, 105600 frames at 48000 Hz, 2 routes; cpu")
+        jalv.hears(r"hall\.wav: loaded, 2\.200 s \(105600 frames at 48000 Hz\), 2 routes; cpu")
         jalv.ask("presets")  # it knows those only that it has listed
         jalv.hears(r"stereo:spring")
         for name, frames in [("plate", 96000), ("chamber", 67200), ("room", 28800), ("cabinet", 2048)]:
             jalv.ask(f"preset {URI}stereo:{name}")
-            jalv.hears(rf"{name}\.wav: loaded, {frames} frames at 48000 Hz, \d routes; cpu")
+            jalv.hears(rf"{name}\.wav: loaded, \S+ s \({frames} frames at 48000 Hz\), \d routes; cpu")
         jalv.ask("wet = -3")
         for _ in range(100):  # the load is told now and then
             jalv.said = ""
@@ -238,7 +238,7 @@ def test_jalv_loads_a_session(jack, folder):
         f"  lv2:port [ lv2:symbol \"wet\" ; pset:value -7.5 ] ;\n  state:state [ <{URI}mask> <own.wav> ] .\n")
     jalv = Jalv(jack, "-l", folder / "session/")
     try:
-        said = jalv.hears(r"own\.wav: loaded, 5000 frames at 48000 Hz, 2 routes; cpu")
+        said = jalv.hears(r"own\.wav: loaded, 0\.104 s \(5000 frames at 48000 Hz\), 2 routes; cpu")
         jalv.ask("controls")
         said = jalv.hears(r"wet = -7\.5")
         assert "hall.wav" not in said, "the mask of a new instance was loaded for nothing"

@@ -297,8 +297,9 @@ static int change_mask(hc_live *l, const char *path, int rate, int block, const 
     }
     if (!is_first) atomic_fetch_add(&l->masks, 1);
     const hc_info *info = &l->offered->info;
-    say(l, HC_LIVE_NOTE, "%s: loaded, %d frames at %d Hz, %d routes; %s, %s", path, longest_of(&l->responses), rate,
-        l->responses.n_routes, info->device, info->method);
+    say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
+        (double)longest_of(&l->responses) / rate, longest_of(&l->responses), rate, l->responses.n_routes, info->device,
+        info->method);
     return HC_OK;
 }
 

@@ -167,7 +167,7 @@ $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.0 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
+	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
 	$(call say,LD,$@)
@@ -429,7 +429,7 @@ $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so
-SO_NAME := $(SO).0
+SO_NAME := $(SO).1
 TO = $(DESTDIR)$(PREFIX)
 # Where this Python looks for modules below PREFIX; empty: no Python, no module.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \

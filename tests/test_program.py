@@ -268,13 +268,13 @@ def test_install_and_uninstall(folder):
     make("install")
     prefix = folder / "stage/usr/local"
     assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC]
-    for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.0",
+    for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
                  "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav"]:
         assert (prefix / name).exists(), name
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
-    assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.0"
+    assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.1"
     (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'
                                   '    hc_config c;\n    hc_engine *e;\n    hc_config_init(&c);\n'
                                   '    if (hc_open(&c, &e, 0, 0)) return 1;\n    hc_close(e);\n    puts("well");\n'

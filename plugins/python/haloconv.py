@@ -79,12 +79,12 @@ class _Info(ctypes.Structure):
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    places = [os.environ.get("HALOCONV_LIBRARY"), *(p / "libhaloconv.so.0" for p in list(here.parents)[1:4]),
+    places = [os.environ.get("HALOCONV_LIBRARY"), *(p / "libhaloconv.so.1" for p in list(here.parents)[1:4]),
               here.parents[2] / "build/libhaloconv.so" if len(here.parents) > 2 else None]
     for place in places:
         if place and pathlib.Path(place).exists():
             return ctypes.CDLL(str(place))
-    return ctypes.CDLL("libhaloconv.so.0")
+    return ctypes.CDLL("libhaloconv.so.1")
 
 
 _lib = _load()

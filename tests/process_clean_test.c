@@ -54,7 +54,7 @@ static void a_clean_block_is_the_same_block(const char *backend)
         float *out = must_alloc(CHANNELS * FRAMES, sizeof *out), *same = must_alloc(CHANNELS * FRAMES, sizeof *same);
         hc_engine *plain = open_engine(backends[b], BLOCK, -1), *live = open_engine(backends[b], BLOCK, -1);
         for (int i = 0; i < 50; i++) in[random_int(&r, 0, CHANNELS * FRAMES - 1)] = i % 2 ? INFINITY : NAN;
-        simd_choose()->copy_finite(clean, in, CHANNELS * FRAMES);
+        simd_choose()->copy_finite(clean, in, CHANNELS * FRAMES, &(uint32_t){0});
         for (int at = 0, n; at < FRAMES; at += n) {
             float *x[CHANNELS], *c[CHANNELS], *y[CHANNELS], *z[CHANNELS];
             n = random_int(&r, 0, 3) ? BLOCK : random_int(&r, 1, BLOCK);

@@ -23,26 +23,12 @@ static const vec rotate_sign = {-1, 1, -1, 1, -1, 1, -1, 1};
 static const vec rotate_sign = {-1, 1, -1, 1};
 #endif
 
-static size_t copy_finite(float *dst, const float *src, int n)
-{
-    uint32_t replaced = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &src[i], 4);
-        uint32_t bad = (bits & 0x7f800000u) == 0x7f800000u;
-        bits &= bad - 1u;
-        memcpy(&dst[i], &bits, 4);
-        replaced += bad;
-    }
-    return replaced;
-}
-
 static uint32_t most_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-static size_t copy_clean(float *dst, const float *src, int n, uint32_t *peak_bits)
+static size_t copy_finite(float *dst, const float *src, int n, uint32_t *peak_bits)
 {
     uint32_t replaced = 0, peak = *peak_bits;
     for (int i = 0; i < n; i++) {
@@ -209,5 +195,4 @@ static void cmac_rows(float *const *y, bool add, const struct simd_row *rows, in
 
 extern const struct simd AT_LEVEL(simd_);
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, fir, cmac,   cmac_rows,
-                                     &AT_LEVEL(simd_long_), copy_clean, measure};
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, cmac_rows, &AT_LEVEL(simd_long_)};

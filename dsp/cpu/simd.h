@@ -36,8 +36,11 @@ struct simd_long {      /* the pieces of long_fft.h; all pointers aligned to 64 
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
 
-    /* dst = src with NaN and Inf replaced by 0; returns how many were. */
-    size_t (*copy_finite)(float *dst, const float *src, int n);
+    /* dst = src with NaN and Inf replaced by 0; returns how many were. Raises *peak_bits to the bits of the largest
+     * magnitude: those of floats that are not negative sort as unsigned integers do. */
+    size_t (*copy_finite)(float *dst, const float *src, int n, uint32_t *peak_bits);
+    /* How many of x are beyond full scale; raises *peak_bits likewise. */
+    size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 
     /* y[i] += sum_k h[k] x[i-k], i < n, k < n_taps. Reads x[-(n_taps-1)] to x[n-1 + SIMD_PAD]. Sums 128 taps at a time
      * before adding them up, which keeps the rounding of long and of all-positive masks below -120 dB. */
@@ -55,12 +58,6 @@ struct simd {
                       int n_bins);
 
     const struct simd_long *pieces;
-
-    /* copy_finite, and *peak_bits raised to the bits of the largest magnitude: those of floats that are not negative sort
-     * as unsigned integers do. */
-    size_t (*copy_clean)(float *dst, const float *src, int n, uint32_t *peak_bits);
-    /* How many of x are beyond full scale; *peak_bits likewise. */
-    size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 };
 
 /* The best that this processor runs. */

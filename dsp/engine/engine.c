@@ -53,8 +53,9 @@ void engine_count_non_finite(hc_engine *e, size_t n)
 void engine_load(hc_engine *e, struct slot *slot, const float *const *in, int n)
 {
     size_t bad = 0;
+    uint32_t peak = 0;
     for (int ch = 0; ch < e->config.n_in; ch++)
-        bad += e->simd->copy_finite(slot->in + (size_t)ch * (size_t)e->plan.block, in[ch], n);
+        bad += e->simd->copy_finite(slot->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
     engine_count_non_finite(e, bad);
 }
 

@@ -67,8 +67,9 @@ static bool take(atomic_int *next, int *part)
 static void load(struct ferry *f, int part)
 {
     size_t bad = 0;
+    uint32_t peak = 0;
     for (int ch = part_start(f->n_in, part); ch < part_start(f->n_in, part + 1); ch++)
-        bad += f->simd->copy_finite(f->slot->in + (size_t)ch * (size_t)f->block, f->in[ch], f->n);
+        bad += f->simd->copy_finite(f->slot->in + (size_t)ch * (size_t)f->block, f->in[ch], f->n, &peak);
     if (bad) atomic_fetch_add_explicit(&f->non_finite, bad, memory_order_relaxed);
     atomic_store_explicit(&f->loaded[part], 1, memory_order_release);
 }

@@ -9,6 +9,7 @@
 MAKEFLAGS += --no-builtin-rules
 VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
 comma := ,
+space := $() $()
 BUILD ?= build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -280,7 +281,8 @@ $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)
 # ---- tests -----------------------------------------------------------------------------------------------------------
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test),\
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test) \
+                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test),\
                    $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
@@ -301,10 +303,12 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
 # ThreadSanitizer over storms of changes, and files: a build of its own, where nothing else is.
+RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
          nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
-         hybrid_test:a_swap_waits_for_a_late_device api_test:info_beside_mask_make
+         hybrid_test:a_swap_waits_for_a_late_device api_test:info_beside_mask_make \
+         $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
 race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)
@@ -405,6 +409,16 @@ $(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BU
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
+# The programs for JACK and PortAudio with a server and a sound card of the test's, which stand in for both libraries.
+SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 fake_jack \
+                   fake_portaudio lv2_host trap) \
+                 $(filter $(BUILD)/host/live/% $(BUILD)/host/message.o $(BUILD)/host/option.o \
+                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o,$(HOST_OBJS))
+SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
+$(BUILD)/tests/live_scenarios_test: $(BUILD)/tests/live_scenarios_test.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) \
+                                    $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl -o $@
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static jmp_buf leave;
+static pid_t owner; /* of `leave` */
 static char skip_why[256];
 
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format, ...)
@@ -19,6 +21,10 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
     vprintf(format, args);
     va_end(args);
     printf("\n");
+    if (getpid() != owner) { /* a child of a test */
+        fflush(stdout);
+        _exit(1);
+    }
     longjmp(leave, 1);
 }
 
@@ -112,6 +118,7 @@ static const char *label_of(const char *backend)
 static void run_one(const char *program, const struct test *test, const char *backend)
 {
     double start = now_ms();
+    owner = getpid();
     int jumped = setjmp(leave);
     if (jumped == 0) test->run(backend);
     const char *word = jumped == 0 ? "ok  " : jumped == 1 ? "FAIL" : "skip";

@@ -324,6 +324,27 @@ static void a_device_that_hangs_is_replaced(const char *backend)
     }
 }
 
+/* It was late too few times to be given up, and it may never come back. */
+static void the_end_does_not_wait_for_a_late_device(const char *backend)
+{
+    (void)backend;
+    struct session_settings settings = usual("cuda");
+    struct stage stage;
+    struct timespec from, to;
+    setenv("HC_FAULT", "stall 200 5000", 1);
+    stage_open(&stage, &settings, 5000, 64, 2000000);
+    unsetenv("HC_FAULT");
+    stage_play_paced(&stage, STALL_BLOCK, 64);
+    hc_live_set_wait(session_live(stage.session), 1000);
+    stage_play_paced(&stage, 3, 64);
+    check(status_of(&stage).late == 3, "%d late blocks", (int)status_of(&stage).late);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    bool clean = stage_close(&stage);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    check(!clean && to.tv_sec - from.tv_sec < 3, "closed %s after %d s", clean ? "well" : "as hung",
+          (int)(to.tv_sec - from.tv_sec));
+}
+
 static void a_device_that_answers_again_plays_again(const char *backend)
 {
     (void)backend;
@@ -651,6 +672,7 @@ int main(void)
         {"a_mask_that_fails_changes_nothing", a_mask_that_fails_changes_nothing, false},
         {"a_lost_device_is_replaced_in_its_block", a_lost_device_is_replaced_in_its_block, false},
         {"a_device_that_hangs_is_replaced", a_device_that_hangs_is_replaced, false},
+        {"the_end_does_not_wait_for_a_late_device", the_end_does_not_wait_for_a_late_device, false},
         {"a_device_that_answers_again_plays_again", a_device_that_answers_again_plays_again, false},
         {"a_late_block_keeps_its_place_in_the_past", a_late_block_keeps_its_place_in_the_past, false},
         {"a_lost_tail_is_replaced_in_its_block", a_lost_tail_is_replaced_in_its_block, false},

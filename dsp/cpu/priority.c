@@ -1,5 +1,6 @@
 #include "priority.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -20,11 +21,11 @@ static void settle_below(int tid)
 
 void priority_lead(struct priority *priority)
 {
-    if (atomic_load_explicit(&priority->tid, memory_order_relaxed) != 0 &&
-        pthread_equal(priority->thread, pthread_self()))
-        return;
-    priority->thread = pthread_self();
-    atomic_store_explicit(&priority->tid, (int)gettid(), memory_order_relaxed);
+    /* Initial-exec: in a library that is loaded late, another thread-local variable is allocated at its first use. */
+    static _Thread_local int own __attribute__((tls_model("initial-exec")));
+    if (own == 0) own = (int)gettid();
+    if (atomic_load_explicit(&priority->tid, memory_order_relaxed) != own)
+        atomic_store_explicit(&priority->tid, own, memory_order_relaxed);
 }
 
 void priority_follow(const struct priority *priority, int *taken)

@@ -172,7 +172,8 @@ bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    if (atomic_load(&f->hung) && ask(f) == HC_LATE) {
+    bool may_hang = atomic_load(&f->hung) || f->late_in_row > 0; /* hc_close would wait for its thread */
+    if (may_hang && ask(f) == HC_LATE) {
         f->abandoned = abandoned;
         abandoned = f;
         return false;

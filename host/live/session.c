@@ -165,12 +165,12 @@ bool session_close(struct session *s)
     atomic_store(&s->end, true);
     sem_post(&s->wake);
     if (s->has_loader) pthread_join(s->loader, NULL);
-    if (hc_live_close(s->live) != HC_OK) return false;
+    bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs does not know the session */
     free_ports(s->ports[0]);
     free_ports(s->ports[1]);
     sem_destroy(&s->wake);
     free(s);
-    return true;
+    return is_clean;
 }
 
 /* ---- looking at it ----------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  *
  * The library starts no thread that loads or builds: the host calls hc_live_work whenever hc_live_has_work says so. The
  * thread tags of haloconv.h hold: [rt] or [setup]. Here [setup] calls may come from any threads at once (they take
- * turns) and beside [rt] calls, unless a call says otherwise.
+ * turns) and beside [rt] calls, unless a call says otherwise. A live convolver that is NULL: HC_EINVAL, or nothing.
  *
  *   in --- input history --- engine (crossfade between masks, and between engines) --- predelay --- wet --+-- gain -- out
  *                 |                                                                                       |
@@ -16,11 +16,11 @@
  *
  * A new mask is a mask swap inside the engine, if it is no longer than the engine was made for. Every other change makes
  * a new engine: it processes the input history first, then the output crossfades to it. So nothing clicks, and a new
- * engine plays with the whole past.
+ * engine plays with the past that the history holds.
  *
  * Standby: beside an engine on a device, an engine on the CPU processes the same input in a thread of its own, and its
- * output is discarded. When the device is lost, or late many times in a row, the standby engine plays from that very
- * block on. Without a standby engine hc_live_work makes an engine on the CPU.
+ * output is discarded. When the device is lost, the standby engine plays from that very block on; when it is late, after 8
+ * late blocks and 20 ms in a row. Without a standby engine hc_live_work makes an engine on the CPU.
  */
 #ifndef HALOCONV_LIVE_H
 #define HALOCONV_LIVE_H
@@ -42,7 +42,7 @@ typedef struct hc_live_config { /* hc_live_config_init sets the right-hand colum
     int rate, block;         /* Hz; most frames of a call as a rule (a longer call is cut)                  48000, 64  */
     const char *backend;     /* as hc_config, or "gpu": "hybrid" where the head costs the CPU little, else "cuda" "auto" */
     const char *method;      /* as hc_config                                                                    "auto"  */
-    int wait_us;             /* as hc_config                                                                         0  */
+    int wait_us;             /* as hc_config; a device that takes 10 s is lost also with HC_WAIT_FOREVER             0  */
     int spin;                /* as hc_config                                                                         0  */
     int n_threads;           /* as hc_config                                                                         0  */
     double fade_ms;          /* crossfade to another mask or engine; below 0 = none                                 10  */
@@ -50,14 +50,15 @@ typedef struct hc_live_config { /* hc_live_config_init sets the right-hand colum
                                 standby, and a lost device then leaves the input (lost_dry) or silence; below 0 = no
                                 standby: hc_live_work replaces a lost device by an engine on the CPU               0.6  */
     int cpu_if_no_device;    /* 1 = the CPU plays, with a warning, where a device cannot be opened                   0  */
-    int late_dry, lost_dry;  /* 1 = a late block, and all blocks of a lost device, are the input; 0 = silence     0, 0  */
+    int late_dry, lost_dry;  /* 1 = a late block, and all blocks of a lost device, are the input; 0 = silence. A block
+                                without its tail ("hybrid") stays as it is                                    0, 0  */
     int fade_in;             /* 1 = the first blocks fade in from silence                                            0  */
     int limit_feedback;      /* 1 = turn the output down by 40 dB for 2 s when it stays at full scale for 0.5 s      0  */
     int keep_rate;           /* 1 = masks are not resampled                                                          0  */
-    double history_s;        /* input that a new engine can process, at least; never less than the first mask        6  */
+    double history_s;        /* past input that a new engine can process, at the first rate                          6  */
     double most_predelay_ms; /* room for the predelay                                                                0  */
     void (*say)(void *data, int level, const char *text); /* a line about a mask, an engine or a device (enum
-                                hc_live_level); called inside [setup] calls only                                  NULL  */
+                                hc_live_level); called inside [setup] calls, and must make none                   NULL  */
     void *data;              /* for say                                                                                 */
 } hc_live_config;
 
@@ -131,7 +132,8 @@ enum hc_live_state {
 typedef struct hc_live_stats {
     size_t size;             /* sizeof(hc_live_stats), set by the caller                                               */
     uint64_t blocks, frames; /* calls of hc_live_process, and their frames                                             */
-    uint64_t late;           /* blocks that a device did not convolve in time                                          */
+    uint64_t late;           /* blocks that a device did not convolve in time, or not the tail of; of a call that is
+                                longer than the engine's block each part counts                                        */
     uint64_t lost;           /* blocks that nothing convolved, for want of a device                                    */
     uint64_t over;           /* calls that took longer than their frames last                                          */
     uint64_t non_finite;     /* NaN and infinity in the input                                                          */
@@ -143,7 +145,7 @@ typedef struct hc_live_stats {
     int faded_out;           /* 1 = the fade (HC_FADE) has arrived at 0                                                */
     int changing;            /* 1 = a new engine is about to play, or fades in                                         */
     int state;               /* enum hc_live_state                                                                     */
-    int rate;                /* Hz, as last asked for                                                                  */
+    int rate;                /* Hz, of the last block                                                                  */
 } hc_live_stats;
 
 /* Copy the counters as they were after one and the same block. [rt], any thread */

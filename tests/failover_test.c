@@ -46,12 +46,12 @@ static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
     config.backend = "cuda";
     snprintf(fault, sizeof fault, "fail %d", lost_at_block + WARM);
     setenv("HC_FAULT", fault, 1);
-    p->failover = failover_open(&config, &p->history, 1e9, why, sizeof why);
+    int error = failover_open(&config, &p->history, 1e9, &p->failover, why, sizeof why);
     unsetenv("HC_FAULT");
-    check(p->failover, "%s", why);
+    check(error == HC_OK, "%s", why);
     hc_route route = {.taps = p->taps, .n_taps = TAPS, .gain = 1};
-    check(failover_load(p->failover, &route, 1, why, sizeof why), "%s", why);
-    failover_start(p->failover, 0);
+    check(failover_load(p->failover, &route, 1, why, sizeof why) == HC_OK, "%s", why);
+    check(failover_start(p->failover, 0, why, sizeof why) == HC_OK, "%s", why);
     failover_set_wait(p->failover, NO_FREEWHEEL_US);
 }
 

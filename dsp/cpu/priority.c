@@ -8,7 +8,7 @@
 static void settle_below(int tid)
 {
     struct sched_param param = {0};
-    int policy = sched_getscheduler(tid), least = sched_get_priority_min(SCHED_FIFO);
+    int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK, least = sched_get_priority_min(SCHED_FIFO);
     bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
     if (!real_time || param.sched_priority <= least) {
         param.sched_priority = 0;

@@ -18,7 +18,7 @@ enum {
     FREEWHEEL_US = 10000000,  /* a device that needs longer is hung, freewheeling or not */
     WARM_BLOCKS = 16,
     TRIAL_MS = 250,           /* of audio that the CPU is tried with, and of time that this may take */
-    CATCH_UP_BLOCKS = 4,      /* that a standby engine may be behind and still play in the same block */
+    CATCH_UP_BLOCKS = 4,      /* that a standby engine may be behind and still play in the same block, at most */
     SLOW_SCORE = 16,          /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
     SLOW_A_SECOND = 4
 };
@@ -34,33 +34,31 @@ static void runner_close(struct runner *r)
     *r = (struct runner){0};
 }
 
-static bool runner_open(struct runner *r, const hc_config *config, char *why, size_t cap)
+static int runner_open(struct runner *r, const hc_config *config, char *why, size_t cap)
 {
     size_t n_in = (size_t)config->n_in, n_out = (size_t)config->n_out, block = (size_t)config->block;
     *r = (struct runner){.block = config->block,
                          .frames = memory_place((n_out + 1) * block),
                          .rows = calloc(n_in, sizeof *r->rows),
                          .discarded = calloc(n_out, sizeof *r->discarded)};
+    int error = HC_ENOMEM;
     if (!r->frames || !r->rows || !r->discarded) {
-        fail(HC_ENOMEM, why, cap, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
+        fail(error, why, cap, "no memory for %zu channels of %zu frames; lower them", n_in + n_out, block);
     } else {
         for (size_t ch = 0; ch < n_out; ch++) r->discarded[ch] = r->frames + ch * block;
         r->silence = r->frames + n_out * block;
-        if (hc_open(config, &r->engine, why, cap) == HC_OK) return true;
-        r->engine = NULL;
+        error = hc_open(config, &r->engine, why, cap);
     }
-    runner_close(r);
-    return false;
+    if (error) runner_close(r);
+    return error;
 }
 
-static bool runner_load(struct runner *r, const hc_route *routes, int n, char *why, size_t cap)
+/* Fade to a mask, or to silence; the mask before it is given up. */
+static void runner_play(struct runner *r, hc_mask *mask)
 {
-    hc_mask *mask;
-    if (hc_mask_make(r->engine, routes, n, &mask, why, cap) != HC_OK) return false;
     hc_mask_swap(r->engine, mask);
     hc_mask_free(r->engine, r->mask);
     r->mask = mask;
-    return true;
 }
 
 /* A block of one row in every channel. */
@@ -70,23 +68,12 @@ static int runner_repeat(struct runner *r, const float *row, int n_in)
     return engine_process_clean(r->engine, r->rows, r->discarded, r->block, now_ns());
 }
 
-static void runner_warm_up(struct runner *r, int n_in)
+static int runner_warm_up(struct runner *r, int n_in)
 {
-    for (int i = 0; i < WARM_BLOCKS; i++) runner_repeat(r, r->silence, n_in);
+    int result = HC_OK;
+    for (int i = 0; i < WARM_BLOCKS && result == HC_OK; i++) result = runner_repeat(r, r->silence, n_in);
+    return result;
 }
-
-/* The next block of the history at most, up to frame `to`. false: it was overwritten, and the past is incomplete. */
-static bool runner_follow(struct runner *r, struct input_history *history, int64_t to)
-{
-    int64_t from = r->at;
-    int n = to - from < r->block ? (int)(to - from) : r->block;
-    input_history_read(history, from, &n, r->rows);
-    engine_process_clean(r->engine, r->rows, r->discarded, n, now_ns());
-    r->at = from + n;
-    return input_history_kept(history, from);
-}
-
-/* ---- the standby thread ------------------------------------------------------------------------ */
 
 /* What the history no longer has counts as silence. */
 static void start_afresh(struct runner *r, int64_t now)
@@ -95,6 +82,21 @@ static void start_afresh(struct runner *r, int64_t now)
     r->at = now;
 }
 
+/* The next block of the history at most, up to frame `to`. If it was overwritten meanwhile the engine starts afresh at
+ * frame `afresh`. */
+static int runner_follow(struct runner *r, struct input_history *history, int64_t to, int64_t afresh)
+{
+    int64_t from = r->at;
+    int n = to - from < r->block ? (int)(to - from) : r->block;
+    input_history_read(history, from, &n, r->rows);
+    int result = engine_process_clean(r->engine, r->rows, r->discarded, n, now_ns());
+    r->at = from + n;
+    if (!input_history_kept(history, from)) start_afresh(r, afresh);
+    return result;
+}
+
+/* ---- the standby thread ------------------------------------------------------------------------ */
+
 static void standby_follow(struct failover *f)
 {
     struct runner *r = &f->standby;
@@ -102,7 +104,7 @@ static void standby_follow(struct failover *f)
         if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) return; /* it is the audio thread's */
         int64_t now = input_history_end(f->history);
         bool more = r->at < now;
-        if (more && !runner_follow(r, f->history, now)) start_afresh(r, now);
+        if (more) runner_follow(r, f->history, now, now);
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         if (!more) return;
     }
@@ -111,8 +113,10 @@ static void standby_follow(struct failover *f)
 static void *standby_thread(void *arg)
 {
     struct failover *f = arg;
+    int followed = 0;
     simd_denormals_off();
     while (!atomic_load(&f->end)) {
+        priority_follow(&f->priority, &followed);
         standby_follow(f);
         while (sem_wait(&f->wake) != 0 && errno == EINTR) continue;
     }
@@ -128,11 +132,12 @@ static void standby_stop(struct failover *f)
     f->has_thread = false;
 }
 
-/* What a device that hung says to three more blocks: HC_LATE: it hangs still. */
+/* May a call wait for the device for ever? One that was late is asked for three blocks more: HC_LATE, it hangs. */
 static int ask(struct failover *f)
 {
     struct runner *r = &f->main;
     int result = HC_LATE;
+    if (!atomic_load(&f->hung) && f->late_in_row == 0) return HC_OK;
     hc_wait_set(r->engine, PROBE_US);
     for (int i = 0; i < 3; i++) result = runner_repeat(r, r->silence, f->config.n_in);
     if (result != HC_LATE) atomic_store(&f->hung, false);
@@ -141,13 +146,14 @@ static int ask(struct failover *f)
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-static struct failover *abandoned; /* their devices may still come back to them */
+static _Atomic(struct failover *) abandoned; /* their devices may still come back to them */
 
-struct failover *failover_open(const hc_config *config, struct input_history *history, double standby_share, char *why,
-                               size_t cap)
+int failover_open(const hc_config *config, struct input_history *history, double standby_share, struct failover **out,
+                  char *why, size_t cap)
 {
     struct failover *f = calloc(1, sizeof *f);
-    if (!f) return (void)fail(HC_ENOMEM, why, cap, "no memory for an engine; free some"), NULL;
+    *out = NULL;
+    if (!f) return fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     f->config = *config;
     f->history = history;
     f->info.size = sizeof f->info;
@@ -155,27 +161,27 @@ struct failover *failover_open(const hc_config *config, struct input_history *hi
     atomic_init(&f->state, HC_LIVE_OK);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
-    bool good = runner_open(&f->main, config, why, cap);
-    if (good) hc_get_info(f->main.engine, &f->info);
-    f->is_on_cpu = good && strcmp(f->info.backend, "cpu") == 0;
-    if (good && standby_share > 0 && !f->is_on_cpu) {
+    int error = runner_open(&f->main, config, why, cap);
+    if (!error) hc_get_info(f->main.engine, &f->info);
+    f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
+    if (!error && standby_share > 0 && !f->is_on_cpu) {
         hc_config cpu = *config;
         cpu.backend = "cpu";
-        good = runner_open(&f->standby, &cpu, why, cap);
+        error = runner_open(&f->standby, &cpu, why, cap);
     }
-    if (good) return f;
-    failover_close(f);
-    return NULL;
+    if (error)
+        failover_close(f);
+    else
+        *out = f;
+    return error;
 }
 
 bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    bool may_hang = atomic_load(&f->hung) || f->late_in_row > 0; /* hc_close would wait for its thread */
-    if (may_hang && ask(f) == HC_LATE) {
-        f->abandoned = abandoned;
-        abandoned = f;
+    if (f->main.engine && ask(f) == HC_LATE) { /* hc_close would wait for its thread */
+        f->abandoned = atomic_exchange(&abandoned, f);
         return false;
     }
     runner_close(&f->main);
@@ -192,15 +198,16 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
 {
     hc_config config = *wanted;
     struct runner r;
+    hc_mask *mask;
     double share = INFINITY;
-    char why[1];
     config.backend = "cpu";
-    if (!runner_open(&r, &config, why, sizeof why)) return share;
+    if (runner_open(&r, &config, NULL, 0) != HC_OK) return share;
     unsigned fp_state = simd_denormals_off();
-    if (runner_load(&r, routes, n, why, sizeof why)) {
+    if (hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
         float *x = (float *)r.silence;
+        runner_play(&r, mask);
         for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
-        for (int i = 0; i < WARM_BLOCKS; i++) runner_repeat(&r, x, config.n_in);
+        runner_warm_up(&r, config.n_in);
         double block_ns = 1e9 * config.block / config.rate, spent = 0;
         int64_t start = now_ns();
         int blocks = 0;
@@ -216,25 +223,27 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
     return share;
 }
 
-static bool standby_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
+/* Both masks are made before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
+ * keeps the mask that it has. */
+int failover_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
 {
-    double share = try_cpu(&f->config, routes, n);
+    hc_mask *mask = NULL, *standby = NULL;
+    double share = f->standby.engine ? try_cpu(&f->config, routes, n) : INFINITY;
     bool able = share <= f->standby_share;
-    if (able && !runner_load(&f->standby, routes, n, why, cap)) return false;
-    if (!able) { /* it must not keep a core busy with a mask that nobody will hear */
-        hc_mask_swap(f->standby.engine, NULL);
-        hc_mask_free(f->standby.engine, f->standby.mask);
-        f->standby.mask = NULL;
+    int error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
+    if (!error && able) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
+    if (error) {
+        hc_mask_free(f->main.engine, mask);
+        return error;
     }
-    atomic_store(&f->cpu_share, (float)share);
-    atomic_store(&f->is_able, able);
-    return true;
-}
-
-bool failover_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
-{
-    if (f->standby.engine && !standby_load(f, routes, n, why, cap)) return false;
-    return runner_load(&f->main, routes, n, why, cap);
+    if (!able) atomic_store(&f->is_able, false);
+    if (f->standby.engine && failover_state(f) == HC_LIVE_OK) { /* one that is not able must not keep a core busy */
+        runner_play(&f->standby, standby);
+        atomic_store(&f->cpu_share, (float)share);
+        atomic_store(&f->is_able, able);
+    }
+    runner_play(&f->main, mask);
+    return HC_OK;
 }
 
 /* ---- before it plays --------------------------------------------------------------------------- */
@@ -247,7 +256,7 @@ enum hc_live_state failover_state(const struct failover *f)
 void failover_set_wait(struct failover *f, int wait_us)
 {
     f->has_time = wait_us == HC_WAIT_FOREVER;
-    /* The CPU never hangs: with time it waits for its own threads, and two bounces are the same. */
+    /* The CPU never hangs: with time it waits for its own threads, and two offline renders give the same samples. */
     int on_device = f->has_time ? FREEWHEEL_US : wait_us;
     if (f->standby.engine) hc_wait_set(f->standby.engine, wait_us);
     if (failover_state(f) == HC_LIVE_OK) hc_wait_set(f->main.engine, f->is_on_cpu ? wait_us : on_device);
@@ -259,31 +268,40 @@ bool failover_answers(struct failover *f)
     return ask(f) == HC_OK;
 }
 
-static void follow(struct failover *f)
+/* Input that arrives during a pass is processed in the next pass. If a pass does not halve the backlog, the audio thread
+ * does the rest (failover_catch_up). */
+static int follow(struct failover *f)
 {
     struct runner *r = &f->main;
+    int result = HC_OK;
     int64_t before = INT64_MAX, end = input_history_end(f->history);
-    /* What came meanwhile is missing again, less each time; of an audio thread that runs away it does the rest. */
     for (; r->at < end && end - r->at <= before / 2; end = input_history_end(f->history)) {
         before = end - r->at;
-        while (r->at < end)
-            if (!runner_follow(r, f->history, end)) start_afresh(r, input_history_oldest(f->history));
+        while (r->at < end && result == HC_OK)
+            result = runner_follow(r, f->history, end, input_history_oldest(f->history));
     }
+    return result;
 }
 
-void failover_start(struct failover *f, int64_t from)
+int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
     unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    runner_warm_up(&f->main, f->config.n_in);
+    int result = runner_warm_up(&f->main, f->config.n_in);
     f->main.at = f->standby.at = from;
     if (f->standby.engine) {
         runner_warm_up(&f->standby, f->config.n_in);
         f->has_thread = pthread_create(&f->thread, NULL, standby_thread, f) == 0;
+        if (!f->has_thread) runner_close(&f->standby);
     }
     if (!f->has_thread) atomic_store(&f->is_able, false);
-    follow(f);
+    if (result == HC_OK) result = follow(f);
     simd_denormals_restore(fp_state);
+    if (result == HC_OK) return HC_OK;
+    if (result == HC_LATE) atomic_store(&f->hung, true);
+    hc_get_info(f->main.engine, &f->info);
+    return fail(HC_EDEVICE, why, cap, "%s: %s; use another backend", f->info.device,
+                f->info.error[0] ? f->info.error : "it does not answer");
 }
 
 void failover_reset(struct failover *f)
@@ -291,7 +309,7 @@ void failover_reset(struct failover *f)
     while (f->standby.engine && !f->took_over && atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire))
         sched_yield();
     if (f->standby.engine) hc_reset(f->standby.engine);
-    if (failover_state(f) == HC_LIVE_OK) hc_reset(f->main.engine);
+    if (failover_state(f) == HC_LIVE_OK && ask(f) != HC_LATE) hc_reset(f->main.engine);
     f->main.at = f->standby.at = input_history_end(f->history);
     if (f->standby.engine && !f->took_over) atomic_flag_clear_explicit(&f->lock, memory_order_release);
 }
@@ -303,7 +321,7 @@ bool failover_catch_up(struct failover *f, int64_t n)
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
     if (r->at < oldest) r->at = oldest; /* far too slow: it has missed something */
-    for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to);
+    for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
 }
 
@@ -344,12 +362,12 @@ static bool take_over(struct failover *f)
     int64_t now = input_history_end(f->history);
     if (f->took_over) return true;
     if (!standby_lock(f)) return false;
-    if (!f->has_time && now - r->at > CATCH_UP_BLOCKS * (int64_t)f->config.block) {
+    double blocks = fmin(CATCH_UP_BLOCKS, fmax(1, 1 / (double)atomic_load(&f->cpu_share) - 1)); /* a block's time in all */
+    if (!f->has_time && (double)(now - r->at) > blocks * f->config.block) {
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         return false;
     }
-    while (r->at < now)
-        if (!runner_follow(r, f->history, now)) r->at = now;
+    while (r->at < now) runner_follow(r, f->history, now, now);
     f->took_over = true;
     return true;
 }
@@ -380,12 +398,13 @@ enum failover_answer failover_process(struct failover *f, const float *const *in
         if (!f->is_on_cpu) score(f, result == HC_LATE, n);
         if (result != HC_LATE) f->late_in_row = 0;
         if (result == HC_OK) return FAILOVER_PLAYED;
-        if (result == HC_LATE && !is_hung(f, now)) return FAILOVER_LATE;
+        enum failover_answer late = f->info.n_tail_levels > 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
+        if (result == HC_LATE && !is_hung(f, now)) return late;
         if (result == HC_LATE && f->standby_share <= 0) { /* it plays what it can until the worker has another engine */
             atomic_store_explicit(&f->hung, true, memory_order_relaxed);
             atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
             f->late_in_row = 0;
-            return FAILOVER_LATE;
+            return late;
         }
         give_up(f, result != HC_EDEVICE);
     }
@@ -398,5 +417,7 @@ enum failover_answer failover_process(struct failover *f, const float *const *in
 
 void failover_wake(struct failover *f)
 {
-    if (f->has_thread && !f->took_over) sem_post(&f->wake);
+    if (!f->has_thread || f->took_over) return;
+    priority_lead(&f->priority);
+    sem_post(&f->wake);
 }

@@ -2,14 +2,15 @@
  * takes over when the device fails.
  *
  * The standby engine processes the same input one block later, in its own thread, and discards its output; its history
- * is therefore always current. When the device is lost, or late several blocks in a row, the audio thread takes the
- * standby engine from that thread, processes the blocks that it has not seen yet, and uses its output from this block
- * on. The listener hears no gap. The standby permanently costs the CPU's share of the mask on another core. It runs only
+ * is therefore always current. When the device is lost, the audio thread takes the standby engine from that thread,
+ * processes the blocks that it has not seen yet, and uses its output from this block on: the listener hears no gap. The
+ * same happens when the device was late for 8 blocks and 20 ms in a row; those blocks were late. The standby permanently costs the CPU's share of the mask on another core. It runs only
  * if that share, measured when the mask is loaded, is at most `standby_share`.
  */
 #ifndef FAILOVER_H
 #define FAILOVER_H
 
+#include "dsp/cpu/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
 
@@ -22,8 +23,9 @@
 
 enum failover_answer {
     FAILOVER_PLAYED,
-    FAILOVER_LATE,   /* of this block, or of its tail, the output is silence   */
-    FAILOVER_SILENT  /* nothing convolves                                      */
+    FAILOVER_NO_TAIL, /* the tail of this block is missing                     */
+    FAILOVER_LATE,    /* the output of this block is silence                   */
+    FAILOVER_SILENT   /* nothing convolves                                     */
 };
 
 struct runner {                /* an engine that processes the input history */
@@ -49,6 +51,7 @@ struct failover {
     pthread_t thread;          /* the standby's                                                                   */
     sem_t wake;                /* posted once a block                                                             */
     bool has_thread;
+    struct priority priority;  /* of the audio thread; the standby thread has the one right below                 */
     atomic_bool end;
     atomic_flag lock;          /* set: somebody uses the standby engine now                                       */
     bool has_time;             /* freewheeling, or not yet playing: there is no deadline                          */
@@ -59,23 +62,25 @@ struct failover {
     atomic_int state;          /* enum hc_live_state                                                              */
     atomic_bool hung;          /* the device has not come back so far: closing the engine could hang as well      */
     atomic_bool is_slow;       /* too many blocks are late                                                        */
+    bool is_announced;         /* its loss was said; setup                                                        */
     struct failover *abandoned; /* the next one, of those that hung                                               */
 };
 
-/* An engine for config that plays silence, and a standby engine if it is not on the CPU and standby_share > 0. NULL: why
- * has the reason. [setup], one thread at a time beside the audio, as all calls down to failover_answers */
-struct failover *failover_open(const hc_config *config, struct input_history *history, double standby_share, char *why,
-                               size_t cap);
+/* An engine for config that plays silence, and a standby engine if it is not on the CPU and standby_share > 0. [setup],
+ * one thread at a time beside the audio, as all calls down to failover_answers */
+int failover_open(const hc_config *config, struct input_history *history, double standby_share,
+                  struct failover **failover, char *why, size_t cap);
 
 /* One that hung is left as it is, and false is returned: the process should end by _exit. */
 bool failover_close(struct failover *failover);
 
-/* Make masks of the routes and fade to them. */
-bool failover_load(struct failover *failover, const hc_route *routes, int n, char *why, size_t cap);
+/* Make masks of the routes and fade to them. A failure changes nothing. */
+int failover_load(struct failover *failover, const hc_route *routes, int n, char *why, size_t cap);
 
 /* Process silence, so that the first launches are over; then the history from frame `from` on, as far as the audio
- * thread does not run away. The standby engine goes its own way from here on. Once, before the audio thread has it. */
-void failover_start(struct failover *failover, int64_t from);
+ * thread does not run away. The standby engine goes its own way from here on. Once, before the audio thread has it. HC_EDEVICE: the
+ * device does not answer. */
+int failover_start(struct failover *failover, int64_t from, char *why, size_t cap);
 
 /* Does a device that was given up for being late answer again? Then this can be closed; it plays on. */
 bool failover_answers(struct failover *failover);

@@ -1,19 +1,17 @@
 /* live - the audio thread's side of a live convolver, and what any thread may ask. */
 #include "live.h"
 
-#include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
 
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CATCH_UP_CALLS = 2 }; /* of past blocks that a new engine may process in a call, beside the present one */
 static const uint32_t FULL_SCALE_BITS = 0x3f800000;
-static const double PROCESS_SHARE = 0.5; /* of a block's time, to wait for a device */
+static const double WAIT_SHARE = 0.5; /* of a block's time, to wait for a device */
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
@@ -37,12 +35,11 @@ static void begin_fade(hc_live *l)
     l->joining = NULL;
     l->is_fading = true;
     l->fade_pos = 0;
-    l->fade_len = l->fresh ? 0 : l->playing->config.fade_frames;
-    if (l->fresh) {
-        retire(l, l->former);
-        l->former = NULL;
-        l->is_fading = false;
-    }
+    l->fade_len = l->playing->config.fade_frames;
+    if (!l->fresh) return;
+    retire(l, l->former);
+    l->former = NULL;
+    l->is_fading = false;
 }
 
 /* How long a device may take for n frames: the engines are told when that changes. */
@@ -56,8 +53,8 @@ static void set_waits(hc_live *l, int n)
     l->told_n = n;
     memcpy(l->told, all, sizeof all);
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
-    if (wait_us == 0) wait_us = (int)(PROCESS_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
-    if (wait_us == 0 || wait_us == HC_WAIT_NONE) wait_us = 1;
+    if (wait_us == 0) wait_us = (int)(WAIT_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
+    if (wait_us == 0) wait_us = 1; /* 0 would ask for the default */
     for (int i = 0; i < 3; i++)
         if (all[i]) failover_set_wait(all[i], wait_us);
 }
@@ -128,11 +125,11 @@ static void raise_peak(atomic_uint *peak, uint32_t bits)
 static void measure_output(hc_live *l, int n, int rate)
 {
     uint32_t peak = 0;
-    for (int o = 0; o < l->config.n_out; o++) l->counters.clipped += l->simd->measure(l->wet[o], n, &peak);
+    for (int o = 0; o < l->config.n_out; o++) l->stats.clipped += l->simd->measure(l->wet[o], n, &peak);
     raise_peak(&l->peak_out, peak);
     if (!l->config.limit_feedback) return;
     feedback_limiter_run(&l->limiter, l->wet, l->config.n_out, n, rate, peak >= FULL_SCALE_BITS);
-    l->counters.limited = l->limiter.n;
+    l->stats.limited = l->limiter.n;
 }
 
 /* Frames [at, at + n) of the caller's buffers, no more than the engines take at once. The convolution writes to `out`,
@@ -141,7 +138,7 @@ static enum failover_answer process(hc_live *l, const float *const *in, float *c
                                     int64_t now)
 {
     uint32_t peak = 0;
-    l->counters.non_finite += input_history_write(&l->history, in, at, n, l->rows, &peak);
+    l->stats.non_finite += input_history_write(&l->history, in, at, n, l->rows, &peak);
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
     enum failover_answer answer = play(l, l->playing, l->wet, n, now);
@@ -149,11 +146,11 @@ static enum failover_answer process(hc_live *l, const float *const *in, float *c
     input_history_publish(&l->history, n);
     if (l->playing) failover_wake(l->playing);
     if (l->former) failover_wake(l->former);
-    l->counters.late += answer == FAILOVER_LATE;
-    l->counters.lost += answer == FAILOVER_SILENT;
+    l->stats.late += answer == FAILOVER_LATE || answer == FAILOVER_NO_TAIL;
+    l->stats.lost += answer == FAILOVER_SILENT;
     if ((answer == FAILOVER_LATE && l->config.late_dry) || (answer == FAILOVER_SILENT && l->config.lost_dry))
         mixer_pass(&l->mixer, l->rows, l->wet, n);
-    mixer_run(&l->mixer, l->rows, l->wet, n);
+    mixer_run(&l->mixer, l->rows, l->wet, n, rate);
     measure_output(l, n, rate);
     return answer;
 }
@@ -165,23 +162,25 @@ static void watch_device(hc_live *l, int64_t now)
     enum hc_live_state state = f ? failover_state(f) : HC_LIVE_OK;
     bool is_slow = f && atomic_load_explicit(&f->is_slow, memory_order_relaxed);
     bool probes = state != HC_LIVE_OK && now > atomic_load_explicit(&l->next_probe_ns, memory_order_relaxed);
-    if (state != (enum hc_live_state)l->counters.state || is_slow || probes)
-        if (!atomic_load_explicit(&l->has_work, memory_order_relaxed))
-            atomic_store_explicit(&l->has_work, true, memory_order_release);
-    l->counters.state = (uint64_t)state;
+    if (state != (enum hc_live_state)l->stats.state || is_slow || probes)
+        atomic_store_explicit(&l->has_work, true, memory_order_release);
+    l->stats.state = (int)state;
 }
 
 static void publish(hc_live *l)
 {
-    uint64_t words[N_COUNTERS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
-    memcpy(words, &l->counters, sizeof words);
-    for (int k = 0; k < N_COUNTERS; k++)
+    uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
+    memcpy(words, &l->stats, sizeof words);
+    atomic_thread_fence(memory_order_release); /* a reader that sees one of these words sees that `published` has moved */
+    for (int k = 0; k < STATS_WORDS; k++)
         atomic_store_explicit(&l->snapshots[i % N_SNAPSHOTS][k], words[k], memory_order_relaxed);
     atomic_store_explicit(&l->published, i, memory_order_release);
 }
 
 int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n)
 {
+    if (!l || !in || !out || n < 0) return HC_EINVAL;
+    if (n == 0) return HC_OK;
     int64_t start = now_ns();
     unsigned fp_state = simd_denormals_off();
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
@@ -197,39 +196,40 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     }
     watch_device(l, start);
     simd_denormals_restore(fp_state);
-    struct counters *c = &l->counters;
-    c->took_ns = (uint64_t)(now_ns() - start);
-    histogram_add(&l->times, c->took_ns);
+    hc_live_stats *s = &l->stats;
+    s->took_ns = (uint64_t)(now_ns() - start);
+    histogram_add(&l->times, s->took_ns);
     bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
-    c->over += (double)c->took_ns > 1e9 * n / rate && !freewheels;
-    c->blocks++;
-    c->frames += (uint64_t)n;
-    c->faded_out = mixer_is_faded_out(&l->mixer);
-    c->changing = l->joining || l->is_fading;
+    s->over += (double)s->took_ns > 1e9 * n / rate && !freewheels;
+    s->blocks++;
+    s->frames += (uint64_t)n;
+    s->faded_out = mixer_is_faded_out(&l->mixer);
+    s->changing = l->joining || l->is_fading;
+    s->rate = rate;
     publish(l);
-    return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_LATE ? HC_LATE : HC_EDEVICE;
+    return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_SILENT ? HC_EDEVICE : HC_LATE;
 }
 
 /* ---- asked by any thread ----------------------------------------------------------------------- */
 
 void hc_live_set(hc_live *l, int knob, float value)
 {
-    if (knob >= 0 && knob < HC_N_KNOBS && isfinite(value)) mixer_set(&l->mixer, (enum hc_live_knob)knob, value);
+    if (l && knob >= 0 && knob < HC_N_KNOBS && isfinite(value)) mixer_set(&l->mixer, (enum hc_live_knob)knob, value);
 }
 
 float hc_live_get(const hc_live *l, int knob)
 {
-    return knob >= 0 && knob < HC_N_KNOBS ? mixer_get(&l->mixer, (enum hc_live_knob)knob) : 0;
+    return l && knob >= 0 && knob < HC_N_KNOBS ? mixer_get(&l->mixer, (enum hc_live_knob)knob) : 0;
 }
 
 void hc_live_set_wait(hc_live *l, int wait_us)
 {
-    atomic_store_explicit(&l->wait_us, wait_us, memory_order_relaxed);
+    if (l) atomic_store_explicit(&l->wait_us, wait_us, memory_order_relaxed);
 }
 
 void hc_live_set_freewheel(hc_live *l, int on)
 {
-    atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
+    if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
 }
 
 /* Both parts change at once. At another rate the history begins anew. */
@@ -247,56 +247,49 @@ static bool change_format(hc_live *l, int rate, int block)
     return true;
 }
 
-int hc_live_request(hc_live *l, const hc_live_change *change)
+int hc_live_request(hc_live *l, const hc_live_change *given)
 {
-    if (!change || change->size < sizeof *change || change->rate < 0 || change->block < 0) return HC_EINVAL;
-    if (change->mask && !text_mailbox_put(&l->mask, change->mask)) return HC_EINVAL;
-    if (change->backend && !text_mailbox_put(&l->backend, change->backend)) return HC_EINVAL;
-    bool is_new = change_format(l, change->rate, change->block);
-    if (change->mask || change->backend || is_new) atomic_store_explicit(&l->has_work, true, memory_order_release);
+    hc_live_change change = {0};
+    if (!l || !given || given->size < sizeof given->size) return HC_EINVAL;
+    memcpy(&change, given, given->size < sizeof change ? given->size : sizeof change);
+    if (change.rate < 0 || change.block < 0 || (change.mask && strlen(change.mask) >= TEXT_CAP) ||
+        (change.backend && strlen(change.backend) >= BACKEND_CAP))
+        return HC_EINVAL;
+    if (change.mask) text_mailbox_put(&l->mask, change.mask);
+    if (change.backend) text_mailbox_put(&l->backend, change.backend);
+    bool is_new = change_format(l, change.rate, change.block);
+    if (change.mask || change.backend || is_new) atomic_store_explicit(&l->has_work, true, memory_order_release);
     return HC_OK;
 }
 
 int hc_live_has_work(const hc_live *l)
 {
-    return atomic_load_explicit(&l->has_work, memory_order_acquire);
+    return l && atomic_load_explicit(&l->has_work, memory_order_acquire);
 }
 
 void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
 {
-    uint64_t words[N_COUNTERS], i, now;
+    uint64_t words[STATS_WORDS], i, now;
+    hc_live_stats all;
+    if (!l || !stats) return;
     do { /* the snapshot may be overwritten meanwhile, three blocks later */
         i = atomic_load_explicit(&l->published, memory_order_acquire);
-        for (int k = 0; k < N_COUNTERS; k++)
+        for (int k = 0; k < STATS_WORDS; k++)
             words[k] = atomic_load_explicit(&l->snapshots[i % N_SNAPSHOTS][k], memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
         now = atomic_load_explicit(&l->published, memory_order_relaxed);
     } while (now - i >= N_SNAPSHOTS - 1);
-    struct counters c;
-    memcpy(&c, words, sizeof c);
-    hc_live_stats all = {.blocks = c.blocks,
-                         .frames = c.frames,
-                         .late = c.late,
-                         .lost = c.lost,
-                         .over = c.over,
-                         .non_finite = c.non_finite,
-                         .clipped = c.clipped,
-                         .limited = c.limited,
-                         .masks = atomic_load_explicit(&l->masks, memory_order_relaxed),
-                         .rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed),
-                         .took_ns = c.took_ns,
-                         .faded_out = (int)c.faded_out,
-                         .changing = c.changing || atomic_load_explicit(&l->next, memory_order_relaxed),
-                         .state = (int)c.state,
-                         .rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed))};
-    size_t size = stats->size < sizeof all ? stats->size : sizeof all;
+    memcpy(&all, words, sizeof all);
+    all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
+    all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
+    all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
     all.size = stats->size;
-    memcpy(stats, &all, size);
+    memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }
 
 void hc_live_get_times(const hc_live *l, hc_times *times)
 {
-    histogram_read(&l->times, times);
+    if (l && times) histogram_read(&l->times, times);
 }
 
 static float take_peak(atomic_uint *peak)
@@ -309,6 +302,7 @@ static float take_peak(atomic_uint *peak)
 
 void hc_live_take_peaks(hc_live *l, float *in, float *out)
 {
+    if (!l) return;
     *in = take_peak(&l->peak_in);
     *out = take_peak(&l->peak_out);
 }

@@ -20,10 +20,8 @@ enum {
     N_SNAPSHOTS = 4    /* of the counters: a reader has the time of three blocks to copy one */
 };
 
-struct counters { /* hc_live_stats without what the worker counts, for a copy word by word */
-    uint64_t blocks, frames, late, lost, over, non_finite, clipped, limited, took_ns, faded_out, changing, state;
-};
-enum { N_COUNTERS = sizeof(struct counters) / sizeof(uint64_t) };
+enum { STATS_WORDS = sizeof(hc_live_stats) / sizeof(uint64_t), BACKEND_CAP = 64 };
+_Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is copied word by word");
 
 struct hc_live {
     hc_live_config config;
@@ -42,9 +40,9 @@ struct hc_live {
     float **wet, **faded;      /* [n_out]: rows of the caller's buffers; of frames                   */
     float *frames;             /* [n_out] rows of MOST_BLOCK, an odd number of cache lines apart     */
     struct feedback_limiter limiter;
-    struct counters counters;
-    int told_us, told_n;       /* the longest wait, and for how many frames, as the engines know it  */
-    struct failover *told[3];  /* these engines                                                      */
+    hc_live_stats stats;       /* without what the worker counts                                     */
+    int told_us, told_n;       /* the wait and the frames that failover_set_wait was last called for */
+    struct failover *told[3];  /* and the engines                                                    */
 
     /* ---- between threads ---- */
     _Atomic(struct failover *) next;     /* the worker -> audio                                      */
@@ -59,19 +57,19 @@ struct hc_live {
     atomic_uint peak_in, peak_out;       /* bits of magnitudes                                       */
     struct histogram times;
     atomic_uint_fast64_t published;      /* snapshots, the newest at published % N_SNAPSHOTS         */
-    atomic_uint_fast64_t snapshots[N_SNAPSHOTS][N_COUNTERS];
+    atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
 
     /* ---- the worker, under setup ---- */
     pthread_mutex_t setup;
     struct failover *offered;            /* the last engine made: it plays, or is about to           */
-    const struct failover *lost;         /* the engine whose loss was said                           */
     hc_responses responses;              /* of the mask that plays                                   */
     int rate, block;                     /* of the engine offered                                    */
     int64_t built_from;                  /* heard_from when it was made                              */
-    char asked_backend[64];              /* by config or request                                     */
-    char next_backend[64];               /* the same, or "cpu" after a loss: of the next engine      */
-    char used_backend[64];               /* of the engine offered                                    */
+    uint64_t refused;                    /* the format that could not be played; 0: none             */
+    char asked_backend[BACKEND_CAP];              /* by config or request                                     */
+    char next_backend[BACKEND_CAP];               /* the same, or "cpu" after a loss: of the next engine      */
+    char used_backend[BACKEND_CAP];               /* of the engine offered                                    */
     double probe_pause_s;
     bool is_clean;                       /* no engine hung so far                                    */
 

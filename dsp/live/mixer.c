@@ -8,10 +8,10 @@
 
 enum { RAMP_MS = 20 };
 
-bool mixer_open(struct mixer *mixer, int n_in, int n_out, int rate, int most_predelay, bool fade_in)
+bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in)
 {
     const float start[HC_N_KNOBS] = {[HC_WET] = 1, [HC_GAIN] = 1, [HC_FADE] = 1};
-    *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .ramp_frames = rate * RAMP_MS / 1000 + 1, .fresh = true};
+    *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .fresh = true};
     for (int k = 0; k < HC_N_KNOBS; k++) atomic_init(&mixer->knobs[k], start[k]);
     for (int k = 0; k < MIXER_RAMPS; k++) mixer->ramps[k].now = mixer->ramps[k].target = start[k];
     if (fade_in) mixer->ramps[HC_FADE] = (struct ramp){0};
@@ -135,8 +135,8 @@ static void delay_piece(struct mixer *mixer, float *row, float *y, int n)
 static void predelay_run(struct mixer *mixer, float *const *wet, int n)
 {
     struct predelay *p = &mixer->predelay;
-    int asked = (int)mixer_get(mixer, HC_PREDELAY), most = (int)p->size - MIXER_PIECE;
-    asked = asked < 0 ? 0 : asked > most ? most : asked;
+    float most = (float)(p->size - MIXER_PIECE), wanted = mixer_get(mixer, HC_PREDELAY);
+    int asked = (int)(wanted < 0 ? 0 : wanted > most ? most : wanted);
     if (mixer->fresh) p->from = p->to = asked;
     for (int at = 0; at < n; at += MIXER_PIECE) {
         int piece = n - at < MIXER_PIECE ? n - at : MIXER_PIECE;
@@ -146,8 +146,7 @@ static void predelay_run(struct mixer *mixer, float *const *wet, int n)
         }
         for (int o = 0; o < mixer->n_out; o++) delay_piece(mixer, p->frames + o * p->size, wet[o] + at, piece);
         p->end += piece;
-        p->pos += piece;
-        if (p->pos >= mixer->ramp_frames) p->from = p->to;
+        if (p->from != p->to && (p->pos += piece) >= mixer->ramp_frames) p->from = p->to;
     }
 }
 
@@ -161,8 +160,9 @@ void mixer_pass(const struct mixer *mixer, const float *const *in, float *const 
     }
 }
 
-void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n)
+void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n, int rate)
 {
+    mixer->ramp_frames = rate * RAMP_MS / 1000 + 1;
     if (mixer->predelay.frames) predelay_run(mixer, wet, n);
     if (turn(mixer)) {
         mix_moving(mixer, in, wet, n);

@@ -34,7 +34,7 @@ struct mixer {
 };
 
 /* most_predelay: frames. false: no memory. */
-bool mixer_open(struct mixer *mixer, int n_in, int n_out, int rate, int most_predelay, bool fade_in);
+bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in);
 void mixer_close(struct mixer *mixer);
 
 void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value); /* any thread */
@@ -44,7 +44,7 @@ float mixer_get(const struct mixer *mixer, enum hc_live_knob knob);
 void mixer_reset(struct mixer *mixer);
 
 /* wet[n_out][n] is the convolved signal and becomes the mix; in[n_in][n]: the clean input. [rt] */
-void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n);
+void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n, int rate);
 
 /* Has the fade arrived at 0? [rt], the thread of mixer_run */
 bool mixer_is_faded_out(const struct mixer *mixer);

@@ -19,7 +19,7 @@ enum {
     TEXT_BYTES = 1024 + TEXT_CAP, /* of a message */
     MOST_REMARKS = 10             /* of a configuration that are said */
 };
-static const double LEAST_HISTORY_S = 6, SLACK_S = 2; /* slack: a slow worker is not overtaken by the audio */
+static const double HISTORY_S = 6, SLACK_S = 2; /* slack: a slow worker is not overtaken by the audio */
 static const double PROBE_LEAST_S = 1, PROBE_MOST_S = 300;
 
 static void say(const hc_live *l, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -36,16 +36,6 @@ static void say(const hc_live *l, int level, const char *format, ...)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-static int longest_of(const hc_responses *mask)
-{
-    int longest = 1;
-    for (int i = 0; i < mask->n_routes; i++) {
-        int length = mask->routes[i].delay + mask->routes[i].n_taps;
-        if (length > longest) longest = length;
-    }
-    return longest;
-}
-
 /* A configuration has channel counts of its own. */
 static bool is_configuration(const char *path)
 {
@@ -61,6 +51,20 @@ static void say_remarks(const hc_live *l, const char *path, const hc_responses *
         say(l, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }
 
+/* A single response on a single input plays at every output. */
+static int spread(hc_responses *mask, int n_out, const char *path, char *why, size_t cap)
+{
+    hc_route *routes = realloc(mask->routes, (size_t)n_out * sizeof *routes);
+    if (!routes) return fail(HC_ENOMEM, why, cap, "%s: no memory for %d routes; free some", path, n_out);
+    mask->routes = routes;
+    for (int o = 1; o < n_out; o++) {
+        routes[o] = routes[0];
+        routes[o].out = o;
+    }
+    mask->n_routes = mask->n_out = n_out;
+    return HC_OK;
+}
+
 /* Does a mask suit the channels? A failure frees it. */
 static int fit(const hc_live *l, const char *path, hc_responses *mask, char *why, size_t cap)
 {
@@ -70,6 +74,8 @@ static int fit(const hc_live *l, const char *path, hc_responses *mask, char *why
                      path, mask->n_in, mask->n_out, n_in, n_out);
     else if (mask->n_routes == 0)
         error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
+    else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)
+        error = spread(mask, n_out, path, why, cap);
     if (error) hc_responses_free(mask);
     return error;
 }
@@ -84,23 +90,6 @@ static int read_mask(const hc_live *l, const char *path, int rate, hc_responses 
     }
     say_remarks(l, path, mask);
     return fit(l, path, mask, why, cap);
-}
-
-/* A single response on a single input plays at every output. */
-static bool load_routes(const hc_live *l, struct failover *f, const hc_responses *mask, char *why, size_t cap)
-{
-    if (l->config.n_in > 1 || mask->n_routes > 1)
-        return failover_load(f, mask->routes, mask->n_routes, why, cap);
-    int n = l->config.n_out;
-    hc_route *routes = malloc((size_t)n * sizeof *routes);
-    if (!routes) return fail(HC_ENOMEM, why, cap, "no memory for %d routes; free some", n), false;
-    for (int o = 0; o < n; o++) {
-        routes[o] = mask->routes[0];
-        if (mask->n_out == 1) routes[o].out = o;
-    }
-    bool good = failover_load(f, routes, mask->n_out == 1 ? n : 1, why, cap);
-    free(routes);
-    return good;
 }
 
 /* ---- engines ----------------------------------------------------------------------------------- */
@@ -128,8 +117,24 @@ static const char *gpu_backend(const hc_config *config)
     return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
 }
 
-static struct failover *open_engine(hc_live *l, int rate, int block, const char *backend, const hc_responses *mask,
-                                    char *why, size_t cap)
+/* Of the history, left for what the audio thread writes meanwhile. */
+static int64_t slack_frames(const hc_live *l)
+{
+    return (int64_t)(SLACK_S * l->config.rate);
+}
+
+/* How far back the history serves an engine. */
+static int64_t history_start(const hc_live *l, const struct failover *f)
+{
+    int64_t now = input_history_end(&l->history), heard = atomic_load(&l->heard_from);
+    int64_t most = l->history.size - slack_frames(l), taps = f->config.max_taps;
+    int64_t from = now - (taps < most ? taps : most);
+    return from > heard ? from : heard;
+}
+
+/* An engine that plays a mask and has processed the past. */
+static int make_engine(hc_live *l, int rate, int block, const char *backend, const hc_responses *mask,
+                       struct failover **f, char *why, size_t cap)
 {
     hc_config config;
     hc_config_init(&config);
@@ -137,28 +142,20 @@ static struct failover *open_engine(hc_live *l, int rate, int block, const char 
     config.block = block < MOST_BLOCK ? block : MOST_BLOCK;
     config.n_in = l->config.n_in;
     config.n_out = l->config.n_out;
-    config.max_taps = longest_of(mask);
+    config.max_taps = mask->n_frames;
     config.n_routes = mask->n_routes > config.n_out ? mask->n_routes : config.n_out;
-    config.wait_us = 10000000; /* the audio thread says how long with every block */
     config.fade_frames = l->config.fade_ms > 0 ? (int)(l->config.fade_ms * 1e-3 * rate) : 0;
     if (config.fade_frames == 0) config.fade_frames = HC_NO_FADE;
     config.method = l->config.method;
     config.spin = l->config.spin;
     config.n_threads = l->config.n_threads;
     config.backend = strcmp(backend, "gpu") == 0 ? gpu_backend(&config) : backend;
-    struct failover *f = failover_open(&config, &l->history, l->config.standby_share, why, cap);
-    if (!f || load_routes(l, f, mask, why, cap)) return f;
-    failover_close(f);
-    return NULL;
-}
-
-/* How far back the history serves an engine. */
-static int64_t history_start(const hc_live *l, const struct failover *f)
-{
-    int64_t now = input_history_end(&l->history), heard = atomic_load(&l->heard_from);
-    int64_t most = l->history.size - (int64_t)(SLACK_S * f->config.rate);
-    int64_t from = now - (f->config.max_taps < most ? f->config.max_taps : most);
-    return from > heard ? from : heard;
+    int error = failover_open(&config, &l->history, l->config.standby_share, f, why, cap);
+    if (error) return error;
+    error = failover_load(*f, mask->routes, mask->n_routes, why, cap);
+    if (!error) error = failover_start(*f, history_start(l, *f), why, cap);
+    if (error) close_engine(l, *f);
+    return error;
 }
 
 static void note(hc_live *l, const char *path, const hc_responses *mask)
@@ -169,35 +166,33 @@ static void note(hc_live *l, const char *path, const hc_responses *mask)
                              .method = info->method,
                              .rate = l->rate,
                              .block = l->block,
-                             .longest = longest_of(mask)};
+                             .longest = mask->n_frames};
     memcpy(l->info.device, info->device, sizeof l->info.device);
     snprintf(l->path, sizeof l->path, "%s", path);
     memset(l->reaches, 0, (size_t)l->config.n_in * (size_t)l->config.n_out);
     for (int i = 0; i < mask->n_routes; i++)
         l->reaches[mask->routes[i].in * l->config.n_out + mask->routes[i].out] = 1;
-    if (l->config.n_in == 1 && mask->n_routes == 1 && mask->n_out == 1)
-        memset(l->reaches, 1, (size_t)l->config.n_out);
     pthread_mutex_unlock(&l->info_lock);
 }
 
-static bool build_engine(hc_live *l, int rate, int block, const char *backend, const hc_responses *mask, char *why,
-                         size_t cap)
+static int build_engine(hc_live *l, int rate, int block, const char *backend, const hc_responses *mask, char *why,
+                        size_t cap)
 {
     int64_t heard = atomic_load(&l->heard_from);
-    struct failover *f = open_engine(l, rate, block, backend, mask, why, cap);
-    if (!f && l->config.cpu_if_no_device && strcmp(backend, "cpu") != 0) {
+    struct failover *f;
+    int error = make_engine(l, rate, block, backend, mask, &f, why, cap);
+    if (error && l->config.cpu_if_no_device && strcmp(backend, "cpu") != 0) {
         say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
-        f = open_engine(l, rate, block, "cpu", mask, why, cap);
+        error = make_engine(l, rate, block, "cpu", mask, &f, why, cap);
     }
-    if (!f) return false;
-    failover_start(f, history_start(l, f));
+    if (error) return error;
     if (l->offered) atomic_fetch_add(&l->rebuilds, 1);
     offer(l, f);
     l->rate = rate;
     l->block = block;
     l->built_from = heard;
     snprintf(l->used_backend, sizeof l->used_backend, "%s", backend);
-    return true;
+    return HC_OK;
 }
 
 /* Play a mask at a rate, in blocks, on a backend: by a swap where the engine can, else by an engine made anew. `fresh`
@@ -206,15 +201,15 @@ static int play_mask(hc_live *l, const char *path, hc_responses *fresh, int rate
                      char *why, size_t cap)
 {
     const hc_responses *mask = fresh ? fresh : &l->responses;
-    const struct failover *f = l->offered;
+    struct failover *f = l->offered;
     bool swaps = f && failover_state(f) == HC_LIVE_OK && rate == l->rate && block == l->block &&
                  strcmp(backend, l->used_backend) == 0 && l->built_from == atomic_load(&l->heard_from) &&
-                 longest_of(mask) <= f->config.max_taps;
-    bool good = swaps ? load_routes(l, l->offered, mask, why, cap)
+                 mask->n_frames <= f->config.max_taps;
+    int error = swaps ? failover_load(f, mask->routes, mask->n_routes, why, cap)
                       : build_engine(l, rate, block, backend, mask, why, cap);
-    if (!good) {
+    if (error) {
         if (fresh) hc_responses_free(fresh);
-        return HC_EDEVICE;
+        return error;
     }
     note(l, path, mask);
     if (!fresh) return HC_OK;
@@ -251,9 +246,9 @@ static bool announce(hc_live *l)
     struct failover *f = l->offered;
     if (!f) return false;
     enum hc_live_state state = failover_state(f);
-    if (state != HC_LIVE_OK && f != l->lost) {
+    if (state != HC_LIVE_OK && !f->is_announced) {
         hc_info info = {.size = sizeof info};
-        l->lost = f;
+        f->is_announced = true;
         l->probe_pause_s = l->probe_pause_s < PROBE_LEAST_S ? PROBE_LEAST_S : fmin(2 * l->probe_pause_s, PROBE_MOST_S);
         next_probe(l, f); /* a device that is late again and again is asked less and less */
         hc_get_info(f->main.engine, &info);
@@ -274,7 +269,7 @@ static bool announce(hc_live *l)
 static bool probe(hc_live *l)
 {
     struct failover *f = l->offered;
-    if (!f || f != l->lost || now_ns() < atomic_load(&l->next_probe_ns)) return false;
+    if (!f || !f->is_announced || now_ns() < atomic_load(&l->next_probe_ns)) return false;
     bool answers = failover_answers(f);
     next_probe(l, f);
     if (answers) say(l, HC_LIVE_NOTE, "%s: answers again", f->info.device);
@@ -298,7 +293,7 @@ static int change_mask(hc_live *l, const char *path, int rate, int block, const 
     if (!is_first) atomic_fetch_add(&l->masks, 1);
     const hc_info *info = &l->offered->info;
     say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
-        (double)longest_of(&l->responses) / rate, longest_of(&l->responses), rate, l->responses.n_routes, info->device,
+        (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
         info->method);
     return HC_OK;
 }
@@ -310,9 +305,11 @@ static int change_engine(hc_live *l, int rate, int block, const char *backend)
     hc_responses fresh = {0};
     memcpy(path, l->path, sizeof path);
     bool reads = rate != l->rate && !l->config.keep_rate;
+    uint64_t format = (uint64_t)rate << 32 | (uint32_t)block;
     int error = reads ? read_mask(l, path, rate, &fresh, why, sizeof why) : HC_OK;
     int old_rate = l->rate, old_block = l->block;
     if (!error) error = play_mask(l, path, reads ? &fresh : NULL, rate, block, backend, why, sizeof why);
+    l->refused = error ? format : 0;
     if (error)
         say(l, HC_LIVE_ERROR, "%s", why);
     else if (rate != old_rate || block != old_block)
@@ -325,6 +322,7 @@ static int change_engine(hc_live *l, int rate, int block, const char *backend)
 /* Is the engine not what was asked for? */
 static bool is_outdated(const hc_live *l, int rate, int block)
 {
+    if (l->refused == ((uint64_t)rate << 32 | (uint32_t)block)) return false; /* until it is another one */
     return rate != l->rate || block != l->block || l->built_from != atomic_load(&l->heard_from);
 }
 
@@ -332,20 +330,18 @@ int hc_live_work(hc_live *l)
 {
     char text[TEXT_CAP];
     int error = HC_OK;
+    if (!l) return HC_EINVAL;
     pthread_mutex_lock(&l->setup);
-    atomic_store(&l->has_work, false);
+    atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     take_back(l);
-    bool new_backend = false;
-    if (announce(l)) new_backend = true;
-    if (l->lost == l->offered && l->lost) snprintf(l->next_backend, sizeof l->next_backend, "cpu");
-    if (new_backend) snprintf(l->next_backend, sizeof l->next_backend, "cpu");
-    bool answers = probe(l);
+    bool to_cpu = announce(l), to_asked = probe(l);
+    if (to_cpu || (l->offered && l->offered->is_announced)) snprintf(l->next_backend, sizeof l->next_backend, "cpu");
     if (text_mailbox_take(&l->backend, text)) {
-        snprintf(l->asked_backend, sizeof l->asked_backend, "%.63s", text);
-        answers = true;
+        snprintf(l->asked_backend, sizeof l->asked_backend, "%.*s", BACKEND_CAP - 1, text);
+        to_asked = true;
     }
-    if (answers) memcpy(l->next_backend, l->asked_backend, sizeof l->next_backend);
-    new_backend = new_backend || answers;
+    if (to_asked) memcpy(l->next_backend, l->asked_backend, sizeof l->next_backend);
+    bool new_backend = to_cpu || to_asked;
     uint64_t format = atomic_load_explicit(&l->format, memory_order_acquire);
     int rate = format_rate(format), block = format_block(format);
     if (text_mailbox_take(&l->mask, text)) error = change_mask(l, text, rate, block, l->next_backend);
@@ -361,11 +357,12 @@ int hc_live_work(hc_live *l)
 
 int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *why, size_t cap)
 {
+    if (!l || !path || !responses)
+        return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
     pthread_mutex_lock(&l->setup);
     uint64_t format = atomic_load_explicit(&l->format, memory_order_acquire);
     say_remarks(l, path, responses);
-    int error = strlen(path) < TEXT_CAP ? fit(l, path, responses, why, cap)
-                                        : fail(HC_EINVAL, why, cap, "%.100s...: a path of 4096 bytes or more", path);
+    int error = fit(l, path, responses, why, cap);
     if (!error)
         error = play_mask(l, path, responses, format_rate(format), format_block(format), l->next_backend, why, cap);
     pthread_mutex_unlock(&l->setup);
@@ -386,7 +383,7 @@ void hc_live_config_init(hc_live_config *config)
                                .method = "auto",
                                .fade_ms = 10,
                                .standby_share = 0.6, /* the rest is for the graph and for bad moments */
-                               .history_s = LEAST_HISTORY_S};
+                               .history_s = HISTORY_S};
 }
 
 /* What the caller gave, by its size; zero and NULL become the default. */
@@ -434,9 +431,9 @@ static bool allocate(hc_live *l)
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
-    double history_s = c->history_s > 2 * SLACK_S ? c->history_s : 2 * SLACK_S;
+    double history_s = c->history_s + SLACK_S;
     return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
-           mixer_open(&l->mixer, c->n_in, c->n_out, c->rate, (int)ceil(c->most_predelay_ms * c->rate / 1000),
+           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000),
                       c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches;
 }
@@ -501,6 +498,7 @@ int hc_live_close(hc_live *l)
 
 void hc_live_reset(hc_live *l)
 {
+    if (!l) return;
     pthread_mutex_lock(&l->setup);
     struct failover *next = atomic_exchange(&l->next, NULL), *newest = next ? next : l->joining ? l->joining : l->playing;
     struct failover *all[] = {l->playing, l->joining, l->former};
@@ -516,6 +514,7 @@ void hc_live_reset(hc_live *l)
     atomic_store(&l->heard_from, input_history_end(&l->history));
     l->built_from = atomic_load(&l->heard_from);
     mixer_reset(&l->mixer);
+    l->limiter.hold = 0;
     pthread_mutex_unlock(&l->setup);
 }
 
@@ -523,6 +522,7 @@ void hc_live_reset(hc_live *l)
 
 void hc_live_get_info(hc_live *l, hc_live_info *info)
 {
+    if (!l || !info) return;
     size_t size = info->size;
     pthread_mutex_lock(&l->info_lock);
     memcpy(info, &l->info, size < sizeof *info ? size : sizeof *info);
@@ -532,6 +532,7 @@ void hc_live_get_info(hc_live *l, hc_live_info *info)
 
 size_t hc_live_mask(hc_live *l, char *path, size_t cap)
 {
+    if (!l) return 0;
     pthread_mutex_lock(&l->info_lock);
     size_t length = strlen(l->path);
     snprintf(path, cap, "%s", l->path);
@@ -541,7 +542,7 @@ size_t hc_live_mask(hc_live *l, char *path, size_t cap)
 
 int hc_live_reaches(hc_live *l, int in, int out)
 {
-    if (in < 0 || in >= l->config.n_in || out < 0 || out >= l->config.n_out) return 0;
+    if (!l || in < 0 || in >= l->config.n_in || out < 0 || out >= l->config.n_out) return 0;
     pthread_mutex_lock(&l->info_lock);
     int reaches = l->reaches[in * l->config.n_out + out];
     pthread_mutex_unlock(&l->info_lock);

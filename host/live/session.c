@@ -13,8 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const double LIMITED_PAUSE_S = 30; /* a howl is said so often */
-static const double LEAST_HISTORY_S = 6, SLACK_S = 2;
+static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 
 struct session {
     hc_live *live;
@@ -118,17 +117,12 @@ static bool open_live(struct session *s, const struct session_settings *settings
                       hc_responses *mask, char *why, size_t cap)
 {
     hc_live_config config = settings->live;
-    int longest = 1;
-    for (int i = 0; i < mask->n_routes; i++) {
-        int n = mask->routes[i].n_taps + mask->routes[i].delay;
-        longest = n > longest ? n : longest;
-    }
-    double history_s = (double)longest / rate + SLACK_S;
+    double longest_s = (double)mask->n_frames / rate;
     config.n_in = s->n_in = mask->n_in;
     config.n_out = s->n_out = mask->n_out;
     config.rate = rate;
     config.block = block;
-    config.history_s = history_s > LEAST_HISTORY_S ? history_s : LEAST_HISTORY_S;
+    if (config.history_s < longest_s) config.history_s = longest_s;
     config.fade_in = config.lost_dry = 1;
     config.say = say;
     if (!keep_ports(&s->ports[0], mask->in_port, s->n_in) || !keep_ports(&s->ports[1], mask->out_port, s->n_out))

@@ -64,24 +64,26 @@ struct plugin {
 
     atomic_bool is_scheduled; /* a work() is to come */
     atomic_bool is_asked;     /* the host waits to be told of a mask */
-    bool active, stale;       /* setup; stale: `path` is not what plays */
+    bool active, stale;       /* setup; stale: `restored` is to be loaded */
 
-    pthread_mutex_t lock; /* worker, setup and save(); never held while the host or hc_live_work is called */
-    char path[PATH_BYTES]; /* of the mask that plays, or that was restored and could not be read; "" = none yet */
+    pthread_mutex_t lock;      /* worker, setup and save(); never held while the host or hc_live_work is called */
+    char restored[PATH_BYTES]; /* a mask to be saved again, which is not loaded yet or cannot be read; "" = none */
 };
 
-static void path_set(struct plugin *p, const char *path)
+static void set_restored(struct plugin *p, const char *path)
 {
     pthread_mutex_lock(&p->lock);
-    snprintf(p->path, sizeof p->path, "%s", path);
+    snprintf(p->restored, sizeof p->restored, "%s", path);
     pthread_mutex_unlock(&p->lock);
 }
 
+/* The mask to be saved. */
 static void path_get(struct plugin *p, char path[PATH_BYTES])
 {
     pthread_mutex_lock(&p->lock);
-    memcpy(path, p->path, sizeof p->path);
+    memcpy(path, p->restored, sizeof p->restored);
     pthread_mutex_unlock(&p->lock);
+    if (!path[0]) hc_live_mask(p->live, path, PATH_BYTES);
 }
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
@@ -100,18 +102,15 @@ static void say(void *data, int level, const char *text)
 /* Do the work, and give the path of the mask that plays then. */
 static void do_work(struct plugin *p, char playing[PATH_BYTES])
 {
-    char before[PATH_BYTES];
-    hc_live_mask(p->live, before, sizeof before);
     int error = hc_live_work(p->live);
     hc_live_mask(p->live, playing, PATH_BYTES);
-    /* A mask that another one is about to replace is not the one to be saved. */
-    if (!error && playing[0] && !hc_live_has_work(p->live) && strcmp(playing, before) != 0) path_set(p, playing);
+    if (!error && !hc_live_has_work(p->live)) set_restored(p, "");
 }
 
 /* On a thread that is not beside run(). */
 static void load_here(struct plugin *p, const char *path)
 {
-    path_set(p, path);
+    set_restored(p, path);
     hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
     do_work(p, p->told);
     p->tell = true;
@@ -361,7 +360,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
         return NULL;
     }
     snprintf(p->bundle, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
-    snprintf(p->path, sizeof p->path, "%s%s", p->bundle, p->variant->mask);
+    snprintf(p->restored, sizeof p->restored, "%s%s", p->bundle, p->variant->mask);
     p->stale = true;
     return p;
 }
@@ -429,10 +428,10 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     if (status != LV2_STATE_SUCCESS) return status;
     LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
     if (!p->active) { /* activate() loads it */
-        path_set(p, path);
+        set_restored(p, path);
         p->stale = true;
     } else if (schedule_of_restore) { /* run() may be under way */
-        path_set(p, path);
+        set_restored(p, path);
         request_mask(p, schedule_of_restore, path, strlen(path));
     } else { /* the host has paused run() for this */
         load_here(p, path);

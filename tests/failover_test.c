@@ -272,10 +272,32 @@ static void a_standby_thread_that_cannot_run_costs_little(const char *backend)
     play_close(&p);
 }
 
+/* It is not offered to the audio thread: the worker gives the reason, or takes another backend. */
+static void a_device_that_fails_before_it_plays_is_refused(const char *backend)
+{
+    (void)backend;
+    char why[400] = "";
+    struct input_history history;
+    struct failover *failover;
+    hc_config config;
+    hc_config_init(&config);
+    config.n_in = config.n_out = 1;
+    config.backend = "cuda";
+    check(input_history_open(&history, 1, HISTORY, BLOCK), "no history");
+    setenv("HC_FAULT", "fail 3", 1);
+    int error = failover_open(&config, &history, 1, &failover, why, sizeof why);
+    unsetenv("HC_FAULT");
+    check(error == HC_OK, "%s", why);
+    check(failover_start(failover, 0, why, sizeof why) == HC_EDEVICE && strstr(why, "fell off the bus"), "\"%s\"", why);
+    check(failover_close(failover), "a lost device must not keep the process");
+    input_history_close(&history);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         {"a_standby_thread_that_cannot_run_costs_little", a_standby_thread_that_cannot_run_costs_little, false},
+        {"a_device_that_fails_before_it_plays_is_refused", a_device_that_fails_before_it_plays_is_refused, false},
         {"it_plays_along_by_itself", it_plays_along_by_itself, false},
         {"what_it_has_not_heard_it_hears_first", what_it_has_not_heard_it_hears_first, false},
         {"freewheeling_it_hears_all_of_it_first", freewheeling_it_hears_all_of_it_first, false},

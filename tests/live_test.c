@@ -1,6 +1,7 @@
 /* The live core through its public header: what it promises beside the sound, which live_scenarios_test.c and
  * session_test.c hear. */
 #include "check.h"
+#include "dsp/live/feedback_limiter.h"
 #include "haloconv_live.h"
 #include "host/live/console.h"
 #include "host/live/session.h"
@@ -94,7 +95,15 @@ static void what_is_out_of_range_is_refused(const char *backend)
     memset(path, 'x', 4999);
     change = (hc_live_change){.size = sizeof change, .mask = path};
     check(hc_live_request(live, &change) == HC_EINVAL, "a path of 4999 bytes");
-    check(!hc_live_has_work(live), "what was refused is to be done");
+    change = (hc_live_change){.size = sizeof change, .mask = "hall.wav", .backend = path};
+    check(hc_live_request(live, &change) == HC_EINVAL, "a backend of 4999 bytes");
+    check(!hc_live_has_work(live) && hc_live_work(live) == HC_OK, "what was refused is to be done");
+    float x[BLOCK] = {0}, y[2 * BLOCK];
+    const float *in[] = {x, x};
+    float *out[] = {y, y + BLOCK};
+    check(hc_live_process(live, in, out, -1) == HC_EINVAL && hc_live_process(live, NULL, out, 1) == HC_EINVAL &&
+              hc_live_process(NULL, in, out, 1) == HC_EINVAL && hc_live_process(live, in, out, 0) == HC_OK,
+          "hc_live_process");
     free(path);
     hc_live_close(live);
 }
@@ -186,6 +195,36 @@ static void requests_of_many_threads_are_whole(const char *backend)
     hc_live_close(live);
 }
 
+/* A rate for which the mask cannot be read any more: the error comes once, and the next request is not its victim. */
+static void a_request_that_fails_is_not_tried_again(const char *backend)
+{
+    (void)backend;
+    float x[BLOCK] = {0}, y[2 * BLOCK];
+    hc_live *live = open_live(NULL);
+    const char *path = mask_file("soon_gone.txt", "1\n");
+    load(live, path);
+    play(live, x, y);
+    unlink(path);
+    hc_live_change change = {.size = sizeof change, .rate = 44100};
+    check(hc_live_request(live, &change) == HC_OK && hc_live_work(live) < 0, "a mask that is gone was read");
+    play(live, x, y);
+    check(hc_live_work(live) == HC_OK, "it was tried again");
+    load(live, mask_file("one.txt", "1\n")); /* at the new rate */
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(live, &info);
+    check(info.rate == 44100, "rate %d", info.rate);
+    hc_live_close(live);
+}
+
+static void half_a_day_of_quiet_does_not_turn_the_output_down(const char *backend)
+{
+    (void)backend;
+    struct feedback_limiter limiter;
+    feedback_limiter_open(&limiter);
+    for (int i = 0; i < 24 * 6; i++) feedback_limiter_run(&limiter, NULL, 0, 48000 * 600, 48000, false); /* 24 h */
+    check(limiter.n == 0 && limiter.gain == 1, "turned down %d times", (int)limiter.n);
+}
+
 static void knobs_before_the_first_block_jump(const char *backend)
 {
     (void)backend;
@@ -255,6 +294,8 @@ int main(void)
         {"what_is_out_of_range_is_refused", what_is_out_of_range_is_refused, false},
         {"statistics_are_of_one_block", statistics_are_of_one_block, false},
         {"requests_of_many_threads_are_whole", requests_of_many_threads_are_whole, false},
+        {"a_request_that_fails_is_not_tried_again", a_request_that_fails_is_not_tried_again, false},
+        {"half_a_day_of_quiet_does_not_turn_the_output_down", half_a_day_of_quiet_does_not_turn_the_output_down, false},
         {"knobs_before_the_first_block_jump", knobs_before_the_first_block_jump, false},
         {"the_first_mask_is_read_once", the_first_mask_is_read_once, false},
         {"a_path_may_be_long", a_path_may_be_long, false},

@@ -589,6 +589,10 @@ static void a_lost_file_stays_in_the_state(const char *backend)
         take_run(&t, 64);
         check_log(&t, "error: haloconv: /nonexistent/gone.wav");
         check(host_save(t.host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s", again.value);
+        host_send_mask(t.host, shipped("hall.wav"), 0); /* until another mask is chosen, be it the one that plays */
+        take_run(&t, 64);
+        check(host_save(t.host, &again, false) == 0 && strcmp(again.value, shipped("hall.wav")) == 0, "saved %s",
+              again.value);
         take_close(&t);
     }
 }

@@ -50,6 +50,7 @@ struct hc_live {
     atomic_bool has_work;
     struct text_mailbox mask, backend;   /* requests                                                 */
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last asked for                    */
+    atomic_uint format_requests;         /* counts them                                              */
     atomic_int_fast64_t heard_from;      /* the history before this frame is of another rate         */
     atomic_int wait_us;
     atomic_bool freewheels;
@@ -66,7 +67,7 @@ struct hc_live {
     hc_responses responses;              /* of the mask that plays                                   */
     int rate, block;                     /* of the engine offered                                    */
     int64_t built_from;                  /* heard_from when it was made                              */
-    uint64_t refused;                    /* the format that could not be played; 0: none             */
+    unsigned refused;                    /* format_requests when a format could not be played        */
     char asked_backend[BACKEND_CAP];              /* by config or request                                     */
     char next_backend[BACKEND_CAP];               /* the same, or "cpu" after a loss: of the next engine      */
     char used_backend[BACKEND_CAP];               /* of the engine offered                                    */

@@ -305,11 +305,11 @@ static int change_engine(hc_live *l, int rate, int block, const char *backend)
     hc_responses fresh = {0};
     memcpy(path, l->path, sizeof path);
     bool reads = rate != l->rate && !l->config.keep_rate;
-    uint64_t format = (uint64_t)rate << 32 | (uint32_t)block;
+    unsigned requests = atomic_load(&l->format_requests);
     int error = reads ? read_mask(l, path, rate, &fresh, why, sizeof why) : HC_OK;
     int old_rate = l->rate, old_block = l->block;
     if (!error) error = play_mask(l, path, reads ? &fresh : NULL, rate, block, backend, why, sizeof why);
-    l->refused = error ? format : 0;
+    if (error) l->refused = requests; /* until another one is asked for */
     if (error)
         say(l, HC_LIVE_ERROR, "%s", why);
     else if (rate != old_rate || block != old_block)
@@ -322,8 +322,8 @@ static int change_engine(hc_live *l, int rate, int block, const char *backend)
 /* Is the engine not what was asked for? */
 static bool is_outdated(const hc_live *l, int rate, int block)
 {
-    if (l->refused == ((uint64_t)rate << 32 | (uint32_t)block)) return false; /* until it is another one */
-    return rate != l->rate || block != l->block || l->built_from != atomic_load(&l->heard_from);
+    return l->refused != atomic_load(&l->format_requests) &&
+           (rate != l->rate || block != l->block || l->built_from != atomic_load(&l->heard_from));
 }
 
 int hc_live_work(hc_live *l)
@@ -456,6 +456,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     l->simd = simd_choose();
     l->fresh = l->is_clean = true;
     l->told_us = INT_MIN;
+    l->refused = UINT_MAX;
     snprintf(l->asked_backend, sizeof l->asked_backend, "%s", l->config.backend);
     memcpy(l->next_backend, l->asked_backend, sizeof l->next_backend);
     l->config.method = strcmp(l->config.method, "direct") == 0 ? "direct"

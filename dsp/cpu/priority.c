@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <unistd.h>
+#include <time.h>
 
 static void settle_below(int tid)
 {
@@ -19,11 +19,17 @@ static void settle_below(int tid)
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
 }
 
+/* The number of the calling thread, out of that of its CPU clock (Linux: ~number << 3 | flags), which C libraries make
+ * without a system call. 0: unknown. */
+static int own_tid(void)
+{
+    clockid_t clock;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
+}
+
 void priority_lead(struct priority *priority)
 {
-    /* Initial-exec: in a library that is loaded late, another thread-local variable is allocated at its first use. */
-    static _Thread_local int own __attribute__((tls_model("initial-exec")));
-    if (own == 0) own = (int)gettid();
+    int own = own_tid();
     if (atomic_load_explicit(&priority->tid, memory_order_relaxed) != own)
         atomic_store_explicit(&priority->tid, own, memory_order_relaxed);
 }

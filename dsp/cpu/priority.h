@@ -8,7 +8,7 @@ struct priority {         /* zeroed: of nobody yet                              
     atomic_int tid;       /* of the thread that was worked for last; 0: none yet            */
 };
 
-/* The calling thread is the one that the helpers work for. A thread's first call makes a system call. [rt] */
+/* The calling thread is the one that the helpers work for. [rt] */
 void priority_lead(struct priority *priority);
 
 /* A helper, before it works: takes its priority from the thread that leads. taken: that thread's number, kept by the

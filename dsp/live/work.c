@@ -305,11 +305,9 @@ static int change_engine(hc_live *l, int rate, int block, const char *backend)
     hc_responses fresh = {0};
     memcpy(path, l->path, sizeof path);
     bool reads = rate != l->rate && !l->config.keep_rate;
-    unsigned requests = atomic_load(&l->format_requests);
     int error = reads ? read_mask(l, path, rate, &fresh, why, sizeof why) : HC_OK;
     int old_rate = l->rate, old_block = l->block;
     if (!error) error = play_mask(l, path, reads ? &fresh : NULL, rate, block, backend, why, sizeof why);
-    if (error) l->refused = requests; /* until another one is asked for */
     if (error)
         say(l, HC_LIVE_ERROR, "%s", why);
     else if (rate != old_rate || block != old_block)
@@ -342,6 +340,7 @@ int hc_live_work(hc_live *l)
     }
     if (to_asked) memcpy(l->next_backend, l->asked_backend, sizeof l->next_backend);
     bool new_backend = to_cpu || to_asked;
+    unsigned requests = atomic_load(&l->format_requests);
     uint64_t format = atomic_load_explicit(&l->format, memory_order_acquire);
     int rate = format_rate(format), block = format_block(format);
     if (text_mailbox_take(&l->mask, text)) error = change_mask(l, text, rate, block, l->next_backend);
@@ -349,6 +348,7 @@ int hc_live_work(hc_live *l)
         new_backend = strcmp(l->next_backend, l->used_backend) != 0; /* the mask has brought it */
     if (l->offered && (new_backend || is_outdated(l, rate, block))) {
         int failed = change_engine(l, rate, block, l->next_backend);
+        if (failed) l->refused = requests; /* until another format is asked for */
         if (!error) error = failed;
     }
     pthread_mutex_unlock(&l->setup);

@@ -1,7 +1,7 @@
 /* haloconv - real-time convolution of audio with FIR filters and impulse responses, on the CPU or a CUDA GPU.
  *
- * This header is live convolution: engines, masks, process, swap. haloconv_files.h has blocks of files, haloconv_masks.h
- * reads masks from files. NEWS.md lists the changes between versions.
+ * This header is live convolution: engines, masks, process, swap. haloconv_live.h keeps a whole session playing,
+ * haloconv_files.h has blocks of files, haloconv_masks.h reads masks from files. NEWS.md lists the changes between versions.
  *
  * Conventions
  *   Audio is planar 32-bit float: one pointer a channel, one float a frame, full scale +-1. Channels and frames count
@@ -164,7 +164,8 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
  * HC_EUNSUPPORTED. [setup], beside every other call */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 
-/* Frees an engine and all its masks; no other call may be running. NULL is allowed. [setup] */
+/* Frees an engine and all its masks; no other call may be running. Waits for a device that hangs without bound, as
+ * hc_reset does. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 
 /* Makes a mask of n routes. The audio thread may run meanwhile. Threads may make masks of one engine at once; they take
@@ -173,8 +174,8 @@ void hc_close(hc_engine *engine);
  * has its index), HC_ENOMEM; *mask is NULL then. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
-/* Gives a mask up: the engine frees it when it no longer plays it, at the latest in hc_close. The mask must not be
- * swapped in again. NULL is allowed. [setup], also beside hc_mask_make */
+/* Gives a mask up: the engine frees it in the first hc_mask_make, hc_mask_free or hc_close after it no longer plays it.
+ * The mask must not be swapped in again. NULL is allowed. [setup], also beside hc_mask_make */
 void hc_mask_free(hc_engine *engine, hc_mask *mask);
 
 /* Crossfades to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail
@@ -185,8 +186,8 @@ void hc_mask_free(hc_engine *engine, hc_mask *mask);
  * engine's. [rt], any thread */
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
-/* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Always fills
- * out. NaN and Inf in the input count as 0. Returns HC_OK; HC_LATE; HC_EDEVICE (the device is lost: silence from now on,
+/* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Fills
+ * out, unless it returns HC_EINVAL. NaN and Inf in the input count as 0. Returns HC_OK; HC_LATE; HC_EDEVICE (the device is lost: silence from now on,
  * hc_info.error says why); HC_EINVAL (n_frames out of range, or a NULL array; out is not touched). [rt], one thread at a
  * time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);

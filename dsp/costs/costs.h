@@ -26,7 +26,7 @@
  * was measured last, whatever its name: no device is touched. Were they measured? [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
-/* Put the backend's own in the place of what cannot be; how many? */
+/* Replaces implausible costs by the backend's built-in ones; returns how many. */
 int costs_mend(const struct backend *backend, struct plan_costs *costs);
 
 /* Keep what was measured, for this process and, if the cache can be written, for all to come. [setup] */

@@ -1,10 +1,10 @@
 #include "cpu_costs.h"
 
 #include "dsp/cpu/fft.h"
-#include "haloconv.h"
 #include "dsp/cpu/long_fft.h"
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
+#include "haloconv.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
  * A call is cut at block edges. Whole blocks go through the partitions, several at once so that each spectrum of the
  * mask is loaded once for SIMD_BLOCKS of them. A part of a block is the far sum of its block (partitions 1...: the
  * mask's `tail`, made once a block) plus the first P taps, by FIR or by one transform of what is there, whichever is
- * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Tail levels (tail_levels.h) are added to
- * either, and their work is done at the end of each hop.
+ * less work. A direct plan is the same with P >= near_taps: no tail and no transform. Tail levels (tail_levels.h) are
+ * added to either, and their work is done at the end of each hop.
  */
 #include "dsp/costs/cpu_costs.h"
 #include "dsp/engine/backend.h"
@@ -36,7 +36,7 @@ enum {
 struct cpu {
     const struct plan *plan;
     const struct simd *simd;
-    struct fft *fft; /* NULL for direct */
+    struct fft *fft;     /* NULL for direct */
     struct tail *levels; /* NULL: the plan has no far levels */
     int n_in, n_out;
     int pos;       /* frames of the current block so far */
@@ -531,7 +531,8 @@ static void add_far(struct cpu *cpu, const struct rows *rows, struct cpu_mask *c
         tail_begin(cpu->levels);
         for (int in = 0; in < cpu->n_in; in++) tail_push(cpu->levels, in, rows->in[in] + at, n);
         for (int m = 0; m < n_masks; m++)
-            for (int o = 0; o < cpu->n_out && masks[m]; o++) tail_add(cpu->levels, masks[m]->levels, o, outs[m][o] + at, n);
+            for (int o = 0; o < cpu->n_out && masks[m]; o++)
+                tail_add(cpu->levels, masks[m]->levels, o, outs[m][o] + at, n);
         tail_advance(cpu->levels, n);
     }
 }

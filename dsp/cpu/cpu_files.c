@@ -4,9 +4,9 @@
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input
  *   spectra    ring of n_slots transforms, newest at `head`; P+1 bins, interleaved re im, in chunks of CHUNK floats
  *
- * Three steps, each a list of pieces that the team shares out: transforms of (input, block); products of chunks of bins;
- * transforms back of (output, block). The products are the work of a matrix. A mask's spectra lie chunk by chunk, so that
- * a piece reads them in one line through memory and uses what it read for all T blocks:
+ * Three steps, each a list of pieces that the team shares out: transforms of (input, block); products of chunks of
+ * bins; transforms back of (output, block). The products are the work of a matrix. A mask's spectra lie chunk by chunk,
+ * so that a piece reads them in one line through memory and uses what it read for all T blocks:
  *
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
  *
@@ -24,11 +24,11 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,     /* floats of a row that lie together: 1 KiB; 16 inputs of 4 blocks stay in the second-level cache */
-    PIECE = 8,       /* chunks a piece of the products, so that taking a piece costs nothing beside it */
-    MOST_ROWS = 64,  /* summed in registers before they join the total; keeps the rounding of long sums small */
+    CHUNK = 256,    /* floats of a row that lie together: 1 KiB; 16 inputs of 4 blocks stay in the second-level cache */
+    PIECE = 8,      /* chunks a piece of the products, so that taking a piece costs nothing beside it */
+    MOST_ROWS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
     PIECES_A_THREAD = 4, /* of the products, at least: threads that are late find some left */
-    SLICE = 4096,    /* frames of a direct plan's piece */
+    SLICE = 4096,        /* frames of a direct plan's piece */
 };
 
 struct files {
@@ -37,13 +37,13 @@ struct files {
     struct team *team;
     struct fft *fft; /* NULL for direct */
     int n_in, n_out;
-    int most_blocks;    /* T: whole blocks a step, a multiple of SIMD_BLOCKS */
-    int pos;            /* frames of the current block so far */
-    int head;           /* slot of the current block's spectrum */
+    int most_blocks; /* T: whole blocks a step, a multiple of SIMD_BLOCKS */
+    int pos;         /* frames of the current block so far */
+    int head;        /* slot of the current block's spectrum */
     int n_slots;
-    int n_chunks;       /* of a spectrum */
-    size_t stride;      /* floats of a spectrum's row */
-    size_t past;        /* frames of history kept in front of a call: P, for direct all of max_taps - 1, rounded up */
+    int n_chunks;  /* of a spectrum */
+    size_t stride; /* floats of a spectrum's row */
+    size_t past;   /* frames of history kept in front of a call: P, for direct all of max_taps - 1, rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: past, then the current block (direct: the call) */
     float *spectra;     /* [n_in][n_slots][stride] */
@@ -57,10 +57,10 @@ struct files {
 };
 
 struct response {
-    int first, end;     /* partitions with something in them: [first, end) */
-    int row;            /* of its first partition in a chunk of the mask */
-    int n_taps;         /* direct */
-    float *taps;        /* [n_taps]; direct */
+    int first, end; /* partitions with something in them: [first, end) */
+    int row;        /* of its first partition in a chunk of the mask */
+    int n_taps;     /* direct */
+    float *taps;    /* [n_taps]; direct */
 };
 
 struct files_mask {
@@ -318,7 +318,7 @@ struct step { /* n_blocks blocks of one call; n frames of them are new and leave
     struct files *f;
     const struct files_mask *mask;
     const struct rows *rows;
-    float *const *out; /* the mask's */
+    float *const *out;   /* the mask's */
     int at, n, n_blocks; /* at: the step's first frame */
 };
 
@@ -548,8 +548,7 @@ static void process_direct(struct files *f, const struct rows *rows, int n, stru
                            float *const *const *outs, int n_masks)
 {
     struct step step = {.f = f, .rows = rows, .n = n};
-    for (int in = 0; in < f->n_in; in++)
-        memcpy(history(f, in) + f->past, rows->in[in], (size_t)n * sizeof(float));
+    for (int in = 0; in < f->n_in; in++) memcpy(history(f, in) + f->past, rows->in[in], (size_t)n * sizeof(float));
     for (int m = 0; m < n_masks; m++) {
         step.mask = masks[m];
         step.out = outs[m];

@@ -66,8 +66,7 @@ struct team *team_open(int n_threads)
     pthread_cond_init(&team->begin, NULL);
     pthread_cond_init(&team->done, NULL);
     team->n_threads = 1;
-    while (team->n_threads < most &&
-           pthread_create(&team->threads[team->n_threads - 1], NULL, member, team) == 0)
+    while (team->n_threads < most && pthread_create(&team->threads[team->n_threads - 1], NULL, member, team) == 0)
         team->n_threads++;
     return team;
 }

@@ -36,7 +36,7 @@ static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_
         int64_t left_us = until - now_us();
         if (left_us <= 0) return false;
         if (left_us > 1000000)
-            sched_yield(); /* no audio waits that long: the host freewheels, and who counts may have this processor */
+            sched_yield(); /* no audio waits that long: the host freewheels, and the counting thread may need this processor */
         else
             cpu_relax();
     }

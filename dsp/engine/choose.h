@@ -30,7 +30,7 @@ struct worth {            /* what is to be convolved, and for how long          
     int n_processors;     /* that the CPU's plan is shared by; 1 for live                                   */
 };
 
-/* Could any GPU be? Where the CPU has nothing to do none is looked for: to start one takes tenths of a second. */
+/* Could any GPU be worth it? If the CPU is nearly idle, no GPU is looked for: to start one takes tenths of a second. */
 bool worth_a_look(const struct worth *worth, const struct plan_costs *cpu);
 
 /* Is this one? measured: both costs are those of this machine, and live the smaller one wins. Where nobody has measured

@@ -61,7 +61,9 @@ static void set_defaults(hc_config *c)
 void hc_config_init(hc_config *config)
 {
     if (!config) return;
-    *config = (hc_config){.size = sizeof *config, };
+    *config = (hc_config){
+        .size = sizeof *config,
+    };
     set_defaults(config);
 }
 

@@ -34,7 +34,7 @@ struct ferry {
      * before there was one to take. */
     atomic_int next_in, next_out;
     atomic_int loaded[FERRY_PARTS];
-    atomic_int landed; /* channels of the output */
+    atomic_int landed;   /* channels of the output */
     atomic_int unloaded; /* parts */
     atomic_size_t non_finite;
     atomic_uint_fast64_t begun; /* blocks */

@@ -1,5 +1,5 @@
-/* hybrid - a backend made of two: the first taps of a mask in place, in the callback; its tail on a device, off the
- * callback's path. What it is for: the callback makes no call to the device, so that many engines can share one.
+/* hybrid - a backend made of two: the head of a mask is convolved in place, inside the callback; its tail on a device,
+ * beside the callback. The callback makes no call to the device, so many engines can share one.
  *
  *   taps     [0 ........ 2T)[2T ................. max_taps)
  *             near           tail: a mask of its own, shifted by 2T, in calls of T frames
@@ -9,11 +9,11 @@
  *   device                       [ T frames of time )
  *   heard                                         [=== block k ===)
  *
- * When a block of input is complete it is posted as a job to a thread of this engine's own, which drives the device; T
- * frames later its output is added to the near part's. Then it is there, or the callback waits for it as long as the
- * caller's wait_us says, once a job; without it the tail is missing until it comes or the next block's is due, and process says
- * HC_LATE. The thread works its jobs off in order: what comes too late to be heard is in the device's history. When all
- * jobs are taken a block is lost, and is silence in that history.
+ * A complete block of input is posted as a job to a thread of this engine's own, which drives the device. T frames later
+ * its output is due and is added to the head's. If the output is not ready, the callback waits up to wait_us, once a job.
+ * If it is still missing, the block has no tail and process returns HC_LATE. The thread does its jobs in order: input
+ * whose output comes too late is still in the device's history. If all jobs are taken, a block is lost: it is silence in
+ * that history.
  *
  * Each engine has a thread of its own (device_queue.h), so that one whose device stalls holds up no other. Its blocks
  * begin with the stream. A host that runs fifty engines lets their streams begin in different callbacks, so that they do

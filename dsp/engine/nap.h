@@ -1,17 +1,18 @@
 /* nap - how long a thread that serves blocks as they come may sleep before the next one.
  *
- * The blocks come by a clock that it does not know: a sound card's, a server's, or none while a host freewheels. Only
- * when they were posted is known. A thread that is woken by a post comes 50 to 200 us late on some machines, more than
- * a block of audio takes a GPU: it is awake a margin before the next block is due, and looks.
+ * The thread does not know the clock of the blocks: it may be a sound card's, a server's, or none while a host
+ * freewheels. It knows only when blocks were posted. On some machines a post wakes a sleeping thread 50 to 200 us late,
+ * longer than a GPU takes for a block of audio. The thread therefore wakes by itself, a margin before the next block is
+ * due, and spins.
  *
  *   posted |                                          due |
- *   thread [ works ][ sleeps .................... ][ looks ][ works ]
+ *   thread [ works ][ sleeps .................... ][ spins ][ works ]
  *                                                  margin
  *
- * Due is what the last posts say, one interval apart: the earliest of it, for a post that came late does not put off
- * the next. Where one of the last came before it was due, as the pieces of a period do that a host cuts up, the next
- * one may do so by as much. The margin is learned: it grows when a block had come before the thread was awake, and
- * shrinks while there is time to spare. Where an interval has no room for it there is no nap. Times are of one clock,
+ * The due time is estimated from the last posts, one interval apart. A late block does not delay the estimate for the
+ * next one. If one of the last blocks came before it was due (a host may cut a period into pieces), the next block is
+ * expected as early. The margin is learned: it grows when a block came before the thread was awake, and shrinks while
+ * there is time to spare. The thread does not sleep if the interval has no room for the margin. Times are of one clock,
  * in microseconds; all calls are the thread's own.
  */
 #ifndef HALOCONV_NAP_H

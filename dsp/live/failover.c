@@ -12,14 +12,14 @@
 #include <string.h>
 
 enum {
-    HUNG_BLOCKS = 8,          /* late in a row: as many as the engine can queue, after that its history has holes */
-    HUNG_MS = 20,             /* for which they were late: less can be the system's doing */
-    PROBE_US = 100000,        /* that a device which answers again may need for a block */
-    FREEWHEEL_US = 10000000,  /* a device that needs longer is hung, freewheeling or not */
+    HUNG_BLOCKS = 8,         /* late in a row: as many as the engine can queue, after that its history has holes */
+    HUNG_MS = 20,            /* for which they were late: less can be the system's doing */
+    PROBE_US = 100000,       /* that a device which answers again may need for a block */
+    FREEWHEEL_US = 10000000, /* a device that needs longer is hung, freewheeling or not */
     WARM_BLOCKS = 16,
-    TRIAL_MS = 250,           /* of audio that the CPU is tried with, and of time that this may take */
-    CATCH_UP_BLOCKS = 4,      /* that a standby engine may be behind and still play in the same block, at most */
-    SLOW_SCORE = 16,          /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
+    TRIAL_MS = 250,      /* of audio that the CPU is tried with, and of time that this may take */
+    CATCH_UP_BLOCKS = 4, /* that a standby engine may be behind and still play in the same block, at most */
+    SLOW_SCORE = 16,     /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
     SLOW_A_SECOND = 4
 };
 
@@ -268,8 +268,8 @@ bool failover_answers(struct failover *f)
     return ask(f) == HC_OK;
 }
 
-/* Input that arrives during a pass is processed in the next pass. If a pass does not halve the backlog, the audio thread
- * does the rest (failover_catch_up). */
+/* Input that arrives during a pass is processed in the next pass. If a pass does not halve the backlog, the audio
+ * thread does the rest (failover_catch_up). */
 static int follow(struct failover *f)
 {
     struct runner *r = &f->main;
@@ -339,8 +339,8 @@ static void give_up(struct failover *f, bool hung)
     atomic_store_explicit(&f->state, able ? HC_LIVE_STANDBY : HC_LIVE_LOST, memory_order_release);
 }
 
-/* The standby thread has the lock for at most the time of a block, unless the system took the processor away from it: to
- * wait longer would not bring it back. */
+/* The standby thread has the lock for at most the time of a block, unless the system took the processor away from it:
+ * to wait longer would not bring it back. */
 static bool standby_lock(struct failover *f)
 {
     double block_ns = 1e9 * f->config.block / f->config.rate;
@@ -362,7 +362,8 @@ static bool take_over(struct failover *f)
     int64_t now = input_history_end(f->history);
     if (f->took_over) return true;
     if (!standby_lock(f)) return false;
-    double blocks = fmin(CATCH_UP_BLOCKS, fmax(1, 1 / (double)atomic_load(&f->cpu_share) - 1)); /* a block's time in all */
+    double blocks =
+        fmin(CATCH_UP_BLOCKS, fmax(1, 1 / (double)atomic_load(&f->cpu_share) - 1)); /* a block's time in all */
     if (!f->has_time && (double)(now - r->at) > blocks * f->config.block) {
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         return false;
@@ -389,8 +390,7 @@ static void score(struct failover *f, bool is_late, int n)
     atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
 }
 
-enum failover_answer failover_process(struct failover *f, const float *const *in, float *const *out, int n,
-                                      int64_t now)
+enum failover_answer failover_process(struct failover *f, const float *const *in, float *const *out, int n, int64_t now)
 {
     if (failover_state(f) == HC_LIVE_OK) {
         int result = engine_process_clean(f->main.engine, in, out, n, now);

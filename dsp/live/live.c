@@ -171,7 +171,8 @@ static void publish(hc_live *l)
 {
     uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
     memcpy(words, &l->stats, sizeof words);
-    atomic_thread_fence(memory_order_release); /* a reader that sees one of these words sees that `published` has moved */
+    atomic_thread_fence(
+        memory_order_release); /* a reader that sees one of these words sees that `published` has moved */
     for (int k = 0; k < STATS_WORDS; k++)
         atomic_store_explicit(&l->snapshots[i % N_SNAPSHOTS][k], words[k], memory_order_relaxed);
     atomic_store_explicit(&l->published, i, memory_order_release);
@@ -242,8 +243,8 @@ static bool change_format(hc_live *l, int rate, int block)
         if (wanted == was) return false;
         if (format_rate(wanted) != format_rate(was))
             atomic_store_explicit(&l->heard_from, input_history_end(&l->history), memory_order_relaxed);
-    } while (!atomic_compare_exchange_weak_explicit(&l->format, &was, wanted, memory_order_release,
-                                                    memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&l->format, &was, wanted, memory_order_release, memory_order_relaxed));
     return true;
 }
 

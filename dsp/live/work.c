@@ -45,10 +45,8 @@ static bool is_configuration(const char *path)
 
 static void say_remarks(const hc_live *l, const char *path, const hc_responses *mask)
 {
-    for (int i = 0; i < mask->n_remarks && i < MOST_REMARKS; i++)
-        say(l, HC_LIVE_WARNING, "%s", mask->remarks[i].text);
-    if (mask->n_warnings > MOST_REMARKS)
-        say(l, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
+    for (int i = 0; i < mask->n_remarks && i < MOST_REMARKS; i++) say(l, HC_LIVE_WARNING, "%s", mask->remarks[i].text);
+    if (mask->n_warnings > MOST_REMARKS) say(l, HC_LIVE_WARNING, "%s: more warnings; see `haloconv check`", path);
 }
 
 /* A single response on a single input plays at every output. */
@@ -70,8 +68,9 @@ static int fit(const hc_live *l, const char *path, hc_responses *mask, char *why
 {
     int n_in = l->config.n_in, n_out = l->config.n_out, error = HC_OK;
     if (mask->n_in > n_in || mask->n_out > n_out)
-        error = fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",
-                     path, mask->n_in, mask->n_out, n_in, n_out);
+        error =
+            fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",
+                 path, mask->n_in, mask->n_out, n_in, n_out);
     else if (mask->n_routes == 0)
         error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
     else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)
@@ -170,8 +169,7 @@ static void note(hc_live *l, const char *path, const hc_responses *mask)
     memcpy(l->info.device, info->device, sizeof l->info.device);
     snprintf(l->path, sizeof l->path, "%s", path);
     memset(l->reaches, 0, (size_t)l->config.n_in * (size_t)l->config.n_out);
-    for (int i = 0; i < mask->n_routes; i++)
-        l->reaches[mask->routes[i].in * l->config.n_out + mask->routes[i].out] = 1;
+    for (int i = 0; i < mask->n_routes; i++) l->reaches[mask->routes[i].in * l->config.n_out + mask->routes[i].out] = 1;
     pthread_mutex_unlock(&l->info_lock);
 }
 
@@ -253,8 +251,7 @@ static bool announce(hc_live *l)
         next_probe(l, f); /* a device that is late again and again is asked less and less */
         hc_get_info(f->main.engine, &info);
         bool plays = state == HC_LIVE_STANDBY || cpu_may_play(l, f);
-        say(l, HC_LIVE_ERROR, "%s: %s; %s", f->info.device,
-            info.error[0] ? info.error : "it answers no more",
+        say(l, HC_LIVE_ERROR, "%s: %s; %s", f->info.device, info.error[0] ? info.error : "it answers no more",
             plays                ? "the CPU goes on in its place"
             : l->config.lost_dry ? "the CPU cannot carry this mask, so the input is passed on dry; start again"
                                  : "the CPU cannot carry this mask, so it is silent; start again");
@@ -433,8 +430,7 @@ static bool allocate(hc_live *l)
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + SLACK_S;
     return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
-           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000),
-                      c->fade_in) &&
+           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches;
 }
 
@@ -501,7 +497,9 @@ void hc_live_reset(hc_live *l)
 {
     if (!l) return;
     pthread_mutex_lock(&l->setup);
-    struct failover *next = atomic_exchange(&l->next, NULL), *newest = next ? next : l->joining ? l->joining : l->playing;
+    struct failover *next = atomic_exchange(&l->next, NULL), *newest = next         ? next
+                                                                       : l->joining ? l->joining
+                                                                                    : l->playing;
     struct failover *all[] = {l->playing, l->joining, l->former};
     take_back(l);
     for (int i = 0; i < 3; i++)

@@ -8,8 +8,8 @@
  */
 #include "configuration_responses.h"
 
-#include "dsp/engine/backend.h"
 #include "configuration.h"
+#include "dsp/engine/backend.h"
 #include "mask_file.h"
 #include "pieces.h"
 #include "remarks.h"
@@ -694,7 +694,10 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
         pieces_free(pieces);
         return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", path);
     }
-    struct builder builder = {.c = c, .pieces = pieces, .rate = rate, .keep_rate = (flags & HC_KEEP_RATE) != 0,
+    struct builder builder = {.c = c,
+                              .pieces = pieces,
+                              .rate = rate,
+                              .keep_rate = (flags & HC_KEEP_RATE) != 0,
                               .names_only = (flags & HC_NAMES_ONLY) != 0};
     hc_responses made = {.memory = pieces};
     read_and_build(path, n_in, &builder, &made);

@@ -1,8 +1,8 @@
 /* responses - masks from files, whatever their kind: resampled to the session's rate, and routed by the channel rule of
  * haloconv_masks.h or as a configuration says.
  */
-#include "dsp/engine/backend.h"
 #include "configuration_responses.h"
+#include "dsp/engine/backend.h"
 #include "mask_file.h"
 #include "pieces.h"
 #include "resample.h"

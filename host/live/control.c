@@ -1,12 +1,12 @@
 #include "control.h"
 
 #include "console.h"
-#include "keys.h"
 #include "host/message.h"
+#include "host/stopwatch.h"
+#include "keys.h"
 #include "nsm.h"
 #include "osc.h"
 #include "report.h"
-#include "host/stopwatch.h"
 #include "watch.h"
 
 #include <jansson.h>
@@ -23,7 +23,7 @@
 
 enum { TICK_MS = 50 };
 static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
-static const double FADE_S = 5, STILL_S = 0.5; /* to wait for the fade at the end at most; for a callback */
+static const double FADE_S = 5, STILL_S = 0.5;        /* to wait for the fade at the end at most; for a callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
 struct control {
@@ -38,7 +38,7 @@ struct control {
     int status; /* exit status */
     double next_status, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
-    hc_times before;            /* at the last status line */
+    hc_times before; /* at the last status line */
 };
 
 static void make_signals(sigset_t *set)
@@ -320,8 +320,7 @@ static void fade_out(struct control *c)
     hc_live_stats stats = {.size = sizeof stats};
     uint64_t blocks = 0;
     hc_live_set(session_live(c->session), HC_FADE, 0);
-    while (!stats.faded_out && now < end && now < silent_since + STILL_S &&
-           c->host->is_alive(c->host->data)) {
+    while (!stats.faded_out && now < end && now < silent_since + STILL_S && c->host->is_alive(c->host->data)) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         now = stopwatch_now();
         hc_live_get_stats(session_live(c->session), &stats);

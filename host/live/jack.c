@@ -1,7 +1,7 @@
 /* haloconv jack - a JACK client with one port a channel. */
 #include "host/commands.h"
-#include "live_options.h"
 #include "host/message.h"
+#include "live_options.h"
 
 #include <stdio.h>
 
@@ -22,10 +22,10 @@ static const char help[] =
 #ifdef HC_WITH_JACK
 #include "console.h"
 #include "control.h"
+#include "host/stopwatch.h"
 #include "nsm.h"
 #include "realtime.h"
 #include "session.h"
-#include "host/stopwatch.h"
 
 #include <jack/jack.h>
 #include <jack/thread.h>

@@ -1,7 +1,7 @@
 /* haloconv live - microphone to speakers, by PortAudio. */
 #include "host/commands.h"
-#include "live_options.h"
 #include "host/message.h"
+#include "live_options.h"
 
 #include <stdio.h>
 
@@ -28,11 +28,11 @@ static const char help[] =
 #include "console.h"
 #include "control.h"
 #include "drift.h"
+#include "host/stopwatch.h"
 #include "keys.h"
 #include "realtime.h"
 #include "relay.h"
 #include "session.h"
-#include "host/stopwatch.h"
 
 #include <fcntl.h>
 #include <jansson.h>

@@ -3,9 +3,9 @@
 #include "console.h"
 #include "control.h"
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "osc.h"
 #include "report.h"
-#include "host/stopwatch.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 #include "report.h"
 
 #include "console.h"
-#include "host/message.h"
 #include "host/files/part_file.h"
+#include "host/message.h"
 
 #include <errno.h>
 #include <math.h>
@@ -31,8 +31,8 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void report_line(const struct session_status *s, const hc_times *before, float peak_in, float peak_out,
-                 bool bypass, char *text, size_t cap)
+void report_line(const struct session_status *s, const hc_times *before, float peak_in, float peak_out, bool bypass,
+                 char *text, size_t cap)
 {
     hc_times lately = s->times;
     hc_times_subtract(&lately, before);

@@ -15,7 +15,7 @@
 struct session;
 
 struct session_settings {
-    hc_live_config live;     /* but channels, rate, block                                                              */
+    hc_live_config live;     /* session_open sets channels, rate and block                                             */
     int n_inputs;            /* for masks that leave it open; 0: as many as suits the mask                             */
     int most_inputs;         /* no more than this where the session chooses; 0: no limit                               */
     float wet, dry, gain;    /* linear                                                                                 */

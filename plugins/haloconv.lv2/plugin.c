@@ -147,7 +147,8 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
     if (!to || !hc_live_has_work(p->live) || atomic_exchange(&p->is_scheduled, true)) return;
-    if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS) atomic_store(&p->is_scheduled, false); /* next time */
+    if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
+        atomic_store(&p->is_scheduled, false); /* next time */
 }
 
 static void request_mask(struct plugin *p, LV2_Worker_Schedule *to, const char *path, size_t length)

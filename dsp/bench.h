@@ -22,10 +22,10 @@ typedef struct hc_costs {    /* nanoseconds; 0: no different, or the backend can
 } hc_costs;
 
 /* Measures the costs of a backend ("cpu", "cuda", ...; NULL: "auto") on this machine and keeps them in the user's cache
- * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find them. The first hc_open of a live
- * engine on a machine measures the CPU by itself, in less than 50 ms. Nothing else measures a GPU: that takes up to a
- * second, the GPU to itself and some hundred MB of its memory; until then the built-in costs, of an H200, are used.
- * Fails as hc_open does. [setup] */
+ * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find them. The first hc_open of a
+ * live engine on a machine measures the CPU by itself, in less than 50 ms. Nothing else measures a GPU: that takes up
+ * to a second, the GPU to itself and some hundred MB of its memory; until then the built-in costs, of an H200, are
+ * used. Fails as hc_open does. [setup] */
 int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Makes a mask of decaying noise from a seed, on the device if that is faster than an upload; the taps are the same

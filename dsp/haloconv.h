@@ -1,7 +1,8 @@
 /* haloconv - real-time convolution of audio with FIR filters and impulse responses, on the CPU or a CUDA GPU.
  *
  * This header is live convolution: engines, masks, process, swap. haloconv_live.h keeps a whole session playing,
- * haloconv_files.h has blocks of files, haloconv_masks.h reads masks from files. NEWS.md lists the changes between versions.
+ * haloconv_files.h has blocks of files, haloconv_masks.h reads masks from files. NEWS.md lists the changes between
+ * versions.
  *
  * Conventions
  *   Audio is planar 32-bit float: one pointer a channel, one float a frame, full scale +-1. Channels and frames count
@@ -170,8 +171,8 @@ void hc_close(hc_engine *engine);
 
 /* Makes a mask of n routes. The audio thread may run meanwhile. Threads may make masks of one engine at once; they take
  * turns. Identical routes (same taps pointer, n_taps, gain, delay) share one spectrum. n = 0: a mask of silence; routes
- * may be NULL then. Fails with HC_EINVAL (channel out of range; longer than max_taps; a tap that is NaN or Inf: the text
- * has its index), HC_ENOMEM; *mask is NULL then. [setup] */
+ * may be NULL then. Fails with HC_EINVAL (channel out of range; longer than max_taps; a tap that is NaN or Inf: the
+ * text has its index), HC_ENOMEM; *mask is NULL then. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
 /* Gives a mask up: the engine frees it in the first hc_mask_make, hc_mask_free or hc_close after it no longer plays it.
@@ -181,21 +182,21 @@ void hc_mask_free(hc_engine *engine, hc_mask *mask);
 /* Crossfades to a mask; NULL fades to silence. The input history is kept: the new response sounds with its full tail
  * from its first frame on. The fade begins with the next hc_process. If the tail levels of the mask have to be computed
  * first, the old mask plays until then: hc_info.swap_usual frames as a rule, at most swap_delay. The last request wins:
- * a swap that is requested while another is prepared or fades waits for its end, and a later one replaces it. Before the
- * first hc_process, or the first after hc_reset, there is neither delay nor fade. HC_EINVAL: the mask is another
+ * a swap that is requested while another is prepared or fades waits for its end, and a later one replaces it. Before
+ * the first hc_process, or the first after hc_reset, there is neither delay nor fade. HC_EINVAL: the mask is another
  * engine's. [rt], any thread */
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
-/* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Fills
- * out, unless it returns HC_EINVAL. NaN and Inf in the input count as 0. Returns HC_OK; HC_LATE; HC_EDEVICE (the device is lost: silence from now on,
- * hc_info.error says why); HC_EINVAL (n_frames out of range, or a NULL array; out is not touched). [rt], one thread at a
- * time */
+/* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any in may be an out. Fills out,
+ * unless it returns HC_EINVAL. NaN and Inf in the input count as 0. Returns HC_OK; HC_LATE; HC_EDEVICE (the device is
+ * lost: silence from now on, hc_info.error says why); HC_EINVAL (n_frames out of range, or a NULL array; out is not
+ * touched). [rt], one thread at a time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
-/* Sets how long hc_process waits for a device, from its next call on; wait_us as in hc_config. A host that freewheels or
- * fills an engine's history uses HC_WAIT_FOREVER. hc_process then also waits for the engine's own threads on the CPU,
- * which hc_config.wait_us does not ask for: the frame at which the fade of a swap begins depends on the calls alone, and
- * hc_process may take its time. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
+/* Sets how long hc_process waits for a device, from its next call on; wait_us as in hc_config. A host that freewheels
+ * or fills an engine's history uses HC_WAIT_FOREVER. hc_process then also waits for the engine's own threads on the
+ * CPU, which hc_config.wait_us does not ask for: the frame at which the fade of a swap begins depends on the calls
+ * alone, and hc_process may take its time. HC_EINVAL: less than HC_WAIT_NONE. [rt], any thread */
 int hc_wait_set(hc_engine *engine, int wait_us);
 
 /* Forgets the input history and ends any fade; the mask stays. No hc_process may be running. [setup] */

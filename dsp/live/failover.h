@@ -1,11 +1,12 @@
-/* failover - an engine that processes the input history, and where it runs on a device, a standby engine on the CPU that
- * takes over when the device fails.
+/* failover - an engine that processes the input history, and where it runs on a device, a standby engine on the CPU
+ * that takes over when the device fails.
  *
  * The standby engine processes the same input one block later, in its own thread, and discards its output; its history
  * is therefore always current. When the device is lost, the audio thread takes the standby engine from that thread,
  * processes the blocks that it has not seen yet, and uses its output from this block on: the listener hears no gap. The
- * same happens when the device was late for 8 blocks and 20 ms in a row; those blocks were late. The standby permanently costs the CPU's share of the mask on another core. It runs only
- * if that share, measured when the mask is loaded, is at most `standby_share`.
+ * same happens when the device was late for 8 blocks and 20 ms in a row; those blocks were late. The standby
+ * permanently costs the CPU's share of the mask on another core. It runs only if that share, measured when the mask is
+ * loaded, is at most `standby_share`.
  */
 #ifndef FAILOVER_H
 #define FAILOVER_H
@@ -78,8 +79,8 @@ bool failover_close(struct failover *failover);
 int failover_load(struct failover *failover, const hc_route *routes, int n, char *why, size_t cap);
 
 /* Process silence, so that the first launches are over; then the history from frame `from` on, as far as the audio
- * thread does not run away. The standby engine goes its own way from here on. Once, before the audio thread has it. HC_EDEVICE: the
- * device does not answer. */
+ * thread does not run away. The standby engine goes its own way from here on. Once, before the audio thread has it.
+ * HC_EDEVICE: the device does not answer. */
 int failover_start(struct failover *failover, int64_t from, char *why, size_t cap);
 
 /* Does a device that was given up for being late answer again? Then this can be closed; it plays on. */

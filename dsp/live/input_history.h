@@ -1,10 +1,10 @@
-/* input_history - the last seconds of a live input, NaN and infinity removed: the engines read their blocks here, and an
- * engine that is made while the audio runs processes the past from here.
+/* input_history - the last seconds of a live input, NaN and infinity removed: the engines read their blocks here, and
+ * an engine that is made while the audio runs processes the past from here.
  *
  *   row   [ size frames: a ring, frame i at i % size .............. ][ most_block frames ]
  *
- * A block is contiguous: one that passes the ring's end goes on into the frames behind it, and its rest is copied to the
- * ring's beginning, for later readers. One thread writes; any number read beside it.
+ * A block is contiguous: one that passes the ring's end goes on into the frames behind it, and its rest is copied to
+ * the ring's beginning, for later readers. One thread writes; any number read beside it.
  */
 #ifndef INPUT_HISTORY_H
 #define INPUT_HISTORY_H

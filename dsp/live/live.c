@@ -167,14 +167,13 @@ static void watch_device(hc_live *l, int64_t now)
     l->stats.state = (int)state;
 }
 
+/* A reader that sees one of these words also sees the snapshots published before it: it notices that its own is old. */
 static void publish(hc_live *l)
 {
     uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
     memcpy(words, &l->stats, sizeof words);
-    atomic_thread_fence(
-        memory_order_release); /* a reader that sees one of these words sees that `published` has moved */
     for (int k = 0; k < STATS_WORDS; k++)
-        atomic_store_explicit(&l->snapshots[i % N_SNAPSHOTS][k], words[k], memory_order_relaxed);
+        atomic_store_explicit(&l->snapshots[i % N_SNAPSHOTS][k], words[k], memory_order_release);
     atomic_store_explicit(&l->published, i, memory_order_release);
 }
 
@@ -277,8 +276,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     do { /* the snapshot may be overwritten meanwhile, three blocks later */
         i = atomic_load_explicit(&l->published, memory_order_acquire);
         for (int k = 0; k < STATS_WORDS; k++)
-            words[k] = atomic_load_explicit(&l->snapshots[i % N_SNAPSHOTS][k], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
+            words[k] = atomic_load_explicit(&l->snapshots[i % N_SNAPSHOTS][k], memory_order_acquire);
         now = atomic_load_explicit(&l->published, memory_order_relaxed);
     } while (now - i >= N_SNAPSHOTS - 1);
     memcpy(&all, words, sizeof all);

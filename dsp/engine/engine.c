@@ -39,10 +39,16 @@ static int wait_resolve(const hc_config *config, int wait_us)
 /* ---- a block -------------------------------------------------------------------------------------------------------
  */
 
+/* One thread counts: no other can come between its load and its store. */
+static void add(atomic_uint_fast64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
 void engine_count(hc_engine *e, int n)
 {
-    atomic_fetch_add_explicit(&e->blocks, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&e->frames, (uint64_t)n, memory_order_relaxed);
+    add(&e->blocks, 1);
+    add(&e->frames, (uint64_t)n);
 }
 
 void engine_count_non_finite(hc_engine *e, size_t n)
@@ -288,7 +294,7 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
     bool lost = engine_is_lost(e);
     if (!played || lost) engine_silence(e, out, n);
     engine_count(e, n);
-    if (is_late) atomic_fetch_add_explicit(&e->late, 1, memory_order_relaxed);
+    if (is_late) add(&e->late, 1);
     return lost ? HC_EDEVICE : is_late ? HC_LATE : HC_OK;
 }
 

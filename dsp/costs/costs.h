@@ -13,9 +13,8 @@
  * on the CPU (plan_cost_ns of the first 2T taps, times the block) is below what a call to the device takes (call_ns) and
  * the tail's is not. On an H200 beside 16 Xeon cores a stereo engine of 3 s took 8.9/23/45 us of its blocks of 64 frames
  * (p50/p99/p99.9), and 31/52/110 with "cuda"; 50 plugins on that GPU took 29 % of the period (p99 70 %) where 50 on the
- * CPU took 58 (96), none late. What is not known is how much of T a tail's call takes: it must be less than a tenth with
- * 1, 10 and 50 such engines (`bench engine --engines`), and with a GPU that others keep busy, or is as small as a
- * laptop's.
+ * CPU took 58 (96), none late. The share of T that a tail's call takes is not known yet: it must be less than a tenth with
+ * 1, 10 and 50 such engines (`bench engine --engines`), with a GPU that others keep busy, and with a laptop's.
  */
 #ifndef HALOCONV_COSTS_H
 #define HALOCONV_COSTS_H

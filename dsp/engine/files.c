@@ -18,7 +18,7 @@ void hc_count_set(hc_engine *e, int64_t from, int64_t to)
     e->count_to = to;
 }
 
-/* Where frame `frame` of the stream lies in a block of n frames at `at`. */
+/* The place of a frame of the stream in a block of n frames at `at`, cut to 0 ... n. */
 static int within(int64_t frame, int64_t at, int n)
 {
     return frame <= at ? 0 : frame - at > n ? n : (int)(frame - at);

@@ -46,7 +46,7 @@ void mask_swap_open(struct mask_swap *swap, const struct backend *backend, void 
 /* mask: NULL is silence. Any thread. [rt] */
 void mask_swap_ask(struct mask_swap *swap, hc_mask *mask);
 
-/* What the next block plays; then, n frames of it were played. The engine thread's. [rt] */
+/* _begin: the masks of the next block, or its fade; _end: n frames of it were played. The engine thread's. [rt] */
 struct fade mask_swap_begin(struct mask_swap *swap);
 void mask_swap_end(struct mask_swap *swap, int n);
 

@@ -75,7 +75,7 @@ static int runner_warm_up(struct runner *r, int n_in)
     return result;
 }
 
-/* What the history no longer has counts as silence. */
+/* Frames that the history no longer has count as silence. */
 static void start_afresh(struct runner *r, int64_t now)
 {
     hc_reset(r->engine);

@@ -116,7 +116,7 @@ static const char *gpu_backend(const hc_config *config)
     return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
 }
 
-/* Of the history, left for what the audio thread writes meanwhile. */
+/* Frames of the history that an engine leaves alone: the audio thread writes there meanwhile. */
 static int64_t slack_frames(const hc_live *l)
 {
     return (int64_t)(SLACK_S * l->config.rate);

@@ -1,6 +1,6 @@
 /* The bench beside zita-convolver, the engine of jconvolver and of Guitarix, Aliki and others.
  *
- *   make bench-zita        or: build/tests/bench_zita [--quick] [--instances N] [--seconds S] [--block B] [--matrix N]
+ *   make bench-zita        or: build/tests/bench_zita [--instances N] [--seconds S] [--block B] [--matrix N]
  *
  * Both convolve the same noise with the same responses in one run, in turns of a second of audio, pinned to
  * one core with all their threads. Cost is the processor time that the process used meanwhile, which counts zita's

@@ -79,10 +79,10 @@ typedef struct hc_config {
                                 CPU inside the call, the tail on that GPU beside it (live only);
                                 "hybrid:cpu": the tail on a thread of the CPU                         "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)         "auto"  */
-    int in_samples, out_samples; /* enum hc_samples (haloconv_files.h) that the program wishes for with
+    int in_samples, out_samples; /* enum hc_samples (haloconv_files.h) that the program asks for with
                                 HC_BLOCK_FILES; hc_info has the format in use. A GPU decodes and encodes
                                 by itself                                                HC_PLANAR (0)  */
-    int flight;              /* queue depth that the program wishes for with HC_BLOCK_FILES: blocks between
+    int flight;              /* queue depth that the program asks for with HC_BLOCK_FILES: blocks between
                                 hc_submit and hc_collect, 2 to 16, each with memory of its own            4  */
     int n_threads;           /* of the CPU, the audio thread counted in; the output does not depend on it.
                                 Default: all processors with HC_BLOCK_FILES; live as many as the tail levels

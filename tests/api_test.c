@@ -322,7 +322,7 @@ static void info_beside_mask_make(const char *backend)
     player_close(&p);
 }
 
-/* What hc_collect counts of samples that a device encodes. */
+/* hc_collect counts the clipped samples of a device that encodes. */
 static void info_beside_collect(const char *backend)
 {
     static const float ten = 10;

@@ -147,7 +147,7 @@ static struct backend faulty_device = {
     .reset = reset,
 };
 
-/* What the real one knows, and what it can; then it takes the place of "cuda". */
+/* Copies the real backend's costs and offers the operations that it has, then takes the place of "cuda". */
 __attribute__((constructor)) static void borrow(void)
 {
     sem_init(&release, 0, 0);

@@ -1,6 +1,6 @@
 /* live_take - a recording of a live convolver, and what it must sound like, in float64: a list of sounds, each of which
- * the one before gives way to by a cut, a ramp or a crossfade. Where a change begins may be open: then the recording
- * says it, and every frame around it must lie on that one crossfade.
+ * the one before gives way to by a cut, a ramp or a crossfade. A change may leave its first frame
+ * open: the recording then says it, and every frame around it must lie on that one crossfade.
  */
 #ifndef LIVE_TAKE_H
 #define LIVE_TAKE_H
@@ -58,7 +58,7 @@ void take_begin_here(struct take *take, struct sound sound);
 /* The frame at which the last run of silent callbacks begins; -1: there is none. */
 int take_last_silence(const struct take *take);
 
-/* Check every frame. Where may_be_late, a callback may be silent. Returns how many were that should not have been. */
+/* Check every frame. A callback may be silent if may_be_late. Returns how many were that should not have been. */
 int take_check(struct take *take, bool may_be_late);
 
 #endif

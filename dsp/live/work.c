@@ -383,7 +383,7 @@ void hc_live_config_init(hc_live_config *config)
                                .history_s = HISTORY_S};
 }
 
-/* What the caller gave, by its size; zero and NULL become the default. */
+/* Copies as many bytes of the caller's struct as its size says; zero and NULL become the default. */
 static void resolve(hc_live_config *c, const hc_live_config *given)
 {
     hc_live_config standard;

@@ -32,7 +32,7 @@ hc_live *session_live(struct session *session);
 int session_n_in(const struct session *session);
 int session_n_out(const struct session *session);
 
-/* Names and connections that the first mask wishes for its channels; NULL: none. */
+/* Names and connections that the first mask has for its channels; NULL: none. */
 const hc_port *session_ports(const struct session *session, bool outputs);
 
 /* Does input `in` reach output `out`, by the mask or dry? */

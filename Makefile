@@ -4,6 +4,7 @@
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error;
 #   =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
+#   SETUP=0: demo, test and the benches install no packages
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
 
 MAKEFLAGS += --no-builtin-rules
@@ -17,8 +18,8 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 75 80 86 89 90
 
-# ---- what is there ---------------------------------------------------------------------------------------------------
-# find NAME,package: sets HAVE_NAME and says so
+# ---- what is found ---------------------------------------------------------------------------------------------------
+# find NAME,package: sets HAVE_NAME to the version, and reports it
 pkg_version = $(shell pkg-config --modversion $(1) 2>/dev/null)
 define find
 HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(call pkg_version,$(2)))
@@ -39,7 +40,7 @@ $(eval $(call find,JACK,jack))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
-# FFTW's archive, of which the library gets a copy of its own; FFTW_ARCHIVE= : use the shared library as any other.
+# The library contains a copy of FFTW's archive. With FFTW_ARCHIVE= it uses the shared libfftw3f instead.
 FFTW_ARCHIVE ?= $(if $(HAVE_FFTW),$(wildcard $(shell pkg-config --variable=libdir fftw3f)/libfftw3f.a))
 FFTW_ARCHIVE := $(FFTW_ARCHIVE)
 FFTW_THREADS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,$(if $(filter /%,$(shell \
@@ -69,7 +70,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 \
-               bench-batch
+               bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -82,41 +83,44 @@ PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
-HOST_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) $(if $(HAVE_PORTAUDIO),portaudio-2.0) \
-             $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
+HOST_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
+             $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_LO),liblo) \
+             $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) \
               $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp -Ikernels -I. -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
+              -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
 LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+TEST_INCLUDES := $(addprefix -Itests/,tools live plugins)
 HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
-# The inner loops are built once for each instruction set that they are chosen from at start.
+# The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
 SIMD_FILES := simd long_fft_simd
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
 SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
-DSP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))) $(SIMD_OBJS)
-CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*.cu)))
-# The kernel ladder and its bench are the program's and the tests'; the library has the rungs that the backend launches.
-WINNERS := $(addprefix $(BUILD)/kernels/,rung12_few.o rung12_register.o)
-LADDER := $(addprefix $(BUILD)/kernels/,rung% ladder.o bench%)
-LADDER_OBJS := $(filter-out $(WINNERS),$(filter $(LADDER),$(CUDA_OBJS)))
-CHOICE_OBJ := $(BUILD)/kernels/choice.o
-LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS)) $(if $(HAVE_CUDA),$(CHOICE_OBJ))
+DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))
+DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
+CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*/*.cu)))
+# The kernel ladder and its bench are linked into the program and the tests; the library has only the kernels that the
+# backend launches.
+LADDER_OBJS := $(filter $(BUILD)/kernels/ladder/% $(BUILD)/kernels/bench/%,$(CUDA_OBJS))
+LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
+MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
@@ -125,24 +129,32 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 .PHONY: race-storms all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
 
 ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(NVCC_FLAGS)
-# A change of flags or of what was found rebuilds everything.
+# A change of the flags, or of the packages that were found, rebuilds everything.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
 
 Q := $(if $(V),,@)
 say = @printf '  %-4s %s\n' '$(1)' '$(strip $(2))'
+# compile FLAGS,MESSAGE and link LIBRARIES,COMPILER (gcc unless given): the recipes of an object and of a program
+define compile
+@mkdir -p $(@D)
+$(call say,CC,$< $(2))
+$(Q)$(CC) $(ALL_CFLAGS) $(1) -c $< -o $@
+endef
+define link
+$(call say,LD,$@)
+$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(1) -o $@
+endef
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
-# fft.o contains the FFTW that it calls, and no symbol of it is seen from outside: see fft.c.
+	$(call compile)
+# fft.o contains the FFTW that it calls and hides its symbols: see fft.c.
 ifneq ($(FFTW_ARCHIVE),)
 $(BUILD)/dsp/cpu/fft.o: dsp/cpu/fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -153,16 +165,14 @@ $(BUILD)/dsp/cpu/fft.o: dsp/cpu/fft.c $(FFTW_ARCHIVE) $(BUILD)/flags
 endif
 define simd_rule
 $(BUILD)/dsp/cpu/$(1)_$(2).o: dsp/cpu/$(1).c $(BUILD)/flags
-	@mkdir -p $$(@D)
-	$$(call say,CC,$$< for $(2))
-	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2) -c $$< -o $$@
+	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
 endef
 $(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas); status=$$?; \
-	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/test_spills.py
+	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_spills.py
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -171,15 +181,19 @@ $(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
 $(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
-# What speaks MPI is loaded under mpirun only.
+	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
+# @haloconv COMMAND@ becomes the options of that command, as its --help has them; @haloconv@ the synopsis.
+$(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
+	$(call say,MAN,$@)
+	$(Q)sed -e 's|@VERSION@|$(VERSION)|' -e 's|^@haloconv\(.*--_man.*\)@$$|$(PROGRAM)\1|e' \
+	  -e 's|^@haloconv\(.*\)@$$|$(PROGRAM)\1 --_man|e' $< >$@
+# The calls of MPI are in a library of their own, which the program loads only under mpirun.
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
 
 # ---- the LV2 bundle --------------------------------------------------------------------------------------------------
-# Nothing but lv2_descriptor is seen from outside. The CUDA runtime must not be unloaded.
+# The bundle exports only lv2_descriptor. With -z nodelete a host cannot unload the CUDA runtime.
 $(PLUGIN_OBJS): ALL_CFLAGS += -fvisibility=hidden
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
@@ -197,9 +211,9 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 	  plugins/haloconv.lv2/through.txt $(@D)/
 
 # ---- impulses and the demo -------------------------------------------------------------------------------------------
-# Goals of SETUP_GOALS install what is missing first. Detection has looked before that, so they go on in a make of their
-# own.
-$(SETUP_GOALS): setup
+# Goals of SETUP_GOALS first install missing packages, unless SETUP=0. A second make then does the work, because the
+# first one has already looked for packages.
+$(SETUP_GOALS): $(if $(filter 0,$(SETUP)),,setup)
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
 setup:
 	@.ci/setup
@@ -222,103 +236,103 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap far files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap tail_levels files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
-# The program too, but for its bench of kernels: tests/test_batch.py runs with it.
+# The program without its bench of kernels, for tests/host/test_batch.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
-# Not here: textures, tensor cores, clusters, and the bench with the libraries that it opens.
-ON_CPU_KERNELS := $(filter-out bench% ladder rung07% rung13% rung15%,\
-                    $(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu)))
-ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*.cuh)))
+# The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
+ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,ladder rung07% rung13% rung15%),\
+                    $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/ladder/*.cu)))
+ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
-                   -I$(ON_CPU)/kernels -Itests/cuda_on_cpu -Ikernels -Idsp -I. \
+                   $(addprefix -I$(ON_CPU)/kernels/,backend ladder) -Itests/cuda/emulator \
+                   $(addprefix -Ikernels/,backend ladder bench) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
-ON_CPU_OBJS := $(patsubst tests/cuda_on_cpu/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda_on_cpu/*.cpp)) \
-               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o $(CHOICE_OBJ)
-$(ON_CPU)/kernels/%: kernels/% tests/cuda_on_cpu/translate.py
+ON_CPU_OBJS := $(patsubst tests/cuda/emulator/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda/emulator/*.cpp)) \
+               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
+$(ON_CPU)/kernels/%: kernels/% tests/cuda/emulator/translate.py
 	@mkdir -p $(@D)
-	$(Q)$(PYTHON) tests/cuda_on_cpu/translate.py $< $@
+	$(Q)$(PYTHON) tests/cuda/emulator/translate.py $< $@
 $(ON_CPU)/kernels/%.o: $(ON_CPU)/kernels/%.cu $(ON_CPU_HEADERS) $(BUILD)/flags
 	$(call say,C++,kernels/$*.cu for the CPU)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) -Wno-enum-compare -Wno-uninitialized -Wno-maybe-uninitialized -x c++ -c $< -o $@
-# A piece of device memory has a place behind it here that nobody may write: memory.cpp has this function.
-$(ON_CPU)/kernels/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=device_cut_alone
-$(ON_CPU)/kernels/cuda_crossing.o: ON_CPU_CXXFLAGS += -DBESIDE_BYTES=1048576
-$(ON_CPU)/%.o: tests/cuda_on_cpu/%.cpp $(BUILD)/flags
+# The emulator's memory.cpp has its own device_cut: the bytes behind each piece of device memory must not be written.
+$(ON_CPU)/kernels/backend/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=device_cut_alone
+$(ON_CPU)/kernels/backend/cuda_transfer.o: ON_CPU_CXXFLAGS += -DOVERLAPPED_BYTES=1048576
+$(ON_CPU)/%.o: tests/cuda/emulator/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
-ON_CPU_CC = $(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda_on_cpu
+ON_CPU_FLAGS := -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda/emulator
 $(ON_CPU)/backends.o: dsp/backends.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for CUDA on the CPU)
-	$(Q)$(ON_CPU_CC) -c $< -o $@
-$(ON_CPU)/tests/%.o: tests/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for CUDA on the CPU)
-	$(Q)$(ON_CPU_CC) -c $< -o $@
+	$(call compile,$(ON_CPU_FLAGS),for CUDA on the CPU)
+$(ON_CPU)/tests/%.o: %.c $(BUILD)/flags
+	$(call compile,$(ON_CPU_FLAGS) $(TEST_INCLUDES),for CUDA on the CPU)
 $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,check player reference) $(ON_CPU_OBJS) \
                   $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$(LIB_LIBS),$(CXX))
 $(ON_CPU)/host/%.o: host/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for CUDA on the CPU)
-	$(Q)$(CC) $(ALL_CFLAGS) -UHC_WITH_CUDA -c $< -o $@
+	$(call compile,-UHC_WITH_CUDA,for CUDA on the CPU)
 $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
                     $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
-	$(call say,LD,$@)
-	$(Q)$(CXX) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(HOST_LIBS) $(LIB_LIBS) -ldl -o $@
+	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl,$(CXX))
 	$(Q)$(if $(MPI_PART),cp $(MPI_PART) $(@D))
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
             $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference $(ON_CPU_NAMES:%=%_test))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
+# tests/README.md. The sources are in folders by what they test; their names are unique, for the programs are in one
+# folder.
+TEST_FOLDERS := $(filter-out tests/README.md tests/run tests/conftest.py,$(wildcard tests/*))
+vpath %.c $(TEST_FOLDERS)
+$(BUILD)/tests/%.o: %.c $(BUILD)/flags
+	$(call compile,$(TEST_INCLUDES))
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test),\
-                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*_test.c)))
+                   $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
-	  tests/run $(TEST_PROGRAMS) tests/cuda_on_cpu/short $(wildcard tests/test_*.py)
-# The same with the backend and its kernels on the CPU, once a seed: CONTRIBUTING.md.
+	  tests/run $(TEST_PROGRAMS) tests/cuda/emulator/short $(wildcard tests/*/test_*.py)
+# The CUDA backend and its kernels on the CPU, once for each seed: tests/cuda/emulator/README.md.
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
-	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/test_%.py,batch plain_files)) \
-	    || exit 1; done # else 100 times slower
+	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch plain_files)) \
+	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
-	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/test_*.py)
-	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run $(patsubst %,$(BUILD)/tests/%_test,convolution far refusals soak swap)
-# ThreadSanitizer over storms of changes, and files: a build of its own, where nothing else is.
+	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
+	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run \
+	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak swap)
+# ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
 RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
-         ferry_test:blocks_arrive_whole even_test:threads_catch_up_to_the_same_frames \
-         nap_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
-         hybrid_test:a_swap_waits_for_a_late_device api_test:info_beside_mask_make \
+         parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
+         wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
-race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM)
+race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r)))) $(PROGRAM) $(BUILD)/tests/measure
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
-	  $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
-	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/test_plain_files.py)
+	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
+	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
 SOAK_SECONDS ?= 600
 run-soak: $(BUILD)/tests/soak_test
-	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_SOAK_SEED=$${HC_SOAK_SEED:-$$(date +%s)} $<
-# The mask readers on broken files, by clang's libFuzzer: FUZZ_SECONDS of each, found ones are kept in $(BUILD)/fuzz.
+	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_SEED=$${HC_TEST_SEED:-$$(date +%s)} $<
+# clang's libFuzzer on the readers of masks, FUZZ_SECONDS each. Inputs that fail are kept in $(BUILD)/fuzz.
 FUZZ_SECONDS ?= 60
 FUZZ_SOURCES := $(wildcard dsp/masks/*.c) dsp/engine/error.c
 FUZZ = cd $(BUILD)/fuzz && ./fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10
@@ -326,54 +340,61 @@ run-fuzz: impulses
 	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
 	for target in responses configuration; do \
 	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. \
-	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz_$$target.c $(FUZZ_SOURCES) \
+	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/masks/fuzz_$$target.c $(FUZZ_SOURCES) \
 	    $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
 	done
 	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus_responses/cabinet
 	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus_responses/text
-	cp tests/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
+	cp tests/masks/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
 	$(call FUZZ,responses) corpus_responses
-	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/fuzz_configuration.dict corpus_configuration
+	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/masks/fuzz_configuration.dict corpus_configuration
+# Each bench prints its result, and record.py writes it into BENCHMARKS.md, below the machine.
+RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
+bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
-	@$(TEST_ENV) $(PYTHON) tests/bench_batch.py
+	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
 run-bench-files: all $(BUILD)/tests/measure
-	@.ci/setup bench
-	@$(TEST_ENV) $(PYTHON) tests/bench_files.py --write-table README.md
-
+	$(bench_setup)
+	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py
 run-bench-live: all $(TEST_TOOLS)
-	@.ci/setup bench
-	@$(TEST_ENV) LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(PYTHON) tests/bench_live.py
+	$(bench_setup)
+	@LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(RECORD) 'A session on JACK' $(PYTHON) tests/bench/bench_live.py
+run-bench-shapes: all
+	@$(RECORD) 'Engines by the clock' $(PYTHON) tests/bench/bench_shapes.py $(SHAPES)
 
-# The peer has a C++ interface.
+# zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
-	@.ci/setup bench
+	$(bench_setup)
 	$(Q)mkdir -p $(BUILD)/tests
-	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench_zita.cpp $(BUILD)/libhaloconv.a -lzita-convolver \
-	  $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
-	@$(BUILD)/tests/bench_zita
-# A stereo mask of 3 s in our plugin and in others, BENCH_SECONDS each, by the clock.
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench/bench_zita.cpp \
+	  $(BUILD)/libhaloconv.a -lzita-convolver $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
+	@$(RECORD) 'Live, beside zita-convolver' $(BUILD)/tests/bench_zita
+# README.md's plot: a minute of blocks of a 16 x 16 matrix.
+run-plot: run-bench-zita
+	@$(BUILD)/tests/bench_zita --matrix 16 --time 60 --trace $(BUILD)/block_times.csv
+	$(PYTHON) tests/bench/plot_block_times.py $(BUILD)/block_times.csv dsp/pictures/block_times.svg 64
+# A stereo mask of 3 s in this plugin and in others, BENCH_SECONDS of real time each.
 run-bench-lv2: all
-	@.ci/setup bench
+	$(bench_setup)
 	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_lv2
 	@mkdir -p $(BUILD)/bench-lv2 && ln -sfn $(abspath $(BUNDLE)) $(BUILD)/bench-lv2/haloconv.lv2
 	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav
 	@LV2_PATH=$(abspath $(BUILD)/bench-lv2):/usr/lib/lv2 \
-	  $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
-$(BUILD)/tests/bench_lv2: tests/bench_lv2.c $(BUILD)/flags
+	  $(RECORD) 'LV2 plugins' $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
+$(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(call pkg,--cflags,lilv-0) $< $(call pkg,--libs,lilv-0) -lm -o $@
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(HELP_LIBS) $(LIB_LIBS) -o $@
-$(BUILD)/tests/ladder_test: $(LADDER_OBJS) $(if $(HAVE_CUDA),,$(CHOICE_OBJ))
+	$(call link,$(HELP_LIBS) $(LIB_LIBS))
+$(BUILD)/tests/ladder_test: $(LADDER_OBJS)
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
-# Loads the bundle; what that calls must find the trap.
+# These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
-# A device that fails, in the place of "cuda" in every program that is linked with it.
+# A device that fails; it replaces "cuda" in every program that is linked with it.
 FAULTY := $(BUILD)/tests/faulty_device.o
-# The bundle with that device. Its own engine is the one that it calls, not that of the test which loads it.
+# The bundle with that device. With -Bsymbolic it calls its own engine, not the engine of the test that loads it.
 $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a \
                                        $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
@@ -383,60 +404,48 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 $(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
 $(BUILD)/tests/lv2_device_test: HELP_LIBS = -rdynamic -ldl
 $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(LIB_LIBS) -ldl -o $@
+	$(call link,-rdynamic $(LIB_LIBS) -ldl)
 $(BUILD)/tests/lv2_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/lv2_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
-$(BUILD)/tests/ladder_test.o $(BUILD)/tests/transform_test.o: ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
+$(patsubst %,$(BUILD)/tests/%_test.o,ladder transform): ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ -o $@
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/live/%.o,session console realtime) \
-                $(BUILD)/host/message.o
-$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid nap process_clean realtime): $(FAULTY)
-# Its engine's threads come late.
-LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/crew engine/device_queue)
+	$(call link)
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/realtime message)
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
+# freewheel_test is linked with engine threads that wake up late.
+LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$< for threads that come late)
-	$(Q)$(CC) $(ALL_CFLAGS) -Dsem_wait=late_sem_wait -Dsem_post=late_sem_post -c $< -o $@
+	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
-$(BUILD)/tests/session_test $(BUILD)/tests/failover_test: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) $(SESSION_OBJS) \
-                                                          $(FAULTY) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(patsubst %,$(BUILD)/tests/%_test,session failover): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+                                                      $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
+	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
-# The programs for JACK and PortAudio with a server and a sound card of the test's, which stand in for both libraries.
-SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 fake_jack \
-                   fake_portaudio lv2_host trap) \
+# The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
+SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
+                   fake_jack fake_portaudio lv2_host trap) \
                  $(filter $(BUILD)/host/live/% $(BUILD)/host/message.o $(BUILD)/host/option.o \
                    $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o,$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(BUILD)/tests/live_scenarios_test: $(BUILD)/tests/live_scenarios_test.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) \
                                     $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic $(filter %.o %.a,$^) $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl -o $@
+	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
-$(BUILD)/tests/bridge_test: $(patsubst %,$(BUILD)/host/%.o,live/bridge live/clock message)
-$(BUILD)/tests/bridge_test: HELP_LIBS = $(call pkg,--libs,samplerate)
+$(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
+$(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference
 $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
                         $(BUILD)/tests/trap.o $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CXX) $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$(LIB_LIBS),$(CXX))
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(HOST_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
-	$(call say,LD,$@)
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) $^ -ldl -pthread -o $@
+	$(call link,-shared -ldl -pthread)
 $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(call pkg,--libs,jack) -pthread -o $@
+	$(call link,$(call pkg,--libs,jack) -pthread)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
@@ -445,7 +454,7 @@ PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so
 SO_NAME := $(SO).1
 TO = $(DESTDIR)$(PREFIX)
-# Where this Python looks for modules below PREFIX; empty: no Python, no module.
+# The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
                    (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
 install: all impulses
@@ -459,7 +468,7 @@ install: all impulses
 	ln -sf $(SO_NAME) $(TO)/lib/$(SO)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
 	  >$(TO)/lib/pkgconfig/haloconv.pc
-	install -m 644 host/haloconv.1 $(TO)/share/man/man1/
+	$(if $(MAN_PAGE),install -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
 	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && \
 	  install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/

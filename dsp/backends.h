@@ -1,17 +1,18 @@
-/* backends - the list of the backends that this build has. A test adds its own device to the list. */
+/* backends - the list of the backends in this build. A test adds its own. */
 #ifndef HALOCONV_BACKENDS_H
 #define HALOCONV_BACKENDS_H
 
 #include "dsp/engine/backend.h"
 
-/* The backend that hc_config.backend asks for by this name, without a device number; the newest of its name. NULL: this
- * build has none. */
+/* The backend with this name in hc_config.backend, without a device number; the last one added, if several have the
+ * name. NULL: this build has none. [rt] */
 const struct backend *backend_find(const char *name);
 
-/* The i-th backend, in the order in which they are listed. NULL: there is no i-th. */
+/* Backend i of the list. NULL: there is no backend i. [rt] */
 const struct backend *backend_at(int i);
 
-/* The backend takes the place of an older one of the same name. Before any engine is opened: no lock. [setup] */
+/* Adds a backend, which replaces an older one of the same name. Call it before any engine is opened: it takes no lock.
+ * [setup] */
 void backend_add(const struct backend *backend);
 
 #endif

@@ -1,10 +1,12 @@
-/* haloconv_files - convolution of files: blocks without a deadline, several of them queued at once.
+/* haloconv_files - convolution of files: blocks without a deadline, several of them queued at the same time.
  *
- * An engine for files is opened with hc_config.block = HC_BLOCK_FILES. hc_process works on it too. hc_submit and
- * hc_collect are its two halves: copies to and from a device, and the device's work on other blocks, share their time.
+ * Open an engine for files with hc_config.block = HC_BLOCK_FILES. hc_process works on it too. hc_submit and hc_collect
+ * are the two halves of hc_process: copies to and from a device overlap with the device's work on other blocks.
  *
- *   hc_room(e, i, &in, NULL);  fill in;  hc_submit(e, NULL, n);  i++      until hc_info.flight blocks are queued
- *   n = hc_collect(e, NULL);  hc_room(e, j, NULL, &out);  read out;  j++
+ *   until hc_info.queue_depth blocks are queued:
+ *       hc_block_buffers(e, i, &in, NULL);  fill in;  hc_submit(e, NULL, n);  i++
+ *   then:
+ *       n = hc_collect(e, NULL);  hc_block_buffers(e, j, NULL, &out);  read out;  j++
  *
  * Conventions and tags are those of haloconv.h.
  */
@@ -17,36 +19,38 @@
 extern "C" {
 #endif
 
-enum hc_samples {            /* how the frames of a block lie in its buffers (hc_room)                        */
-    HC_PLANAR = 0,           /* floats; channel 1 follows channel 0                                           */
-    HC_S16, HC_S24, HC_S32, HC_FLOAT, /* frame by frame, as in a sound file, the lowest byte first; full scale of
-                                         integers is 2^15, 2^23, 2^31                                         */
-    HC_BIG_ENDIAN = 8        /* added to one of these: the highest byte first, as in AIFF                     */
+enum hc_samples {            /* the format of the samples in a block's buffers (hc_block_buffers)                */
+    HC_PLANAR = 0,           /* floats, channel after channel                                                    */
+    HC_S16, HC_S24, HC_S32, HC_FLOAT, /* frame after frame, as in a sound file, the lowest byte first; full scale of
+                                the integers is 2^15, 2^23, 2^31                                                 */
+    HC_BIG_ENDIAN = 8        /* added to one of these four: the highest byte first, as in AIFF                   */
 };
 
-/* Queues n_frames (1 to hc_info.block) and returns before they are convolved. At most hc_info.flight blocks may be
- * queued. in[n_in][n_frames]; NULL: they are in the block's buffer (hc_room), which for a GPU is pinned memory that the
- * GPU reads directly; planar samples there must be finite. in must be NULL unless hc_info.in_samples is HC_PLANAR.
- * hc_process may be called when no block is queued, and both formats are HC_PLANAR. Returns HC_OK, HC_EINVAL (the queue
- * is full; not planar; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time */
+/* Queues n_frames (1 to hc_info.block) and returns before they are convolved. At most hc_info.queue_depth blocks may be
+ * queued. in[n_in][n_frames]; NULL: the frames are in the block's buffer (hc_block_buffers), where planar samples must
+ * be finite; for a GPU that is pinned memory, which the GPU reads directly. `in` must be NULL unless hc_info.in_samples
+ * is HC_PLANAR. Call hc_process only if no block is queued and both formats are HC_PLANAR. Returns HC_OK, HC_EINVAL
+ * (the queue is full, or n_frames is out of range; not planar; hc_info.queue_depth is 0), HC_EDEVICE (the block is
+ * queued all the same). [setup], one thread at a time */
 int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 
-/* Waits for the oldest block. Its frames go to out[n_out][n_frames]; NULL: they are read in the block's buffer (hc_room).
- * out must be NULL unless hc_info.out_samples is HC_PLANAR. The output is that of hc_process. Returns the count of
- * frames, HC_EINVAL (nothing is queued; not planar; hc_info.flight is 0), HC_EDEVICE. [setup], one thread at a time with
- * hc_submit */
+/* Waits for the oldest block. Its frames go to out[n_out][n_frames]; NULL: they are in the block's buffer
+ * (hc_block_buffers). `out` must be NULL unless hc_info.out_samples is HC_PLANAR. The output is that of hc_process.
+ * Returns the number of frames, HC_EINVAL (no block is queued; not planar), HC_EDEVICE (`out` is silence). [setup], one
+ * thread at a time with hc_submit */
 int hc_collect(hc_engine *engine, float *const *out);
 
-/* The buffers of block i, counted from hc_open or hc_reset; block i + hc_info.flight has the same. *in may be filled, by
- * any threads, after block i - flight has been collected and before block i is submitted. *out may be read after block
- * i has been collected and before block i + flight is submitted. Planar: channel ch starts at ch * hc_info.block floats;
- * else frame f starts at f * channels samples. in or out may be NULL. HC_EINVAL: i is negative or hc_info.flight is 0.
- * [setup] */
-int hc_room(hc_engine *engine, int64_t i, void **in, const void **out);
+/* Finds the buffers of block i, counted from hc_open or hc_reset. Block i + hc_info.queue_depth has the same buffers.
+ * Any thread may fill *in after block i - queue_depth is collected and before block i is submitted. Any thread may read
+ * *out after block i is collected and before block i + queue_depth is submitted. HC_PLANAR: channel ch starts at ch *
+ * hc_info.block floats; other formats: frame f starts at f * channels samples. in or out may be NULL. Returns HC_OK, or
+ * HC_EINVAL (i is negative, or hc_info.queue_depth is 0). [setup] */
+int hc_block_buffers(hc_engine *engine, int64_t i, void **in, const void **out);
+#define hc_room hc_block_buffers /* its name before 0.2 */
 
-/* Limits the count of clipped samples and the peak (hc_info) to frames [from, to), counted from hc_open or hc_reset, of
- * blocks that are submitted from now on. At first all frames count. Only outputs that are not planar are counted.
- * [setup], one thread at a time with hc_submit */
+/* Limits hc_info.clipped and hc_info.peak to frames [from, to), counted from hc_open or hc_reset, of blocks that are
+ * submitted from now on. At first all frames count. Only outputs that are not planar are counted. [setup], one thread
+ * at a time with hc_submit */
 void hc_count_set(hc_engine *engine, int64_t from, int64_t to);
 
 #ifdef __cplusplus

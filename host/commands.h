@@ -1,15 +1,20 @@
-/* commands - one function a command; argv[0] is the command's name. Returns the program's exit status. */
+/* commands - one function a command; argv[0] is its name, or the second word of "bench engine". Each returns the exit
+ * status of the program. */
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
 int convolve_command(int argc, char **argv);
-int check_command(int argc, char **argv);
-int batch_command(int argc, char **argv);
-int info_command(int argc, char **argv);
-int devices_command(int argc, char **argv);
 int live_command(int argc, char **argv);
 int jack_command(int argc, char **argv);
+int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
-int bench_command(int argc, char **argv);
+int info_command(int argc, char **argv);
+int check_command(int argc, char **argv);
+int devices_command(int argc, char **argv);
+int bench_engine_command(int argc, char **argv);
+int bench_capacity_command(int argc, char **argv);
+int bench_costs_command(int argc, char **argv);
+int bench_kernels_command(int argc, char **argv);
+int bench_offline_command(int argc, char **argv);
 
 #endif

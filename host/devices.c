@@ -1,28 +1,22 @@
-/* haloconv devices - what can convolve here, and what can record and play. */
-#include "host/live/audio_devices.h"
+/* haloconv devices - lists the processors that can convolve here, and the audio devices. */
 #include "commands.h"
 #include "dsp/haloconv.h"
+#include "host/live/audio_devices.h"
 #include "json_print.h"
-#include "message.h"
+#include "option.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] = "haloconv devices - the CPU, the GPUs, and the audio devices\n"
-                           "\n"
-                           "      --json           all of it as one object on standard output\n"
-                           "  -h, --help           this text\n"
-                           "\n"
-                           "The name of a GPU (cuda:0) is what `haloconv convolve --backend` takes.\n";
+static const struct option_row devices_options[] = {OPTION_JSON(.to = 0), {0}};
 
-static json_t *text(const char *value)
-{
-    json_t *json = json_string(value);
-    return json ? json : json_string("(name is not UTF-8)");
-}
+static const struct command_line devices_line = {
+    .command = "devices",
+    .text = "Lists the CPU, the GPUs, and the audio devices.\v"
+            "The first column of a GPU, such as cuda:0, is a value of `haloconv convolve --backend`.",
+    .groups = {{NULL, devices_options}}};
 
 static void add_processors(json_t *list)
 {
@@ -30,7 +24,8 @@ static void add_processors(json_t *list)
     for (int i = 0; hc_list_devices(i, line, sizeof line) == HC_OK; i++) {
         char *tab = strchr(line, '\t');
         if (tab) *tab = 0;
-        json_array_append_new(list, json_pack("{s:o, s:o}", "backend", text(line), "name", text(tab ? tab + 1 : "")));
+        json_array_append_new(
+            list, json_pack("{s:o, s:o}", "backend", json_text(line), "name", json_text(tab ? tab + 1 : "")));
     }
 }
 
@@ -73,23 +68,10 @@ static void print_text(const json_t *processors, const json_t *audio)
 
 int devices_command(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     bool as_json = false;
-    int option, status = 0;
-    argv[0] = "haloconv";
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option != 'j') {
-            message_note("see `haloconv devices --help`");
-            return EXIT_USAGE;
-        }
-        as_json = true;
-    }
-    if (optind < argc) return message_usage("devices", "%s: takes no names", argv[optind]);
+    int status = option_parse(&devices_line, argc, argv, &as_json);
+    if (status >= 0) return status;
+    status = 0;
     json_t *audio = audio_devices_list(), *processors = json_array();
     add_processors(processors);
     if (as_json) {

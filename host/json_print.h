@@ -1,11 +1,15 @@
-/* json_print - an object of JSON on standard output, as --json has it. */
+/* json_print - JSON on standard output, as --json prints it. */
 #ifndef JSON_PRINT_H
 #define JSON_PRINT_H
 
 #include <jansson.h>
 
-/* Print it and give it up, numbers with so many digits. Returns the exit status: 1, and an error line about subject,
- * for NULL, which is what jansson makes where there is no memory or a text is not UTF-8. */
+/* Print an object with `digits` digits a number, and free it. Returns the exit status. object may be NULL, as jansson
+ * returns it without memory or for a text that is not UTF-8: then an error line about subject is printed. */
 int json_print(json_t *object, int digits, const char *subject);
+
+json_t *json_text(const char *text);   /* text need not be UTF-8; NULL becomes null */
+json_t *json_number(double value);     /* NaN and infinity become null              */
+json_t *json_known(int value);         /* null unless value > 0: it is not known     */
 
 #endif

@@ -1,9 +1,10 @@
-/* haloconv - the program: finds the command and hands over. */
+/* haloconv - the program: finds the command and runs it. */
 #include "commands.h"
 #include "dsp/haloconv.h"
-#include "message.h"
-#include "host/live/nsm.h"
 #include "host/files/part_file.h"
+#include "host/live/nsm.h"
+#include "message.h"
+#include "option.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,29 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char help[] =
-    "haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n"
-    "\n"
-    "  haloconv convolve INPUT MASK -o OUTPUT   a sound file through a mask\n"
-    "  haloconv live MASK                       microphone to speakers\n"
-    "  haloconv jack MASK                       a JACK client with one port a channel\n"
-    "  haloconv batch MANIFEST -o FOLDER        many sound files through many masks\n"
-    "  haloconv design KIND ... -o MASK         make a filter or a room\n"
-    "  haloconv info MASK                       what a mask is, and the plan for it\n"
-    "  haloconv check CONF                      everything that is wrong with a configuration\n"
-    "  haloconv devices                         GPUs and audio devices\n"
-    "  haloconv bench SUBJECT                   measures this machine: what blocks and files cost\n"
-    "\n"
-    "  haloconv COMMAND --help                  all options of a command, with an example\n"
-    "  haloconv --version                       version, and what this build can do\n"
-    "\n"
-    "A mask is a sound file with one response a channel, or a text of coefficients (.txt, .csv: one frame a\n"
-    "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
-    "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
-    "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver.\n"
-    "\n"
-    "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n";
 
 static const char built_with[] = ""
 #ifdef HC_WITH_CUDA
@@ -62,31 +40,61 @@ static const char built_with[] = ""
 #endif
     ;
 
-static const struct {
-    const char *name;
+static const struct command {
+    const char *name, *usage, *text;
     int (*run)(int argc, char **argv);
-    bool few_streams;
+    bool one_connection;
 } commands[] = {
-    {"convolve", convolve_command, true},
-    {"live", live_command, false},
-    {"jack", jack_command, false},
-    {"batch", batch_command, true},
-    {"design", design_command, false},
-    {"info", info_command, false},
-    {"check", check_command, false},
-    {"devices", devices_command, false},
-    {"bench", bench_command, false},
+    {"convolve", "INPUT MASK -o OUTPUT", "a sound file through a mask", convolve_command, true},
+    {"live", "MASK...", "microphone to speakers", live_command, false},
+    {"jack", "MASK...", "a JACK client with one port a channel", jack_command, false},
+    {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
+    {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
+    {"check", "CONF", "every error of a configuration", check_command, false},
+    {"devices", "", "GPUs and audio devices", devices_command, false},
+    {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},
+    {"bench capacity", "", "the largest matrix and the most channels without a miss", bench_capacity_command, false},
+    {"bench costs", "", "what convolution costs here; kept for every later plan", bench_costs_command, false},
+    {"bench kernels", "", "every CUDA kernel, checked and timed", bench_kernels_command, false},
+    {"bench offline", "", "a long sound from memory to memory", bench_offline_command, false},
 };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-/* A process opens as many connections to a GPU as CUDA finds here when it starts, 8 unless it is told. A file's copies
- * and kernels run beside one another with one, and then CUDA starts and ends sooner: an hour of stereo took 0.44 s on
- * an H200, and 0.66 with 8. Live, a mask that is made would be in front of the audio. */
-static void ask_for_one_connection(void)
+static void print_help(FILE *file, bool only_bench)
 {
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); /* the user's own wish stays */
+    if (!only_bench)
+        fputs("haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n\n", file);
+    for (int i = 0; i < N_COMMANDS; i++) {
+        char line[64];
+        if (only_bench && strncmp(commands[i].name, "bench ", 6) != 0) continue;
+        snprintf(line, sizeof line, "haloconv %s %s", commands[i].name, commands[i].usage);
+        fprintf(file, "  %-40s %s\n", line, commands[i].text);
+    }
+    fputs("\n"
+          "  haloconv COMMAND --help                  all options of a command, with an example\n"
+          "  haloconv --version                       version, and what this build can do\n",
+          file);
+    if (only_bench) return;
+    fputs("\n"
+          "A mask is a sound file with one response a channel, or a text of coefficients (.txt, .csv: one frame a\n"
+          "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
+          "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
+          "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver.\n"
+          "\n"
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n",
+          file);
 }
 
-/* A closed or full standard output is an error as any other. */
+/* A process opens CUDA_DEVICE_MAX_CONNECTIONS connections to a GPU when CUDA starts, 8 by default. With one, CUDA
+ * starts and ends sooner, and the copies and kernels of a file still overlap: an hour of stereo took 0.44 s on an H200,
+ * and 0.66 s with 8. A live session needs several: a mask that is being prepared would delay the audio. */
+static void ask_for_one_connection(void)
+{
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); /* the user's own value stays */
+}
+
+/* Makes a closed or full standard output an error. Returns the exit status. */
 static int flushed(int status)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
@@ -94,36 +102,71 @@ static int flushed(int status)
     return status;
 }
 
-/* A closed standard stream would be given to the next file that is opened, and messages written into that: the ends of
- * /dev/null that fail on use stand in. */
+/* If a standard stream is closed, the next file that is opened would get its number, and messages would be written into
+ * that file. So /dev/null takes the number, opened such that its use fails. */
 static void keep_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* Prints the synopsis of the man page, for the Makefile. */
+static void print_man(void)
+{
+    for (int i = 0; i < N_COMMANDS; i++) {
+        printf("%s\\fBhaloconv %s\\fR \\fI", i > 0 ? ".br\n" : "", commands[i].name);
+        option_print_roff(commands[i].usage);
+        printf("%s[OPTIONS]\\fR\n", *commands[i].usage ? " " : "");
+    }
+    printf(".br\n\\fBhaloconv\\fR {\\fB\\-\\-help\\fR|\\fB\\-\\-version\\fR}\n");
+}
+
+/* "bench engine": a command of two words. */
+static int bench(int argc, char **argv)
+{
+    if (argc > 2 && is_help(argv[2])) {
+        print_help(stdout, true);
+        return flushed(0);
+    }
+    for (int i = 0; argc > 2 && i < N_COMMANDS; i++)
+        if (strncmp(commands[i].name, "bench ", 6) == 0 && strcmp(argv[2], commands[i].name + 6) == 0)
+            return flushed(commands[i].run(argc - 2, argv + 2));
+    return message_usage("bench", "needs engine, capacity, costs, kernels or offline%s%s", argc > 2 ? ", and got " : "",
+                         argc > 2 ? argv[2] : "");
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_streams();
     part_file_watch_signals();
-    if (argc < 2 && nsm_is_wanted()) /* a session manager gives no arguments */
+    if (argc < 2 && nsm_is_wanted()) /* a session manager starts the program without arguments */
         return flushed(jack_command(1, (char *[]){"jack", NULL}));
     if (argc < 2) {
-        fputs(help, stderr);
+        print_help(stderr, false);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        fputs(help, stdout);
+    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+        print_help(stdout, false);
         return flushed(0);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("haloconv %s\nbuilt with:%s\n", HC_VERSION, built_with);
         return flushed(0);
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(argv[1], commands[i].name) != 0) continue;
-        if (commands[i].few_streams) ask_for_one_connection();
-        return flushed(commands[i].run(argc - 1, argv + 1));
+    if (strcmp(argv[1], "--_man") == 0) {
+        print_man();
+        return flushed(0);
     }
+    if (strcmp(argv[1], "bench") == 0) return bench(argc, argv);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            if (commands[i].one_connection) ask_for_one_connection();
+            return flushed(commands[i].run(argc - 1, argv + 1));
+        }
     return message_usage("", "%s: is not a command", argv[1]);
 }

@@ -1,8 +1,18 @@
 #include "message.h"
 
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define ERASE_LINE "\r\033[K"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char status[512]; /* the status line as the terminal shows it; under lock */
+static atomic_bool is_quiet;
 
 const char *message_s(int64_t n)
 {
@@ -19,20 +29,22 @@ void message_clean(char *text)
     *to = 0;
 }
 
-/* One write a line: two threads' lines, or a progress line, do not mix. */
-static void say(const char *prefix, const char *format, va_list values, const char *suffix)
+static void print_line(const char *prefix, const char *format, va_list values, const char *suffix)
 {
     char text[MESSAGE_CAP];
     vsnprintf(text, sizeof text, format, values);
     message_clean(text);
-    fprintf(stderr, "%s%s%s\n", prefix, text, suffix);
+    pthread_mutex_lock(&lock);
+    /* One write: lines of other processes do not mix with it. */
+    fprintf(stderr, "%s%s%s%s\n%s", status[0] ? ERASE_LINE : "", prefix, text, suffix, status);
+    pthread_mutex_unlock(&lock);
 }
 
 int message_error(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    say("haloconv: ", format, values, "");
+    print_line("haloconv: ", format, values, "");
     va_end(values);
     return EXIT_FAILED;
 }
@@ -43,17 +55,45 @@ int message_usage(const char *command, const char *format, ...)
     snprintf(suffix, sizeof suffix, "; see `haloconv %s%s--help`", command, *command ? " " : "");
     va_list values;
     va_start(values, format);
-    say("haloconv: ", format, values, suffix);
+    print_line("haloconv: ", format, values, suffix);
     va_end(values);
     return EXIT_USAGE;
 }
 
-void message_note(const char *format, ...)
+int message_note(const char *format, ...)
 {
+    if (atomic_load(&is_quiet)) return 0;
     va_list values;
     va_start(values, format);
-    say("", format, values, "");
+    print_line("", format, values, "");
     va_end(values);
+    return 0;
+}
+
+void message_set_quiet(bool quiet)
+{
+    atomic_store(&is_quiet, quiet);
+}
+
+bool message_has_status(void)
+{
+    return !atomic_load(&is_quiet) && isatty(STDERR_FILENO);
+}
+
+void message_status(const char *format, ...)
+{
+    if (!message_has_status()) return;
+    struct winsize size = {.ws_col = 80};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size.ws_col = 80;
+    char text[sizeof status];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text < size.ws_col ? sizeof text : size.ws_col, format, values);
+    va_end(values);
+    pthread_mutex_lock(&lock);
+    if (status[0] || text[0]) fprintf(stderr, ERASE_LINE "%s", text);
+    strcpy(status, text);
+    pthread_mutex_unlock(&lock);
 }
 
 int message_write(char *why, size_t cap, const char *format, ...)

@@ -1,25 +1,35 @@
-/* message - what the program says on standard error: "haloconv: WHAT: WHY; REMEDY". */
+/* message - all that the program prints on standard error: lines, and on a terminal a status line below them. An error
+ * reads "haloconv: SUBJECT: REASON; REMEDY". Any thread but the audio thread.
+ */
 #ifndef MESSAGE_H
 #define MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, MESSAGE_CAP = 1024 };
 
-/* What a noun ends with: "" for 1, else "s". */
-const char *message_s(int64_t n);
-
 /* Print an error line; returns EXIT_FAILED. */
 int message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print a usage error of a command ("" = of the program) and where the help is; returns EXIT_USAGE. */
+/* Print a usage error of a command ("" = of the program) and where its help is; returns EXIT_USAGE. */
 int message_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Print a remark. */
-void message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Print a line, unless quiet. Returns 0, so that it has the type of message_error. */
+int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line that a terminal only shows: what steers it, or ends the line, may stand in a stranger's file name. */
+/* Replace the status line, which is cut at the terminal's width; "" removes it. Without a terminal, print nothing. */
+void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool message_has_status(void);
+
+/* Print errors only, from now on. */
+void message_set_quiet(bool quiet);
+
+/* The ending of a plural: "" for 1, else "s". */
+const char *message_s(int64_t n);
+
+/* Make a text fit on one line: control characters, which a file name may have, would steer the terminal. */
 void message_clean(char *text);
 
 /* Write an error text for a caller to print; returns 0, which is false. */

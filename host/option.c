@@ -3,46 +3,140 @@
 #include "message.h"
 #include "host/files/sound_format.h"
 
+#include <argp.h>
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-bool option_int(const char *command, const char *option, const char *text, long min, long max, int *value)
+enum {
+    KEY_MAN = 256, /* --_man, which the Makefile uses: print the options for the man page */
+    KEY_FIRST,     /* of the rows without a letter */
+    MAX_KEYS = 320
+};
+
+/* ---- kinds of values ------------------------------------------------------------------------------------ */
+
+bool option_refuse(const struct option_use *use, const char *format, ...)
 {
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end || errno || number < min || number > max) {
-        message_usage(command, "%s %s: needs a whole number from %ld to %ld", option, text, min, max);
-        return false;
-    }
-    *value = (int)number;
+    char text[MESSAGE_CAP];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    message_usage(use->command, "--%s %s: %s", use->row->name, use->text, text);
+    return false;
+}
+
+bool option_text(const struct option_use *use, void *to)
+{
+    *(const char **)to = use->text;
     return true;
 }
 
-bool option_number(const char *command, const char *option, const char *text, double min, double max, double *value)
+bool option_flag(const struct option_use *use, void *to)
+{
+    (void)use;
+    return *(bool *)to = true;
+}
+
+bool option_set(const struct option_use *use, void *to)
+{
+    *(int *)to = (int)use->row->min;
+    return true;
+}
+
+bool option_int(const struct option_use *use, void *to)
 {
     char *end;
-    double number = strtod(text, &end);
-    if (end == text || *end || !(number >= min && number <= max)) {
-        message_usage(command, "%s %s: needs a number from %g to %g", option, text, min, max);
-        return false;
-    }
+    errno = 0;
+    long number = strtol(use->text, &end, 10);
+    if (end == use->text || *end || errno || (double)number < use->row->min || (double)number > use->row->max)
+        return option_refuse(use, "needs a whole number from %.0f to %.0f", use->row->min, use->row->max);
+    *(int *)to = (int)number;
+    return true;
+}
+
+static bool take_number(const struct option_use *use, double min, double max, double *value)
+{
+    char *end;
+    double number = strtod(use->text, &end);
+    if (end == use->text || *end || !(number >= min && number <= max))
+        return option_refuse(use, "needs a number from %g to %g", min, max);
     *value = number;
     return true;
 }
 
-bool option_db(const char *command, const char *option, const char *text, double *linear)
+bool option_number(const struct option_use *use, void *to)
 {
-    double db;
-    if (strcmp(text, "off") == 0 || strcmp(text, "-inf") == 0) {
-        *linear = 0;
-        return true;
+    return take_number(use, use->row->min, use->row->max, to);
+}
+
+bool option_seed(const struct option_use *use, void *to)
+{
+    char *end;
+    errno = 0;
+    unsigned long long seed = strtoull(use->text, &end, 10);
+    if (end == use->text || *end || errno || use->text[0] == '-')
+        return option_refuse(use, "needs a whole number from 0 on");
+    *(uint64_t *)to = seed;
+    return true;
+}
+
+bool option_db(const struct option_use *use, void *to)
+{
+    double db = -INFINITY;
+    bool off = strcmp(use->text, "off") == 0 || strcmp(use->text, "-inf") == 0;
+    if (!off && !take_number(use, -300, 300, &db)) return false;
+    *(double *)to = off ? 0 : pow(10, db / 20);
+    return true;
+}
+
+bool option_db_float(const struct option_use *use, void *to)
+{
+    double linear;
+    if (!option_db(use, &linear)) return false;
+    *(float *)to = (float)linear;
+    return true;
+}
+
+/* The number of the word; -1: a usage error, "needs full, same or centre", was printed. */
+static int find_word(const struct option_use *use)
+{
+    char needs[256] = "";
+    int i = 0;
+    for (const char *word = use->row->value, *end; *word; word = *end ? end + 1 : end, i++) {
+        size_t length = strcspn(word, "|"), used = strlen(needs);
+        end = word + length;
+        if (strlen(use->text) == length && strncmp(use->text, word, length) == 0) return i;
+        snprintf(needs + used, sizeof needs - used, "%s%.*s", i == 0 ? "" : *end ? ", " : " or ", (int)length, word);
     }
-    if (!option_number(command, option, text, -300, 300, &db)) return false;
-    *linear = pow(10, db / 20);
+    option_refuse(use, "needs %s", needs);
+    return -1;
+}
+
+bool option_choice(const struct option_use *use, void *to)
+{
+    int word = find_word(use);
+    if (word >= 0) *(int *)to = word;
+    return word >= 0;
+}
+
+bool option_word(const struct option_use *use, void *to)
+{
+    return find_word(use) >= 0 && option_text(use, to);
+}
+
+bool option_format(const struct option_use *use, void *to)
+{
+    int format = sound_format_parse(use->text);
+    if (!format) return option_refuse(use, "no such container or subtype");
+    *(int *)to = format;
     return true;
 }
 
@@ -55,35 +149,146 @@ static bool names_device(const char *text, const char *kind)
     return *number && strlen(number) < 7 && strspn(number, "0123456789") == strlen(number);
 }
 
-bool option_backend(const char *command, const char *text, bool live)
+static bool is_backend(const char *text)
 {
-    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0) return true;
-    if (names_device(text, "cuda")) return true;
-    if (live && (strcmp(text, "hybrid") == 0 || strcmp(text, "hybrid:cpu") == 0 || names_device(text, "hybrid")))
-        return true;
-    message_usage(command, "--backend %s: needs %s", text,
-                  live ? "auto, cpu, cuda, cuda:N, hybrid or hybrid:N" : "auto, cpu, cuda or cuda:N");
-    return false;
+    return strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0 ||
+           names_device(text, "cuda");
 }
 
-bool option_method(const char *command, const char *text)
+bool option_backend(const struct option_use *use, void *to)
 {
-    if (strcmp(text, "auto") == 0 || strcmp(text, "direct") == 0 || strcmp(text, "fft") == 0) return true;
-    message_usage(command, "--method %s: needs auto, direct or fft", text);
-    return false;
+    if (!is_backend(use->text)) return option_refuse(use, "needs auto, cpu, cuda or cuda:N");
+    return option_text(use, to);
 }
 
-bool option_format(const char *command, const char *text, int *format)
+bool option_backend_live(const struct option_use *use, void *to)
 {
-    *format = sound_format_parse(text);
-    if (!*format) message_usage(command, "--format %s: no such container or subtype", text);
-    return *format != 0;
+    if (!is_backend(use->text) && strcmp(use->text, "hybrid") != 0 && strcmp(use->text, "hybrid:cpu") != 0 &&
+        !names_device(use->text, "hybrid"))
+        return option_refuse(use, "needs auto, cpu, cuda, cuda:N, hybrid or hybrid:N");
+    return option_text(use, to);
+}
+
+/* ---- the man page ------------------------------------------------------------------------------------------ */
+
+void option_print_roff(const char *text)
+{
+    bool in_option = false; /* "--no-resample": its dashes are \-, others are hyphens */
+    for (char before = ' '; *text; before = *text++) {
+        bool begins = strchr(" \"([|", before) != NULL;
+        if (begins) in_option = *text == '-';
+        if (*text == '-' && (in_option || text[1] == ' '))
+            fputs("\\-", stdout);
+        else if (*text == '\\')
+            fputs("\\e", stdout);
+        else
+            printf("%s%c", begins && (*text == '.' || *text == '\'') ? "\\&" : "", *text);
+    }
+}
+
+/* only: the number of a group, from 1; 0: all of them. */
+static void print_man(const struct command_line *line, int only)
+{
+    for (int group = 0; line->groups[group].rows; group++) {
+        if (only && only != group + 1) continue;
+        if (!only && line->groups[group].title) printf(".PP\n%s\n", line->groups[group].title);
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++) {
+            char name[64];
+            snprintf(name, sizeof name, "--%s", row->name);
+            printf(".TP\n.BR ");
+            if (row->letter) printf("\\-%c \", \" ", row->letter);
+            option_print_roff(name);
+            if (row->value) printf(" \" \\fI%s\\fR\"", row->value);
+            putchar('\n');
+            option_print_roff(row->text);
+            putchar('\n');
+        }
+    }
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------ */
+
+struct parse {
+    const struct command_line *line;
+    void *settings;
+    const struct option_row *row_of_key[MAX_KEYS];
+    char program[64]; /* "haloconv convolve" */
+    int status;       /* the exit status after ECANCELED: 0, unless a value was wrong */
+};
+
+/* Called by argp for each option. ECANCELED: help or a usage error was printed. */
+static error_t take(int key, char *text, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
+    if (row) {
+        const struct option_use use = {parse->line->command, row, text};
+        if (row->take(&use, (char *)parse->settings + row->to)) return 0;
+        parse->status = EXIT_USAGE;
+        return ECANCELED;
+    }
+    switch (key) {
+    case 'h':
+        state->name = parse->program;
+        argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
+        if (parse->line->more) fputs(parse->line->more, stdout);
+        return ECANCELED;
+    case KEY_MAN:
+        print_man(parse->line, text ? atoi(text) : 0);
+        return ECANCELED;
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL; /* option_parse says where the help is */
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN; /* a name, among others */
+    }
+}
+
+static int take_names(const struct command_line *line, char **list, int n, void *settings)
+{
+    if (!line->names) return n > 0 ? message_usage(line->command, "%s: takes no names", list[0]) : -1;
+    if (n < line->least_names || n > line->most_names)
+        return message_usage(line->command, "needs %s, and got %d name%s", line->names, n, message_s(n));
+    *(struct option_names *)((char *)settings + line->names_to) = (struct option_names){list, n};
+    return -1;
+}
+
+int option_parse(const struct command_line *line, int argc, char **argv, void *settings)
+{
+    struct argp_option options[2 * MAX_KEYS] = {{0}}, *next = options; /* a row may have an old name; the end is 0 */
+    struct parse parse = {.line = line, .settings = settings};
+    int key = KEY_FIRST;
+    for (int group = 0; line->groups[group].rows; group++) {
+        if (line->groups[group].title)
+            *next++ = (struct argp_option){.doc = line->groups[group].title, .group = group + 1};
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++) {
+            assert(key < MAX_KEYS);
+            *next = (struct argp_option){.name = row->name, .arg = row->value, .doc = row->text, .group = group + 1};
+            next->key = row->letter ? row->letter : key++;
+            parse.row_of_key[next++->key] = row;
+            if (row->old_name)
+                *next++ = (struct argp_option){.name = row->old_name, .flags = OPTION_ALIAS | OPTION_HIDDEN};
+        }
+    }
+    *next++ = (struct argp_option){.name = "help", .key = 'h', .doc = "Print this text", .group = -1};
+    *next++ = (struct argp_option){
+        .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};
+    const struct argp argp = {.options = options, .parser = take, .args_doc = line->usage, .doc = line->text};
+    snprintf(parse.program, sizeof parse.program, "haloconv %s", line->command);
+    argv[0] = "haloconv";
+    int at;
+    error_t error = argp_parse(&argp, argc, argv, ARGP_NO_EXIT | ARGP_NO_HELP, &at, &parse);
+    if (error == ECANCELED) return parse.status;
+    if (error == ENOMEM) return message_error("no memory to read the command line; free some");
+    if (!error) return take_names(line, argv + at, argc - at, settings);
+    message_note("see `haloconv %s --help`", line->command); /* getopt has printed the error */
+    return EXIT_USAGE;
 }
 
 bool option_output(const char *command, const char *output, bool json, const char *what)
 {
     if (!output || !*output) {
-        message_usage(command, "where to? Give -o");
+        message_usage(command, "needs an output; give -o");
         return false;
     }
     if (strcmp(output, "-") != 0) return true;

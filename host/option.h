@@ -1,25 +1,105 @@
-/* option - the values of command-line options that several commands take: the whole text must be good. */
+/* option - the command line of a command as one table: glibc's argp reads the command line and prints --help by it, and
+ * the man page's list of options is written from it.
+ *
+ *   row     one option: its names, its help text, and the field of the command's settings that gets its value
+ *   group   rows under one title; commands share a group (live_options.c, bench_play.c) or a row (OPTION_JSON, ...)
+ */
 #ifndef OPTION_H
 #define OPTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* false: a usage error was printed; option is the name as typed, "--block". */
-bool option_int(const char *command, const char *option, const char *text, long min, long max, int *value);
-bool option_number(const char *command, const char *option, const char *text, double min, double max, double *value);
+struct option_row;
 
-/* Decibels of an amplitude; "off" or "-inf" is 0. */
-bool option_db(const char *command, const char *option, const char *text, double *linear);
+/* An option as the user typed it. */
+struct option_use {
+    const char *command;          /* "convolve"                                       */
+    const struct option_row *row;
+    const char *text;             /* its value; NULL: it takes none                   */
+};
 
-/* --backend: auto, cpu, cuda or cuda:N, and where it is live also hybrid, hybrid:N or hybrid:cpu; --method: auto,
- * direct or fft. */
-bool option_backend(const char *command, const char *text, bool live);
-bool option_method(const char *command, const char *text);
+/* Write the value to *to. false: a usage error was printed. */
+typedef bool option_take(const struct option_use *use, void *to);
 
-/* --format: SF_FORMAT_..., a container, a subtype or both. */
-bool option_format(const char *command, const char *text, int *format);
+struct option_row {
+    const char *name;             /* without the dashes; NULL ends a group            */
+    char letter;                  /* 'q' if -q is the same option; 0: none            */
+    const char *value;            /* its name in the help: "FILE"; NULL: takes none   */
+    const char *text;             /* for help and man page; the default at its end    */
+    option_take *take;
+    size_t to;                    /* where take() writes: an offset in the settings   */
+    double min, max;              /* of option_int and option_number                  */
+    const char *old_name;         /* an earlier name, accepted but not shown; NULL    */
+};
 
-/* Where to: -o; NULL = not given. what is what goes there: "sound". */
+struct option_names {
+    char **list;                  /* [n], of argv                                     */
+    int n;
+};
+
+struct command_line {
+    const char *command;          /* "bench engine"                                   */
+    const char *usage;            /* "INPUT MASK -o OUTPUT"                           */
+    const char *text;             /* help above the options, then \v, then the help below them (see argp) */
+    const char *more;             /* printed below that with its own line ends; NULL  */
+    struct {
+        const char *title;        /* "Rooms:"; NULL: none                             */
+        const struct option_row *rows;
+    } groups[4];                  /* rows of the group after the last: NULL           */
+    const char *names;            /* its arguments: "INPUT and MASK"; NULL: none      */
+    int least_names, most_names;
+    size_t names_to;              /* struct option_names in the settings              */
+};
+
+/* Fill in the settings. -1: go on; else the exit status: help was printed, or a usage error. */
+int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
+
+/* Print a text for the man page. */
+void option_print_roff(const char *text);
+
+/* Print a usage error that begins with option and value, "--block 12x: "; returns false. */
+bool option_refuse(const struct option_use *use, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The kinds of values. A number with other text behind it is refused. */
+option_take option_text;      /* const char *                                                                        */
+option_take option_flag;      /* bool: true                                                                          */
+option_take option_set;       /* int: the row's min                                                                  */
+option_take option_int;       /* int, from min to max                                                                */
+option_take option_number;    /* double, from min to max                                                             */
+option_take option_seed;      /* uint64_t                                                                            */
+option_take option_db;        /* double: an amplitude, in decibels on the command line; "off" or "-inf" is 0         */
+option_take option_db_float;  /* the same as float                                                                   */
+option_take option_choice;    /* int or an enum: which of the words of `value`, "full|same|centre", from 0           */
+option_take option_word;      /* const char *: one of the words of `value`                                           */
+option_take option_format;    /* int: SF_FORMAT_..., a container, a subtype or both                                  */
+option_take option_backend;   /* const char *: auto, cpu, cuda or cuda:N                                             */
+option_take option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu                                               */
+
+/* A row's place in the settings of its command. */
+#define OPTION_TO(type, field) .to = offsetof(type, field)
+
+/* Rows that several commands have; to is OPTION_TO(...). */
+#define OPTION_BACKEND(to)                                                                                             \
+    {"backend", 0, "auto|cpu|cuda|cuda:N",                                                                             \
+     "Processor to convolve on; auto takes a GPU if it repays its start-up time [auto]", option_backend, to}
+#define OPTION_METHOD(to)                                                                                              \
+    {"method", 0, "auto|direct|fft", "Convolve in the time domain, or by partitions in the frequency domain [auto]",   \
+     option_word, to}
+#define OPTION_FORMAT(to, preset)                                                                                      \
+    {"format", 0, "FORMAT",                                                                                            \
+     "CONTAINER, SUBTYPE or CONTAINER:SUBTYPE of the output, such as flac, pcm24 or wav:float [" preset "]",           \
+     option_format, to}
+#define OPTION_TAIL(to)                                                                                                \
+    {"tail", 0, "full|same|centre",                                                                                    \
+     "How many frames are written, of N input and L mask frames: full: all N + L - 1; same: the first N; centre: N, "  \
+     "from frame (L - 1) / 2 on, for a filter whose centre is in its middle [full]", option_choice, to}
+#define OPTION_JSON(to)                                                                                                \
+    {"json", 0, NULL, "Print the report as one JSON object on standard output", option_flag, to}
+#define OPTION_QUIET(to)                                                                                               \
+    {"quiet", 'q', NULL, "Print errors only: no progress and no summary", option_flag, to}
+
+/* Check -o of a command that writes a sound; `what` is "sound" or "mask". false: a usage error was printed. */
 bool option_output(const char *command, const char *output, bool json, const char *what);
 
 #endif

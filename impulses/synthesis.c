@@ -1,10 +1,14 @@
-/* synthesis - makes the masks that ship with haloconv, and a sound to try them on.
+/* synthesis - computes the impulse responses that ship with haloconv, and a drum loop to try them on.
  *
  *   synthesis FOLDER        writes hall.wav, room.wav, chamber.wav, plate.wav, spring.wav, cabinet.wav, drums.wav
  *
- * Everything is made from numbers, the same bytes on every machine of one floating-point arithmetic. A space is heard
- * in three parts: the direct sound, its reflections off the six walls of a box (image sources, Allen and Berkley 1979),
- * and behind them noise that decays in each band by that band's own RT60. README.md says what each is good for.
+ *   |        direct sound (frame 20)
+ *   |  |  || reflections off the six walls of a box (image sources, Allen and Berkley 1979)
+ *   | ,|,;||;:::::::......      tail: noise that decays in six bands, each with its own RT60
+ *   0 ------------------> time
+ *
+ * RT60 is the time in which a sound decays by 60 dB. No file is read, so the output is the same bytes on every machine
+ * with the same floating-point arithmetic. README.md says what each response is good for.
  */
 #include <math.h>
 #include <sndfile.h>
@@ -22,15 +26,18 @@ struct sound {
     double *x; /* [n_channels][n_frames] */
 };
 
+static double *zeros(size_t n)
+{
+    double *x = calloc(n, sizeof *x);
+    if (x) return x;
+    fprintf(stderr, "synthesis: out of memory\n");
+    exit(1);
+}
+
 static struct sound sound_make(int n_channels, double seconds)
 {
-    struct sound s = {n_channels, (int)lrint(seconds * RATE), NULL};
-    s.x = calloc((size_t)s.n_channels * s.n_frames, sizeof *s.x);
-    if (!s.x) {
-        fprintf(stderr, "synthesis: out of memory\n");
-        exit(1);
-    }
-    return s;
+    int n_frames = (int)lrint(seconds * RATE);
+    return (struct sound){n_channels, n_frames, zeros((size_t)n_channels * n_frames)};
 }
 
 static double *channel(const struct sound *s, int ch)
@@ -56,9 +63,10 @@ static double gaussian(void)
     return radius * cos(2 * pi * uniform());
 }
 
+/* Transposed direct form II, with the formulas of the Audio EQ Cookbook (Robert Bristow-Johnson). */
 struct biquad {
     double b0, b1, b2, a1, a2, s1, s2;
-}; /* transposed direct form II; formulas of the Audio EQ Cookbook */
+};
 
 static double biquad_run(struct biquad *q, double x)
 {
@@ -104,8 +112,8 @@ static void filter(double *x, int n, struct biquad q)
 enum { BANDS = 6 }; /* below 200, 200 to 500, 500 to 1250, 1250 to 3100, 3100 to 7800 Hz, above */
 static const double crossover_hz[BANDS - 1] = {200, 500, 1250, 3100, 7800};
 
-/* Add noise that starts at start_s, swells in rise_s and decays by 60 dB in rt60_s[band]. The bands are split off by
- * first-order low-passes, so that they add up to the noise again. */
+/* Adds noise that starts at start_s, rises for rise_s, and decays by 60 dB in rt60_s[band]. First-order low-passes
+ * split the bands, so that their sum is the noise. */
 static void add_tail(double *h, int n, double start_s, double rise_s, const double *rt60_s, double gain)
 {
     double low[BANDS - 1] = {0}, pole[BANDS - 1];
@@ -130,7 +138,7 @@ struct point {
     double x, y, z;
 }; /* metres */
 
-/* Add one reflection at seconds: a band-limited impulse between the frames, softened by a first-order low-pass. */
+/* Adds a reflection, at a time that may lie between frames: a band-limited impulse through a first-order low-pass. */
 static void add_impulse(double *h, int n, double seconds, double gain, double lowpass_hz)
 {
     enum { REACH = 16, LENGTH = 256 };
@@ -147,7 +155,7 @@ static void add_impulse(double *h, int n, double seconds, double gain, double lo
     }
 }
 
-/* How loud a cardioid microphone that faces (aim_x, aim_y) hears what comes from d. */
+/* Gain of a cardioid microphone that faces (aim_x, aim_y), for sound from direction d. */
 static double cardioid(struct point d, double aim_x, double aim_y)
 {
     double r = sqrt(d.x * d.x + d.y * d.y + d.z * d.z);
@@ -156,23 +164,24 @@ static double cardioid(struct point d, double aim_x, double aim_y)
 
 struct box {
     struct point size, source, microphone;
-    double reflection; /* share of the pressure that a wall gives back   */
+    double reflection; /* share of the pressure that a wall reflects     */
     double wall_hz;    /* low-pass of the first reflection               */
-    int order;         /* walls met at most                              */
+    int order;         /* most walls on a path                           */
     double aim;        /* the microphone's angle off straight ahead, rad */
 };
 
-static double image(double at, double size, int n, int *walls) /* of one axis, the n-th */
+/* Position of the n-th image of a source on one axis; adds the walls on its path. */
+static double image(double at, double size, int n, int *walls)
 {
     *walls += abs(n);
     return n % 2 == 0 ? n * size + at : (n + 1) * size - at;
 }
 
-/* Direct sound and reflections, the direct one at frame 20. Its gain is 1; distance makes the others softer. */
+/* Adds the direct sound at frame 20 with gain 1, and the reflections, which are softer by distance and walls. */
 static void add_reflections(double *h, int n, const struct box *box)
 {
     struct point m = box->microphone, direct = {box->source.x - m.x, box->source.y - m.y, box->source.z - m.z};
-    double near = sqrt(direct.x * direct.x + direct.y * direct.y + direct.z * direct.z);
+    double direct_m = sqrt(direct.x * direct.x + direct.y * direct.y + direct.z * direct.z);
     for (int i = -box->order; i <= box->order; i++)
         for (int j = -box->order; j <= box->order; j++)
             for (int k = -box->order; k <= box->order; k++) {
@@ -182,9 +191,9 @@ static void add_reflections(double *h, int n, const struct box *box)
                                   image(box->source.z, box->size.z, k, &walls) - m.z};
                 if (walls > box->order) continue;
                 double r = sqrt(p.x * p.x + p.y * p.y + p.z * p.z);
-                double gain = pow(box->reflection, walls) * near / r * cardioid(p, sin(box->aim), cos(box->aim));
+                double gain = pow(box->reflection, walls) * direct_m / r * cardioid(p, sin(box->aim), cos(box->aim));
                 double hz = walls ? box->wall_hz / sqrt(walls) : RATE;
-                add_impulse(h, n, (r - near) / speed_of_sound + 20.0 / RATE, walls % 2 ? -gain : gain, hz);
+                add_impulse(h, n, (r - direct_m) / speed_of_sound + 20.0 / RATE, walls % 2 ? -gain : gain, hz);
             }
 }
 
@@ -195,28 +204,18 @@ static double energy(const double *x, int n)
     return sum;
 }
 
-/* Fade the last tenth out, and bring the channels [first, end) together to the energy of `level_db`. */
-static void finish(struct sound *s, int first, int end, double level_db)
+/* Fades out the last tenth of a channel, and scales it to an energy of `level_db`. */
+static void finish(double *h, int n, double level_db)
 {
-    double sum = 0;
-    for (int ch = first; ch < end; ch++) {
-        double *h = channel(s, ch);
-        for (int i = 0; i < s->n_frames / 10; i++) {
-            double g = 0.5 - 0.5 * cos(pi * i / (s->n_frames / 10.0));
-            h[s->n_frames - 1 - i] *= g;
-        }
-        sum += energy(h, s->n_frames);
-    }
-    double gain = pow(10, level_db / 20) / sqrt(sum);
-    for (int ch = first; ch < end; ch++)
-        for (int i = 0; i < s->n_frames; i++) channel(s, ch)[i] *= gain;
+    for (int i = 0; i < n / 10; i++) h[n - 1 - i] *= 0.5 - 0.5 * cos(pi * i / (n / 10.0));
+    double gain = pow(10, level_db / 20) / sqrt(energy(h, n));
+    for (int i = 0; i < n; i++) h[i] *= gain;
 }
 
-/* A tail that starts where the reflections thin out, `ratio_db` softer or louder than they are, in energy. */
+/* Adds reflections, and a tail with `ratio_db` more energy than they have. */
 static void add_space(double *h, int n, const struct box *box, double mixing_s, const double *rt60_s, double ratio_db)
 {
-    double *tail = calloc((size_t)n, sizeof *tail);
-    if (!tail) exit(1);
+    double *tail = zeros((size_t)n);
     add_reflections(h, n, box);
     add_tail(tail, n, 20.0 / RATE + mixing_s / 4, mixing_s, rt60_s, 1);
     double gain = pow(10, ratio_db / 20) * sqrt(energy(h, n) / energy(tail, n));
@@ -224,39 +223,40 @@ static void add_space(double *h, int n, const struct box *box, double mixing_s, 
     free(tail);
 }
 
-enum { LEVEL_DB = -3 }; /* energy of each output's responses: white noise comes out 3 dB softer */
+enum { LEVEL_DB = -3 }; /* energy of all responses of an output: white noise comes out 3 dB softer */
+
+/* Two microphones, `spacing` metres left and right of the box's; each channel has noise of its own. */
+static struct sound stereo_space(double seconds, uint64_t seed, const struct box *box, double spacing, double mixing_s,
+                                 const double *rt60_s, double ratio_db)
+{
+    struct sound s = sound_make(2, seconds);
+    for (int ch = 0; ch < 2; ch++) {
+        double side = ch ? 1 : -1;
+        struct box ours = *box;
+        ours.microphone.x += spacing * side;
+        ours.aim *= side;
+        noise_state = seed + (uint64_t)ch;
+        add_space(channel(&s, ch), s.n_frames, &ours, mixing_s, rt60_s, ratio_db);
+        finish(channel(&s, ch), s.n_frames, LEVEL_DB);
+    }
+    return s;
+}
 
 static struct sound hall(void)
 {
     static const double rt60_s[BANDS] = {2.1, 2.0, 1.8, 1.5, 1.05, 0.7};
-    struct sound s = sound_make(2, 2.2);
-    for (int ch = 0; ch < 2; ch++) {
-        noise_state = (uint64_t)(100 + ch);
-        double side = ch ? 1 : -1;
-        struct box box = {{24, 38, 14}, {12.0, 29, 1.8}, {12.0 + 0.3 * side, 21, 3}, 0.82, 9000, 4, 0.9 * side};
-        add_space(channel(&s, ch), s.n_frames, &box, 0.08, rt60_s, 1);
-    }
-    finish(&s, 0, 1, LEVEL_DB);
-    finish(&s, 1, 2, LEVEL_DB);
-    return s;
+    static const struct box box = {{24, 38, 14}, {12, 29, 1.8}, {12, 21, 3}, 0.82, 9000, 4, 0.9};
+    return stereo_space(2.2, 100, &box, 0.3, 0.08, rt60_s, 1);
 }
 
 static struct sound room(void)
 {
     static const double rt60_s[BANDS] = {0.5, 0.45, 0.4, 0.36, 0.3, 0.22};
-    struct sound s = sound_make(2, 0.6);
-    for (int ch = 0; ch < 2; ch++) {
-        noise_state = (uint64_t)(200 + ch);
-        double side = ch ? 1 : -1;
-        struct box box = {{5.2, 6.8, 2.9}, {2.3, 4.9, 1.4}, {2.6 + 0.15 * side, 3.2, 1.5}, 0.72, 11000, 4, 0.9 * side};
-        add_space(channel(&s, ch), s.n_frames, &box, 0.02, rt60_s, -4);
-    }
-    finish(&s, 0, 1, LEVEL_DB);
-    finish(&s, 1, 2, LEVEL_DB);
-    return s;
+    static const struct box box = {{5.2, 6.8, 2.9}, {2.3, 4.9, 1.4}, {2.6, 3.2, 1.5}, 0.72, 11000, 4, 0.9};
+    return stereo_space(0.6, 200, &box, 0.15, 0.02, rt60_s, -4);
 }
 
-static struct sound chamber(void) /* L>L L>R R>L R>R */
+static struct sound chamber(void) /* true stereo: L>L L>R R>L R>R */
 {
     static const double rt60_s[BANDS] = {1.1, 1.2, 1.2, 1.1, 0.9, 0.6};
     struct sound s = sound_make(4, 1.4);
@@ -268,18 +268,16 @@ static struct sound chamber(void) /* L>L L>R R>L R>R */
                               0.8 * to};
             add_space(channel(&s, 2 * in + out), s.n_frames, &box, 0.03, rt60_s, 2);
         }
-    double *cross = s.x; /* an output hears the two responses 0, 2 (left) and 1, 3 (right) */
-    for (int out = 0; out < 2; out++) {
-        double both = energy(cross + (size_t)out * s.n_frames, s.n_frames) +
-                      energy(cross + (size_t)(out + 2) * s.n_frames, s.n_frames);
-        double split = energy(cross + (size_t)out * s.n_frames, s.n_frames) / both;
-        finish(&s, out, out + 1, LEVEL_DB + 10 * log10(split));
-        finish(&s, out + 2, out + 3, LEVEL_DB + 10 * log10(1 - split));
+    for (int out = 0; out < 2; out++) { /* an output is the sum of two responses, which keep their balance */
+        double *left = channel(&s, out), *right = channel(&s, out + 2);
+        double both = energy(left, s.n_frames) + energy(right, s.n_frames), split = energy(left, s.n_frames) / both;
+        finish(left, s.n_frames, LEVEL_DB + 10 * log10(split));
+        finish(right, s.n_frames, LEVEL_DB + 10 * log10(1 - split));
     }
     return s;
 }
 
-static struct sound plate(void) /* no direct sound: to be mixed in beside the dry one */
+static struct sound plate(void) /* no direct sound: to be mixed with the dry signal */
 {
     static const double rt60_s[BANDS] = {1.2, 1.6, 1.9, 1.8, 1.4, 0.9};
     struct sound s = sound_make(2, 2.0);
@@ -288,21 +286,19 @@ static struct sound plate(void) /* no direct sound: to be mixed in beside the dr
         add_tail(channel(&s, ch), s.n_frames, 0, 0.004, rt60_s, 1);
         filter(channel(&s, ch), s.n_frames, biquad_make(HIGHPASS, 120, 0.7, 0));
         filter(channel(&s, ch), s.n_frames, biquad_make(PEAK, 5500, 0.8, 4));
-        finish(&s, ch, ch + 1, LEVEL_DB);
+        finish(channel(&s, ch), s.n_frames, LEVEL_DB);
     }
     return s;
 }
 
-/* A spring lets low notes through first: each way along it is a chain of all-passes, and its ends give the wave back.
- */
+/* Low frequencies travel faster along a spring: each pass is a chain of all-passes, and the ends reflect the wave. */
 static struct sound spring(void)
 {
     struct sound s = sound_make(1, 1.6);
-    double *h = channel(&s, 0), *wave = calloc((size_t)s.n_frames, sizeof *wave);
+    double *h = channel(&s, 0), *wave = zeros((size_t)s.n_frames);
     enum { SECTIONS = 60, STRETCH = 4 };
-    static const double ways_s[2] = {0.0331, 0.0413}; /* two springs */
-    if (!wave) exit(1);
-    for (int way = 0; way < 2; way++) {
+    static const double delays_s[2] = {0.0331, 0.0413}; /* two springs */
+    for (int spring = 0; spring < 2; spring++) {
         memset(wave, 0, (size_t)s.n_frames * sizeof *wave);
         wave[0] = 1;
         for (int echo = 0; echo < 30; echo++) {
@@ -314,7 +310,7 @@ static struct sound spring(void)
                     y_old[i % STRETCH] = wave[i] = y;
                 }
             }
-            int later = (int)((echo + 1) * ways_s[way] * RATE) - echo * 20;
+            int later = (int)((echo + 1) * delays_s[spring] * RATE) - echo * 20;
             for (int i = 0; i + later < s.n_frames; i++) h[i + later] += (echo % 2 ? -1 : 1) * wave[i];
             for (int i = 0; i < s.n_frames; i++) wave[i] *= 0.78;
         }
@@ -322,11 +318,11 @@ static struct sound spring(void)
     free(wave);
     for (int i = 0; i < 3; i++) filter(h, s.n_frames, biquad_make(LOWPASS, 4300, 0.75, 0));
     filter(h, s.n_frames, biquad_make(HIGHPASS, 110, 0.7, 0));
-    finish(&s, 0, 1, LEVEL_DB);
+    finish(h, s.n_frames, LEVEL_DB);
     return s;
 }
 
-/* A guitar loudspeaker, as filters in a row: of minimum phase, no delay to feel. */
+/* A guitar loudspeaker as a chain of filters: minimum phase, so no delay. */
 static struct sound cabinet(void)
 {
     struct sound s = sound_make(1, 2048.0 / RATE);
@@ -340,12 +336,11 @@ static struct sound cabinet(void)
     filter(h, s.n_frames, biquad_make(PEAK, 3900, 5, -5));
     filter(h, s.n_frames, biquad_make(LOWPASS, 4900, 0.9, 0));
     filter(h, s.n_frames, biquad_make(LOWPASS, 5600, 0.7, 0));
-    finish(&s, 0, 1, -10); /* its loudest note then passes at about 0 dB */
+    finish(h, s.n_frames, -10); /* its loudest note then passes at about 0 dB */
     return s;
 }
 
-/* ---- a sound to try them on ----------------------------------------------------------------------------------------
- */
+/* ---- a drum loop ------------------------------------------------------------------------------------------------- */
 
 static void add_kick(double *x, int n)
 {
@@ -388,32 +383,25 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
 {
     static const double notes_hz[16] = {220,    261.63, 329.63, 440,    174.61, 220,    261.63, 349.23,
                                         261.63, 329.63, 392,    523.25, 196,    246.94, 293.66, 392};
+    enum instrument { KICK, SNARE, HAT, PLUCK, N_INSTRUMENTS };
+    static const double pan[N_INSTRUMENTS][2] = {{0.7, 0.7}, {0.62, 0.74}, {0.85, 0.5}, {0.45, 0.9}};
     struct sound s = sound_make(2, 8);
     struct sound hit = sound_make(1, 1);
     noise_state = 500;
-    int step = RATE / 8; /* a sixteenth */
-    for (int i = 0; i < 64; i++) {
-        int at = i * step, beat = i % 16, left = s.n_frames - at;
+    for (int i = 0; i < 64; i++) { /* sixteenths */
+        int at = i * (RATE / 8), beat = i % 16, left = s.n_frames - at;
         int n = left < hit.n_frames ? left : hit.n_frames;
-        double pan[2] = {0.7, 0.7};
-        struct {
-            bool plays;
-            int kind;
-            double left, right;
-        } parts[] = {{beat == 0 || beat == 6 || beat == 10, 0, 0.7, 0.7},
-                     {beat == 4 || beat == 12 || i == 63, 1, 0.62, 0.74},
-                     {i % 2 == 0, 2, 0.85, 0.5},
-                     {i % 4 == 0, 3, 0.45, 0.9}};
-        for (int p = 0; p < 4; p++) {
-            if (!parts[p].plays) continue;
+        bool plays[] = {beat == 0 || beat == 6 || beat == 10, beat == 4 || beat == 12 || i == 63, i % 2 == 0,
+                        i % 4 == 0};
+        for (int p = 0; p < N_INSTRUMENTS; p++) {
+            if (!plays[p]) continue;
             memset(hit.x, 0, (size_t)hit.n_frames * sizeof *hit.x);
-            if (parts[p].kind == 0) add_kick(hit.x, n);
-            if (parts[p].kind == 1) add_snare(hit.x, n);
-            if (parts[p].kind == 2) add_hat(hit.x, n, i % 4 == 2 ? 0.3 : 0.18, beat == 14 ? 0.12 : 0.03);
-            if (parts[p].kind == 3) add_pluck(hit.x, n, notes_hz[i / 4], 0.16);
-            pan[0] = parts[p].left, pan[1] = parts[p].right;
+            if (p == KICK) add_kick(hit.x, n);
+            if (p == SNARE) add_snare(hit.x, n);
+            if (p == HAT) add_hat(hit.x, n, i % 4 == 2 ? 0.3 : 0.18, beat == 14 ? 0.12 : 0.03);
+            if (p == PLUCK) add_pluck(hit.x, n, notes_hz[i / 4], 0.16);
             for (int ch = 0; ch < 2; ch++)
-                for (int j = 0; j < n; j++) channel(&s, ch)[at + j] += pan[ch] * hit.x[j];
+                for (int j = 0; j < n; j++) channel(&s, ch)[at + j] += pan[p][ch] * hit.x[j];
         }
     }
     free(hit.x);
@@ -423,8 +411,7 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
     return s;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static int sound_write(const struct sound *s, const char *folder, const char *name, int subtype)
 {
@@ -434,7 +421,7 @@ static int sound_write(const struct sound *s, const char *folder, const char *na
     SNDFILE *file = sf_open(path, SFM_WRITE, &info);
     double *frames = malloc((size_t)s->n_channels * s->n_frames * sizeof *frames);
     if (!file || !frames) {
-        fprintf(stderr, "synthesis: %s: %s\n", path, sf_strerror(file));
+        fprintf(stderr, "synthesis: %s: cannot be written: %s\n", path, sf_strerror(file));
         free(frames);
         sf_close(file);
         return 1;

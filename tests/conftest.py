@@ -1,12 +1,14 @@
-"""The command line's tests: how results are reported, and the tools that the tests share.
+"""How the Python tests report their results, and the tools that they share.
 
-HALOCONV is the program (build/haloconv), HC_TEST_BACKEND restricts to "cpu" or "cuda", SAN names the sanitizers it was
-built with. A result is one line, `ok`, `FAIL` or `skip`, as the C tests print it; tests/run counts them.
+A result is one line, `ok`, `FAIL` or `skip`, as the C tests print it; tests/run counts these lines. A line `again:`
+below a FAIL is the command that repeats the test. tests/README.md has the environment variables.
 """
 
 import json
 import os
 import pathlib
+import random
+import shlex
 import subprocess
 import sys
 
@@ -17,14 +19,16 @@ import soundfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
 HALOCONV = (ROOT / os.environ.get("HALOCONV", str(BUILD / "haloconv"))).resolve()
+PUBLIC_HEADERS = sorted((ROOT / "dsp").glob("haloconv*.h"))  # installed; dsp/bench.h is not
 SAN = os.environ.get("SAN", "")
 ONLY = os.environ.get("HC_TEST_BACKEND", "")
-PEAK_SHARE = 1e-6  # design.md: within -120 dB of the output's peak
+SEED = int(os.environ.get("HC_TEST_SEED") or "0", 0)
+PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
 
 
 # ---- reporting ------------------------------------------------------------------------------------------------------
 def pytest_addoption(parser):
-    """What belongs to pytest's own reporter, which is off, and is asked for all the same."""
+    """Pytest reads these options of its own reporter, although tests/run switches the reporter off."""
     parser.addoption("--verbose", dest="verbose", type=int, default=1)
     parser.addoption("--tb", dest="tbstyle", default="short")
 
@@ -35,7 +39,11 @@ def pytest_runtest_logreport(report):
     name = report.nodeid.replace("tests/", "")
     if report.outcome == "failed":
         print(report.longreprtext)
-        print(f"FAIL -    {name}", flush=True)
+        print(f"FAIL -    {name}")
+        given = [f"{key}={os.environ[key]}" for key in ("BUILD", "HALOCONV", "HC_TEST_BACKEND", "CUDA_ON_CPU_SEED")
+                 if os.environ.get(key)]
+        print("    again:", *map(shlex.quote, given), f"HC_TEST_SEED={SEED} tests/run", shlex.quote(report.nodeid),
+              flush=True)
     elif report.outcome == "skipped":
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         print(f"skip -    {name}: {why.replace('Skipped: ', '')}", flush=True)
@@ -88,6 +96,13 @@ def convolve(source, mask, output, *options, backend="cpu"):
     return report
 
 
+def peak_mb(*args, **kwargs):
+    """Run and demand success; the peak memory of the program in MB."""
+    subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), *map(str, args)], check=True, timeout=300,
+                   **{"stdin": subprocess.DEVNULL, **kwargs})
+    return float(pathlib.Path("usage").read_text(encoding="utf-8").split()[2])
+
+
 def has_cuda():
     if not hasattr(has_cuda, "answer"):
         has_cuda.answer = "cuda:0" in haloconv("devices").stdout
@@ -95,7 +110,8 @@ def has_cuda():
 
 
 def pytest_generate_tests(metafunc):
-    """A test that takes `backend` runs on each; a missing device skips it, or fails it where it was asked for."""
+    """A test with a parameter `backend` runs on each backend. Without a device it is skipped on cuda, or fails if
+    HC_TEST_BACKEND asks for cuda."""
     if "backend" in metafunc.fixturenames:
         metafunc.parametrize("backend", [ONLY] if ONLY else ["cpu", "cuda"])
 
@@ -109,10 +125,21 @@ def device(request):
         pytest.skip("no CUDA device")
 
 
+# ---- random numbers: HC_TEST_SEED changes all that a test draws; 0: the same numbers in every run ---------------------
+def generator(seed):
+    """numpy's generator of random numbers, for a seed of the test."""
+    return np.random.default_rng(seed + SEED)
+
+
+def chance(name):
+    """Python's generator of random numbers, for a name or number of the test."""
+    return random.Random(f"{name} {SEED}" if SEED else name)
+
+
 # ---- sounds ---------------------------------------------------------------------------------------------------------
 def noise(n_frames, n_channels=1, seed=1, scale=0.25):
     """[n_frames][n_channels] float32 noise in -scale...scale."""
-    return (np.random.default_rng(seed).uniform(-scale, scale, (n_frames, n_channels))).astype(np.float32)
+    return (generator(seed).uniform(-scale, scale, (n_frames, n_channels))).astype(np.float32)
 
 
 def write(path, x, rate=48000, subtype="FLOAT", format=None):
@@ -133,15 +160,14 @@ def assert_close(got, want, share=PEAK_SHARE, quantum=0.0):
     allowed = share * np.abs(want).max() + quantum
     if not (error <= allowed).all():
         frame, ch = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-        raise AssertionError(f"channel {ch}, frame {frame} of {len(want)}: got {got[frame, ch]!r}, want "
-                             f"{want[frame, ch]!r}, "
-                             f"off by {error[frame, ch]:.3g}, allowed {allowed:.3g}; "
+        raise AssertionError(f"channel {ch}, frame {frame} of {len(want)}: got {got[frame, ch]!r}, "
+                             f"want {want[frame, ch]!r}, off by {error[frame, ch]:.3g}, allowed {allowed:.3g}; "
                              f"{(~(error <= allowed)).sum()} samples are off")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of its own; at the end nothing half-written may lie there."""
+    """The test runs in a new folder; at the end no partly written file may be there."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     left = [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")]

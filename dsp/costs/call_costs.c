@@ -1,18 +1,11 @@
 #include "call_costs.h"
 
+#include "dsp/engine/await.h"
 #include "haloconv.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-enum { BLOCK = 64, FIRST = 50, CALLS = 501 };
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
+enum { BLOCK = 64, UNTIMED_CALLS = 50, CALLS = 501 };
 
 static int by_size(const void *a, const void *b)
 {
@@ -36,15 +29,15 @@ int call_costs_measure(const char *backend, double *ns, char *why, size_t cap)
     config.n_in = config.n_out = 1;
     config.max_taps = 1;
     config.backend = backend;
-    config.wait_us = -1; /* each block is waited for */
+    config.wait_us = HC_WAIT_FOREVER;
     int error = hc_open(&config, &engine, why, cap);
     if (error) return error;
     error = hc_mask_make(engine, &route, 1, &mask, why, cap);
     if (!error) error = hc_mask_swap(engine, mask);
-    for (int i = -FIRST; i < CALLS && !error; i++) {
-        double start = now_ns();
+    for (int i = -UNTIMED_CALLS; i < CALLS && !error; i++) {
+        int64_t start = now_ns();
         error = hc_process(engine, in, out, BLOCK);
-        if (i >= 0) took[i] = now_ns() - start;
+        if (i >= 0) took[i] = (double)(now_ns() - start);
     }
     hc_close(engine);
     if (error) return error;

@@ -1,10 +1,12 @@
-/* call_costs - what a call of hc_process costs on a backend whatever is in it: the way to the device and back. */
+/* call_costs - measures what a call of hc_process costs on a backend, however small the block: the way to the device
+ * and back. */
 #ifndef HALOCONV_CALL_COSTS_H
 #define HALOCONV_CALL_COSTS_H
 
 #include <stddef.h>
 
-/* Nanoseconds, by the median of many blocks of a small engine, back to back. Fails as hc_open does. [setup] */
+/* *ns: the median of many blocks of a small engine, one right after another, in nanoseconds. Fails as hc_open.
+ * [setup] */
 int call_costs_measure(const char *backend, double *ns, char *why, size_t cap);
 
 #endif

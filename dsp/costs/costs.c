@@ -13,27 +13,37 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEAD "haloconv costs 2 " HC_VERSION
+#define FIRST_LINE "haloconv costs 2 " HC_VERSION
 
-enum { N_NUMBERS = 9, MOST_LINES = 64, LINE_CAP = 512, PATH_CAP = 4096 };
-enum { LOCK_TRIES = 100, LOCK_TRY_MS = 10 };
-/* Times more or less than the backend was built with: no measurement. Processors differ less than GPUs do. */
-static const double most_off_in_place = 30, most_off_on_device = 1000;
+/* The costs that are kept, in the order of the file. */
+#define AT(cost) offsetof(struct plan_costs, cost)
+static const size_t number_at[] = {AT(mac_ns),       AT(cmac_ns),   AT(live_cmac_ns), AT(fft_ns), AT(tail_fft_ns),
+                                   AT(tail_cmac_ns), AT(launch_ns), AT(slice_ns),     AT(call_ns)};
+
+enum {
+    N_NUMBERS = sizeof number_at / sizeof *number_at,
+    MOST_LINES = 64,
+    LINE_CAP = 512,
+    PATH_CAP = 4096,
+    LOCK_TRIES = 100,
+    LOCK_TRY_MS = 10,
+};
+
+/* A cost that differs from the built-in cost by a larger factor is implausible. Processors differ less than GPUs do. */
+static const double most_factor_in_place = 30, most_factor_on_device = 1000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* What this process has read or measured. Under lock. */
-static struct line {
+/* The lines that this process has read or measured. Under lock. */
+static struct costs_line {
     char backend[16], device[256];
     double numbers[N_NUMBERS];
 } lines[MOST_LINES];
 static int n_lines;
 static bool is_read;
 
-static void numbers_of(struct plan_costs *c, double *numbers[N_NUMBERS])
+static double *number(struct plan_costs *costs, int k)
 {
-    double *all[N_NUMBERS] = {&c->mac_ns,      &c->cmac_ns,   &c->live_cmac_ns, &c->fft_ns, &c->far_fft_ns,
-                              &c->far_cmac_ns, &c->launch_ns, &c->slice_ns,     &c->call_ns};
-    memcpy(numbers, all, sizeof all);
+    return (double *)((char *)costs + number_at[k]);
 }
 
 static bool is_off(void)
@@ -52,7 +62,7 @@ static bool path_make(char path[PATH_CAP], const char *name)
     return n > 0 && n < PATH_CAP;
 }
 
-/* The folder of this path, and the one that contains it. */
+/* Makes the folder of this path, and the one that contains it. */
 static bool folder_make(char *path)
 {
     char *last = strrchr(path, '/');
@@ -66,7 +76,7 @@ static bool folder_make(char *path)
     return good;
 }
 
-/* The model of the processor, which the backend's own description does not tell. */
+/* The model of the processor, which a backend's description lacks. */
 static void processor_name(char *name, size_t cap)
 {
     char line[256];
@@ -92,7 +102,7 @@ static bool device_name(const struct backend *backend, int device, char *name, s
     return true;
 }
 
-static bool line_read(const char *text, struct line *l)
+static bool line_read(const char *text, struct costs_line *l)
 {
     int at = 0;
     if (sscanf(text, "%15[^\t]\t%255[^\t]\t%n", l->backend, l->device, &at) != 2 || at == 0) return false;
@@ -105,7 +115,7 @@ static bool line_read(const char *text, struct line *l)
     return true;
 }
 
-static void line_write(FILE *file, const struct line *l)
+static void line_write(FILE *file, const struct costs_line *l)
 {
     char text[LINE_CAP];
     int n = snprintf(text, sizeof text, "%s\t%s\t", l->backend, l->device);
@@ -114,7 +124,7 @@ static void line_write(FILE *file, const struct line *l)
     fwrite(text, 1, (size_t)n, file);
 }
 
-static struct line *line_of(const char *backend, const char *device)
+static struct costs_line *line_of(const char *backend, const char *device)
 {
     for (int i = 0; i < n_lines; i++)
         if (strcmp(lines[i].backend, backend) == 0 && (!device || strcmp(lines[i].device, device) == 0))
@@ -122,7 +132,7 @@ static struct line *line_of(const char *backend, const char *device)
     return NULL;
 }
 
-/* NULL: there is none, or something else has its name (a FIFO, which would block, or a link). */
+/* NULL: there is no such file, or it is a FIFO, which would block, or a link. */
 static FILE *file_open(void)
 {
     char path[PATH_CAP];
@@ -134,10 +144,10 @@ static FILE *file_open(void)
     return file;
 }
 
-/* The lines of the file, then those that only this process knows. */
+/* Reads the lines of the file, and puts those that only this process knows behind them. Under lock. */
 static void file_read(void)
 {
-    static struct line known[MOST_LINES];
+    static struct costs_line known[MOST_LINES];
     char text[LINE_CAP];
     int n_known = n_lines;
     memcpy(known, lines, sizeof known);
@@ -145,9 +155,9 @@ static void file_read(void)
     is_read = true;
     locale_t was = c_locale_enter();
     FILE *file = file_open();
-    bool good = file && fgets(text, sizeof text, file) && strcmp(text, HEAD "\n") == 0;
+    bool good = file && fgets(text, sizeof text, file) && strcmp(text, FIRST_LINE "\n") == 0;
     while (good && n_lines < MOST_LINES && fgets(text, sizeof text, file)) {
-        struct line l;
+        struct costs_line l;
         if (line_read(text, &l)) lines[n_lines++] = l;
     }
     if (file) fclose(file);
@@ -156,31 +166,28 @@ static void file_read(void)
         if (!line_of(known[i].backend, known[i].device)) lines[n_lines++] = known[i];
 }
 
-static bool file_write(void)
+static void file_write(void)
 {
-    char path[PATH_CAP], part[PATH_CAP];
-    if (!path_make(path, "costs") || !path_make(part, "costs.XXXXXX") || !folder_make(path)) return false;
-    int fd = mkostemp(part, O_CLOEXEC);
-    if (fd < 0) return false;
-    FILE *file = fdopen(fd, "w");
-    if (!file) {
+    char path[PATH_CAP], temporary[PATH_CAP];
+    if (!path_make(path, "costs") || !path_make(temporary, "costs.XXXXXX") || !folder_make(path)) return;
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file) {
+        locale_t was = c_locale_enter();
+        fwrite(FIRST_LINE "\n", 1, sizeof FIRST_LINE, file); /* sizeof counts the final 0, here the newline */
+        for (int i = 0; i < n_lines; i++) line_write(file, &lines[i]);
+        c_locale_leave(was);
+        bool good = !ferror(file);
+        good = fclose(file) == 0 && good;
+        if (good && rename(temporary, path) == 0) return;
+    } else if (fd >= 0) {
         close(fd);
-        unlink(part);
-        return false;
     }
-    locale_t was = c_locale_enter();
-    fwrite(HEAD "\n", 1, sizeof HEAD, file); /* sizeof counts the 0 behind it: the line's end here */
-    for (int i = 0; i < n_lines; i++) line_write(file, &lines[i]);
-    c_locale_leave(was);
-    bool good = !ferror(file);
-    good = fclose(file) == 0 && good;
-    if (good) good = rename(part, path) == 0;
-    if (!good) unlink(part);
-    return good;
+    if (fd >= 0) unlink(temporary);
 }
 
-/* Keeps other processes and threads from measuring or writing at the same time; -1: without the lock, which another one
- * has kept for a second, or which cannot be made. */
+/* Locks the cache against other processes and threads that measure or write. -1: no lock, because another one has held
+ * it for a second, or it cannot be made. */
 static int cache_lock(void)
 {
     char path[PATH_CAP];
@@ -195,43 +202,18 @@ static int cache_lock(void)
     return -1;
 }
 
-static void cache_unlock(int fd)
-{
-    if (fd >= 0) close(fd);
-}
-
-/* 0 stays 0: the backend cannot do it. */
-static bool can_be(const struct backend *backend, double found, double built)
-{
-    const double most_off = backend->in_place ? most_off_in_place : most_off_on_device;
-    return found >= built / most_off && found <= built * most_off;
-}
-
 int costs_mend(const struct backend *backend, struct plan_costs *costs)
 {
-    struct plan_costs built = *backend->costs;
-    double *from[N_NUMBERS], *to[N_NUMBERS];
+    const double most = backend->in_place ? most_factor_in_place : most_factor_on_device;
+    struct plan_costs built_in = *backend->costs;
     int n = 0;
-    numbers_of(&built, from);
-    numbers_of(costs, to);
-    for (int k = 0; k < N_NUMBERS; k++)
-        if (!can_be(backend, *to[k], *from[k])) *to[k] = *from[k], n++;
-    return n;
-}
-
-/* A line's numbers into costs, unless one of them cannot be. */
-static bool take(const struct line *l, const struct backend *backend, struct plan_costs *costs)
-{
-    struct plan_costs built = *backend->costs, found = *backend->costs;
-    double *from[N_NUMBERS], *to[N_NUMBERS];
-    numbers_of(&built, from);
-    numbers_of(&found, to);
     for (int k = 0; k < N_NUMBERS; k++) {
-        if (!can_be(backend, l->numbers[k], *from[k])) return false;
-        *to[k] = l->numbers[k];
+        double *cost = number(costs, k), own = *number(&built_in, k);
+        if (*cost >= own / most && *cost <= own * most) continue; /* a built-in 0 stays 0: the backend cannot do it */
+        *cost = own;
+        n++;
     }
-    *costs = found;
-    return true;
+    return n;
 }
 
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs)
@@ -242,26 +224,29 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
         return false;
     pthread_mutex_lock(&lock);
     if (!is_read) file_read();
-    struct line *l = line_of(backend->name, device >= 0 ? name : NULL);
-    bool found = l && take(l, backend, costs);
+    struct costs_line *l = line_of(backend->name, device >= 0 ? name : NULL);
+    struct plan_costs found = *costs;
+    for (int k = 0; l && k < N_NUMBERS; k++) *number(&found, k) = l->numbers[k];
     pthread_mutex_unlock(&lock);
-    return found;
+    if (!l || costs_mend(backend, &found) > 0) return false;
+    *costs = found;
+    return true;
 }
 
-/* Under the cache's lock, if that can be had: what other processes have written meanwhile stays. */
-static void keep(const struct backend *backend, int device, const struct plan_costs *costs)
+/* Reads the file again before it writes: lines that other processes have written stay. */
+static void line_keep(const struct backend *backend, int device, const struct plan_costs *costs)
 {
-    struct line fresh = {0};
+    struct costs_line fresh = {0};
     struct plan_costs copy = *costs;
-    double *numbers[N_NUMBERS];
     if (!device_name(backend, device, fresh.device, sizeof fresh.device)) return;
     snprintf(fresh.backend, sizeof fresh.backend, "%s", backend->name);
-    numbers_of(&copy, numbers);
-    for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *numbers[k];
+    for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *number(&copy, k);
     pthread_mutex_lock(&lock);
     file_read();
-    struct line *l = line_of(backend->name, fresh.device);
-    int at = l ? (int)(l - lines) : n_lines < MOST_LINES ? n_lines++ : MOST_LINES - 1; /* the oldest makes room */
+    struct costs_line *l = line_of(backend->name, fresh.device);
+    int at = l                      ? (int)(l - lines)
+             : n_lines < MOST_LINES ? n_lines++
+                                    : MOST_LINES - 1; /* the last line is overwritten */
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
     file_write();
@@ -272,8 +257,8 @@ void costs_keep(const struct backend *backend, int device, const struct plan_cos
 {
     if (is_off()) return;
     int fd = cache_lock();
-    keep(backend, device, costs);
-    cache_unlock(fd);
+    line_keep(backend, device, costs);
+    if (fd >= 0) close(fd);
 }
 
 void costs_measure_once(const struct backend *backend)
@@ -284,6 +269,6 @@ void costs_measure_once(const struct backend *backend)
     pthread_mutex_lock(&lock);
     is_read = false; /* another process may have measured while this one waited */
     pthread_mutex_unlock(&lock);
-    if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL, 0) == HC_OK) keep(backend, 0, &costs);
-    cache_unlock(fd);
+    if (!costs_find(backend, 0, &costs) && backend->measure(0, &costs, NULL, 0) == HC_OK) line_keep(backend, 0, &costs);
+    if (fd >= 0) close(fd);
 }

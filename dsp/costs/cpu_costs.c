@@ -4,26 +4,26 @@
 #include "dsp/cpu/long_fft.h"
 #include "dsp/cpu/memory.h"
 #include "dsp/cpu/simd.h"
+#include "dsp/engine/await.h"
 #include "haloconv.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     TAPS = 512,
     FRAMES = 64,    /* of a block */
-    PARTITION = 64, /* of the near level */
+    PARTITION = 64, /* of the head */
     PARTITIONS = 8,
-    SIZE = 2048, /* of a far level */
-    WINDOWS = 8,
-    FAR_CHUNKS = 512, /* WINDOWS KiB each, twice: past a core's own cache, within what it shares */
+    SIZE = 2048, /* of a partition of a tail level */
+    TAIL_PARTITIONS = 8,
+    CHUNKS = 512, /* TAIL_PARTITIONS KiB each, twice: more than a core's own cache, less than the shared one */
     ROUNDS = 5,
 };
 
-static const double round_s = 1e-3; /* at least so long is each loop timed; the best of ROUNDS counts */
+static const int64_t round_ns = 1000000; /* a round runs a loop for at least this time; the fastest of ROUNDS counts */
 
-struct subject {
+struct loop_data {
     const struct simd *simd;
     struct fft *fft;
     const struct long_fft *long_fft;
@@ -31,70 +31,63 @@ struct subject {
     int next;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Nanoseconds of one run. */
-static double time_of(void (*run)(struct subject *), struct subject *s)
+/* Nanoseconds for one run: the mean of the fastest round. */
+static double time_of(void (*run)(struct loop_data *), struct loop_data *s)
 {
     double best = INFINITY;
     run(s);
     for (int r = 0; r < ROUNDS; r++) {
         int n = 0;
-        double start = now(), spent = 0;
-        for (; spent < round_s; n++) {
+        int64_t start = now_ns(), spent = 0;
+        for (; spent < round_ns; n++) {
             run(s);
-            spent = now() - start;
+            spent = now_ns() - start;
         }
-        best = fmin(best, spent / n);
+        best = fmin(best, (double)spent / n);
     }
-    return 1e9 * best;
+    return best;
 }
 
-static void run_fir(struct subject *s)
+static void run_fir(struct loop_data *s)
 {
     s->simd->fir(s->c, s->a + TAPS, s->b, FRAMES, TAPS);
 }
 
-static void run_cmac(struct subject *s)
+static void run_cmac(struct loop_data *s)
 {
     size_t stride = 2 * PARTITION + 2 * SIMD_PAD;
     s->simd->cmac(s->c, s->a + (PARTITIONS - 1) * stride, s->b, stride, PARTITIONS, 1, PARTITION + SIMD_PAD / 2);
 }
 
-static void run_fft(struct subject *s)
+static void run_fft(struct loop_data *s)
 {
     fft_forward(s->fft, s->a, s->c);
     fft_inverse(s->fft, s->c, s->b);
 }
 
-static void run_long_fft(struct subject *s)
+static void run_long_fft(struct loop_data *s)
 {
     const struct long_fft *f = s->long_fft;
-    const struct simd_long *pieces = s->simd->pieces;
-    for (int i = 0; i < f->column_pieces; i++) pieces->columns_in(f, s->b, s->a, s->a + SIZE, i);
-    for (int i = 0; i < f->row_pieces; i++) pieces->rows_in(f, s->b, s->c, LONG_CHUNK, i);
-    for (int i = 0; i < f->row_pieces; i++) pieces->rows_out(f, s->b, i);
-    for (int i = 0; i < f->column_pieces; i++) pieces->columns_out(f, s->b, s->c, i);
+    const struct simd_long *long_fft = s->simd->long_fft;
+    for (int i = 0; i < f->column_steps; i++) long_fft->columns_in(f, s->b, s->a, s->a + SIZE, i);
+    for (int i = 0; i < f->row_steps; i++) long_fft->rows_in(f, s->b, s->c, LONG_CHUNK, i);
+    for (int i = 0; i < f->row_steps; i++) long_fft->rows_out(f, s->b, i);
+    for (int i = 0; i < f->column_steps; i++) long_fft->columns_out(f, s->b, s->c, i);
 }
 
-static void run_products(struct subject *s)
+static void run_products(struct loop_data *s)
 {
-    size_t at = (size_t)s->next * WINDOWS * LONG_CHUNK;
-    struct long_product product = {s->a + at, s->b + at, WINDOWS / 2, WINDOWS, WINDOWS};
-    s->simd->pieces->products(s->c, &product, 1, false);
-    s->next = (s->next + 1) % FAR_CHUNKS;
+    size_t at = (size_t)s->next * TAIL_PARTITIONS * LONG_CHUNK;
+    struct long_product product = {s->a + at, s->b + at, TAIL_PARTITIONS / 2, TAIL_PARTITIONS, TAIL_PARTITIONS};
+    s->simd->long_fft->products(s->c, &product, 1, false);
+    s->next = (s->next + 1) % CHUNKS;
 }
 
 int cpu_costs_measure(struct plan_costs *costs)
 {
     int error = HC_ENOMEM;
-    size_t n = (size_t)FAR_CHUNKS * WINDOWS * LONG_CHUNK;
-    struct subject s = {
+    size_t n = (size_t)CHUNKS * TAIL_PARTITIONS * LONG_CHUNK;
+    struct loop_data s = {
         .simd = simd_choose(), .a = memory_floats(n), .b = memory_floats(n), .c = memory_floats(4 * SIZE)};
     if (!s.a || !s.b || !s.c) goto end;
     costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
@@ -104,10 +97,10 @@ int cpu_costs_measure(struct plan_costs *costs)
         s.long_fft = long_fft_get(SIZE);
         if (!s.fft || !s.long_fft) goto end;
         costs->fft_ns = time_of(run_fft, &s) / 2 / (2 * PARTITION * log2(2 * PARTITION));
-        costs->far_fft_ns = time_of(run_long_fft, &s) / 2 / (2 * SIZE * log2(2 * SIZE));
-        /* A mask that does not fit into any cache takes about twice as long, or more while others read memory too: to
-         * double what the last cache gives is a steadier measure than to wait for the memory itself. */
-        costs->far_cmac_ns = 2 * time_of(run_products, &s) / (WINDOWS * LONG_CHUNK / 2);
+        costs->tail_fft_ns = time_of(run_long_fft, &s) / 2 / (2 * SIZE * log2(2 * SIZE));
+        /* A mask that fits into no cache takes about twice as long, or more while other programs read memory. Twice the
+         * time from the last cache is a steadier figure than a measurement of the memory. */
+        costs->tail_cmac_ns = 2 * time_of(run_products, &s) / (TAIL_PARTITIONS * LONG_CHUNK / 2);
     }
     error = HC_OK;
 end:

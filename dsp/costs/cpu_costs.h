@@ -1,10 +1,10 @@
-/* cpu_costs - times the CPU backend's inner loops on this machine, in some tens of milliseconds. */
+/* cpu_costs - measures the CPU backend's inner loops on this machine, in tens of milliseconds. */
 #ifndef HALOCONV_CPU_COSTS_H
 #define HALOCONV_CPU_COSTS_H
 
 #include "dsp/engine/plan.h"
 
-/* costs: the backend's own, of which those that can be measured are replaced. HC_ENOMEM. [setup] */
+/* Replaces those *costs that can be measured. HC_ENOMEM: no memory. [setup] */
 int cpu_costs_measure(struct plan_costs *costs);
 
 #endif

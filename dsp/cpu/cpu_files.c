@@ -1,78 +1,77 @@
-/* cpu_files - the CPU backend for files: nobody waits for a block, so the transforms are large, many blocks go through
- * them together, and all processors work on them.
+/* cpu_files - the CPU backend for files: there is no deadline, so the transforms are large, many blocks go through them
+ * together, and all processors work on them.
  *
  *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input
- *   spectra    ring of n_slots transforms, newest at `head`; P+1 bins, interleaved re im, in chunks of CHUNK floats
+ *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of CHUNK floats
  *
- * Three steps, each a list of pieces that the team shares out: transforms of (input, block); products of chunks of
- * bins; transforms back of (output, block). The products are the work of a matrix. A mask's spectra lie chunk by chunk,
- * so that a piece reads them in one line through memory and uses what it read for all T blocks:
+ * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
+ * the partitions; transforms back of (output, block). In a matrix, the products are most of the work. A mask's spectra
+ * lie chunk by chunk, so that a job reads them in one pass through memory and uses them for all T blocks:
  *
  *   mask     [chunk 0: response 0 partition 0, 1 ...; response 1 ...][chunk 1: ...] ...
  *
- * What a piece does depends on the call alone, never on the thread: any number of threads gives the same output. A call
- * that is no whole number of blocks transforms what there is of its last block with zeros behind it, and does so again
- * when the rest comes: right, but no fast way to go in small steps. A direct plan runs in the time domain, in slices.
+ * A job's result depends on the call alone, never on the thread: any number of threads gives the same output. In a call
+ * that is no whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
+ * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
 #include "dsp/engine/backend.h"
+#include "fdl.h"
 #include "fft.h"
+#include "memory.h"
+#include "outputs.h"
+#include "partitions.h"
 #include "simd.h"
-#include "team.h"
+#include "thread_pool.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    CHUNK = 256,    /* floats of a row that lie together: 1 KiB; 16 inputs of 4 blocks stay in the second-level cache */
-    PIECE = 8,      /* chunks a piece of the products, so that taking a piece costs nothing beside it */
-    MOST_ROWS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
-    PIECES_A_THREAD = 4, /* of the products, at least: threads that are late find some left */
-    SLICE = 4096,        /* frames of a direct plan's piece */
+    CHUNK = 256,        /* contiguous floats of a spectrum: 1 KiB; 16 inputs of 4 blocks stay in the L2 cache */
+    JOB_CHUNKS = 8,     /* of a job of the products: to take a job then costs little in comparison */
+    MOST_PRODUCTS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
+    JOBS_A_THREAD = 4,  /* of the products, at least: a thread that is late still finds some */
+    SLICE = 4096,       /* frames of a direct plan's job */
 };
 
 struct files {
     const struct plan *plan;
     const struct simd *simd;
-    struct team *team;
+    struct thread_pool *threads;
     struct fft *fft; /* NULL for direct */
     int n_in, n_out;
-    int most_blocks; /* T: whole blocks a step, a multiple of SIMD_BLOCKS */
+    int most_blocks; /* T: whole blocks a batch, a multiple of SIMD_BLOCKS */
     int pos;         /* frames of the current block so far */
-    int head;        /* slot of the current block's spectrum */
-    int n_slots;
-    int n_chunks;  /* of a spectrum */
-    size_t stride; /* floats of a spectrum's row */
-    size_t past;   /* frames of history kept in front of a call: P, for direct all of max_taps - 1, rounded up */
+    struct fdl fdl;
+    int n_chunks;     /* of a spectrum */
+    size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
-    float *history;     /* [n_in][history_size]: past, then the current block (direct: the call) */
-    float *spectra;     /* [n_in][n_slots][stride] */
-    float *sums;        /* [n_out][most_blocks][stride] */
+    float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
+    float *sums;        /* [n_out][most_blocks][fdl.stride] */
     float *frames;      /* [threads][2P] */
-    float *faded;       /* [n_out][plan.block]: output of the mask that a fade leaves */
-    float **faded_rows; /* [n_out]: its channels */
+    float **fading_out; /* [n_out][plan.block]: output of the mask that fades out */
     int64_t block;      /* index of the current block */
-    int64_t *loud;      /* [n_in][2]: first and last block whose transform is not 0; all between count as such */
-    bool *is_loud;      /* [n_in][most_blocks]: of the step */
+    int64_t *nonzero;   /* [n_in][2]: first and last block whose transform is not 0; all blocks between count as such */
+    bool *is_nonzero;   /* [n_in][most_blocks]: is the transform of this block of the batch not 0? */
 };
 
-struct response {
-    int first, end; /* partitions with something in them: [first, end) */
-    int row;        /* of its first partition in a chunk of the mask */
+struct files_response {
+    int first, end; /* partitions with a tap other than 0: [first, end) */
+    int at;         /* index of its first partition among those of the mask */
     int n_taps;     /* direct */
     float *taps;    /* [n_taps]; direct */
 };
 
 struct files_mask {
-    int n_responses, n_cells, n_rows;
-    struct response *responses;
-    struct cell *cells; /* sorted by out */
-    int *first_cell;    /* [n_out + 1]: cells of an output */
-    float *spectra;     /* [n_chunks][n_rows][CHUNK], scaled by 1 / 2P */
+    int n_responses, n_partitions;
+    struct files_response *responses;
+    struct routing routing;
+    float *spectra; /* [n_chunks][n_partitions][CHUNK], scaled by 1 / 2P */
 };
 
 /* Measured on an EPYC (Zen 4), FFTW 3.3.10 with its wisdom; only their ratios matter. */
-static const struct plan_costs costs = {
+static const struct plan_costs files_costs = {
     .min_partition = 64,
     .max_partition = 65536,
     .mac_ns = 0.03,
@@ -82,69 +81,54 @@ static const struct plan_costs costs = {
 #endif
     .launch_ns = 500,
     .file_block = 262144,
-    .file_parts = SIMD_BLOCKS,
+    .file_partitions = SIMD_BLOCKS,
 };
-
-static void *aligned_zeros(size_t bytes)
-{
-    void *p = NULL;
-    bytes = (bytes + 63) / 64 * 64;
-    if (bytes == 0 || posix_memalign(&p, 64, bytes) != 0) return NULL;
-    return memset(p, 0, bytes);
-}
-
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 static int files_describe(int device, char *text, size_t cap)
 {
     return backend_cpu.describe(device, text, cap);
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------
- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static void files_close(void *state)
 {
     struct files *f = state;
     if (!f) return;
-    team_close(f->team);
+    thread_pool_close(f->threads);
     fft_close(f->fft);
     free(f->history);
-    free(f->spectra);
+    free(f->fdl.spectra);
     free(f->sums);
     free(f->frames);
-    free(f->faded);
-    free(f->faded_rows);
-    free(f->loud);
-    free(f->is_loud);
+    outputs_close(f->fading_out);
+    free(f->nonzero);
+    free(f->is_nonzero);
     free(f);
 }
 
-static void forget_loud(struct files *f)
+static void nonzero_clear(struct files *f)
 {
-    for (int in = 0; in < f->n_in && f->loud; in++) f->loud[2 * in] = f->loud[2 * in + 1] = INT64_MIN / 2;
+    for (int in = 0; in < f->n_in && f->nonzero; in++) f->nonzero[2 * in] = f->nonzero[2 * in + 1] = INT64_MIN / 2;
 }
 
 static bool transforms_open(struct files *f)
 {
     size_t p = (size_t)f->plan->partition;
     f->n_chunks = (int)((2 * (p + 1) + CHUNK - 1) / CHUNK);
-    /* Rows a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
-    f->stride = (size_t)f->n_chunks * CHUNK + SIMD_PAD;
+    /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
+    f->fdl.stride = (size_t)f->n_chunks * CHUNK + SIMD_PAD;
     int blocks = f->plan->block / f->plan->partition;
     f->most_blocks = blocks < SIMD_BLOCKS ? SIMD_BLOCKS : blocks / SIMD_BLOCKS * SIMD_BLOCKS;
-    f->n_slots = f->plan->n_partitions - 1 + f->most_blocks;
+    f->fdl.n_slots = f->plan->n_partitions - 1 + f->most_blocks;
     f->fft = fft_open(2 * f->plan->partition, false);
-    f->spectra = aligned_zeros((size_t)f->n_in * f->n_slots * f->stride * sizeof(float));
-    f->sums = aligned_zeros((size_t)f->n_out * f->most_blocks * f->stride * sizeof(float));
-    f->frames = aligned_zeros((size_t)team_size(f->team) * 2 * p * sizeof(float));
-    f->loud = calloc((size_t)f->n_in * 2, sizeof *f->loud);
-    f->is_loud = calloc((size_t)f->n_in * f->most_blocks, sizeof *f->is_loud);
-    if (!f->fft || !f->spectra || !f->sums || !f->frames || !f->loud || !f->is_loud) return false;
-    forget_loud(f);
+    f->fdl.spectra = memory_floats((size_t)f->n_in * f->fdl.n_slots * f->fdl.stride);
+    f->sums = memory_floats((size_t)f->n_out * f->most_blocks * f->fdl.stride);
+    f->frames = memory_floats((size_t)thread_pool_size(f->threads) * 2 * p);
+    f->nonzero = calloc((size_t)f->n_in * 2, sizeof *f->nonzero);
+    f->is_nonzero = calloc((size_t)f->n_in * f->most_blocks, sizeof *f->is_nonzero);
+    if (!f->fft || !f->fdl.spectra || !f->sums || !f->frames || !f->nonzero || !f->is_nonzero) return false;
+    nonzero_clear(f);
     return true;
 }
 
@@ -157,16 +141,13 @@ static int files_open(const hc_config *config, const struct plan *plan, int devi
     f->simd = simd_choose();
     f->n_in = config->n_in;
     f->n_out = config->n_out;
-    f->team = team_open(config->n_threads);
-    f->past = plan->direct ? round_up((size_t)plan->max_taps - 1, SIMD_PAD) : (size_t)plan->partition;
-    f->history_size = f->past + (size_t)(plan->direct ? plan->block : plan->partition) + SIMD_PAD;
+    f->threads = thread_pool_open(config->n_threads);
+    f->n_earlier = plan->direct ? round_up((size_t)plan->max_taps - 1, SIMD_PAD) : (size_t)plan->partition;
+    f->history_size = f->n_earlier + (size_t)(plan->direct ? plan->block : plan->partition) + SIMD_PAD;
     f->history_size = round_up(f->history_size, SIMD_PAD);
-    f->history = aligned_zeros((size_t)f->n_in * f->history_size * sizeof(float));
-    f->faded = aligned_zeros((size_t)f->n_out * plan->block * sizeof(float));
-    f->faded_rows = calloc((size_t)f->n_out, sizeof *f->faded_rows);
-    for (int o = 0; o < f->n_out && f->faded && f->faded_rows; o++)
-        f->faded_rows[o] = f->faded + (size_t)o * plan->block;
-    if (f->team && f->history && f->faded && f->faded_rows && (plan->direct || transforms_open(f))) {
+    f->history = memory_floats((size_t)f->n_in * f->history_size);
+    f->fading_out = outputs_open(f->n_out, plan->block);
+    if (f->threads && f->history && f->fading_out && (plan->direct || transforms_open(f))) {
         *state = f;
         return HC_OK;
     }
@@ -181,19 +162,17 @@ static int files_reset(void *state, char *why, size_t cap)
     (void)cap;
     struct files *f = state;
     memset(f->history, 0, (size_t)f->n_in * f->history_size * sizeof(float));
-    /* Of the spectra only those behind `head` are still to be read: many small files reset often. */
-    size_t rows = f->spectra ? (size_t)f->plan->n_partitions - 1 : 0;
-    for (int in = 0; in < f->n_in && rows > 0; in++)
-        memset(f->spectra + (((size_t)in + 1) * (size_t)f->n_slots - rows) * f->stride, 0,
-               rows * f->stride * sizeof(float));
-    f->head = f->pos = 0;
+    /* Clears only the spectra that will be read, those behind the current block: many small files reset often. */
+    size_t n = f->fdl.spectra ? (size_t)f->plan->n_partitions - 1 : 0;
+    for (int in = 0; in < f->n_in && n > 0; in++)
+        memset(fdl_slot(&f->fdl, in, f->fdl.n_slots - (int)n), 0, n * f->fdl.stride * sizeof(float));
+    f->fdl.at = f->pos = 0;
     f->block = 0;
-    forget_loud(f);
+    nonzero_clear(f);
     return HC_OK;
 }
 
-/* ---- masks ---------------------------------------------------------------------------------------------------------
- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 static void files_mask_free(void *state, void *impl)
 {
@@ -202,87 +181,59 @@ static void files_mask_free(void *state, void *impl)
     if (!mask) return;
     for (int r = 0; r < mask->n_responses; r++) free(mask->responses[r].taps);
     free(mask->responses);
-    free(mask->cells);
-    free(mask->first_cell);
+    routing_free(&mask->routing);
     free(mask->spectra);
     free(mask);
 }
 
-static bool all_zero(const float *taps, int n)
-{
-    for (int k = 0; k < n; k++)
-        if (taps[k] != 0) return false;
-    return true;
-}
-
-/* Taps of partition i. */
-static int taps_of(int n_taps, int p, int i)
-{
-    return n_taps - i * p < p ? n_taps - i * p : p;
-}
-
-static void find_partitions(const struct files *f, struct files_mask *mask, const struct matrix *matrix)
-{
-    int p = f->plan->partition;
-    for (int i = 0; i < matrix->n_responses; i++) {
-        struct response *r = &mask->responses[i];
-        const float *taps = matrix->taps[i];
-        int n = matrix->n_taps[i];
-        r->end = (n + p - 1) / p;
-        while (r->end > 0 && all_zero(taps + (r->end - 1) * p, taps_of(n, p, r->end - 1))) r->end--;
-        while (r->first < r->end && all_zero(taps + r->first * p, taps_of(n, p, r->first))) r->first++;
-        r->row = mask->n_rows;
-        mask->n_rows += r->end - r->first;
-    }
-}
-
-struct spectra_job {
+struct transform_job {
     struct files *f;
     struct files_mask *mask;
     const struct matrix *matrix;
-    float *rooms; /* [threads][2P + stride] */
+    float *scratch; /* [threads][2P + stride] */
 };
 
 /* One response to spectra, cut into chunks. */
 static void transform_response(void *data, int i, int thread)
 {
-    struct spectra_job *job = data;
+    struct transform_job *job = data;
     struct files *f = job->f;
-    const struct response *r = &job->mask->responses[i];
-    int p = f->plan->partition;
-    float *frames = job->rooms + (size_t)thread * (2 * (size_t)p + f->stride), *row = frames + 2 * p;
-    float scale = 1.0f / (float)(2 * p);
-    for (int part = r->first; part < r->end; part++) {
-        const float *taps = job->matrix->taps[i] + (size_t)part * p;
-        int n = taps_of(job->matrix->n_taps[i], p, part);
-        for (int k = 0; k < n; k++) frames[k] = taps[k] * scale;
-        memset(frames + n, 0, (size_t)(2 * p - n) * sizeof(float));
-        fft_forward(f->fft, frames, row);
+    struct files_mask *mask = job->mask;
+    const struct files_response *r = &mask->responses[i];
+    int size = f->plan->partition;
+    float *frames = job->scratch + (size_t)thread * (2 * (size_t)size + f->fdl.stride), *spectrum = frames + 2 * size;
+    for (int p = r->first; p < r->end; p++) {
+        partition_transform(f->fft, job->matrix->taps[i], job->matrix->n_taps[i], size, p, frames, spectrum);
         for (int chunk = 0; chunk < f->n_chunks; chunk++)
-            memcpy(job->mask->spectra + ((size_t)chunk * job->mask->n_rows + r->row + part - r->first) * CHUNK,
-                   row + (size_t)chunk * CHUNK, CHUNK * sizeof(float));
+            memcpy(mask->spectra + ((size_t)chunk * mask->n_partitions + r->at + p - r->first) * CHUNK,
+                   spectrum + (size_t)chunk * CHUNK, CHUNK * sizeof(float));
     }
 }
 
 static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
 {
-    find_partitions(f, mask, matrix);
-    if (mask->n_rows == 0) return true;
-    size_t room = 2 * (size_t)f->plan->partition + f->stride;
-    struct spectra_job job = {f, mask, matrix, aligned_zeros((size_t)team_size(f->team) * room * sizeof(float))};
-    size_t bytes = (size_t)f->n_chunks * mask->n_rows * CHUNK * sizeof(float);
+    for (int i = 0; i < matrix->n_responses; i++) {
+        struct files_response *r = &mask->responses[i];
+        partitions_find(matrix->taps[i], matrix->n_taps[i], f->plan->partition, &r->first, &r->end);
+        r->at = mask->n_partitions;
+        mask->n_partitions += r->end - r->first;
+    }
+    if (mask->n_partitions == 0) return true;
+    size_t scratch = (size_t)thread_pool_size(f->threads) * (2 * (size_t)f->plan->partition + f->fdl.stride);
+    struct transform_job job = {f, mask, matrix, memory_floats(scratch)};
+    size_t bytes = (size_t)f->n_chunks * mask->n_partitions * CHUNK * sizeof(float);
     if (posix_memalign((void **)&mask->spectra, 64, bytes) != 0) mask->spectra = NULL;
-    if (job.rooms && mask->spectra) team_run(f->team, transform_response, &job, matrix->n_responses);
-    free(job.rooms);
-    return job.rooms && mask->spectra;
+    if (job.scratch && mask->spectra) thread_pool_run(f->threads, transform_response, &job, matrix->n_responses);
+    free(job.scratch);
+    return job.scratch && mask->spectra;
 }
 
 static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
 {
     for (int i = 0; i < matrix->n_responses; i++) {
-        struct response *r = &mask->responses[i];
+        struct files_response *r = &mask->responses[i];
         r->n_taps = matrix->n_taps[i];
-        r->taps = aligned_zeros((size_t)r->n_taps * sizeof(float));
+        r->taps = memory_floats((size_t)r->n_taps);
         if (!r->taps) return false;
         memcpy(r->taps, matrix->taps[i], (size_t)r->n_taps * sizeof(float));
     }
@@ -295,14 +246,8 @@ static int files_mask_make(void *state, const struct matrix *matrix, void **impl
     struct files_mask *mask = calloc(1, sizeof *mask);
     if (!mask) goto no_memory;
     mask->responses = calloc((size_t)matrix->n_responses + 1, sizeof *mask->responses);
-    mask->cells = calloc((size_t)matrix->n_cells + 1, sizeof *mask->cells);
-    mask->first_cell = calloc((size_t)f->n_out + 1, sizeof *mask->first_cell);
-    if (!mask->responses || !mask->cells || !mask->first_cell) goto no_memory;
+    if (!routing_make(&mask->routing, matrix, f->n_out) || !mask->responses) goto no_memory;
     mask->n_responses = matrix->n_responses;
-    mask->n_cells = matrix->n_cells;
-    memcpy(mask->cells, matrix->cells, (size_t)matrix->n_cells * sizeof *mask->cells);
-    for (int c = 0; c < mask->n_cells; c++) mask->first_cell[mask->cells[c].out + 1]++;
-    for (int out = 0; out < f->n_out; out++) mask->first_cell[out + 1] += mask->first_cell[out];
     if (!(f->plan->direct ? taps_copy(mask, matrix) : spectra_make(f, mask, matrix))) goto no_memory;
     *impl = mask;
     return HC_OK;
@@ -311,65 +256,53 @@ no_memory:
     return fail(HC_ENOMEM, why, cap, "cpu: no memory for a mask of %d responses", matrix->n_responses);
 }
 
-/* ---- transforms ----------------------------------------------------------------------------------------------------
- */
+/* ---- transforms -------------------------------------------------------------------------------------------------- */
 
-struct step { /* n_blocks blocks of one call; n frames of them are new and leave from pos of the first on */
+struct files_batch { /* n_blocks blocks of one call; n of their frames are new, from `pos` of the first block on */
     struct files *f;
     const struct files_mask *mask;
     const struct rows *rows;
     float *const *out;   /* the mask's */
-    int at, n, n_blocks; /* at: the step's first frame */
+    int at, n, n_blocks; /* at: the batch's first frame */
 };
 
-static float *history(const struct files *f, int in)
+static float *files_history(const struct files *f, int in)
 {
     return f->history + (size_t)in * f->history_size;
 }
 
-static float *spectrum(const struct files *f, int in, int slot)
-{
-    return f->spectra + ((size_t)in * f->n_slots + (size_t)(slot % f->n_slots)) * f->stride;
-}
-
 static float *sum(const struct files *f, int out, int t)
 {
-    return f->sums + ((size_t)out * f->most_blocks + t) * f->stride;
+    return f->sums + ((size_t)out * f->most_blocks + t) * f->fdl.stride;
 }
 
-/* Block t of an input: the first is transformed from the history, the others straight from the input, where a block and
- * the one before it lie side by side. */
+/* Block t of an input: the first is transformed from the history, the others straight from the input, where a block
+ * follows the one before it. */
 static void transform_input(void *data, int i, int thread)
 {
-    const struct step *step = data;
-    struct files *f = step->f;
+    const struct files_batch *batch = data;
+    struct files *f = batch->f;
     size_t p = (size_t)f->plan->partition;
-    int in = i / step->n_blocks, t = i % step->n_blocks;
-    const float *two = history(f, in);
-    if (t > 0) {
-        two = step->rows->in[in] + step->at + (size_t)(t - 1) * p;
-        if ((uintptr_t)two % 64) { /* FFTW's plan expects alignment; an odd start of the whole blocks breaks it */
-            float *frames = f->frames + (size_t)thread * 2 * p;
-            two = memcpy(frames, two, 2 * p * sizeof(float));
-        }
-    }
-    float *to = spectrum(f, in, f->head + t);
-    bool is_loud = !all_zero(two, 2 * (int)p);
-    f->is_loud[(size_t)in * f->most_blocks + t] = is_loud;
-    if (is_loud)
+    int in = i / batch->n_blocks, t = i % batch->n_blocks;
+    const float *two = t > 0 ? batch->rows->in[in] + batch->at + (size_t)(t - 1) * p : files_history(f, in);
+    two = fft_aligned(two, 2 * p, f->frames + (size_t)thread * 2 * p);
+    float *to = fdl_spectrum(&f->fdl, in, t);
+    bool is_nonzero = !all_zero(two, 2 * (int)p);
+    f->is_nonzero[(size_t)in * f->most_blocks + t] = is_nonzero;
+    if (is_nonzero)
         fft_forward(f->fft, two, to);
     else
-        memset(to, 0, f->stride * sizeof(float));
+        memset(to, 0, f->fdl.stride * sizeof(float));
 }
 
-/* What comes before the first loud block or after the last is not multiplied: of a short file through long responses
- * that is nearly all. Blocks that no partition meets any more are forgotten. */
-static void note_loud(struct files *f, int n_blocks)
+/* Blocks before the first nonzero one or after the last are not multiplied: in a short file with long responses these
+ * are nearly all. Blocks that no partition meets any more are forgotten. */
+static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
         for (int t = 0; t < n_blocks; t++) {
-            int64_t *first = &f->loud[2 * in], *last = first + 1, block = f->block + t;
-            if (!f->is_loud[(size_t)in * f->most_blocks + t]) continue;
+            int64_t *first = &f->nonzero[2 * in], *last = first + 1, block = f->block + t;
+            if (!f->is_nonzero[(size_t)in * f->most_blocks + t]) continue;
             if (f->block - *last >= f->plan->n_partitions) *first = block;
             *last = block;
         }
@@ -378,197 +311,184 @@ static void note_loud(struct files *f, int n_blocks)
 /* Block t of an output: the second half of the transform back is the linear convolution (overlap-save). */
 static void transform_output(void *data, int i, int thread)
 {
-    const struct step *step = data;
-    struct files *f = step->f;
-    int p = f->plan->partition, out = i / step->n_blocks, t = i % step->n_blocks;
+    const struct files_batch *batch = data;
+    struct files *f = batch->f;
+    int p = f->plan->partition, out = i / batch->n_blocks, t = i % batch->n_blocks;
     float *frames = f->frames + (size_t)thread * 2 * p;
-    bool part = step->n_blocks == 1;
+    bool incomplete = batch->n_blocks == 1;
     fft_inverse(f->fft, sum(f, out, t), frames);
-    memcpy(step->out[out] + step->at + (size_t)t * p, frames + p + (part ? f->pos : 0),
-           (size_t)(part ? step->n : p) * sizeof(float));
+    memcpy(batch->out[out] + batch->at + (size_t)t * p, frames + p + (incomplete ? f->pos : 0),
+           (size_t)(incomplete ? batch->n : p) * sizeof(float));
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------
- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Partitions of a cell that meet a loud block in one of SIMD_BLOCKS blocks from t0 of the step on: [*from, return). */
-static int loud_partitions(const struct step *step, int t0, const struct cell *cell, int *from)
+/* Partitions [*from, return) of a cell that meet a nonzero block in one of SIMD_BLOCKS blocks from t0 of the batch. */
+static int nonzero_partitions(const struct files_batch *batch, int t0, const struct cell *cell, int *from)
 {
-    const struct files *f = step->f;
-    const struct response *r = &step->mask->responses[cell->response];
-    int64_t block = f->block + t0, *loud = &f->loud[2 * cell->in];
-    int64_t first = block - loud[1], end = block + SIMD_BLOCKS - loud[0];
+    const struct files *f = batch->f;
+    const struct files_response *r = &batch->mask->responses[cell->response];
+    int64_t block = f->block + t0, *nonzero = &f->nonzero[2 * cell->in];
+    int64_t first = block - nonzero[1], end = block + SIMD_BLOCKS - nonzero[0];
     *from = first > r->first ? (int)(first < r->end ? first : r->end) : r->first;
     return end < r->end ? (int)end : r->end;
 }
 
-/* The next rows of an output, its cells' partitions one after another, at blocks t0 ... of the step. Returns how many
- * there are. *cell and *part: where to go on; a part of -1: with the cell's first. */
-static int list_rows(const struct step *step, int out, int t0, int *cell, int *part, struct simd_row *rows)
+/* Lists the next products of an output, its cells' partitions one after another, at blocks t0 ... of the batch. Returns
+ * their number. *c and *p: the cell and the partition to go on from; a partition of -1: the cell's first. */
+static int list_products(const struct files_batch *batch, int out, int t0, int *c, int *p,
+                         struct simd_product *products)
 {
-    const struct files *f = step->f;
-    const struct files_mask *mask = step->mask;
+    const struct files *f = batch->f;
+    const struct files_mask *mask = batch->mask;
     int n = 0, from;
-    for (; *cell < mask->first_cell[out + 1]; ++*cell, *part = -1) {
-        const struct response *r = &mask->responses[mask->cells[*cell].response];
-        int end = loud_partitions(step, t0, &mask->cells[*cell], &from);
-        if (*part < from) *part = from;
-        for (; *part < end; ++*part) {
-            if (n == MOST_ROWS) return n;
-            struct simd_row *row = &rows[n++];
-            row->h = mask->spectra + (size_t)(r->row + *part - r->first) * CHUNK;
-            for (int t = 0; t < SIMD_BLOCKS; t++) { /* blocks that are not there: the last one again, for nobody */
-                int block = t0 + t < step->n_blocks ? t0 + t : step->n_blocks - 1;
-                row->x[t] = spectrum(f, mask->cells[*cell].in, f->head + block + f->n_slots - *part);
+    for (; *c < mask->routing.first_cell[out + 1]; ++*c, *p = -1) {
+        const struct cell *cell = &mask->routing.cells[*c];
+        const struct files_response *r = &mask->responses[cell->response];
+        int end = nonzero_partitions(batch, t0, cell, &from);
+        if (*p < from) *p = from;
+        for (; *p < end; ++*p) {
+            if (n == MOST_PRODUCTS) return n;
+            struct simd_product *product = &products[n++];
+            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * CHUNK;
+            for (int t = 0; t < SIMD_BLOCKS; t++) { /* past the batch: the last block, whose product is unused */
+                int block = t0 + t < batch->n_blocks ? t0 + t : batch->n_blocks - 1;
+                product->x[t] = fdl_spectrum(&f->fdl, cell->in, block - *p);
             }
         }
     }
     return n;
 }
 
-/* Small transforms have few chunks: then outputs are shared out too, so that there is a piece for every thread. */
+/* Groups of outputs. Small transforms have few chunks: a job is then a group, so that there is one for every thread. */
 static int output_groups(const struct files *f)
 {
-    int pieces = (f->n_chunks + PIECE - 1) / PIECE;
-    int groups = (PIECES_A_THREAD * team_size(f->team) + pieces - 1) / pieces;
+    int jobs = (f->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;
+    int groups = (JOBS_A_THREAD * thread_pool_size(f->threads) + jobs - 1) / jobs;
     return groups < f->n_out ? groups : f->n_out;
 }
 
 static void multiply(void *data, int i, int thread)
 {
     (void)thread;
-    const struct step *step = data;
-    const struct files *f = step->f;
-    const struct files_mask *mask = step->mask;
+    const struct files_batch *batch = data;
+    const struct files *f = batch->f;
+    const struct files_mask *mask = batch->mask;
     int n_groups = output_groups(f), group = i % n_groups;
-    int from = i / n_groups * PIECE, end = from + PIECE < f->n_chunks ? from + PIECE : f->n_chunks;
+    int from = i / n_groups * JOB_CHUNKS, end = from + JOB_CHUNKS < f->n_chunks ? from + JOB_CHUNKS : f->n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
-    struct simd_row rows[MOST_ROWS];
+    struct simd_product products[MOST_PRODUCTS];
     for (int out = first; out < last; out++)
-        for (int t0 = 0; t0 < step->n_blocks; t0 += SIMD_BLOCKS) {
-            int cell = mask->first_cell[out], part = -1, n;
+        for (int t0 = 0; t0 < batch->n_blocks; t0 += SIMD_BLOCKS) {
+            int c = mask->routing.first_cell[out], p = -1, n;
             bool add = false;
-            while ((n = list_rows(step, out, t0, &cell, &part, rows)) > 0 || !add) {
+            while ((n = list_products(batch, out, t0, &c, &p, products)) > 0 || !add) {
                 for (int chunk = from; chunk < end; chunk++) {
                     float *y[SIMD_BLOCKS];
                     for (int t = 0; t < SIMD_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * CHUNK;
-                    f->simd->cmac_rows(y, add, rows, n, (size_t)chunk * CHUNK, (size_t)chunk * mask->n_rows * CHUNK,
-                                       CHUNK / 2);
+                    f->simd->cmac_products(y, add, products, n, (size_t)chunk * CHUNK,
+                                           (size_t)chunk * mask->n_partitions * CHUNK, CHUNK / 2);
                 }
                 add = true;
             }
         }
 }
 
-/* ---- process -------------------------------------------------------------------------------------------------------
- */
+/* ---- process ----------------------------------------------------------------------------------------------------- */
 
-static void silence(const struct step *step)
+/* A batch of whole blocks, or one incomplete block, through each mask. */
+static void convolve_batch(struct files_batch *batch, struct files_mask *const *masks, float *const *const *outs,
+                           int n_masks)
 {
-    for (int o = 0; o < step->f->n_out; o++) memset(step->out[o] + step->at, 0, (size_t)step->n * sizeof(float));
-}
-
-/* A step of whole blocks, or of a part of one, through each mask. */
-static void convolve_step(struct step *step, struct files_mask *const *masks, float *const *const *outs, int n_masks)
-{
-    struct files *f = step->f;
-    team_run(f->team, transform_input, step, f->n_in * step->n_blocks);
-    note_loud(f, step->n_blocks);
+    struct files *f = batch->f;
+    thread_pool_run(f->threads, transform_input, batch, f->n_in * batch->n_blocks);
+    nonzero_update(f, batch->n_blocks);
     for (int m = 0; m < n_masks; m++) {
-        step->mask = masks[m];
-        step->out = outs[m];
-        if (!step->mask || step->mask->n_rows == 0) {
-            silence(step);
+        batch->mask = masks[m];
+        batch->out = outs[m];
+        if (!batch->mask || batch->mask->n_partitions == 0) {
+            outputs_silence(batch->out, f->n_out, batch->at, batch->n);
             continue;
         }
-        team_run(f->team, multiply, step, (f->n_chunks + PIECE - 1) / PIECE * output_groups(f));
-        team_run(f->team, transform_output, step, f->n_out * step->n_blocks);
+        thread_pool_run(f->threads, multiply, batch, (f->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS * output_groups(f));
+        thread_pool_run(f->threads, transform_output, batch, f->n_out * batch->n_blocks);
     }
 }
 
-/* The step's frames become history. */
-static void advance(struct step *step)
+/* The batch's frames become history. */
+static void advance(struct files_batch *batch)
 {
-    struct files *f = step->f;
+    struct files *f = batch->f;
     size_t p = (size_t)f->plan->partition;
-    bool whole = f->pos + step->n >= f->plan->partition;
+    bool whole = f->pos + batch->n >= f->plan->partition;
     for (int in = 0; in < f->n_in && whole; in++) {
-        float *h = history(f, in);
-        if (step->n_blocks > 1)
-            memcpy(h, step->rows->in[in] + step->at + step->n - p, p * sizeof(float));
+        float *h = files_history(f, in);
+        if (batch->n_blocks > 1)
+            memcpy(h, batch->rows->in[in] + batch->at + batch->n - p, p * sizeof(float));
         else
             memcpy(h, h + p, p * sizeof(float));
     }
-    f->pos = whole ? 0 : f->pos + step->n;
-    if (whole) f->head = (f->head + step->n_blocks) % f->n_slots;
-    if (whole) f->block += step->n_blocks;
+    f->pos = whole ? 0 : f->pos + batch->n;
+    if (whole) f->fdl.at = (f->fdl.at + batch->n_blocks) % f->fdl.n_slots;
+    if (whole) f->block += batch->n_blocks;
 }
 
 static void process_blocks(struct files *f, const struct rows *rows, int n, struct files_mask *const *masks,
                            float *const *const *outs, int n_masks)
 {
     int p = f->plan->partition;
-    struct step step = {.f = f, .rows = rows};
-    for (; step.at < n; step.at += step.n) {
-        int left = n - step.at;
-        step.n_blocks = f->pos == 0 && left >= p ? left / p : 1;
-        if (step.n_blocks > f->most_blocks) step.n_blocks = f->most_blocks;
-        step.n = step.n_blocks > 1 ? step.n_blocks * p : left < p - f->pos ? left : p - f->pos;
+    struct files_batch batch = {.f = f, .rows = rows};
+    for (; batch.at < n; batch.at += batch.n) {
+        int left = n - batch.at;
+        batch.n_blocks = f->pos == 0 && left >= p ? left / p : 1;
+        if (batch.n_blocks > f->most_blocks) batch.n_blocks = f->most_blocks;
+        batch.n = batch.n_blocks > 1 ? batch.n_blocks * p : left < p - f->pos ? left : p - f->pos;
         for (int in = 0; in < f->n_in; in++) {
-            int head = step.n < p ? step.n : p, end = f->pos + head;
-            float *h = history(f, in) + p;
-            memcpy(h + f->pos, rows->in[in] + step.at, (size_t)head * sizeof(float));
+            int n_first = batch.n < p ? batch.n : p, end = f->pos + n_first; /* of the first block */
+            float *h = files_history(f, in) + p;
+            memcpy(h + f->pos, rows->in[in] + batch.at, (size_t)n_first * sizeof(float));
             memset(h + end, 0, (size_t)(p - end) * sizeof(float));
         }
-        convolve_step(&step, masks, outs, n_masks);
-        advance(&step);
+        convolve_batch(&batch, masks, outs, n_masks);
+        advance(&batch);
     }
 }
 
-/* ---- the time domain -----------------------------------------------------------------------------------------------
- */
+/* ---- the time domain --------------------------------------------------------------------------------------------- */
 
 static void fir_slice(void *data, int i, int thread)
 {
     (void)thread;
-    const struct step *step = data;
-    const struct files *f = step->f;
-    const struct files_mask *mask = step->mask;
-    int n_slices = (step->n + SLICE - 1) / SLICE, out = i / n_slices, from = i % n_slices * SLICE;
-    int n = step->n - from < SLICE ? step->n - from : SLICE;
-    float *y = step->out[out] + from;
+    const struct files_batch *batch = data;
+    const struct files *f = batch->f;
+    const struct files_mask *mask = batch->mask;
+    int n_slices = (batch->n + SLICE - 1) / SLICE, out = i / n_slices, from = i % n_slices * SLICE;
+    int n = batch->n - from < SLICE ? batch->n - from : SLICE;
+    float *y = batch->out[out] + from;
     memset(y, 0, (size_t)n * sizeof(float));
-    for (int c = mask->first_cell[out]; c < mask->first_cell[out + 1]; c++) {
-        const struct response *r = &mask->responses[mask->cells[c].response];
-        f->simd->fir(y, history(f, mask->cells[c].in) + f->past + from, r->taps, n, r->n_taps);
+    for (int c = mask->routing.first_cell[out]; c < mask->routing.first_cell[out + 1]; c++) {
+        const struct cell *cell = &mask->routing.cells[c];
+        const struct files_response *r = &mask->responses[cell->response];
+        f->simd->fir(y, files_history(f, cell->in) + f->n_earlier + from, r->taps, n, r->n_taps);
     }
 }
 
 static void process_direct(struct files *f, const struct rows *rows, int n, struct files_mask *const *masks,
                            float *const *const *outs, int n_masks)
 {
-    struct step step = {.f = f, .rows = rows, .n = n};
-    for (int in = 0; in < f->n_in; in++) memcpy(history(f, in) + f->past, rows->in[in], (size_t)n * sizeof(float));
+    struct files_batch batch = {.f = f, .rows = rows, .n = n};
+    for (int in = 0; in < f->n_in; in++)
+        memcpy(files_history(f, in) + f->n_earlier, rows->in[in], (size_t)n * sizeof(float));
     for (int m = 0; m < n_masks; m++) {
-        step.mask = masks[m];
-        step.out = outs[m];
-        if (step.mask)
-            team_run(f->team, fir_slice, &step, f->n_out * ((n + SLICE - 1) / SLICE));
+        batch.mask = masks[m];
+        batch.out = outs[m];
+        if (batch.mask)
+            thread_pool_run(f->threads, fir_slice, &batch, f->n_out * ((n + SLICE - 1) / SLICE));
         else
-            silence(&step);
+            outputs_silence(batch.out, f->n_out, 0, n);
     }
-    for (int in = 0; in < f->n_in; in++) memmove(history(f, in), history(f, in) + n, f->past * sizeof(float));
-}
-
-static void blend(const struct files *f, float *const *out, int n, const struct fade *fade)
-{
-    for (int i = 0; i < n; i++) {
-        float gain = fade_gain(fade->pos + i, fade->len);
-        for (int o = 0; o < f->n_out; o++) {
-            float from = f->faded_rows[o][i];
-            out[o][i] = from + gain * (out[o][i] - from);
-        }
-    }
+    for (int in = 0; in < f->n_in; in++)
+        memmove(files_history(f, in), files_history(f, in) + n, f->n_earlier * sizeof(float));
 }
 
 static int files_play(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap)
@@ -577,17 +497,17 @@ static int files_play(void *state, const struct rows *rows, int n, const struct 
     (void)cap;
     struct files *f = state;
     struct files_mask *masks[2] = {fade->to, fade->len > 0 ? fade->from : NULL};
-    float *const *outs[2] = {rows->out, f->faded_rows};
+    float *const *outs[2] = {rows->out, f->fading_out};
     int n_masks = fade->len > 0 ? 2 : 1;
     (f->plan->direct ? process_direct : process_blocks)(f, rows, n, masks, outs, n_masks);
-    if (n_masks == 2) blend(f, rows->out, n, fade);
+    if (n_masks == 2) outputs_crossfade(rows->out, f->fading_out, f->n_out, n, fade);
     return HC_OK;
 }
 
 const struct backend backend_cpu_files = {
     .name = "cpu",
     .in_place = true,
-    .costs = &costs,
+    .costs = &files_costs,
     .describe = files_describe,
     .open = files_open,
     .close = files_close,

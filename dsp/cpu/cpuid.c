@@ -1,4 +1,4 @@
-/* cpuid - which of the builds of simd.c this processor runs, and its mode for denormals. */
+/* cpuid - chooses the build of simd.c that this processor runs, and sets its mode for denormals. */
 #include "simd.h"
 
 #include <stdlib.h>
@@ -8,10 +8,12 @@ extern const struct simd simd_base;
 #if defined __x86_64__
 #include <immintrin.h>
 extern const struct simd simd_v3, simd_v4;
+#endif
 
 const struct simd *simd_choose(void)
 {
-    /* HALOCONV_SIMD=baseline|avx2|avx512 holds it back, so that every level can be tested on one machine. */
+#if defined __x86_64__
+    /* HALOCONV_SIMD=baseline|avx2|avx512 limits the choice, so that every level can be tested on one machine. */
     const char *most = getenv("HALOCONV_SIMD");
     int level = !most || !strcmp(most, "avx512") ? 2 : !strcmp(most, "avx2") ? 1 : 0;
     __builtin_cpu_init();
@@ -20,46 +22,33 @@ const struct simd *simd_choose(void)
         return &simd_v4;
     if (level >= 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
         return &simd_v3;
+#endif
     return &simd_base;
 }
 
 unsigned simd_denormals_off(void)
 {
+#if defined __x86_64__
     unsigned state = _mm_getcsr();
     _mm_setcsr(state | 0x8040u); /* flush to zero, denormals are zero */
     return state;
-}
-void simd_denormals_restore(unsigned state)
-{
-    _mm_setcsr(state);
-}
-
-#else
-const struct simd *simd_choose(void)
-{
-    return &simd_base;
-}
-
-#if defined __aarch64__
-unsigned simd_denormals_off(void)
-{
+#elif defined __aarch64__
     unsigned long state;
     __asm__ volatile("mrs %0, fpcr" : "=r"(state));
     __asm__ volatile("msr fpcr, %0" ::"r"(state | 1ul << 24));
     return (unsigned)state;
-}
-void simd_denormals_restore(unsigned state)
-{
-    __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state));
-}
 #else
-unsigned simd_denormals_off(void)
-{
     return 0;
+#endif
 }
+
 void simd_denormals_restore(unsigned state)
 {
+#if defined __x86_64__
+    _mm_setcsr(state);
+#elif defined __aarch64__
+    __asm__ volatile("msr fpcr, %0" ::"r"((unsigned long)state));
+#else
     (void)state;
+#endif
 }
-#endif
-#endif

@@ -5,12 +5,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { LONG_ROW = 128 }; /* columns from which on 16 rows take a microsecond: several pieces */
+enum { LONG_ROW = 128 }; /* columns: from here on 16 rows take more than a microsecond, and need several stages */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct long_fft *all; /* under lock */
+static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct long_fft *all_tables; /* under tables_lock */
 
-static void unit(float *re, float *im, double turn) /* e^(-2 pi i turn) */
+static void unit_root(float *re, float *im, double turn) /* e^(-2 pi i turn) */
 {
     *re = (float)cos(2 * M_PI * turn);
     *im = (float)-sin(2 * M_PI * turn);
@@ -23,19 +23,19 @@ static int log2_of(int n)
     return l;
 }
 
-/* Twiddles in the order of the passes (long_fft_simd.c): radix 2 first where log2(n) is odd, then radix 4. */
+/* Twiddles in the order of the passes (long_fft_simd.c): radix 2 first if log2(n) is odd, then radix 4. */
 static float *twiddles_make(int n)
 {
     float *table = memory_floats((size_t)(4 * n)), *w = table;
     if (!table) return NULL;
     int len = n;
     if (log2_of(n) % 2) {
-        for (int j = 0; j < len / 2; j++, w += 2) unit(&w[0], &w[1], (double)j / len);
+        for (int j = 0; j < len / 2; j++, w += 2) unit_root(&w[0], &w[1], (double)j / len);
         len /= 2;
     }
     for (; len > 4; len /= 4)
         for (int j = 0; j < len / 4; j++, w += 6)
-            for (int q = 1; q < 4; q++) unit(&w[2 * q - 2], &w[2 * q - 1], (double)(q * j) / len);
+            for (int q = 1; q < 4; q++) unit_root(&w[2 * q - 2], &w[2 * q - 1], (double)(q * j) / len);
     return table;
 }
 
@@ -56,9 +56,9 @@ static int bin_at(int i, int n)
 static void tables_free(struct long_fft *f)
 {
     free(f->weights);
-    free(f->turns);
-    free(f->down);
-    free(f->along);
+    free(f->step_twiddles);
+    free(f->column_twiddles);
+    free(f->row_twiddles);
     free(f);
 }
 
@@ -70,23 +70,23 @@ static struct long_fft *tables_make(int size)
     f->n_rows = 1 << log2_of(size) / 2;
     f->n_cols = size / f->n_rows;
     f->n_chunks = size / (LONG_CHUNK / 2);
-    f->row_parts = f->n_cols < LONG_ROW ? 1 : log2_of(f->n_cols) % 2 ? 3 : 5;
-    f->column_pieces = f->n_cols / LONG_LANES;
-    f->row_pieces = f->n_rows / LONG_LANES * f->row_parts;
+    f->row_stages = f->n_cols < LONG_ROW ? 1 : log2_of(f->n_cols) % 2 ? 3 : 5;
+    f->column_steps = f->n_cols / LONG_LANES;
+    f->row_steps = f->n_rows / LONG_LANES * f->row_stages;
     f->weights = memory_floats(2 * (size_t)f->n_rows);
-    f->turns = memory_floats(2 * (size_t)size);
-    f->down = twiddles_make(f->n_rows);
-    f->along = twiddles_make(f->n_cols);
-    if (!f->weights || !f->turns || !f->down || !f->along) {
+    f->step_twiddles = memory_floats(2 * (size_t)size);
+    f->column_twiddles = twiddles_make(f->n_rows);
+    f->row_twiddles = twiddles_make(f->n_cols);
+    if (!f->weights || !f->step_twiddles || !f->column_twiddles || !f->row_twiddles) {
         tables_free(f);
         return NULL;
     }
-    for (int r = 0; r < f->n_rows; r++) unit(&f->weights[2 * r], &f->weights[2 * r + 1], r / (4.0 * f->n_rows));
+    for (int r = 0; r < f->n_rows; r++) unit_root(&f->weights[2 * r], &f->weights[2 * r + 1], r / (4.0 * f->n_rows));
     for (int k = 0; k < f->n_rows; k++) {
-        double bin = bin_at(k, f->n_rows) + 0.25; /* the quarter: what is left of e^(-i pi n / 2S) after the weights */
+        double bin = bin_at(k, f->n_rows) + 0.25; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
         for (int c = 0; c < f->n_cols; c++) {
-            float *t = f->turns + 2 * LONG_LANES * ((size_t)(c / LONG_LANES) * f->n_rows + k) + c % LONG_LANES;
-            unit(&t[0], &t[LONG_LANES], c * bin / size);
+            float *t = f->step_twiddles + 2 * LONG_LANES * ((size_t)(c / LONG_LANES) * f->n_rows + k) + c % LONG_LANES;
+            unit_root(&t[0], &t[LONG_LANES], c * bin / size);
         }
     }
     return f;
@@ -94,30 +94,28 @@ static struct long_fft *tables_make(int size)
 
 const struct long_fft *long_fft_get(int size)
 {
-    pthread_mutex_lock(&lock);
-    struct long_fft *f = all;
+    pthread_mutex_lock(&tables_lock);
+    struct long_fft *f = all_tables;
     while (f && f->size != size) f = f->next;
     if (!f && (f = tables_make(size))) {
-        f->next = all;
-        all = f;
+        f->next = all_tables;
+        all_tables = f;
     }
     if (f) f->uses++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tables_lock);
     return f;
 }
 
 void long_fft_put(const struct long_fft *fft)
 {
     if (!fft) return;
-    pthread_mutex_lock(&lock);
-    for (struct long_fft **link = &all; *link; link = &(*link)->next) {
-        struct long_fft *f = *link;
-        if (f != fft) continue;
-        if (--f->uses == 0) {
-            *link = f->next;
-            tables_free(f);
-        }
-        break;
+    pthread_mutex_lock(&tables_lock);
+    struct long_fft **link = &all_tables;
+    while (*link != fft) link = &(*link)->next;
+    struct long_fft *f = *link;
+    if (--f->uses == 0) {
+        *link = f->next;
+        tables_free(f);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tables_lock);
 }

@@ -1,6 +1,7 @@
-/* long_fft_simd - the pieces of the long transform, built once for each SIMD_LEVEL; see the Makefile and long_fft.h.
+/* long_fft_simd - the steps of the long transform (long_fft.h), built once for each SIMD_LEVEL; see the Makefile.
  *
- * Data is [n][re 16, im 16]: 16 signals side by side. A level with narrower vectors takes them LANES at a time. */
+ * Data is [n][re 16, im 16]: 16 signals, one in each lane. A level with narrower vectors takes LANES of them at a time.
+ */
 #include "long_fft.h"
 #include "simd.h"
 #include "simd_vec.h"
@@ -38,8 +39,8 @@ ALWAYS_INLINE struct cvec c_by_i(struct cvec a) /* times i */
 {
     return (struct cvec){-a.im, a.re};
 }
-/* Times w, or its conjugate. */
-ALWAYS_INLINE struct cvec c_turn(struct cvec a, const float *w, bool back)
+/* a times w, or (back) times its conjugate. */
+ALWAYS_INLINE struct cvec c_times(struct cvec a, const float *w, bool back)
 {
     float im = back ? -w[1] : w[1];
     return (struct cvec){a.re * w[0] - a.im * im, a.re * im + a.im * w[0]};
@@ -50,39 +51,57 @@ ALWAYS_INLINE int is_odd_power(int n)
     return __builtin_ctz((unsigned)n) % 2;
 }
 
+/* Butterflies of radix 2 and 4, forward and back: the points at p and `apart` floats on, each times its twiddle in w.
+ * has_twiddles: false if the twiddles of a radix 4 are all 1. */
+ALWAYS_INLINE void forward_2(float *p, int apart, const float *w)
+{
+    struct cvec a = c_load(p), b = c_load(p + apart);
+    c_store(p, c_add(a, b));
+    c_store(p + apart, c_times(c_sub(a, b), w, false));
+}
+ALWAYS_INLINE void forward_4(float *p, int apart, const float *w, bool has_twiddles)
+{
+    struct cvec a0 = c_load(p), a1 = c_load(p + apart), a2 = c_load(p + 2 * apart), a3 = c_load(p + 3 * apart);
+    struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
+    struct cvec y1 = c_add(s1, s3), y2 = c_sub(s0, s2), y3 = c_sub(s1, s3);
+    c_store(p, c_add(s0, s2));
+    c_store(p + apart, has_twiddles ? c_times(y1, w, false) : y1);
+    c_store(p + 2 * apart, has_twiddles ? c_times(y2, w + 2, false) : y2);
+    c_store(p + 3 * apart, has_twiddles ? c_times(y3, w + 4, false) : y3);
+}
+ALWAYS_INLINE void backward_2(float *p, int apart, const float *w)
+{
+    struct cvec a = c_load(p), b = c_times(c_load(p + apart), w, true);
+    c_store(p, c_add(a, b));
+    c_store(p + apart, c_sub(a, b));
+}
+ALWAYS_INLINE void backward_4(float *p, int apart, const float *w, bool has_twiddles)
+{
+    struct cvec b0 = c_load(p), b1 = c_load(p + apart), b2 = c_load(p + 2 * apart), b3 = c_load(p + 3 * apart);
+    if (has_twiddles) b1 = c_times(b1, w, true), b2 = c_times(b2, w + 2, true), b3 = c_times(b3, w + 4, true);
+    struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
+    c_store(p, c_add(s0, s1));
+    c_store(p + apart, c_add(s2, s3));
+    c_store(p + 2 * apart, c_sub(s0, s1));
+    c_store(p + 3 * apart, c_sub(s2, s3));
+}
+
 /* Decimation in frequency: natural order in, bins in the passes' order out. */
 ALWAYS_INLINE void forward(float *d, const float *w, int n)
 {
     int len = n;
     if (is_odd_power(n)) {
-        for (int j = 0; j < n / 2; j++, w += 2) {
-            float *p = d + j * POINT, *q = p + n / 2 * POINT;
-            struct cvec a = c_load(p), b = c_load(q);
-            c_store(p, c_add(a, b));
-            c_store(q, c_turn(c_sub(a, b), w, false));
-        }
+        for (int j = 0; j < n / 2; j++, w += 2) forward_2(d + j * POINT, n / 2 * POINT, w);
         len /= 2;
     }
     for (; len >= 4; len /= 4) {
-        int step = len / 4 * POINT;
-        for (int base = 0; base < n; base += len) {
-            const float *t = w;
-            for (int j = 0; j < len / 4; j++, t += 6) {
-                float *p = d + (base + j) * POINT;
-                struct cvec a0 = c_load(p), a1 = c_load(p + step), a2 = c_load(p + 2 * step), a3 = c_load(p + 3 * step);
-                struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
-                struct cvec y1 = c_add(s1, s3), y2 = c_sub(s0, s2), y3 = c_sub(s1, s3);
-                c_store(p, c_add(s0, s2));
-                c_store(p + step, len > 4 ? c_turn(y1, t, false) : y1);
-                c_store(p + 2 * step, len > 4 ? c_turn(y2, t + 2, false) : y2);
-                c_store(p + 3 * step, len > 4 ? c_turn(y3, t + 4, false) : y3);
-            }
-        }
+        for (int base = 0; base < n; base += len)
+            for (int j = 0; j < len / 4; j++) forward_4(d + (base + j) * POINT, len / 4 * POINT, w + 6 * j, len > 4);
         if (len > 4) w += 6 * (len / 4);
     }
 }
 
-/* Its inverse, times n: the same steps in the other direction. */
+/* Its inverse, times n: the same passes in the other direction. */
 ALWAYS_INLINE void backward(float *d, const float *table, int n)
 {
     bool odd = is_odd_power(n);
@@ -90,28 +109,11 @@ ALWAYS_INLINE void backward(float *d, const float *table, int n)
     for (int len = 4; len <= most; len *= 4) {
         const float *w = table + (odd ? n : 0);
         for (int l = most; l > len; l /= 4) w += 6 * (l / 4);
-        int step = len / 4 * POINT;
-        for (int base = 0; base < n; base += len) {
-            const float *t = w;
-            for (int j = 0; j < len / 4; j++, t += 6) {
-                float *p = d + (base + j) * POINT;
-                struct cvec b0 = c_load(p), b1 = c_load(p + step), b2 = c_load(p + 2 * step), b3 = c_load(p + 3 * step);
-                if (len > 4) b1 = c_turn(b1, t, true), b2 = c_turn(b2, t + 2, true), b3 = c_turn(b3, t + 4, true);
-                struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
-                c_store(p, c_add(s0, s1));
-                c_store(p + step, c_add(s2, s3));
-                c_store(p + 2 * step, c_sub(s0, s1));
-                c_store(p + 3 * step, c_sub(s2, s3));
-            }
-        }
+        for (int base = 0; base < n; base += len)
+            for (int j = 0; j < len / 4; j++) backward_4(d + (base + j) * POINT, len / 4 * POINT, w + 6 * j, len > 4);
     }
     if (odd)
-        for (int j = 0; j < n / 2; j++) {
-            float *p = d + j * POINT, *q = p + n / 2 * POINT;
-            struct cvec a = c_load(p), b = c_turn(c_load(q), table + 2 * j, true);
-            c_store(p, c_add(a, b));
-            c_store(q, c_sub(a, b));
-        }
+        for (int j = 0; j < n / 2; j++) backward_2(d + j * POINT, n / 2 * POINT, table + 2 * j);
 }
 
 #if LANES == 16
@@ -125,7 +127,7 @@ ALWAYS_INLINE void backward(float *d, const float *table, int n)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
-/* LANES rows of LANES floats, POINT apart, to the same turned over: each round deals two halves together like cards. */
+/* Transposes LANES rows of LANES floats, POINT apart: each round interleaves two halves. */
 ALWAYS_INLINE void transpose_tile(float *to, const float *from)
 {
     vec a[LANES], b[LANES];
@@ -140,139 +142,115 @@ ALWAYS_INLINE void transpose_tile(float *to, const float *from)
     for (int i = 0; i < LANES; i++) store(to + i * POINT, a[i]);
 }
 
-/* 16 points of 16 lanes: points become lanes. */
+/* Transposes 16 points of 16 lanes: points become lanes. */
 ALWAYS_INLINE void transpose(float *to, const float *from)
 {
-    for (int part = 0; part < POINT; part += LONG_LANES)
+    for (int re_im = 0; re_im < POINT; re_im += LONG_LANES)
         for (int i = 0; i < LONG_LANES; i += LANES)
             for (int j = 0; j < LONG_LANES; j += LANES)
-                transpose_tile(to + part + j * POINT + i, from + part + i * POINT + j);
+                transpose_tile(to + re_im + j * POINT + i, from + re_im + i * POINT + j);
 }
 
-static void columns_in(const struct long_fft *f, float *work, const float *before, const float *now, int batch)
+static void columns_in(const struct long_fft *f, float *work, const float *before, const float *now, int step)
 {
     float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
-    const float *turns = f->turns + (size_t)batch * f->n_rows * POINT;
-    before += batch * LONG_LANES;
-    now += batch * LONG_LANES;
+    const float *twiddles = f->step_twiddles + (size_t)step * f->n_rows * POINT;
+    before += step * LONG_LANES;
+    now += step * LONG_LANES;
     for (int l = 0; l < LONG_LANES; l += LANES) {
         for (int r = 0; r < f->n_rows; r++) {
             struct cvec z = {load(before + (size_t)r * f->n_cols + l), -load(now + (size_t)r * f->n_cols + l)};
-            c_store(d + r * POINT + l, c_turn(z, f->weights + 2 * r, false));
+            c_store(d + r * POINT + l, c_times(z, f->weights + 2 * r, false));
         }
-        forward(d + l, f->down, f->n_rows);
+        forward(d + l, f->column_twiddles, f->n_rows);
         for (int k = 0; k < f->n_rows; k++) {
-            struct cvec a = c_load(d + k * POINT + l), t = c_load(turns + k * POINT + l);
+            struct cvec a = c_load(d + k * POINT + l), t = c_load(twiddles + k * POINT + l);
             c_store(d + k * POINT + l, (struct cvec){a.re * t.re - a.im * t.im, a.re * t.im + a.im * t.re});
         }
     }
     for (int g = 0; g < f->n_rows / LONG_LANES; g++)
-        transpose(work + ((size_t)g * f->n_cols + batch * LONG_LANES) * POINT, d + g * LONG_LANES * POINT);
+        transpose(work + ((size_t)g * f->n_cols + step * LONG_LANES) * POINT, d + g * LONG_LANES * POINT);
 }
 
-/* The first pass of `forward` alone, or one of the transforms of n / radix points that it leaves, which stand for
- * themselves: part 0, or parts 1 ... radix. */
-ALWAYS_INLINE void forward_part(float *d, const float *w, int n, int radix, int part)
+/* One stage of `forward`: stage 0 is its first pass; stages 1 ... radix are the transforms of n / radix points that
+ * this pass leaves, which do not depend on one another. */
+ALWAYS_INLINE void forward_stage(float *d, const float *w, int n, int radix, int stage)
 {
-    int step = n / radix * POINT;
-    if (part > 0) {
-        forward(d + (part - 1) * step, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
-        return;
-    }
-    for (int j = 0; j < n / radix; j++) {
-        float *p = d + j * POINT;
-        const float *t = w + 2 * (radix - 1) * j;
-        struct cvec a0 = c_load(p), a1 = c_load(p + step);
-        if (radix == 2) {
-            c_store(p, c_add(a0, a1));
-            c_store(p + step, c_turn(c_sub(a0, a1), t, false));
-            continue;
-        }
-        struct cvec a2 = c_load(p + 2 * step), a3 = c_load(p + 3 * step);
-        struct cvec s0 = c_add(a0, a2), s1 = c_sub(a0, a2), s2 = c_add(a1, a3), s3 = c_by_i(c_sub(a3, a1));
-        c_store(p, c_add(s0, s2));
-        c_store(p + step, c_turn(c_add(s1, s3), t, false));
-        c_store(p + 2 * step, c_turn(c_sub(s0, s2), t + 2, false));
-        c_store(p + 3 * step, c_turn(c_sub(s1, s3), t + 4, false));
-    }
+    int apart = n / radix * POINT;
+    if (stage > 0)
+        forward(d + (stage - 1) * apart, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
+    else
+        for (int j = 0; j < n / radix; j++)
+            if (radix == 2)
+                forward_2(d + j * POINT, apart, w + 2 * j);
+            else
+                forward_4(d + j * POINT, apart, w + 6 * j, true);
 }
 
-/* The same of `backward`, whose last pass is part `radix`. */
-ALWAYS_INLINE void backward_part(float *d, const float *w, int n, int radix, int part)
+/* One stage of `backward`: its last pass is stage `radix`. */
+ALWAYS_INLINE void backward_stage(float *d, const float *w, int n, int radix, int stage)
 {
-    int step = n / radix * POINT;
-    if (part < radix) {
-        backward(d + part * step, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
-        return;
-    }
-    for (int j = 0; j < n / radix; j++) {
-        float *p = d + j * POINT;
-        const float *t = w + 2 * (radix - 1) * j;
-        struct cvec b0 = c_load(p), b1 = c_turn(c_load(p + step), t, true);
-        if (radix == 2) {
-            c_store(p, c_add(b0, b1));
-            c_store(p + step, c_sub(b0, b1));
-            continue;
-        }
-        struct cvec b2 = c_turn(c_load(p + 2 * step), t + 2, true), b3 = c_turn(c_load(p + 3 * step), t + 4, true);
-        struct cvec s0 = c_add(b0, b2), s2 = c_sub(b0, b2), s1 = c_add(b1, b3), s3 = c_by_i(c_sub(b1, b3));
-        c_store(p, c_add(s0, s1));
-        c_store(p + step, c_add(s2, s3));
-        c_store(p + 2 * step, c_sub(s0, s1));
-        c_store(p + 3 * step, c_sub(s2, s3));
-    }
+    int apart = n / radix * POINT;
+    if (stage < radix)
+        backward(d + stage * apart, w + (radix == 2 ? n : 6 * (n / 4)), n / radix);
+    else
+        for (int j = 0; j < n / radix; j++)
+            if (radix == 2)
+                backward_2(d + j * POINT, apart, w + 2 * j);
+            else
+                backward_4(d + j * POINT, apart, w + 6 * j, true);
 }
 
-static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int piece)
+static void rows_in(const struct long_fft *f, float *work, float *spectrum, size_t stride, int step)
 {
-    int group = piece / f->row_parts, part = piece % f->row_parts, radix = f->row_parts - 1;
+    int group = step / f->row_stages, stage = step % f->row_stages, radix = f->row_stages - 1;
     float *d = work + (size_t)group * f->n_cols * POINT;
     int n_chunks = f->n_cols / CHUNK_COLS, from = 0, end = n_chunks;
     for (int l = 0; l < LONG_LANES; l += LANES)
         if (radix > 0)
-            forward_part(d + l, f->along, f->n_cols, radix, part);
+            forward_stage(d + l, f->row_twiddles, f->n_cols, radix, stage);
         else
-            forward(d + l, f->along, f->n_cols);
-    if (radix > 0) from = n_chunks / radix * (part - 1), end = n_chunks / radix * part; /* none of part 0 */
+            forward(d + l, f->row_twiddles, f->n_cols);
+    if (radix > 0) from = n_chunks / radix * (stage - 1), end = n_chunks / radix * stage; /* none of stage 0 */
     spectrum += (size_t)group * n_chunks * stride;
     for (int q = from < 0 ? 0 : from; q < end; q++)
         for (int i = 0; i < LONG_CHUNK; i += LANES)
             store(spectrum + (size_t)q * stride + i, load(d + (size_t)q * LONG_CHUNK + i));
 }
 
-static void rows_out(const struct long_fft *f, float *work, int piece)
+static void rows_out(const struct long_fft *f, float *work, int step)
 {
-    int group = piece / f->row_parts, part = piece % f->row_parts, radix = f->row_parts - 1;
+    int group = step / f->row_stages, stage = step % f->row_stages, radix = f->row_stages - 1;
     float *d = work + (size_t)group * f->n_cols * POINT;
     for (int l = 0; l < LONG_LANES; l += LANES)
         if (radix > 0)
-            backward_part(d + l, f->along, f->n_cols, radix, part);
+            backward_stage(d + l, f->row_twiddles, f->n_cols, radix, stage);
         else
-            backward(d + l, f->along, f->n_cols);
+            backward(d + l, f->row_twiddles, f->n_cols);
 }
 
-static void columns_out(const struct long_fft *f, const float *work, float *out, int batch)
+static void columns_out(const struct long_fft *f, const float *work, float *out, int step)
 {
     float d[MOST_POINTS * POINT] __attribute__((aligned(64)));
-    const float *turns = f->turns + (size_t)batch * f->n_rows * POINT;
+    const float *twiddles = f->step_twiddles + (size_t)step * f->n_rows * POINT;
     for (int g = 0; g < f->n_rows / LONG_LANES; g++)
-        transpose(d + g * LONG_LANES * POINT, work + ((size_t)g * f->n_cols + batch * LONG_LANES) * POINT);
+        transpose(d + g * LONG_LANES * POINT, work + ((size_t)g * f->n_cols + step * LONG_LANES) * POINT);
     for (int l = 0; l < LONG_LANES; l += LANES) {
         for (int k = 0; k < f->n_rows; k++) {
-            struct cvec a = c_load(d + k * POINT + l), t = c_load(turns + k * POINT + l);
+            struct cvec a = c_load(d + k * POINT + l), t = c_load(twiddles + k * POINT + l);
             c_store(d + k * POINT + l, (struct cvec){a.re * t.re + a.im * t.im, a.im * t.re - a.re * t.im});
         }
-        backward(d + l, f->down, f->n_rows);
+        backward(d + l, f->column_twiddles, f->n_rows);
         for (int r = 0; r < f->n_rows; r++) {
             const float *w = f->weights + 2 * r;
             struct cvec z = c_load(d + r * POINT + l);
-            store(out + (size_t)r * f->n_cols + batch * LONG_LANES + l, z.re * w[1] - z.im * w[0]);
+            store(out + (size_t)r * f->n_cols + step * LONG_LANES + l, z.re * w[1] - z.im * w[0]);
         }
     }
 }
 
-/* TILE points of the chunk: they stay in registers while all partitions of all products pass by. */
-ALWAYS_INLINE void products_tile(float *y, const struct long_product *products, int n, bool add, int at, int tile)
+/* `tile` points of the chunk: their sums stay in registers over all partitions of all products. */
+ALWAYS_INLINE void chunk_products_tile(float *y, const struct long_product *products, int n, bool add, int at, int tile)
 {
     struct cvec sum[8];
     for (int i = 0; i < tile; i++) sum[i] = add ? c_load(y + i * POINT) : (struct cvec){{0}, {0}};
@@ -281,9 +259,9 @@ ALWAYS_INLINE void products_tile(float *y, const struct long_product *products, 
         const float *x = product->x + (size_t)product->slot * LONG_CHUNK + at;
         const float *h = product->h + at;
         for (int p = 0, left = product->slot; p < product->n_partitions; p++, left--) {
-            if (left < 0) { /* around the ring */
-                left += product->n_slots;
-                x += (size_t)product->n_slots * LONG_CHUNK;
+            if (left < 0) { /* around the end of the FDL */
+                left += product->fdl_slots;
+                x += (size_t)product->fdl_slots * LONG_CHUNK;
             }
             for (int i = 0; i < tile; i++) {
                 struct cvec a = c_load(x + i * POINT), b = c_load(h + i * POINT);
@@ -302,11 +280,11 @@ ALWAYS_INLINE void products_tile(float *y, const struct long_product *products, 
 static void products(float *y, const struct long_product *list, int n, bool add)
 {
     if (LANES == 16) {
-        products_tile(y, list, n, add, 0, CHUNK_COLS);
+        chunk_products_tile(y, list, n, add, 0, CHUNK_COLS);
         return;
     }
     for (int l = 0; l < LONG_LANES; l += LANES)
-        for (int i = 0; i < CHUNK_COLS; i += 2) products_tile(y + i * POINT + l, list, n, add, i * POINT + l, 2);
+        for (int i = 0; i < CHUNK_COLS; i += 2) chunk_products_tile(y + i * POINT + l, list, n, add, i * POINT + l, 2);
 }
 
 extern const struct simd_long AT_LEVEL(simd_long_);

@@ -9,13 +9,8 @@
 
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 /* Not zeroed. */
-static void *lines(size_t bytes)
+static void *aligned_bytes(size_t bytes)
 {
     void *p = NULL;
     if (posix_memalign(&p, bytes >= HUGE_PAGE ? HUGE_PAGE : LINE, bytes) != 0) return NULL;
@@ -28,11 +23,11 @@ static void *lines(size_t bytes)
 float *memory_floats(size_t n)
 {
     size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE);
-    float *floats = lines(bytes);
+    float *floats = aligned_bytes(bytes);
     return floats ? memset(floats, 0, bytes) : NULL;
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* which sees what is written past the end of memory of its own only */
+#ifdef __SANITIZE_ADDRESS__ /* the sanitizer sees writes past the end only of memory that it allocated itself */
 
 float *memory_place(size_t n)
 {
@@ -47,55 +42,56 @@ void memory_place_free(float *floats)
 #else
 
 /* ---- places --------------------------------------------------------------------------------------------------------
- * A region, a huge page or more, is cut into places that lie side by side; free neighbours become one. What takes more
- * than half a page gets a region of its own.
+ *
+ * A region, a huge page or more, is cut into contiguous places. Free neighbours become one. A place of more than half a
+ * page gets a region of its own.
  */
 
 struct place {                           /* in front of its floats */
-    alignas(LINE) size_t bytes;          /* with this head */
+    alignas(LINE) size_t bytes;          /* with this struct */
     struct place *before, *after;        /* in the region */
-    struct place *last_free, *next_free; /* of `vacant` */
+    struct place *prev_free, *next_free; /* in `vacant` */
     bool taken;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place *vacant; /* under lock */
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct place *vacant; /* under places_lock */
 
 static void vacant_add(struct place *p)
 {
     p->taken = false;
-    p->last_free = NULL;
+    p->prev_free = NULL;
     p->next_free = vacant;
-    if (vacant) vacant->last_free = p;
+    if (vacant) vacant->prev_free = p;
     vacant = p;
 }
 
 static void vacant_remove(struct place *p)
 {
-    if (p->last_free) p->last_free->next_free = p->next_free;
-    if (p->next_free) p->next_free->last_free = p->last_free;
+    if (p->prev_free) p->prev_free->next_free = p->next_free;
+    if (p->next_free) p->next_free->prev_free = p->prev_free;
     if (vacant == p) vacant = p->next_free;
 }
 
 static struct place *region_make(size_t bytes)
 {
-    struct place *p = lines(bytes);
+    struct place *p = aligned_bytes(bytes);
     if (!p) return NULL;
     *p = (struct place){.bytes = bytes};
     vacant_add(p);
     return p;
 }
 
-/* What is left of a place behind its first bytes becomes one of its own. */
+/* The bytes of a place behind its first `bytes` become a place of their own. */
 static void cut(struct place *p, size_t bytes)
 {
     if (p->bytes - bytes < 2 * sizeof *p) return;
-    struct place *rest = (struct place *)((char *)p + bytes);
-    *rest = (struct place){.bytes = p->bytes - bytes, .before = p, .after = p->after};
-    if (rest->after) rest->after->before = rest;
-    p->after = rest;
+    struct place *left = (struct place *)((char *)p + bytes);
+    *left = (struct place){.bytes = p->bytes - bytes, .before = p, .after = p->after};
+    if (left->after) left->after->before = left;
+    p->after = left;
     p->bytes = bytes;
-    vacant_add(rest);
+    vacant_add(left);
 }
 
 static void join(struct place *p, struct place *next)
@@ -108,7 +104,7 @@ static void join(struct place *p, struct place *next)
 float *memory_place(size_t n)
 {
     size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE) + sizeof(struct place);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&places_lock);
     struct place *p = vacant;
     while (p && p->bytes < bytes) p = p->next_free;
     if (!p) p = region_make(bytes > HUGE_PAGE / 2 ? bytes : HUGE_PAGE);
@@ -117,7 +113,7 @@ float *memory_place(size_t n)
         p->taken = true;
         cut(p, bytes);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&places_lock);
     return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
 }
 
@@ -125,7 +121,7 @@ void memory_place_free(float *floats)
 {
     if (!floats) return;
     struct place *p = (struct place *)(void *)floats - 1;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&places_lock);
     if (p->after && !p->after->taken) {
         vacant_remove(p->after);
         join(p, p->after);
@@ -139,7 +135,7 @@ void memory_place_free(float *floats)
         vacant_add(p);
     else
         free(p);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&places_lock);
 }
 
 #endif

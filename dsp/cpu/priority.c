@@ -5,21 +5,18 @@
 #include <stdbool.h>
 #include <time.h>
 
-static void settle_below(int tid)
+/* Takes the real-time priority right below that of a thread; without one, an ordinary priority. */
+static void take_priority_below(int tid)
 {
     struct sched_param param = {0};
     int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK, least = sched_get_priority_min(SCHED_FIFO);
     bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
-    if (!real_time || param.sched_priority <= least) {
-        param.sched_priority = 0;
-        pthread_setschedparam(pthread_self(), SCHED_OTHER, &param);
-        return;
-    }
-    param.sched_priority--;
-    pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
+    bool has_below = real_time && param.sched_priority > least;
+    param.sched_priority = has_below ? param.sched_priority - 1 : 0;
+    pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* The number of the calling thread, out of that of its CPU clock (Linux: ~number << 3 | flags), which C libraries make
+/* The tid of the calling thread, taken from the id of its CPU clock (Linux: ~tid << 3 | flags), which C libraries make
  * without a system call. 0: unknown. */
 static int own_tid(void)
 {
@@ -37,5 +34,5 @@ void priority_lead(struct priority *priority)
 void priority_follow(const struct priority *priority, int *taken)
 {
     int tid = atomic_load_explicit(&priority->tid, memory_order_relaxed);
-    if (tid != *taken) settle_below(*taken = tid);
+    if (tid != *taken) take_priority_below(*taken = tid);
 }

@@ -1,4 +1,4 @@
-/* A file of its own, so that a test can put a count of its own in the place of this one. */
+/* A file of its own, so that a test can replace it. */
 #include "processors.h"
 
 #include <sched.h>

@@ -2,7 +2,7 @@
 #ifndef HALOCONV_PROCESSORS_H
 #define HALOCONV_PROCESSORS_H
 
-/* By its affinity: a container or taskset may grant fewer than are online. At least 1. */
+/* Counted by affinity: a container or taskset may grant fewer than are online. At least 1. */
 int processors_usable(void);
 
 #endif

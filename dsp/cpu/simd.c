@@ -1,5 +1,5 @@
-/* simd - built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the Makefile. Vectors are
- * the compiler's own, as wide as the level's registers. */
+/* simd - the inner loops, built once for each SIMD_LEVEL (base, v3, v4) with that level's compiler flags; see the
+ * Makefile. */
 #include "simd.h"
 #include "simd_vec.h"
 
@@ -23,7 +23,7 @@ static const vec rotate_sign = {-1, 1, -1, 1, -1, 1, -1, 1};
 static const vec rotate_sign = {-1, 1, -1, 1};
 #endif
 
-static uint32_t most_u32(uint32_t a, uint32_t b)
+static uint32_t max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
@@ -38,7 +38,7 @@ static size_t copy_finite(float *dst, const float *src, int n, uint32_t *peak_bi
         bits &= bad - 1u;
         memcpy(&dst[i], &bits, 4);
         replaced += bad;
-        peak = most_u32(peak, bits & 0x7fffffffu);
+        peak = max_u32(peak, bits & 0x7fffffffu);
     }
     *peak_bits = peak;
     return replaced;
@@ -52,22 +52,20 @@ static size_t measure(const float *x, int n, uint32_t *peak_bits)
         memcpy(&bits, &x[i], 4);
         bits &= 0x7fffffffu;
         clipped += bits > 0x3f800000u; /* 1 */
-        peak = most_u32(peak, bits);
+        peak = max_u32(peak, bits);
     }
     *peak_bits = peak;
     return clipped;
 }
 
 enum {
-    SUM_TAPS = 64, /* taps summed before they join the total */
-    AHEAD = 32,    /* floats that cmac prefetches in front: rows of many partitions are more streams than the hardware
-                      follows */
+    SUM_TAPS = 64,       /* taps summed before they join the total */
+    PREFETCH_AHEAD = 32, /* floats; cmac reads more streams (one a partition) than the hardware prefetches */
 };
 
 /* N_VEC * LANES outputs; each tap is one broadcast and N_VEC multiply-adds with an unaligned load of x. CHAINS
  * independent sums hide the latency of the multiply-add when N_VEC is small. */
-static inline __attribute__((always_inline)) void fir_tile(vec *total, const float *x, const float *h, int n_taps,
-                                                           int n_vec, int chains)
+ALWAYS_INLINE void fir_tile(vec *total, const float *x, const float *h, int n_taps, int n_vec, int chains)
 {
     vec lost[8];
     for (int j = 0; j < n_vec; j++) total[j] = lost[j] = (vec){0};
@@ -114,18 +112,16 @@ static void fir(float *y, const float *x, const float *h, int n, int n_taps)
     }
 }
 
-/* x * h = x*re(h) + i*(x*im(h)): two plain sums a bin, and the rotation by i once at the end. */
-static inline __attribute__((always_inline)) void cmac_tile(float *y, const float *x, const float *h, size_t stride,
-                                                            int n_p, int n_t, int n_vec)
+/* x * h = x*re(h) + i*(x*im(h)): two real sums a bin; one rotation by i at the end suffices. */
+ALWAYS_INLINE void cmac_tile(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_vec)
 {
     vec re[8], im[8]; /* [n_t][n_vec] */
     for (int j = 0; j < n_t * n_vec; j++) re[j] = im[j] = (vec){0};
     for (int p = 0; p < n_p; p++) {
         if (n_t > 1)
-            for (int j = 0; j < n_vec * LANES;
-                 j += 16) { /* a cache line; the rows x + t*stride were fetched for earlier p */
-                __builtin_prefetch(h + AHEAD + j);
-                __builtin_prefetch(x + AHEAD + j);
+            for (int j = 0; j < n_vec * LANES; j += 16) { /* a cache line; x + t*stride was fetched for an earlier p */
+                __builtin_prefetch(h + PREFETCH_AHEAD + j);
+                __builtin_prefetch(x + PREFETCH_AHEAD + j);
             }
         for (int j = 0; j < n_vec; j++) {
             vec tap = load(h + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
@@ -160,17 +156,17 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
     for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 1);
 }
 
-ALWAYS_INLINE void rows_tile(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at,
-                             size_t h_at, size_t y_at, int n_vec)
+ALWAYS_INLINE void cmac_products_tile(float *const *y, bool add, const struct simd_product *products, int n_products,
+                                      size_t x_at, size_t h_at, size_t y_at, int n_vec)
 {
     vec re[8], im[8]; /* [SIMD_BLOCKS][n_vec] */
     for (int j = 0; j < SIMD_BLOCKS * n_vec; j++) re[j] = im[j] = (vec){0};
-    for (int r = 0; r < n_rows; r++) {
-        const struct simd_row *row = &rows[r];
+    for (int k = 0; k < n_products; k++) {
+        const struct simd_product *product = &products[k];
         for (int j = 0; j < n_vec; j++) {
-            vec tap = load(row->h + h_at + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
+            vec tap = load(product->h + h_at + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
             for (int t = 0; t < SIMD_BLOCKS; t++) {
-                vec in = load(row->x[t] + x_at + j * LANES);
+                vec in = load(product->x[t] + x_at + j * LANES);
                 re[t * n_vec + j] += in * tap_re;
                 im[t * n_vec + j] += in * tap_im;
             }
@@ -184,15 +180,16 @@ ALWAYS_INLINE void rows_tile(float *const *y, bool add, const struct simd_row *r
         }
 }
 
-static void cmac_rows(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at, size_t h_at,
-                      int n_bins)
+static void cmac_products(float *const *y, bool add, const struct simd_product *products, int n_products, size_t x_at,
+                          size_t h_at, int n_bins)
 {
     size_t n = 2 * (size_t)n_bins, i = 0;
     if (LANES == 16)
-        for (; i + 2 * LANES <= n; i += 2 * LANES) rows_tile(y, add, rows, n_rows, x_at + i, h_at + i, i, 2);
-    for (; i < n; i += LANES) rows_tile(y, add, rows, n_rows, x_at + i, h_at + i, i, 1);
+        for (; i + 2 * LANES <= n; i += 2 * LANES)
+            cmac_products_tile(y, add, products, n_products, x_at + i, h_at + i, i, 2);
+    for (; i < n; i += LANES) cmac_products_tile(y, add, products, n_products, x_at + i, h_at + i, i, 1);
 }
 
 extern const struct simd AT_LEVEL(simd_);
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, cmac_rows, &AT_LEVEL(simd_long_)};
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, cmac_products, &AT_LEVEL(simd_long_)};

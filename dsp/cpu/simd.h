@@ -6,44 +6,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Floats that every loop may read past the end of x and past a spectrum (a whole vector is loaded); also the alignment
- * of spectra in floats. */
+/* Floats that a loop may read past the end of x and of a spectrum, because it loads whole vectors; also the alignment
+ * of spectra, in floats. */
 #define SIMD_PAD 16
 
-#define SIMD_BLOCKS 4 /* time blocks that cmac serves at once: each h loaded is used four times */
+#define SIMD_BLOCKS 4 /* time blocks that cmac computes at once: each h that is loaded is used four times */
 
-struct simd_row { /* spectra that are multiplied: one of a mask with SIMD_BLOCKS of the input; aligned to SIMD_PAD floats */
+struct simd_product { /* one partition times SIMD_BLOCKS spectra of its input; all aligned to SIMD_PAD floats        */
     const float *h;
     const float *x[SIMD_BLOCKS];
 };
 
 struct long_fft;
-struct long_product {   /* one input's partitions times one response's, for one chunk of bins            */
-    const float *x;     /* [n_slots][LONG_CHUNK]: a ring of transforms, the newest wanted at `slot`        */
+struct long_product {   /* one input's FDL times one response's partitions, for one chunk of bins        */
+    const float *x;     /* [fdl_slots][LONG_CHUNK]: a ring; `slot` meets the first partition              */
     const float *h;     /* [n_partitions][LONG_CHUNK]                                                     */
-    int slot, n_slots, n_partitions;
+    int slot, fdl_slots, n_partitions;
 };
 
-struct simd_long {      /* the pieces of long_fft.h; all pointers aligned to 64 bytes                    */
-    void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int batch);
-    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int piece);
+struct simd_long {      /* the steps of long_fft.h; all pointers aligned to 64 bytes                     */
+    void (*columns_in)(const struct long_fft *fft, float *work, const float *before, const float *now, int step);
+    void (*rows_in)(const struct long_fft *fft, float *work, float *spectrum, size_t stride, int step);
     /* y[LONG_CHUNK] = or += the sums of n products */
     void (*products)(float *y, const struct long_product *products, int n, bool add);
-    void (*rows_out)(const struct long_fft *fft, float *work, int piece);
-    void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int batch);
+    void (*rows_out)(const struct long_fft *fft, float *work, int step);
+    void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int step);
 };
 
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
 
-    /* dst = src with NaN and Inf replaced by 0; returns how many were. Raises *peak_bits to the bits of the largest
-     * magnitude: those of floats that are not negative sort as unsigned integers do. */
+    /* dst = src with NaN and Inf replaced by 0; returns how many there were. Raises *peak_bits to the bits of the
+     * largest magnitude: the bits of non-negative floats sort as unsigned integers do. */
     size_t (*copy_finite)(float *dst, const float *src, int n, uint32_t *peak_bits);
-    /* How many of x are beyond full scale; raises *peak_bits likewise. */
+    /* Returns how many of x are beyond full scale, and raises *peak_bits likewise. */
     size_t (*measure)(const float *x, int n, uint32_t *peak_bits);
 
-    /* y[i] += sum_k h[k] x[i-k], i < n, k < n_taps. Reads x[-(n_taps-1)] to x[n-1 + SIMD_PAD]. Sums 128 taps at a time
-     * before adding them up, which keeps the rounding of long and of all-positive masks below -120 dB. */
+    /* y[i] += sum_k h[k] x[i-k], i < n, k < n_taps. Reads x[-(n_taps-1)] to x[n-1 + SIMD_PAD]. Sums 64 taps at a time
+     * before it adds the sums up, which keeps the rounding of long and of all-positive masks below -120 dB. */
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
     /* Complex multiply-accumulate of partitions, interleaved re im: for t < n_t, bins [0, n_bins):
@@ -51,19 +51,19 @@ struct simd {
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 
-    /* The same over a list of rows that may lie anywhere, for SIMD_BLOCKS time blocks t at once:
-     *   y[t][i] (add: += else =) sum_r rows[r].x[t][x_at + i] * rows[r].h[h_at + i]
+    /* The same over a list of products whose spectra may lie anywhere, for SIMD_BLOCKS time blocks t at once:
+     *   y[t][i] (add: += else =) sum_k products[k].x[t][x_at + i] * products[k].h[h_at + i]
      * over n_bins bins, a multiple of SIMD_PAD / 2. */
-    void (*cmac_rows)(float *const *y, bool add, const struct simd_row *rows, int n_rows, size_t x_at, size_t h_at,
-                      int n_bins);
+    void (*cmac_products)(float *const *y, bool add, const struct simd_product *products, int n, size_t x_at,
+                          size_t h_at, int n_bins);
 
-    const struct simd_long *pieces;
+    const struct simd_long *long_fft;
 };
 
-/* The best that this processor runs. */
+/* The fastest build that this processor runs. */
 const struct simd *simd_choose(void);
 
-/* Flush denormals to zero on this thread; returns what simd_denormals_restore puts back. [rt] */
+/* Flushes denormals to zero on this thread. Returns the state for simd_denormals_restore. [rt] */
 unsigned simd_denormals_off(void);
 void simd_denormals_restore(unsigned state);
 

@@ -1,119 +1,119 @@
 /* tail_state - what the files of the tail levels share. tail_levels.h is the interface for everybody else.
  *
- *   tail_levels.c    the hop: which window is due, the input ring, masks that come and go
- *   tail_spectra.c   the layout of spectra: of a level's inputs, of a mask's responses
- *   tail_work.c      the arithmetic: transforms of inputs, products, for one piece
- *   tail_slices.c    the scheduler without threads: an equal slice of the work in every hop
- *   tail_pool.c      the scheduler with a worker pool: whole jobs, as soon as a window is complete
+ *   tail_levels.c    a hop: the output that is due, the input history, masks that are prepared and retired
+ *   tail_fdl.c       a level's FDL (frequency-domain delay line): layout, filling, products with a mask's partitions
+ *   tail_mask.c      a mask's partitions: where they lie in memory, their spectra
+ *   tail_slices.c    the scheduler without threads: every hop does an equal slice of the work, step by step
+ *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
+ *
+ * Words: a block is S input frames of a level (tail_levels.h). A partition is S taps of a response. A slot of the FDL
+ * has the spectrum of one block. A step is the smallest unit of work (long_fft.h); a slice is the steps of one hop; a
+ * job is the steps that a thread of the pool does at once. A group is the outputs that are computed together.
  */
 #ifndef HALOCONV_TAIL_STATE_H
 #define HALOCONV_TAIL_STATE_H
 
 #include "long_fft.h"
+#include "partitions.h"
 #include "tail_levels.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { MOST_WARM = 2 }; /* masks */
-
 struct tail_level {
     const struct long_fft *fft;
-    int size, n_slots;     /* n_slots: windows whose spectra are kept, one a partition */
-    int n_columns, n_rows; /* pieces a transform */
-    int group;             /* outputs whose pieces take turns */
-    float *spectra;        /* of each input and chunk [n_slots][LONG_CHUNK], so many floats apart: */
-    size_t in_stride, chunk_stride;
-    float *oldest;  /* [n_in][2S]: the oldest spectra of a window that a mask catches up on; `spectra` may lack them */
-    int64_t newest; /* hop index of the window that is computed, or was computed last; -1: none yet */
-    int64_t due;    /* hop index of the window whose output is due in this hop */
+    int size;       /* S */
+    int fdl_slots;  /* one a partition */
+    int group;      /* outputs whose steps take turns */
+    float *fdl;     /* [fdl_slots][LONG_CHUNK] for each input and each chunk */
+    size_t in_stride, chunk_stride; /* floats from one input, and from one chunk, to the next in fdl */
+    float *oldest;  /* [n_in][2S]: the oldest spectra of a block that a mask catches up on; the FDL may lack them */
+    int64_t newest; /* the last block that was begun; -1: none yet */
+    int64_t due;    /* the block whose output is due in this hop */
     int due_at;     /* this hop's first frame within that output */
 };
 
-struct tail_response { /* the spectra of a response in a level: partitions [first, first + n) */
-    float *chunks;     /* [n_chunks][n][LONG_CHUNK], chunks `stride` floats apart; scaled by 1/S */
+struct tail_response { /* a response in a level: the spectra of partitions [first, end) */
+    float *chunks;     /* [n_chunks][end - first][LONG_CHUNK], chunks `stride` floats apart; scaled by 1/S */
     size_t stride;
-    int first, n;
+    int first, end;
 };
 
 struct tail_mask_level {
-    int64_t join; /* windows with this hop index or a later one contain this mask, or will in time */
+    int64_t first_block; /* the first block that contains this mask, or will when it is due */
     struct tail_response *responses;
-    float *chunks;   /* of all responses, in the order in which products read them */
-    float *frames;   /* of all outputs */
-    float **out;     /* [n_out]: [2][S], windows by turns; NULL: this level has nothing for the output */
-    double products; /* partitions that a bin is multiplied with, all outputs together */
-    int n_outs;      /* outputs that have something */
+    float *chunks;       /* of all responses, in the order in which products read them */
+    float *frames;       /* of all outputs */
+    float **out;         /* [n_out]: [2][S], even and odd blocks; NULL: this level adds nothing to the output */
+    double products;     /* partitions that a bin is multiplied with, all outputs together */
+    int n_outs;          /* outputs to which this level adds something */
 };
 
 struct tail_mask {
-    int n_levels, n_responses, n_out;
-    const struct cell *cells;
-    const int *first_cell;
-    struct tail_mask_level levels[PLAN_MOST_FAR];
+    int n_levels, n_responses;
+    const struct routing *routing;
+    struct tail_mask_level levels[PLAN_MOST_TAIL_LEVELS];
 };
 
 struct tail {
     const struct simd *simd;
     int n_in, n_out, n_levels;
-    int hop;       /* frames */
-    int pos;       /* frames of the current hop so far */
-    int64_t frame; /* first frame of the current hop */
-    int ring_size;
-    int ring_at; /* frame % ring_size */
-    size_t ring_stride;
-    float *ring; /* [n_in][ring_size]: the latest input frames */
-    struct tail_mask *warm[MOST_WARM];
-    atomic_bool waits; /* tail_wait: any thread */
+    int hop;          /* frames */
+    int pos;          /* frames of the current hop so far */
+    int64_t frame;    /* first frame of the current hop */
+    int history_size;
+    int history_at;   /* frame % history_size */
+    size_t history_stride;
+    float *history;   /* [n_in][history_size], a ring: the latest input frames */
+    struct tail_mask *prepared[MOST_PREPARED]; /* preparing, playing or fading out; NULL: a free place */
+    atomic_bool waits;    /* tail_wait_set: any thread */
     const struct tail_scheduler *scheduler;
-    void *schedule; /* the scheduler's own state */
-    struct tail_level levels[PLAN_MOST_FAR];
+    void *schedule;   /* the scheduler's own state */
+    struct tail_level levels[PLAN_MOST_TAIL_LEVELS];
 };
 
-/* When the work on a window is done, and by which thread. Engine thread, but for open and close. */
+/* Decides when the work on a block is done, and by which thread. Engine thread, except open and close. */
 struct tail_scheduler {
     bool (*open)(struct tail *tail, int n_threads);
     void (*close)(struct tail *tail);
-    void (*reset)(struct tail *tail);               /* before the spectra are cleared: drop all work */
-    void (*warm)(struct tail *tail);                /* before a mask is added to `warm` */
-    /* Does the window `newest` contain the mask, which has come to place m of `warm`, or can it still? */
-    bool (*join)(struct tail *tail, int level, struct tail_mask *mask, int m);
-    void (*rest)(struct tail *tail, const struct tail_mask *mask);
-    bool (*is_idle)(const struct tail *tail, const struct tail_mask *mask); /* NULL: always */
-    /* Are the inputs' spectra of the window `newest` complete? */
+    void (*reset)(struct tail *tail);               /* before the FDLs are cleared: drops all work */
+    void (*prepare)(struct tail *tail);             /* before a mask is added to `prepared` */
+    /* Includes a mask, which is at prepared[m] now, in the block `newest`, unless it is too late for that: false. */
+    bool (*include)(struct tail *tail, int level, struct tail_mask *mask, int m);
+    void (*retire)(struct tail *tail, const struct tail_mask *mask);
+    bool (*released)(const struct tail *tail, const struct tail_mask *mask); /* NULL: always */
+    /* Are the inputs' spectra of the block `newest` complete? */
     bool (*has_inputs)(const struct tail *tail, int level);
-    void (*finish)(struct tail *tail, int level);   /* complete `newest`, whose output is due now; NULL: it is */
+    void (*finish)(struct tail *tail, int level);   /* completes `newest`, whose output is due; NULL: it is complete */
     void (*advance)(struct tail *tail);             /* at the end of a hop: `frame` and `due` are those of the next */
-    void (*count)(const struct tail *tail, struct tail_work *count); /* NULL: nothing is counted */
+    void (*get_load)(const struct tail *tail, struct tail_load *load); /* NULL: nothing is counted */
 };
 extern const struct tail_scheduler tail_slices, tail_pool;
 
 /* ---- tail_levels.c ---- */
-/* Does the mask take part in the window of a level with this hop index? */
-static inline bool tail_mask_plays(const struct tail_mask *mask, int level, int64_t index)
+/* Does this block of a level contain the mask? */
+static inline bool tail_mask_plays(const struct tail_mask *mask, int level, int64_t block)
 {
-    return mask && mask->levels[level].join <= index && mask->levels[level].n_outs > 0;
+    return mask && mask->levels[level].first_block <= block && mask->levels[level].n_outs > 0;
 }
-/* A warm mask that lacks a window in a level for which all inputs are there; NULL: none. */
-struct tail_mask *tail_lacking(const struct tail *tail, int level, int64_t *index);
-/* Is there a warm mask that is not ready? */
-bool tail_lacks_something(const struct tail *tail);
+/* A prepared mask that lacks a block of a level whose input spectra are complete; *block: that block. NULL: none. */
+struct tail_mask *tail_find_missing(const struct tail *tail, int level, int64_t *block);
+/* Is any prepared mask not ready yet? */
+bool tail_is_preparing(const struct tail *tail);
 
-/* ---- tail_spectra.c ---- */
+/* ---- tail_fdl.c ---- */
 bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes);
 void tail_level_close(struct tail_level *l);
 void tail_level_clear(const struct tail *tail, struct tail_level *l);
-
-/* ---- tail_work.c ---- */
-/* A piece of an input's transform: the columns of the window with this hop index -> work[2S]. */
-void tail_columns(const struct tail *tail, const struct tail_level *l, int64_t index, int in, float *work, int piece);
-/* work[2S] -> the slot of the window `newest`, or (is_oldest) `oldest`. */
-void tail_rows(const struct tail *tail, const struct tail_level *l, bool is_oldest, int in, float *work, int piece);
-/* The hop index of the oldest window whose spectra go into a window. */
-int64_t tail_oldest(const struct tail_level *l, int64_t index);
-/* The sums of one chunk of an output's bins in a window -> y[LONG_CHUNK]. oldest: the oldest window's spectra, laid out
- * as tail_level's; NULL: they are in `spectra`. Returns the partitions that were multiplied. */
-int tail_sum_chunk(const struct tail *tail, int level, int64_t index, const float *oldest,
+/* A step of an input's transform: columns of block - 1 and block -> work[2S]. */
+void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
+/* work[2S] -> the FDL slot of the block `newest`, or (is_oldest) `oldest`. */
+void tail_rows_in(const struct tail *tail, const struct tail_level *l, bool is_oldest, int in, float *work, int step);
+/* The oldest block whose spectra go into the output of `block`. */
+int64_t tail_oldest_block(const struct tail_level *l, int64_t block);
+/* The sums of one chunk of an output's bins in a block -> y[LONG_CHUNK]. oldest: tail_level.oldest, in the place of the
+ * oldest spectra; NULL: these are in the FDL. Returns the partitions that were multiplied. */
+int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest,
                    const struct tail_mask *mask, int out, int chunk, float *y);
 
 #endif

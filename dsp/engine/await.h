@@ -1,4 +1,5 @@
-/* await - how a thread that must not sleep waits for a counter that another thread raises. */
+/* await - the clock of all deadlines (now_ns, now_us), and a wait without sleep for a counter that another thread
+ * increments. */
 #ifndef HALOCONV_AWAIT_H
 #define HALOCONV_AWAIT_H
 
@@ -11,7 +12,7 @@
 static inline int64_t now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* read from shared memory, no system call */
+    clock_gettime(CLOCK_MONOTONIC, &t); /* reads shared memory: no system call */
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
@@ -29,14 +30,14 @@ static inline void cpu_relax(void)
 
 #define AWAIT_FOREVER INT64_MAX
 
-/* Waits until the counter is at n. false: the deadline passed. */
-static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until)
+/* Waits until the counter is at least n. false: the deadline (CLOCK_MONOTONIC) passed. [rt] */
+static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until_us)
 {
     while (atomic_load_explicit(counter, memory_order_acquire) < n) {
-        int64_t left_us = until - now_us();
+        int64_t left_us = until_us - now_us();
         if (left_us <= 0) return false;
         if (left_us > 1000000)
-            sched_yield(); /* no audio waits that long: the host freewheels, and the counting thread may need this processor */
+            sched_yield(); /* a host that waits so long freewheels, and the other thread may need this processor */
         else
             cpu_relax();
     }

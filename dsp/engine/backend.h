@@ -1,9 +1,15 @@
-/* backend - what the engine asks of a device, and nothing more. The engine knows no CUDA; a backend knows no queue, no
- * deadline and no mailbox. backends.h has the list of those that there are.
+/* backend - the interface between the engine and a device: a struct of function pointers.
  *
- * A state is driven by one thread at a time (the audio thread for a backend that keeps the [rt] promise itself, the
- * engine's worker for one that does not), except mask_make and mask_free, which run beside process and take turns.
- * Errors: a negative enum hc_error and a line in (why, cap).
+ * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends.h has the
+ * list of all backends.
+ *
+ *   open -> state     mask_make -> mask     play or process, block by block, with a fade from mask to mask     close
+ *
+ * The engine thread is the thread that plays blocks: the audio thread for a backend that runs in place, else the thread
+ * of the device queue. One thread at a time uses a state. There are two exceptions: wait_set, and mask_make and
+ * mask_free, which take turns but run in parallel with the engine thread. A call without a tag is [setup].
+ *
+ * A call that fails returns a negative enum hc_error and writes a line to (why, cap).
  */
 #ifndef HALOCONV_BACKEND_H
 #define HALOCONV_BACKEND_H
@@ -16,58 +22,68 @@
 extern "C" {
 #endif
 
+/* ---- a mask's data ----------------------------------------------------------------------------------------------- */
+
 struct cell { int in, out, response; }; /* one entry of the matrix */
 
-struct matrix {              /* a mask's routes made plain: delays and gains applied, routes on one pair summed     */
+struct matrix {              /* a mask with delays and gains applied, and with the routes on each pair added        */
     int n_responses;
     float **taps;            /* [n_responses][n_taps[r]]                                                            */
-    int *n_taps;             /* 1 to plan.max_taps                                                                  */
+    int *n_taps;             /* [n_responses]; 1 to plan.max_taps                                                   */
     int n_cells;
     struct cell *cells;      /* sorted by out, then in; at most one a pair; cells may share a response              */
 };
 
-struct ferry; /* ferry.h */
+/* ---- a block's data ---------------------------------------------------------------------------------------------- */
 
-struct slot_seen {           /* what a device saw in a block of samples that are not planar                         */
-    unsigned clipped, peak_bits, non_finite, unused; /* peak: the bits of the largest magnitude; they sort as floats do */
+struct rows {                /* the audio of one call of play, with a pointer for each channel                      */
+    const float *const *in;  /* [n_in][n], finite                                                                   */
+    float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
+    int64_t until_us;        /* backend hybrid: end of the wait for the device, CLOCK_MONOTONIC or AWAIT_FOREVER    */
 };
 
-static inline size_t samples_bytes(int samples)     /* of one of enum hc_samples                                    */
+struct slot {                /* the audio of one call of process or begin, in the backend's memory (slot_make)      */
+    float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
+    float *out;              /* [n_out][block]                                                                      */
+    struct rows rows;        /* pointers to the channels of both; only if the backend has no slot_make              */
+    struct parallel_copy *copy; /* the chunks of `in` arrive, and those of `out` are awaited, one by one. NULL: `in`
+                                is complete                                                                         */
+    struct slot_seen *seen;  /* after end: counts of this block, in the backend's memory. NULL: samples are planar  */
+    int count_from, count_to; /* frames of the block in which begin counts clipped samples and the peak             */
+};
+
+struct slot_seen {           /* counts of a block of samples that are not planar                                    */
+    unsigned clipped;        /* output samples beyond full scale                                                    */
+    unsigned peak_bits;      /* the bits of the output's largest magnitude, a float; they sort as floats do         */
+    unsigned non_finite;     /* NaN and Inf input samples, replaced by 0                                            */
+    unsigned unused;
+};
+
+/* Bytes of a sample; samples: an enum hc_samples. */
+static inline size_t samples_bytes(int samples)
 {
     const int kind = samples & ~HC_BIG_ENDIAN;
     return kind == HC_S16 ? 2 : kind == HC_S24 ? 3 : 4;
 }
 
-struct rows {                /* one call's audio, a pointer a channel                                               */
-    const float *const *in;  /* [n_in][n], finite                                                                   */
-    float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
-    int64_t until_us;        /* how long a backend made of two may wait for its device (await.h)                    */
-};
+/* The engine thread's side of a parallel copy (parallel_copy.h). Chunk i of N channels is channels [N i / COPY_CHUNKS,
+ * N (i + 1) / COPY_CHUNKS). */
+enum { COPY_CHUNKS = 32 };
+/* Waits until chunk `from` of the input is in the slot. Returns the end of the run of chunks that are there then. */
+int parallel_copy_loaded(struct parallel_copy *copy, int from);
+/* Tells the copy that outputs [0, n_channels) are in the slot. */
+void parallel_copy_done(struct parallel_copy *copy, int n_channels);
 
-struct slot {                /* one call's audio, in memory that a device likes (pinned for a GPU)                  */
-    float *in;               /* [n_in][block], finite; channel ch starts at in + ch * block                         */
-    float *out;              /* [n_out][block]                                                                      */
-    struct rows rows;        /* of both, for a backend that has no slot_make                                        */
-    struct ferry *ferry;     /* NULL: `in` is all there. Else it comes, and `out` is awaited, in parts (in_parts)    */
-    struct slot_seen *seen;  /* of begin and end, where config.in_samples or out_samples is not planar; the backend's  */
-    int count_from, count_to; /* frames of the block in which begin looks for clipping and peak                        */
-};
+/* ---- crossfades -------------------------------------------------------------------------------------------------- */
 
-/* What the driver asks and tells of a block that goes in parts: part i of FERRY_PARTS is channels [N i / FERRY_PARTS,
- * N (i + 1) / FERRY_PARTS) of N. */
-enum { FERRY_PARTS = 32 };
-/* Waits until part `from` of the input is in the slot; the end of the parts that are, one after another. */
-int ferry_loaded(struct ferry *ferry, int from);
-/* Outputs [0, n_channels) are in the slot. */
-void ferry_landed(struct ferry *ferry, int n_channels);
-
-struct fade {                /* what to play: `to`, or while pos < len a crossfade from `from` to `to`              */
+struct fade {                /* the masks of a call: `to`; while pos < len a crossfade from `from` to `to`          */
     void *from, *to;         /* masks of this backend; NULL is silence                                              */
-    int pos, len;            /* frames of the fade done before this call, and in all; len = 0: no fade              */
-    const struct slot *apart; /* if set, skip the crossfade: the output of `from` goes to this slot's `out`          */
+    int pos, len;            /* frames of the fade before this call, and in all; len 0: no fade                     */
+    const struct slot *apart; /* if set: do not crossfade, and write the output of `from` to the `out` of this slot */
 };
 
-/* Share of `to` at frame pos of a fade of len: smoothstep; both signals share their input, so gains add up to 1. */
+/* The curve of every fade: the gain of `to` at frame pos of len, a smoothstep. The gain of `from` is 1 minus this gain:
+ * both signals come from the same input, so their amplitudes add. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -78,76 +94,88 @@ static inline float fade_gain(int pos, int len)
     return t * t * (3.0f - 2.0f * t);
 }
 
-struct backend {
-    const char *name;                     /* "cpu", "cuda", "hybrid"                                                */
-    bool in_place;                        /* play keeps the [rt] promise: no queue is needed                        */
-    bool in_parts;                        /* process heeds slot->ferry                                              */
-    const struct plan_costs *costs;       /* built in; costs.h has those of this machine                            */
-    const char *choice;                   /* how hc_config.backend asks for it; NULL: by its name                   */
-    const struct backend *files;          /* plays files (block 0) in its place; NULL: it does so itself            */
-    const char *near, *tail;              /* names of the two that it is made of; NULL: it is not (hybrid.h)        */
+/* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-    /* The i-th device: its description. HC_EINVAL when there is none. */
-    int (*describe)(int device, char *text, size_t cap);
-    /* Measure a device's costs: replace those in *costs that can be. NULL: it cannot. Tens of milliseconds if in_place:
-     * costs_measure_once. What a call costs where a worker makes it is not measured here. */
+enum { MOST_PREPARED = 2 };         /* masks of a state that are prepared or play at once                           */
+
+struct backend {
+    const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
+    bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
+    bool in_chunks;                 /* process uses slot->copy                                                      */
+    bool raw;                       /* begin: slots have samples in config.in_samples and out_samples               */
+    const struct plan_costs *costs; /* built in; costs_find (dsp/costs/costs.h) has those of this machine           */
+    const char *choice;             /* the name in hc_config.backend; NULL: `name`                                  */
+    const struct backend *files;    /* the backend that plays files (block 0) in its place; NULL: this one          */
+    const char *head, *tail;        /* names of the two backends that hybrid consists of; else NULL                 */
+
+    /* Describes device i. HC_EINVAL: there is no device i. */
+    int (*describe)(int i, char *text, size_t cap);
+    /* Measures a device and replaces those *costs that can be measured. call_ns of a device is measured elsewhere
+     * (dsp/costs/call_costs.h). A backend that runs in place takes tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, char *why, size_t cap);
-    /* Make a state for config (block is the plan's). The plan outlives the state. */
+    /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
+     * state. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, char *why, size_t cap);
     void (*close)(void *state);
-    /* Slots in memory of the backend's own, zeroed. NULL: any memory will do (slot_make below). */
+    /* Makes a slot in the backend's own memory, filled with 0. NULL: any host memory will do. */
     int (*slot_make)(void *state, struct slot *slot, char *why, size_t cap);
     void (*slot_free)(void *state, struct slot *slot);
     int (*mask_make)(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap);
     void (*mask_free)(void *state, void *mask);
-    /* A mask of noise. NULL: the engine makes the responses itself and calls mask_make. */
+    /* Makes a mask of noise. NULL: the engine makes the responses and calls mask_make. */
     int (*mask_make_noise)(void *state, const struct noise *noise, void **mask, char *why, size_t cap);
-    /* A mask with far levels cannot sound with its full tail before they have run, or caught up. mask_warm: begin to
-     * keep this mask's far levels current, beside those that play. mask_ready: may its fade begin with the next process?
-     * True at the latest when 2S frames have been played since mask_warm, S being the plan's largest partition.
-     * mask_rest: it is no longer heard, to be freed as soon as mask_idle says that nobody works on it (NULL: at any
-     * moment), or after a reset. At most two masks are warm at once, never NULL; reset keeps them so. Where nothing was
-     * heard since open or reset a mask plays at once. All NULL for a backend that needs no time. [the driver] */
-    void (*mask_warm)(void *state, void *mask);
+
+    /* A mask with tail levels cannot play its full tail before these levels have run for some time:
+     *
+     *   mask_prepare --> preparing --> mask_ready --> fade, playing, fade --> mask_retire --> retired --> mask_released
+     *
+     * mask_prepare: compute this mask's tail levels from now on, in parallel with those of the mask that plays.
+     * mask_ready: may the fade to this mask begin with the next block? True at the latest 2S frames after mask_prepare,
+     * where S is the plan's largest partition. Before the first block since open or reset a mask may play at once.
+     * mask_retire: the mask has faded out. mask_released: does no thread work on the mask any more, so that it may be
+     * freed? NULL: always true. After a reset every retired mask may be freed.
+     *
+     * At most MOST_PREPARED masks are prepared or playing at once; reset keeps them. NULL masks (silence) are never
+     * passed. All four are NULL for a backend that needs no time. [engine thread] */
+    void (*mask_prepare)(void *state, void *mask);
     bool (*mask_ready)(void *state, const void *mask);
-    void (*mask_rest)(void *state, void *mask);
-    bool (*mask_idle)(void *state, const void *mask);
-    /* Frames from mask_warm to mask_ready as a rule; NULL: 2S, which is the most. */
+    void (*mask_retire)(void *state, void *mask);
+    bool (*mask_released)(void *state, const void *mask);
+    /* Frames from mask_prepare to mask_ready as a rule. NULL: 2S, the most. */
     int (*swap_frames)(const struct plan *plan, const struct plan_shape *shape);
-    /* Append n frames (1 to block) of the input to the history and fill the output. Returns when the output is there;
-     * work that later blocks need may still be under way. A backend that runs in place plays rows that may lie anywhere;
-     * HC_LATE: it is made of two, and the tail is not in the output. A device processes a slot. The other one is NULL. */
+
+    /* Appends n frames (1 to plan.block) to the input history and fills the output. Returns when the output is
+     * complete; work for later blocks may go on in the background. A backend has one of the two: play if in_place, with
+     * rows anywhere in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, char *why, size_t cap);
     int (*process)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
-    /* Calls may take their time from now on, or not: then mask_ready does not depend on the timing of any thread. Not
-     * called at open: there the config says whether to wait for a device. NULL: it waits for nothing. Any thread. */
+    /* waits: from now on calls have no deadline, and mask_ready must not depend on the timing of threads. Not called at
+     * open: there the config says whether to wait. NULL: the backend never waits. [rt], any thread */
     void (*wait_set)(void *state, bool waits);
-    /* Forget the history, as if just opened; masks stay. No call is under way. */
+    /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, char *why, size_t cap);
-    /* For files (block 0): process in two halves, with up to config.flight calls, each with a slot of its own, between
-     * them. begin returns at once; end waits for the oldest. NULL for a backend that has none. raw: slots hold samples as
-     * config.in_samples and out_samples say. */
-    bool raw;
+    /* The two halves of process, for files (block 0): begin returns at once, end waits for the oldest block. Up to
+     * config.queue_depth blocks, each with its own slot, may be between the two. NULL: not supported. */
     int (*begin)(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
     int (*end)(void *state, char *why, size_t cap);
 };
 
-extern const struct backend backend_cpu;       /* live: in place, with the [rt] promise */
-extern const struct backend backend_cpu_files; /* block 0: large transforms on all processors, no deadline */
-extern const struct backend backend_cuda; /* only in builds with CUDA (HC_WITH_CUDA) */
-extern const struct backend backend_hybrid; /* "cpu" with the tail on "cuda" */
-extern const struct backend backend_hybrid_cpu; /* ... on a thread of the CPU's, where there is no GPU */
+extern const struct backend backend_cpu;        /* live: in place */
+extern const struct backend backend_cpu_files;  /* files: large transforms on all processors */
+extern const struct backend backend_cuda;       /* only in builds with CUDA (HC_WITH_CUDA) */
+extern const struct backend backend_hybrid;     /* the head on "cpu", the tail on "cuda" */
+extern const struct backend backend_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 
-/* A slot of a backend's state: in its own memory if it has some, else in the host's. Frames are 0. slot_free: a slot that
- * is all zero is allowed. [setup] */
+/* Makes a slot: in the backend's own memory, else in the host's. All frames are 0. */
 int slot_make(const struct backend *backend, void *state, int n_in, int n_out, int block, struct slot *slot, char *why,
               size_t cap);
+/* Frees a slot. A slot that is all 0 is allowed. */
 void slot_free(const struct backend *backend, void *state, struct slot *slot);
-/* Plays a slot on a backend of either kind. */
+/* Plays a slot with play or process, whichever the backend has. [engine thread] */
 int slot_play(const struct backend *backend, void *state, struct slot *slot, int n, const struct fade *fade, char *why,
               size_t cap);
 
-/* Write an error line as printf does; returns code. */
+/* Writes an error line as printf does, with a decimal point in every locale. Returns code. [rt] if why is NULL */
 int fail(int code, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
-/* c_locale - numbers as text have a decimal point, whatever locale the host program has set. */
+/* c_locale - makes numbers in text have a decimal point, in whatever locale the host program runs. */
 #ifndef HALOCONV_C_LOCALE_H
 #define HALOCONV_C_LOCALE_H
 
 #include <locale.h>
 
-/* Gives the calling thread the C locale; returns the one to leave with. newlocale's C locale is a constant of the C
- * library: nothing is allocated or freed. */
+/* Sets the C locale for the calling thread and returns its former locale, for c_locale_leave. newlocale returns a
+ * constant of the C library here: nothing is allocated or freed. */
 static inline locale_t c_locale_enter(void)
 {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));

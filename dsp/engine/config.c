@@ -9,10 +9,10 @@ enum {
     MOST_CHANNELS = 65536,
     MOST_BLOCK = 1 << 20,
     MOST_TAPS = 1 << 28,
-    MOST_STRUCT_BYTES = 1 << 14, /* far more than any version's hc_info: a size beyond it was never set */
+    MOST_STRUCT_BYTES = 1 << 14, /* more than hc_info of any version: a larger size is a field that was never set */
 };
 
-/* An older program has nothing in the bytes behind its struct, so no padding may become a field. */
+/* The padding at the end of a struct is undefined, so a later field must not take its place. */
 _Static_assert(sizeof(hc_config) == offsetof(hc_config, reserved) + sizeof(int), "hc_config ends in padding");
 
 const char *hc_version(void)
@@ -25,7 +25,7 @@ static bool is_struct_size(size_t size)
     return size > sizeof(size_t) && size <= MOST_STRUCT_BYTES && size % sizeof(size_t) == 0;
 }
 
-/* A newer program's fields that this library does not know must be 0: it would ignore what the program asks for. */
+/* Fields of a newer program that this library does not know must be 0, because it would ignore them. */
 static int config_copy(const hc_config *given, hc_config *copy, char *why, size_t cap)
 {
     *copy = (hc_config){.size = sizeof *copy};
@@ -41,19 +41,14 @@ static int config_copy(const hc_config *given, hc_config *copy, char *why, size_
     return HC_OK;
 }
 
-static void set_default(int *field, int value)
-{
-    if (*field == 0) *field = value;
-}
-
 static void set_defaults(hc_config *c)
 {
-    set_default(&c->rate, 48000);
-    set_default(&c->block, 64);
-    set_default(&c->n_in, 2);
-    set_default(&c->n_out, 2);
-    set_default(&c->max_taps, 48000);
-    set_default(&c->fade_frames, 512);
+    if (!c->rate) c->rate = 48000;
+    if (!c->block) c->block = 64;
+    if (!c->n_in) c->n_in = 2;
+    if (!c->n_out) c->n_out = 2;
+    if (!c->max_taps) c->max_taps = 48000;
+    if (!c->fade_frames) c->fade_frames = 512;
     if (!c->backend) c->backend = "auto";
     if (!c->method) c->method = "auto";
 }
@@ -61,9 +56,7 @@ static void set_defaults(hc_config *c)
 void hc_config_init(hc_config *config)
 {
     if (!config) return;
-    *config = (hc_config){
-        .size = sizeof *config,
-    };
+    *config = (hc_config){.size = sizeof *config};
     set_defaults(config);
 }
 
@@ -94,14 +87,15 @@ static int check_work(const hc_config *c, char *why, size_t cap)
     if (c->wait_us < HC_WAIT_NONE)
         return fail(HC_EINVAL, why, cap, "wait_us %d; it is microseconds, HC_WAIT_FOREVER or HC_WAIT_NONE", c->wait_us);
     if (c->fade_frames < HC_NO_FADE)
-        return fail(HC_EINVAL, why, cap, "fade_frames %d is negative; HC_NO_FADE is none", c->fade_frames);
+        return fail(HC_EINVAL, why, cap, "fade_frames %d is negative; use HC_NO_FADE for no fade", c->fade_frames);
     if (strcmp(c->method, "auto") != 0 && strcmp(c->method, "direct") != 0 && strcmp(c->method, "fft") != 0)
         return fail(HC_EINVAL, why, cap, "method \"%s\"; it is auto, direct or fft", c->method);
     int error = check_samples("in_samples", c->in_samples, why, cap);
     if (!error) error = check_samples("out_samples", c->out_samples, why, cap);
     if (error) return error;
-    if (c->flight < 0 || c->flight > CONFIG_MOST_FLIGHT)
-        return fail(HC_EINVAL, why, cap, "flight %d is out of range (0 to %d)", c->flight, CONFIG_MOST_FLIGHT);
+    if (c->queue_depth < 0 || c->queue_depth > CONFIG_MOST_QUEUE_DEPTH)
+        return fail(HC_EINVAL, why, cap, "queue_depth %d is out of range (0 to %d)", c->queue_depth,
+                    CONFIG_MOST_QUEUE_DEPTH);
     if (c->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d is negative", c->n_threads);
     if (c->reserved) return fail(HC_EINVAL, why, cap, "reserved %d; it must be 0", c->reserved);
     return HC_OK;
@@ -115,6 +109,8 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     error = check_shape(resolved, why, cap);
     if (!error) error = check_work(resolved, why, cap);
     if (error) return error;
+    const int n_channels = resolved->n_in > resolved->n_out ? resolved->n_in : resolved->n_out;
+    if (resolved->n_routes == 0) resolved->n_routes = n_channels;
     if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
     if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
     resolved->method = strcmp(resolved->method, "direct") == 0 ? "direct"

@@ -1,20 +1,22 @@
-/* config - the public structs that begin with their size, and what a program may leave out of a hc_config. */
+/* config - defaults and checks of an hc_config, and copies of the public structs that begin with their size. */
 #ifndef HALOCONV_CONFIG_H
 #define HALOCONV_CONFIG_H
 
 #include "dsp/haloconv.h"
 
-enum { CONFIG_MOST_FLIGHT = 16 }; /* queue depth of files */
+enum { CONFIG_MOST_QUEUE_DEPTH = 16 }; /* of files */
 
-/* Copies as much of *given as its program knows (NULL: nothing), sets the defaults and checks the result. Resolved for
- * the engine and its backends: block is 0 for files, fade_frames is 0 for no fade, method is a static string. backend is
- * the caller's string, n_routes, flight and n_threads may be 0, and wait_us is as given. HC_EINVAL and a text. */
+/* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In
+ * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the
+ * caller's string; queue_depth and n_threads may be 0; wait_us is as given. Fails with HC_EINVAL and a text.
+ * [setup] */
 int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_t cap);
 
-/* HC_EINVAL and a text unless info->size is the size of some version's hc_info. */
+/* Fails with HC_EINVAL and a text, unless info->size can be the size of some version's hc_info. [rt] if why is NULL */
 int info_check(const hc_info *info, char *why, size_t cap);
 
-/* Copies *full to a checked *info, as much as that holds. info->size stays; what this library does not know is 0. */
+/* Copies as much of *full as fits in *info, which info_check has accepted. info->size stays; fields that this library
+ * does not know become 0. [rt] */
 void info_copy(const hc_info *full, hc_info *info);
 
 #endif

@@ -1,17 +1,19 @@
-/* engine - open, close, and the way of a block.
+/* engine - opens and closes an engine, and plays a live block.
  *
- *   in place    hc_process: input, made finite once -> backend->play -> the caller's output
- *   device      hc_process: input -> slot -> device queue -> [ device thread: backend->process ] -> slot -> output
+ *   in place   hc_process: input, made finite -> backend->play -> the caller's output
+ *   device     hc_process: input, made finite -> slot -> device queue -> ( wait until the deadline ) -> slot -> output
+ *              device thread:                           device queue -> backend->process -> slot
  *
- * engine_state.h says what the other files of the engine know.
+ * engine_state.h lists the other files of the engine.
  */
 #include "engine.h"
 
 #include "await.h"
-#include "choose.h"
+#include "backend_choice.h"
 #include "config.h"
 #include "dsp/backends.h"
 #include "dsp/costs/costs.h"
+#include "dsp/cpu/outputs.h"
 #include "engine_state.h"
 #include "plan_report.h"
 
@@ -21,12 +23,12 @@
 #include <string.h>
 
 enum {
-    USUAL_FLIGHT = 4,            /* three stages of a device, and a block that the host fills */
-    N_SLOTS = DEVICE_QUEUE_MOST, /* blocks in flight; when all are, the device is hung and blocks are given up */
+    USUAL_QUEUE_DEPTH = 4,       /* of files: three stages of a device, and a block that the host fills */
+    N_SLOTS = DEVICE_QUEUE_MOST, /* live: if all are in use, the device hangs, and blocks are skipped */
 };
 
-/* hc_config.wait_us and hc_wait_set: -1 = without bound, else microseconds. 0 asks for the default: half a block's
- * time, and for files, which have no deadline, no bound. */
+/* Converts the wait_us of hc_config or hc_wait_set to microseconds; -1: without bound. The default is half of a block's
+ * time; files have no deadline and wait without bound. */
 static int wait_resolve(const hc_config *config, int wait_us)
 {
     if (wait_us == HC_WAIT_NONE) return 0;
@@ -36,19 +38,26 @@ static int wait_resolve(const hc_config *config, int wait_us)
     return half_us < 1 ? 1 : half_us > INT_MAX ? INT_MAX : (int)half_us;
 }
 
-/* ---- a block -------------------------------------------------------------------------------------------------------
- */
+/* Returns the deadline of a block: wait_us after the call began. If the device's output is not complete then, the block
+ * is late. hc_process and hybrid's tail wait until then (device_queue_await) and return HC_LATE. */
+static int64_t deadline_us(const hc_engine *e, int64_t call_us)
+{
+    int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
+    return wait_us < 0 ? AWAIT_FOREVER : call_us + wait_us;
+}
 
-/* One thread counts: no other can come between its load and its store. */
-static void add(atomic_uint_fast64_t *counter, uint64_t n)
+/* ---- a block ----------------------------------------------------------------------------------------------------- */
+
+/* Only one thread adds to the counter: nothing can come between its load and its store. */
+static void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
 void engine_count(hc_engine *e, int n)
 {
-    add(&e->blocks, 1);
-    add(&e->frames, (uint64_t)n);
+    counter_add(&e->blocks, 1);
+    counter_add(&e->frames, (uint64_t)n);
 }
 
 void engine_count_non_finite(hc_engine *e, size_t n)
@@ -71,12 +80,7 @@ void engine_unload(const hc_engine *e, const struct slot *slot, float *const *ou
         memcpy(out[ch], slot->out + (size_t)ch * (size_t)e->plan.block, (size_t)n * sizeof(float));
 }
 
-void engine_silence(const hc_engine *e, float *const *out, int n)
-{
-    for (int ch = 0; ch < e->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
-}
-
-void engine_lose(hc_engine *e, const char *why)
+void engine_fail(hc_engine *e, const char *why)
 {
     if (atomic_load_explicit(&e->lost, memory_order_relaxed)) return;
     snprintf(e->error, sizeof e->error, "%s", why);
@@ -88,34 +92,33 @@ bool engine_is_lost(const hc_engine *e)
     return atomic_load_explicit(&e->lost, memory_order_acquire);
 }
 
-int engine_play(hc_engine *e, struct slot *slot, int n)
+int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
     if (engine_is_lost(e)) return HC_EDEVICE;
     struct fade fade = mask_swap_begin(&e->swap);
-    int result = e->halves ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
-                           : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
+    int result = rows       ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
+                 : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
+                            : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
     mask_swap_end(&e->swap, n);
-    if (result < 0) engine_lose(e, why);
+    if (result < 0) engine_fail(e, why);
     return result;
 }
 
-/* ---- the device queue ----------------------------------------------------------------------------------------------
- */
+/* ---- the device queue -------------------------------------------------------------------------------------------- */
 
-/* The device thread's. */
+/* Plays a block of the device queue. [device thread] */
 static int device_play(void *data, int64_t block, int n, char *why, size_t cap)
 {
     hc_engine *e = data;
     (void)why, (void)cap; /* engine_play keeps the reason */
     struct slot *slot = block == DEVICE_QUEUE_SILENCE ? &e->silence : &e->slots[e->slot_of[block % N_SLOTS]];
-    int result = engine_play(e, slot, n);
-    if (slot->ferry) ferry_landed(slot->ferry, e->config.n_out); /* after an error too: nobody is left waiting */
+    int result = engine_play(e, slot, NULL, n);
+    if (slot->copy) parallel_copy_done(slot->copy, e->config.n_out); /* after an error too: threads wait for it */
     return result;
 }
 
-/* A slot for the next block. One that was used just now is in the caches: the first one again, unless blocks that
- * nobody waited for are still in flight. */
+/* A slot for the next block: the first slot, which is in the caches, unless late blocks are still in the queue. */
 static struct slot *slot_take(hc_engine *e, int64_t block)
 {
     e->slot_last = device_queue_is_done(e->queue, block - 1) ? 0 : (e->slot_last + 1) % N_SLOTS;
@@ -123,36 +126,36 @@ static struct slot *slot_take(hc_engine *e, int64_t block)
     return &e->slots[e->slot_last];
 }
 
-/* Through the device queue; the output is in out then. False: late. */
-static bool play_on_device(hc_engine *e, const float *const *in, float *const *out, int n, int64_t now_us,
+/* Plays a block through the device queue and fills `out`. false: the block is late, and `out` is untouched. */
+static bool play_on_device(hc_engine *e, const float *const *in, float *const *out, int n, int64_t call_us,
                            int64_t until_us)
 {
     struct device_queue *q = e->queue;
     int64_t block = device_queue_next(q);
-    if (!device_queue_room(q, until_us)) {
-        device_queue_lose(q, n);
+    if (!device_queue_has_room(q, until_us)) {
+        device_queue_skip(q, n);
         return false;
     }
     struct slot *slot = slot_take(e, block);
-    /* Its threads touch the caller's buffers until all is done. */
-    slot->ferry = until_us == AWAIT_FOREVER ? e->ferry : NULL;
-    if (slot->ferry)
-        ferry_begin(slot->ferry, slot, in, out, n);
+    /* The copy threads use the caller's buffers until the block is complete. */
+    slot->copy = until_us == AWAIT_FOREVER ? e->copy : NULL;
+    if (slot->copy)
+        parallel_copy_begin(slot->copy, slot, in, out, n);
     else
         engine_load(e, slot, in, n);
-    device_queue_post(q, n, now_us);
-    if (slot->ferry) engine_count_non_finite(e, ferry_carry(slot->ferry));
+    device_queue_post(q, n, call_us);
+    if (slot->copy) engine_count_non_finite(e, parallel_copy_finish(slot->copy));
     if (!device_queue_await(q, block, until_us)) return false;
-    if (!slot->ferry) engine_unload(e, slot, out, n);
+    if (!slot->copy) engine_unload(e, slot, out, n);
     return true;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------
- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static int engine_slot_make(hc_engine *e, struct slot *slot, char *why, size_t cap)
 {
-    int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out; /* play writes to the caller's */
+    /* A live block in place needs no output in the slot: play writes to the caller's rows. */
+    int n_out = e->backend->in_place && e->config.block > 0 ? 0 : e->config.n_out;
     return slot_make(e->backend, e->state, e->config.n_in, n_out, e->plan.block, slot, why, cap);
 }
 
@@ -162,10 +165,10 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
     int64_t spin_us = device_queue_spin_us(c->rate, e->plan.block);
     int error = engine_slot_make(e, &e->silence, why, cap);
     if (error) return error;
-    int n_hands = ferry_hands(c->n_in, c->n_out, e->plan.block, c->n_threads);
-    if (c->wait_us < 0 && e->backend->in_parts && n_hands > 0) {
-        e->ferry = ferry_open(n_hands, c->n_in, c->n_out, e->plan.block, spin_us, e->simd);
-        if (!e->ferry) return fail(HC_ENOMEM, why, cap, "no memory for the queue to the device");
+    int n_copy = parallel_copy_threads(c->n_in, c->n_out, e->plan.block, c->n_threads);
+    if (c->wait_us < 0 && e->backend->in_chunks && n_copy > 0) {
+        e->copy = parallel_copy_open(n_copy, c->n_in, c->n_out, e->plan.block, spin_us, e->simd);
+        if (!e->copy) return fail(HC_ENOMEM, why, cap, "no memory for the queue to the device");
     }
     struct device_queue_setup setup = {.n_blocks = N_SLOTS,
                                        .block = e->plan.block,
@@ -180,29 +183,29 @@ static int queue_open(hc_engine *e, char *why, size_t cap)
 static int open_on(hc_engine *e, int device, char *why, size_t cap)
 {
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
-    e->halves = e->config.block == 0 && e->backend->begin && e->plan.n_far == 0;
-    if (!e->halves || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
-    if (e->config.flight < 2) e->config.flight = e->config.flight ? 2 : USUAL_FLIGHT;
-    e->flight = e->halves ? e->config.flight : e->backend->in_place && e->config.block == 0 ? 1 : 0;
-    e->n_slots = e->halves ? e->flight : e->backend->in_place ? 1 : N_SLOTS;
+    e->async = e->config.block == 0 && e->backend->begin && e->plan.n_tail_levels == 0;
+    if (!e->async || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
+    if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
+    e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;
+    e->n_slots = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_SLOTS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
-    backend_device_name(e->backend, device, e->plan.tail, e->device, sizeof e->device);
+    backend_device_name(e->backend, device, e->plan.tail_plan, e->device, sizeof e->device);
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
     for (int i = 0; i < e->n_slots; i++) {
         error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
     }
-    return e->backend->in_place || e->halves ? HC_OK : queue_open(e, why, cap);
+    return e->backend->in_place || e->async ? HC_OK : queue_open(e, why, cap);
 }
 
-/* Undo open_on, whole or in part. */
+/* Undoes open_on, also if that failed half-way. */
 static void close_on(hc_engine *e)
 {
     device_queue_close(e->queue);
-    ferry_close(e->ferry);
+    parallel_copy_close(e->copy);
     e->queue = NULL;
-    e->ferry = NULL;
+    e->copy = NULL;
     slot_free(e->backend, e->state, &e->silence);
     for (int i = 0; i < e->n_slots; i++) slot_free(e->backend, e->state, &e->slots[i]);
     if (e->state) e->backend->close(e->state);
@@ -213,35 +216,33 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
 {
     if (!engine) return fail(HC_EINVAL, why, cap, "hc_open: engine is NULL; pass a place for it");
     *engine = NULL;
-    hc_config resolved, *config = &resolved;
-    int device, error = config_resolve(given, config, why, cap);
+    hc_config config;
+    int device, error = config_resolve(given, &config, why, cap);
     if (error) return error;
     hc_engine *e = calloc(1, sizeof *e);
     if (!e) return fail(HC_ENOMEM, why, cap, "no memory for an engine");
-    e->config = *config;
-    if (config->block > 0) costs_measure_once(backend_find("cpu"));
-    error = backend_choose(config, &e->backend, &device, why, cap);
+    if (config.block > 0) costs_measure_once(backend_find("cpu"));
+    error = backend_choose(&config, &e->backend, &device, why, cap);
     if (error) goto fail;
-    bool automatic = strcmp(config->backend, "auto") == 0;
-    e->config.backend = NULL; /* the caller's string may go */
+    e->config = config;
+    e->config.backend = NULL; /* the caller's string */
     e->count_to = INT64_MAX;
-    e->config.wait_us = wait_resolve(config, config->wait_us);
+    e->config.wait_us = wait_resolve(&config, config.wait_us);
     atomic_init(&e->wait_us, e->config.wait_us);
     e->simd = simd_choose();
-    pthread_mutex_init(&e->setup, NULL);
+    pthread_mutex_init(&e->masks_lock, NULL);
     error = open_on(e, device, why, cap);
-    if (error && automatic && e->backend != backend_cpu_for(config)) {
+    if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
         close_on(e);
-        e->backend = backend_cpu_for(config);
+        e->backend = backend_cpu_for(&config);
         error = open_on(e, 0, why, cap);
     }
-    if (error) {
-        close_on(e);
-        pthread_mutex_destroy(&e->setup);
-        goto fail;
+    if (!error) {
+        *engine = e;
+        return HC_OK;
     }
-    *engine = e;
-    return HC_OK;
+    close_on(e);
+    pthread_mutex_destroy(&e->masks_lock);
 fail:
     free(e);
     return error;
@@ -252,49 +253,31 @@ void hc_close(hc_engine *e)
     if (!e) return;
     device_queue_close(e->queue);
     e->queue = NULL;
-    if (e->backend->in_place) e->backend->reset(e->state, NULL, 0); /* its threads let go of the masks */
+    if (e->backend->in_place) e->backend->reset(e->state, NULL, 0); /* its threads stop work on the masks */
     engine_masks_free(e);
     close_on(e);
-    pthread_mutex_destroy(&e->setup);
+    pthread_mutex_destroy(&e->masks_lock);
     free(e);
 }
 
-/* ---- audio ---------------------------------------------------------------------------------------------------------
- */
-
-static bool waits_for_device(const hc_engine *e)
-{
-    return e->queue || e->plan.tail;
-}
-
-/* In place, on this thread, from an input that is finite; the output is in out then, unless the device is lost. */
-static int play_here(hc_engine *e, const float *const *in, float *const *out, int n, int64_t until_us)
-{
-    char why[sizeof e->error] = "";
-    if (engine_is_lost(e)) return HC_EDEVICE;
-    struct rows rows = {in, out, until_us};
-    struct fade fade = mask_swap_begin(&e->swap);
-    int result = e->backend->play(e->state, &rows, n, &fade, why, sizeof why);
-    mask_swap_end(&e->swap, n);
-    if (result < 0) engine_lose(e, why);
-    return result;
-}
+/* ---- audio ------------------------------------------------------------------------------------------------------- */
 
 int engine_process_clean(hc_engine *e, const float *const *in, float *const *out, int n, int64_t now_ns)
 {
-    if (n < 0 || n > e->plan.block || e->halves) return HC_EINVAL;
+    if (n < 0 || n > e->plan.block || e->async) return HC_EINVAL;
     if (n == 0) return HC_OK;
-    int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
-    int64_t now_us = now_ns / 1000, until_us = wait_us < 0 ? AWAIT_FOREVER : now_us + wait_us;
-    bool is_late, played = true;
-    if (e->queue)
-        played = !(is_late = !play_on_device(e, in, out, n, now_us, until_us));
-    else
-        is_late = play_here(e, in, out, n, until_us) == HC_LATE;
+    int64_t call_us = now_ns / 1000, until_us = deadline_us(e, call_us);
+    bool is_late;
+    if (e->queue) {
+        is_late = !play_on_device(e, in, out, n, call_us, until_us);
+    } else {
+        struct rows rows = {in, out, until_us};
+        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* late: `out` has the head */
+    }
     bool lost = engine_is_lost(e);
-    if (!played || lost) engine_silence(e, out, n);
+    if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);
     engine_count(e, n);
-    if (is_late) add(&e->late, 1);
+    if (is_late) counter_add(&e->late, 1);
     return lost ? HC_EDEVICE : is_late ? HC_LATE : HC_OK;
 }
 
@@ -304,16 +287,17 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     if (e->config.in_samples != HC_PLANAR || e->config.out_samples != HC_PLANAR) return HC_EINVAL;
     if (n == 0) return HC_OK;
     if (!in || !out) return HC_EINVAL;
-    if (e->halves) {
+    if (e->async) {
         hc_submit(e, in, n);
         return hc_collect(e, out) < 0 ? HC_EDEVICE : HC_OK;
     }
     unsigned fp_state = simd_denormals_off();
-    if (!e->queue) { /* a device's slot takes the input as it is, and cleans it there */
+    if (!e->queue) { /* play_on_device loads its slot itself */
         engine_load(e, &e->slots[0], in, n);
         in = e->slots[0].rows.in;
     }
-    int result = engine_process_clean(e, in, out, n, waits_for_device(e) ? now_ns() : 0);
+    bool has_device = e->queue || e->plan.tail_plan;
+    int result = engine_process_clean(e, in, out, n, has_device ? now_ns() : 0);
     simd_denormals_restore(fp_state);
     return result;
 }
@@ -331,12 +315,12 @@ void hc_reset(hc_engine *e)
 {
     if (!e) return;
     if (e->queue) device_queue_drain(e->queue);
-    while (e->n_collected != e->n_submitted) hc_collect(e, NULL); /* nobody will */
+    while (e->n_collected != e->n_submitted) hc_collect(e, NULL);
     e->n_collected = e->n_submitted = 0;
     e->frames_submitted = 0;
     mask_swap_reset(&e->swap);
     char why[sizeof e->error] = "";
-    if (e->backend->reset(e->state, why, sizeof why) != HC_OK) engine_lose(e, why);
+    if (e->backend->reset(e->state, why, sizeof why) != HC_OK) engine_fail(e, why);
 }
 
 int hc_latency(const hc_engine *e)
@@ -351,7 +335,7 @@ int hc_get_info(hc_engine *e, hc_info *out)
     if (!e || info_check(out, NULL, 0) != HC_OK) return HC_EINVAL;
     struct plan_shape shape = config_shape(&e->config);
     plan_report(e->backend, &e->plan, &e->costs, &shape, info);
-    info->flight = e->flight;
+    info->queue_depth = e->queue_depth;
     info->in_samples = e->config.in_samples;
     info->out_samples = e->config.out_samples;
     info->clipped = atomic_load_explicit(&e->clipped, memory_order_relaxed);

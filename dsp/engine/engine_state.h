@@ -1,11 +1,13 @@
-/* engine_state - an engine, as the files of the engine see it.
+/* engine_state - the struct of an engine, for the files that implement the engine.
  *
- *   engine.c         open, close, process, reset; the way of a live block
- *   mask_swap.c      which masks play
- *   masks.c          masks made and freed
- *   files.c          blocks of files
- *   choose.c         which backend
- *   plan_report.c    the plan, and what hc_info says of it
+ *   engine.c           open, close, process, reset; a live block from call to output
+ *   mask_swap.c        which masks play, and their crossfade
+ *   masks.c            masks made and freed
+ *   files.c            blocks of files
+ *   parallel_copy.c    blocks of many channels, copied by several threads
+ *   device_queue.c     blocks for a device, and the device thread
+ *   backend_choice.c   which backend
+ *   plan_report.c      the plan, and the fields of hc_info that describe it
  */
 #ifndef HALOCONV_ENGINE_STATE_H
 #define HALOCONV_ENGINE_STATE_H
@@ -14,61 +16,64 @@
 #include "config.h"
 #include "device_queue.h"
 #include "dsp/cpu/simd.h"
-#include "ferry.h"
 #include "mask_swap.h"
+#include "parallel_copy.h"
 
 #include <pthread.h>
 
-enum { MOST_FLIGHT = CONFIG_MOST_FLIGHT };
-
 struct hc_engine {
-    hc_config config;            /* wait_us is resolved: -1 = without bound, else microseconds */
-    struct plan plan, tail_plan; /* tail_plan: plan.tail points to it */
-    struct plan_costs costs;     /* that the plan was made by */
+    hc_config config;            /* resolved; wait_us: microseconds, or -1 = without bound */
+    struct plan plan, tail_plan; /* plan.tail_plan points to tail_plan, or is NULL */
+    struct plan_costs costs;     /* the plan was chosen by them */
     const struct backend *backend;
     const struct simd *simd;
-    void *state;
+    void *state;                 /* the backend's */
     struct mask_swap swap;
-    struct slot slots[MOST_FLIGHT]; /* in place and live: the first one's `in` is the input made finite */
+    struct slot slots[CONFIG_MOST_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
     int n_slots;
 
     /* files.c */
-    int flight;             /* blocks that hc_submit may start; 0 for live blocks */
-    bool halves;            /* the backend's begin and end do it; else hc_submit convolves at once */
-    int sizes[MOST_FLIGHT]; /* frames of the blocks under way, by slot */
-    int64_t frames_submitted;     /* since open or reset, as are n_submitted and n_collected */
-    int64_t count_from, count_to; /* hc_count_set */
+    int queue_depth;                    /* most blocks between hc_submit and hc_collect; 0: a live engine */
+    bool async;                         /* hc_submit calls the backend's begin, hc_collect its end; else hc_submit
+                                           convolves */
+    int sizes[CONFIG_MOST_QUEUE_DEPTH]; /* [slot]: frames of a submitted block */
+    int64_t frames_submitted;           /* since open or reset, as are n_submitted and n_collected */
+    int64_t count_from, count_to;       /* hc_count_set */
     uint64_t n_submitted, n_collected;
-    atomic_uint_fast64_t clipped; /* of blocks collected, as is peak_bits; written by hc_collect's thread only */
+    atomic_uint_fast64_t clipped;       /* of collected blocks, as is peak_bits; hc_collect's thread writes both */
     atomic_uint peak_bits;
 
-    struct device_queue *queue; /* NULL: in place, or the backend's begin and end do it */
-    struct slot silence;        /* for frames lost; device thread only */
-    struct ferry *ferry;        /* NULL: hc_process copies by itself; for waits without bound alone */
-    int slot_of[DEVICE_QUEUE_MOST]; /* of the blocks in flight, by block */
-    int slot_last;
+    /* a device that hc_process posts blocks to */
+    struct device_queue *queue;         /* NULL: in place, or async */
+    struct parallel_copy *copy;         /* for waits without bound only; NULL: hc_process copies alone */
+    struct slot silence;                /* replaces skipped frames; device thread only */
+    int slot_of[DEVICE_QUEUE_MOST];     /* [block % DEVICE_QUEUE_MOST]: the slot of a block in the queue */
+    int slot_last;                      /* the slot that was taken last */
 
-    pthread_mutex_t setup;
+    pthread_mutex_t masks_lock;         /* calls that make or free masks take turns */
     hc_mask *masks;
     char device[128];
-    char error[256]; /* written before `lost` is set */
-    atomic_bool lost;
-    atomic_int wait_us; /* resolved */
-    atomic_uint_fast64_t blocks, frames, late, non_finite;
+    char error[256];                    /* written before `lost` is set */
+    atomic_bool lost;                   /* the device is lost */
+    atomic_int wait_us;                 /* resolved, as config.wait_us */
+    atomic_uint_fast64_t blocks, frames, late, non_finite; /* hc_info */
 };
 
-/* The caller's frames into a slot, finite, and a slot's output to the caller. */
+/* Copies the caller's frames into a slot and makes them finite. [rt] */
 void engine_load(hc_engine *e, struct slot *slot, const float *const *in, int n);
+/* Copies a slot's output to the caller. [rt] */
 void engine_unload(const hc_engine *e, const struct slot *slot, float *const *out, int n);
-void engine_silence(const hc_engine *e, float *const *out, int n);
-/* Plays a slot with the masks that are its turn; with the backend's begin it is under way then. An error: the device is
- * lost, now or before. */
-int engine_play(hc_engine *e, struct slot *slot, int n);
-void engine_lose(hc_engine *e, const char *why);
-bool engine_is_lost(const hc_engine *e);
-void engine_count(hc_engine *e, int n);              /* a block of n frames */
-void engine_count_non_finite(hc_engine *e, size_t n);
+/* Plays n frames, in place if `rows` is not NULL, else those of the slot, with the masks that mask_swap_begin returns.
+ * If the engine is async, the block is only begun. Returns HC_EDEVICE once the device is lost. [engine thread] */
+int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n);
+/* Marks the device as lost; the first reason stays. [rt], one thread */
+void engine_fail(hc_engine *e, const char *why);
+bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
+/* Counts a block of n frames. [rt], one thread */
+void engine_count(hc_engine *e, int n);
+void engine_count_non_finite(hc_engine *e, size_t n); /* [rt] */
 
-void engine_masks_free(hc_engine *e); /* at the end: all of them */
+/* Frees all masks, when the engine closes. [setup] */
+void engine_masks_free(hc_engine *e);
 
 #endif

@@ -1,3 +1,4 @@
+/* error - writes error lines (fail, in backend.h) and names return codes. */
 #include "backend.h"
 #include "c_locale.h"
 
@@ -19,22 +20,13 @@ int fail(int code, char *why, size_t cap, const char *format, ...)
 
 const char *hc_strerror(int code)
 {
-    switch (code) {
-    case HC_OK:
-        return "success";
-    case HC_LATE:
-        return "the device was late";
-    case HC_EINVAL:
-        return "invalid argument";
-    case HC_ENOMEM:
-        return "out of memory";
-    case HC_EDEVICE:
-        return "device missing or lost";
-    case HC_EFILE:
-        return "file cannot be read";
-    case HC_EUNSUPPORTED:
-        return "not supported by this build";
-    default:
-        return code > 0 ? "success, with a count" : "unknown error";
-    }
+    static const char *const phrases[] = {"not supported by this build",
+                                          "file cannot be read",
+                                          "device missing or lost",
+                                          "out of memory",
+                                          "invalid argument",
+                                          "success",
+                                          "the device was late"};
+    if (code >= HC_EUNSUPPORTED && code <= HC_LATE) return phrases[code - HC_EUNSUPPORTED];
+    return code > 0 ? "success, with a count" : "unknown error";
 }

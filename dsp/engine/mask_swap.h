@@ -1,11 +1,10 @@
-/* mask_swap - which masks an engine plays: the mailbox, and the crossfade from one mask to the next.
+/* mask_swap - decides which masks an engine plays: it takes requests, and crossfades from one mask to the next.
  *
- *   any thread       mask_swap_ask ----> mailbox           the last request wins
- *   engine thread    mailbox ----> coming: its tail levels catch up ----> to, faded in; from, faded out
- *                    from ----> leaving: the backend's threads may still work on it ----> not used any more
+ *   any thread       mask_swap_request ----> requested          the last request wins
+ *   engine thread    requested ----> preparing: the backend computes its tail levels ----> to, faded in
+ *                    from, faded out ----> retired: a thread of the backend may still work on it ----> unused
  *
- * The engine thread is the thread that plays blocks: the audio thread for a backend that runs in place, else the thread
- * of the device queue. A mask is freed when nothing here uses it.
+ * The engine thread is the thread that plays blocks (backend.h). A mask may be freed when its `uses` is 0.
  */
 #ifndef HALOCONV_MASK_SWAP_H
 #define HALOCONV_MASK_SWAP_H
@@ -16,41 +15,42 @@
 
 struct hc_mask {
     hc_engine *engine;
-    void *impl;           /* the backend's */
-    atomic_int uses;      /* by the mailbox and the engine thread */
-    bool released;        /* hc_mask_free was called; under engine->setup */
-    struct hc_mask *next; /* engine->masks; under engine->setup */
+    void *impl;           /* the backend's mask */
+    atomic_int uses;      /* in `requested`, and by the engine thread */
+    bool is_freed;        /* hc_mask_free was called; under engine->masks_lock */
+    struct hc_mask *next; /* engine->masks; under engine->masks_lock */
 };
 
-enum { MOST_LEAVING = 4 };
+enum { MOST_RETIRED = 4 };
 
 struct mask_swap {
     const struct backend *backend;
     void *state; /* the backend's */
     int fade_frames;
-    _Atomic(hc_mask *) mailbox; /* the mask to fade to next, or a mark that there is none */
+    _Atomic(hc_mask *) requested;           /* the mask to fade to next, or a mark that there is no request */
     atomic_uint_fast64_t swaps, swap_frame; /* swaps begun; frames played before the last of them */
-    /* the engine thread's */
+    /* engine thread only */
     hc_mask *from, *to;
-    hc_mask *leaving[MOST_LEAVING];
-    int n_leaving;
-    hc_mask *coming; /* NULL with is_coming: silence */
-    bool is_coming;
-    int fade_pos, fade_len; /* fade_len = 0: no fade */
-    bool fresh;             /* nothing heard since open or reset: the first mask needs no fade */
+    hc_mask *preparing; /* if is_preparing; NULL: silence */
+    bool is_preparing;
+    hc_mask *retired[MOST_RETIRED];
+    int n_retired;
+    int fade_pos, fade_len; /* fade_len 0: no fade */
+    bool fresh;             /* nothing was played since open or reset: the first mask needs no fade */
     int64_t played;         /* frames */
 };
 
 void mask_swap_open(struct mask_swap *swap, const struct backend *backend, void *state, int fade_frames);
 
-/* mask: NULL is silence. Any thread. [rt] */
-void mask_swap_ask(struct mask_swap *swap, hc_mask *mask);
+/* Requests a fade to a mask; NULL is silence. [rt], any thread */
+void mask_swap_request(struct mask_swap *swap, hc_mask *mask);
 
-/* _begin: the masks of the next block, or its fade; _end: n frames of it were played. The engine thread's. [rt] */
+/* Returns the masks of the next block, with its place in the fade. [rt], engine thread */
 struct fade mask_swap_begin(struct mask_swap *swap);
+/* Counts n frames of that block as played. [rt], engine thread */
 void mask_swap_end(struct mask_swap *swap, int n);
 
-/* Ends a fade; the next swap begins without one. No block is under way. */
+/* Ends a fade; the next swap begins without a fade. No block may be playing. [setup] */
 void mask_swap_reset(struct mask_swap *swap);
 
 #endif

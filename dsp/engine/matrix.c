@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
+static int route_check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
 {
     if (route->in < 0 || route->in >= config->n_in)
         return fail(HC_EINVAL, why, cap, "route %d: input %d is out of range; the engine has %d inputs", index,
@@ -22,7 +22,7 @@ static int check(const hc_config *config, const hc_route *route, int index, char
     return HC_OK;
 }
 
-/* Of the taps of a route, the first that is not finite, or not with its gain. */
+/* Fails with the index of the first tap of a route that is not finite, with or without the gain. */
 static int refuse_tap(const hc_route *route, int index, char *why, size_t cap)
 {
     int k = 0;
@@ -33,12 +33,17 @@ static int refuse_tap(const hc_route *route, int index, char *why, size_t cap)
     return fail(HC_EINVAL, why, cap, "route %d: tap %d times the gain %g overflows", index, k, (double)route->gain);
 }
 
+static bool same_pair(const hc_route *p, const hc_route *q)
+{
+    return p->in == q->in && p->out == q->out;
+}
+
 static int by_pair(const void *a, const void *b)
 {
     const hc_route *p = *(const hc_route *const *)a, *q = *(const hc_route *const *)b;
     if (p->out != q->out) return p->out < q->out ? -1 : 1;
     if (p->in != q->in) return p->in < q->in ? -1 : 1;
-    return p < q ? -1 : p > q; /* as given, so that sums do not depend on the sort */
+    return p < q ? -1 : p > q; /* in the caller's order: sums do not depend on the sort */
 }
 
 static int by_response(const void *a, const void *b)
@@ -62,7 +67,8 @@ static float peak_of(const hc_route *route)
     return peak;
 }
 
-/* Every tap, once for all routes that share them: a million routes may play a few long responses. sorted[n] is room. */
+/* Checks every tap, once for all routes that share it: a million routes may share a few long responses. Fills and sorts
+ * `sorted`. */
 static int check_taps(const hc_route *routes, int n, const hc_route **sorted, char *why, size_t cap)
 {
     int bad = n;
@@ -98,70 +104,57 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
     if (n < 0) return fail(HC_EINVAL, why, cap, "%d routes; give 0 or more", n);
     if (n > 0 && !routes) return fail(HC_EINVAL, why, cap, "routes is NULL, and n is %d; pass n routes", n);
     for (int i = 0; i < n; i++) {
-        int bad = check(config, &routes[i], i, why, cap);
-        if (bad) return bad;
+        int error = route_check(config, &routes[i], i, why, cap);
+        if (error) return error;
     }
-    size_t room = n > 0 ? (size_t)n : 1;
-    const hc_route **sorted = malloc(room * sizeof *sorted);
-    int *shared = malloc(room * sizeof *shared); /* [route]: its response when it stands alone, or -1 */
-    m->taps = calloc(room, sizeof *m->taps);
-    m->n_taps = calloc(room, sizeof *m->n_taps);
-    m->cells = calloc(room, sizeof *m->cells);
-    if (!sorted || !shared || !m->taps || !m->n_taps || !m->cells) goto no_memory;
-    int error = check_taps(routes, n, sorted, why, cap);
-    if (error) {
-        free(shared);
-        free(sorted);
-        matrix_free(m);
-        return error;
-    }
+    size_t size = n > 0 ? (size_t)n : 1;
+    const hc_route **sorted = malloc(size * sizeof *sorted), **lone = malloc(size * sizeof *lone);
+    int *shared = malloc(size * sizeof *shared); /* [route]: the response of a lone route; -1: not lone */
+    int error = HC_ENOMEM, n_lone = 0;
+    m->taps = calloc(size, sizeof *m->taps);
+    m->n_taps = calloc(size, sizeof *m->n_taps);
+    m->cells = calloc(size, sizeof *m->cells);
+    if (!sorted || !lone || !shared || !m->taps || !m->n_taps || !m->cells) goto end;
+    error = check_taps(routes, n, sorted, why, cap);
+    if (error) goto end;
+    error = HC_ENOMEM;
 
-    /* Which routes are alone on their pair? Those may share a response; the others are summed into one of their own. */
+    /* A route that is the only one on its pair is lone. Lone routes with the same data share a response. */
     for (int i = 0; i < n; i++) sorted[i] = &routes[i], shared[i] = -1;
     qsort(sorted, (size_t)n, sizeof *sorted, by_pair);
-    const hc_route **lone = malloc(room * sizeof *lone);
-    if (!lone) goto no_memory;
-    int n_lone = 0;
-    for (int i = 0; i < n; i++) {
-        bool with_last = i > 0 && sorted[i - 1]->in == sorted[i]->in && sorted[i - 1]->out == sorted[i]->out;
-        bool with_next = i + 1 < n && sorted[i + 1]->in == sorted[i]->in && sorted[i + 1]->out == sorted[i]->out;
-        if (!with_last && !with_next) lone[n_lone++] = sorted[i];
-    }
+    for (int i = 0; i < n; i++)
+        if ((i == 0 || !same_pair(sorted[i - 1], sorted[i])) && (i + 1 == n || !same_pair(sorted[i + 1], sorted[i])))
+            lone[n_lone++] = sorted[i];
     qsort(lone, (size_t)n_lone, sizeof *lone, by_response);
     for (int i = 0; i < n_lone; i++) {
-        int r = i > 0 && by_response(&lone[i - 1], &lone[i]) == 0 ? m->n_responses - 1
-                                                                  : response_add(m, lone[i]->delay + lone[i]->n_taps);
-        if (r >= 0 && (i == 0 || by_response(&lone[i - 1], &lone[i]) != 0)) response_mix(m->taps[r], lone[i]);
-        if (r < 0) {
-            free(lone);
-            goto no_memory;
+        if (i == 0 || by_response(&lone[i - 1], &lone[i]) != 0) {
+            int r = response_add(m, lone[i]->delay + lone[i]->n_taps);
+            if (r < 0) goto end;
+            response_mix(m->taps[r], lone[i]);
         }
-        shared[lone[i] - routes] = r;
+        shared[lone[i] - routes] = m->n_responses - 1;
     }
-    free(lone);
 
-    for (int i = 0; i < n;) {
-        int end = i + 1, longest = sorted[i]->delay + sorted[i]->n_taps;
-        for (; end < n && sorted[end]->in == sorted[i]->in && sorted[end]->out == sorted[i]->out; end++)
-            if (sorted[end]->delay + sorted[end]->n_taps > longest) longest = sorted[end]->delay + sorted[end]->n_taps;
-        int r = shared[sorted[i] - routes];
+    /* The other routes are added, pair by pair, to responses of their own. */
+    for (int i = 0, next; i < n; i = next) {
+        int longest = 0, r = shared[sorted[i] - routes];
+        for (next = i; next < n && same_pair(sorted[next], sorted[i]); next++)
+            if (sorted[next]->delay + sorted[next]->n_taps > longest)
+                longest = sorted[next]->delay + sorted[next]->n_taps;
         if (r < 0) {
             r = response_add(m, longest);
-            if (r < 0) goto no_memory;
-            for (int j = i; j < end; j++) response_mix(m->taps[r], sorted[j]);
+            if (r < 0) goto end;
+            for (int j = i; j < next; j++) response_mix(m->taps[r], sorted[j]);
         }
         m->cells[m->n_cells++] = (struct cell){sorted[i]->in, sorted[i]->out, r};
-        i = end;
     }
+    error = HC_OK;
+end:
     free(shared);
+    free(lone);
     free(sorted);
-    return HC_OK;
-
-no_memory:
-    free(shared);
-    free(sorted);
-    matrix_free(m);
-    return fail(HC_ENOMEM, why, cap, "no memory for a mask of %d routes", n);
+    if (error) matrix_free(m);
+    return error == HC_ENOMEM ? fail(HC_ENOMEM, why, cap, "no memory for a mask of %d routes", n) : error;
 }
 
 int matrix_of_noise(struct matrix *m, const hc_config *config, const struct noise *noise, char *why, size_t cap)

@@ -1,11 +1,15 @@
-/* matrix - a caller's routes made plain for a backend: checked, gains and delays applied, routes on one pair added. */
+/* matrix - makes the matrix of a mask (backend.h) from a caller's routes, or of noise.
+ *
+ * Both calls check their arguments. They fail with HC_EINVAL or HC_ENOMEM, and the matrix is then empty. [setup]
+ */
 #ifndef HALOCONV_MATRIX_H
 #define HALOCONV_MATRIX_H
 
 #include "backend.h"
 
+/* Applies gains and delays, and adds routes on the same pair. Routes with the same data share a response. */
 int matrix_make(struct matrix *matrix, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap);
 int matrix_of_noise(struct matrix *matrix, const hc_config *config, const struct noise *noise, char *why, size_t cap);
-void matrix_free(struct matrix *matrix);
+void matrix_free(struct matrix *matrix); /* an empty matrix is allowed */
 
 #endif

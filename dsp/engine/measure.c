@@ -1,5 +1,5 @@
-/* measure - what convolution costs on a backend, measured and kept for the plans to come. */
-#include "choose.h"
+/* measure - hc_measure: measures the costs of a backend and keeps them for later plans. */
+#include "backend_choice.h"
 #include "config.h"
 #include "dsp/bench.h"
 #include "dsp/costs/call_costs.h"
@@ -18,11 +18,11 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     int error = config_resolve(&given, &config, why, cap);
     if (!error) error = backend_choose(&config, &backend, &device, why, cap);
     if (error) return error;
-    if (backend->near)
-        return fail(HC_EINVAL, why, cap, "backend %s: it is made of two; measure cpu, and cuda", backend->name);
+    if (backend->head)
+        return fail(HC_EINVAL, why, cap, "backend %s: it consists of two; measure cpu, and cuda", backend->name);
     costs = *backend->costs;
     if (!backend->in_place) {
-        char own[32]; /* "auto" might choose another for an engine so small */
+        char own[32]; /* "auto" would choose the CPU for an engine so small */
         snprintf(own, sizeof own, "%s:%d", backend->name, device);
         error = call_costs_measure(own, &costs.call_ns, why, cap);
     }
@@ -30,7 +30,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     if (error) return error;
     int n_built_in = costs_mend(backend, &costs);
     costs_keep(backend, device, &costs);
-    *out = (hc_costs){costs.mac_ns,      costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.far_fft_ns,
-                      costs.far_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};
+    *out = (hc_costs){costs.mac_ns,       costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.tail_fft_ns,
+                      costs.tail_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};
     return HC_OK;
 }

@@ -1,7 +1,7 @@
-/* noise - responses of decaying noise, made from a seed by whoever plays them: the CPU and a GPU make the same bits.
+/* noise - responses of decaying noise, made from a seed on the device that plays them. CPU and GPU make the same bits.
  *
- * Tap k of response r is a hash of (seed, r, k) as a number in -1...1, times an envelope that is worked out once on the
- * host: any tap of any response can be made alone, in any order, on any device. For benches and tests.
+ * Tap k of response r is a hash of (seed, r, k), as a number in -1...1, times an envelope that the host computes once.
+ * Any tap of any response can be made alone, in any order, on any device. For benches and tests.
  */
 #ifndef HALOCONV_NOISE_H
 #define HALOCONV_NOISE_H
@@ -22,7 +22,7 @@ struct noise {
     const float *envelope; /* [n_taps]; host memory, read during mask_make_noise only                             */
 };
 
-/* The response of a pair. For a diagonal i is in and out; channels that have no partner get none. */
+/* The index of a pair's response. For a diagonal, in and out are the same channel. */
 NOISE_CALL uint32_t noise_response(const struct noise *noise, int n_in, int in, int out)
 {
     return noise->diagonal ? (uint32_t)in : (uint32_t)out * (uint32_t)n_in + (uint32_t)in;
@@ -39,7 +39,7 @@ NOISE_CALL uint32_t noise_mix(uint32_t x)
 
 struct noise_key { uint32_t a, b; };
 
-/* Two keys a response: two responses are never the same row of numbers, shifted. */
+/* A response has two keys, so that no response is a shifted copy of another. */
 NOISE_CALL struct noise_key noise_key_of(uint64_t seed, uint32_t response)
 {
     struct noise_key key;

@@ -1,22 +1,25 @@
-/* plan - how a response is cut up; a pure function, no audio and no device.
+/* plan - decides how the taps of a response are divided into partitions. Pure functions: no audio, no device.
  *
- * A response is cut into levels. The near level starts at tap 0 and is computed inside the call:
+ * This is non-uniform partitioned convolution. A response is divided into levels. The first level, the head, starts at
+ * tap 0. Its result is computed inside the call:
  *
  *   direct   in the time domain
- *   fft      uniform partitions of P frames, each a transform of 2P: y(block b) = sum_p H_p X_(b-p)
+ *   fft      uniform partitions of P frames, each with transforms of 2P points: y(block b) = sum_p H_p X_(b-p)
  *            (partitioned overlap-save; Torger and Farina 2001, section 3)
  *
- * Far levels follow, of growing partition size S (Gardner 1995, section 3), each with slack to be computed in:
+ * The tail levels follow. Their partition size S grows from level to level (Gardner 1995, section 3). The offset of a
+ * tail level leaves time to compute the level in the background:
  *
- *   taps    [near 0 ..... )[far 0, S = 2P: partitions )[far 1, S = 4P ......)[ ... max_taps )
+ *   taps    [head 0 ..... )[tail level 0, S = 2P: partitions )[tail level 1, S = 4P ......)[ ... max_taps )
  *                           ^ offset = 2S - P
- *   time    a level's S input frames are complete at the end of tick t (a tick is P frames); their result is first
- *           heard in tick t + S/P: slices 0 ... S/P - 1 of the work run in ticks t ... t + S/P - 1, after the output
+ *   time    S input frames of a level are complete at the end of hop t (a hop is P frames). The output that they add to
+ *           is due in hop t + S/P. The work is divided into S/P slices, which run after the output of the hops
+ *           t ... t + S/P - 1.
  *
- * so that every tick costs the same and no call pays for a large transform. Audio runs in ticks from the start of the
- * stream. A call that does not cover a whole tick convolves its frames with the first P taps in the time domain and
- * adds the rest, which is known as soon as the tick before is complete: this is how any number of frames a call is
- * served without latency.
+ * Each hop therefore costs the same, and no call pays for a large transform. Hops are counted from the start of the
+ * stream. A call that does not cover a whole hop convolves its frames with the first P taps in the time domain. It adds
+ * the output of all later taps, which is known as soon as the previous hop is complete. Calls of any length therefore
+ * have no added latency.
  */
 #ifndef HALOCONV_PLAN_H
 #define HALOCONV_PLAN_H
@@ -24,63 +27,65 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PLAN_MOST_FAR = 24 };
+enum { PLAN_MOST_TAIL_LEVELS = 24 };
 
-struct plan_level {
-    int offset;        /* first tap; at least 2 * size - tick                                                    */
-    int size;          /* S: frames a partition; a power of two, a multiple of the tick                           */
-    int n_partitions;  /* they end where the next level starts, the last level's at max_taps or after             */
+struct plan_level {         /* a tail level                                                                     */
+    int offset;             /* first tap; at least 2 * size - hop                                               */
+    int size;               /* S: frames a partition; a power of two, a multiple of the hop                     */
+    int n_partitions;       /* they reach to the next level's offset; the last level's reach max_taps or beyond */
 };
 
 struct plan {
-    int max_taps;      /* longest response                                                                        */
-    int block;         /* most frames a call                                                                      */
-    bool direct;       /* the near level works in the time domain                                                 */
-    int partition;     /* P of the near level; power of two; for direct, at least near_taps                       */
-    int n_partitions;  /* of the near level; 1 for direct                                                         */
-    int near_taps;     /* of the near level: far[0].offset, or max_taps where there are no far levels             */
-    int tick;          /* frames; power of two, at most the block (or the backend's least); P unless direct       */
-    int n_far;
-    struct plan_level far[PLAN_MOST_FAR];
-    const struct plan *tail; /* of the taps from max_taps on, on another device, in calls of tail->block frames;
-                                max_taps is twice that then (hybrid.h). NULL: none */
+    int max_taps;           /* longest response, in frames                                                      */
+    int block;              /* most frames a call                                                               */
+    bool direct;            /* the head works in the time domain                                                */
+    int partition;          /* P of the head; a power of two; if direct, at least head_taps                     */
+    int n_partitions;       /* of the head; 1 if direct                                                         */
+    int head_taps;          /* of the head: the offset of tail level 0, or max_taps without tail levels         */
+    int hop;                /* frames; a power of two, at most the block (or the backend's least partition);
+                               P unless direct                                                                  */
+    int n_tail_levels;
+    struct plan_level tail_levels[PLAN_MOST_TAIL_LEVELS]; /* by offset                                          */
+    const struct plan *tail_plan; /* backend hybrid: the plan for the taps from max_taps on, which another device
+                               convolves in calls of tail_plan->block frames; max_taps is twice that block. NULL for
+                               every other backend, and if all taps are in this plan                            */
 };
 
-struct plan_costs {         /* what a backend can do and what it pays, in nanoseconds a unit           */
-    int min_partition;      /* powers of two                                                           */
+struct plan_costs {         /* the abilities of a backend, and its costs in nanoseconds                         */
+    int min_partition;      /* of the head; powers of two                                                       */
     int max_partition;
-    int min_far, max_far;   /* partitions of far levels; max_far 0 = the backend has none              */
-    double mac_ns;          /* one tap of one output frame, time domain                                */
-    double cmac_ns;         /* one bin of one partition                                                */
-    double live_cmac_ns;    /* the same where blocks come one at a time; 0 = no different              */
-    double input_share;     /* and for every bin of an input's partition so many times that: it comes
-                               from memory once for all its routes; 0 = from a cache                   */
-    double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N) ...             */
-    double far_fft_ns;      /* the same of a far level, where it differs; else 0                       */
-    double far_cmac_ns;
-    double launch_ns;       /* ... plus this for every tick of audio                                   */
-    double slice_ns;        /* and this for every slice of a far level                                 */
-    double call_ns;         /* and this for every live call: no plan can change it                     */
-    int file_block;         /* most frames a call when the engine may choose ...                       */
-    int file_parts;         /* ... and how many partitions, at least, it is to hold; 0 = any number    */
+    int min_tail, max_tail; /* least and largest S of tail levels; max_tail 0: the backend has no tail levels   */
+    double mac_ns;          /* one tap of one output frame, in the time domain                                  */
+    double cmac_ns;         /* one bin of one partition                                                         */
+    double live_cmac_ns;    /* the same if blocks come one at a time; 0: cmac_ns                                */
+    double input_share;     /* with live_cmac_ns: a bin of an input's partition, read once for all its routes,
+                               costs input_share * live_cmac_ns more; 0: nothing, the bin is in a cache         */
+    double fft_ns;          /* a transform of N real points costs fft_ns * N * log2(N); 0: no transforms        */
+    double tail_fft_ns;     /* fft_ns of tail levels; 0: fft_ns                                                 */
+    double tail_cmac_ns;    /* cmac_ns of tail levels; 0: live_cmac_ns                                          */
+    double launch_ns;       /* once a hop of audio                                                              */
+    double slice_ns;        /* once a slice of a tail level                                                     */
+    double call_ns;         /* once a live call; no plan can change it                                          */
+    int file_block;         /* most frames a call if the plan chooses the block                                 */
+    int file_partitions;    /* least partitions in such a block; 0: any number                                  */
 };
 
-struct plan_shape {         /* what is to be convolved                                                 */
-    int max_taps;           /* >= 1                                                                    */
-    int block;              /* most frames a call; 0 = files: the plan picks, and there is no deadline */
-    int n_in, n_out;
-    int n_routes;           /* pairs with a response                                                   */
+struct plan_shape {         /* the task: the size of the matrix and of the calls                                */
+    int max_taps;           /* 1 or more                                                                        */
+    int block;              /* most frames a call; 0: files. The plan then chooses the block; no call has a deadline */
+    int n_in, n_out;        /* channels                                                                         */
+    int n_routes;           /* pairs of an input and an output that have a response                             */
 };
 
-/* Choose for a shape and method "auto", "direct" or "fft". */
+/* Chooses the cheapest plan for a shape by these costs. method: "auto", "direct" or "fft". */
 void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape, const char *method);
 
-/* Nanoseconds a frame that the plan is expected to cost. */
+/* Expected nanoseconds for one frame of all channels, without plan->tail_plan. */
 double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, const struct plan_shape *shape);
 
-struct plan_work {          /* what a plan comes to for a shape                                       */
-    double bytes, flops;    /* a frame of all channels: bytes of taps and spectra that are read        */
-    double memory;          /* bytes of history, spectra and one mask of n_routes responses            */
+struct plan_work {          /* the work and the memory of a plan, without plan->tail_plan                       */
+    double bytes, flops;    /* for one frame of all channels; bytes of taps and spectra that are read           */
+    double memory;          /* bytes of input history, spectra and one mask of n_routes responses               */
 };
 void plan_count(const struct plan *plan, const struct plan_shape *shape, struct plan_work *work);
 

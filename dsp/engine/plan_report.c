@@ -1,6 +1,6 @@
 #include "plan_report.h"
 
-#include "choose.h"
+#include "backend_choice.h"
 #include "dsp/backends.h"
 #include "dsp/costs/costs.h"
 #include "engine_state.h"
@@ -11,88 +11,84 @@
 bool plan_make(const struct backend *backend, int device, const hc_config *c, struct plan *plan, struct plan *tail_plan,
                struct plan_costs *costs)
 {
-    struct plan_shape shape = config_shape(c);
-    int from = backend->tail ? 2 * hybrid_tail_block(c->rate, c->block) : 0;
-    if (from == 0 || shape.max_taps <= from) {
-        bool measured = costs_find(backend_near(backend), backend->near ? 0 : device, costs);
-        plan_choose(plan, costs, &shape, c->method);
-        return measured;
-    }
+    struct plan_shape head = config_shape(c), tail = head;
+    bool measured = costs_find(backend_head(backend), backend->head ? 0 : device, costs);
+    int head_taps = backend->tail ? 2 * hybrid_tail_block(c->rate, c->block) : head.max_taps;
+    if (head.max_taps > head_taps) head.max_taps = head_taps;
+    plan_choose(plan, costs, &head, c->method);
+    if (tail.max_taps <= head_taps) return measured;
     struct plan_costs tail_costs;
-    struct plan_shape near = shape, tail = shape;
-    near.max_taps = from;
-    tail.max_taps -= from;
-    tail.block = from / 2;
-    bool measured = costs_find(backend_near(backend), 0, costs);
+    tail.max_taps -= head_taps;
+    tail.block = head_taps / 2;
     costs_find(backend_find(backend->tail), device, &tail_costs);
-    plan_choose(plan, costs, &near, c->method);
     plan_choose(tail_plan, &tail_costs, &tail, c->method);
-    plan->tail = tail_plan;
+    plan->tail_plan = tail_plan;
     return measured;
 }
 
+/* Appends the levels of a plan whose first tap is tap `from` of the responses. */
 static void levels_report(const struct plan *plan, int from, hc_info *info)
 {
-    if (info->n_levels + 1 + plan->n_far > HC_MOST_LEVELS) return; /* no plan has so many */
-    hc_level *levels = info->levels + info->n_levels;
-    info->n_levels += 1 + plan->n_far;
-    levels[0] = (hc_level){from, plan->near_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
-    for (int i = 0; i < plan->n_far; i++) {
-        const struct plan_level *far = &plan->far[i];
-        int end = i + 1 < plan->n_far ? plan->far[i + 1].offset : plan->max_taps;
-        levels[1 + i] =
-            (hc_level){from + far->offset, end - far->offset, far->size, far->n_partitions, far->size / plan->tick};
+    if (info->n_levels + 1 + plan->n_tail_levels > HC_MOST_LEVELS) return; /* no plan has so many levels */
+    info->levels[info->n_levels++] =
+        (hc_level){from, plan->head_taps, plan->direct ? 0 : plan->partition, plan->n_partitions, 0};
+    for (int i = 0; i < plan->n_tail_levels; i++) {
+        const struct plan_level *level = &plan->tail_levels[i];
+        int end = i + 1 < plan->n_tail_levels ? level[1].offset : plan->max_taps;
+        info->levels[info->n_levels++] = (hc_level){from + level->offset, end - level->offset, level->size,
+                                                    level->n_partitions, level->size / plan->hop};
     }
 }
 
-/* The most frames that the far levels of a new mask need, and what they need as a rule. */
-static int far_delay(const struct plan *plan)
+/* Frames that the tail levels of a new mask need: at most, and as a rule. */
+static void level_swap_frames(const struct backend *backend, const struct plan *plan, const struct plan_shape *shape,
+                              int *most, int *usual)
 {
-    return plan->n_far ? 2 * plan->far[plan->n_far - 1].size : 0;
+    *most = plan->n_tail_levels ? 2 * plan->tail_levels[plan->n_tail_levels - 1].size : 0;
+    *usual = *most > 0 && backend->swap_frames ? backend->swap_frames(plan, shape) : *most;
+    if (*usual > *most) *usual = *most;
 }
 
-static int far_usual(const struct backend *backend, const struct plan *plan, const struct plan_shape *shape)
+/* Backend hybrid: frames until the device's output that is due contains a new mask. These are the frames for the tail
+ * levels on the device, then the job that is filled next and the two jobs before it. */
+static int hybrid_swap_frames(const struct plan *tail, int level_frames, int block)
 {
-    int most = far_delay(plan), usual = backend->swap_frames ? backend->swap_frames(plan, shape) : most;
-    return usual < most ? usual : most;
-}
-
-/* How long the device of a tail may need until what is heard has a new mask in it: its own far levels, then the job
- * that is filled when they are there and the two that are ahead of it. */
-static int tail_delay(const struct plan *tail, int far, int block)
-{
-    return (far > 0 && far < tail->block ? tail->block : far) + 2 * tail->block + 2 * block;
+    return (level_frames > 0 && level_frames < tail->block ? tail->block : level_frames) + 2 * tail->block + 2 * block;
 }
 
 void plan_report(const struct backend *backend, const struct plan *plan, const struct plan_costs *costs,
                  const struct plan_shape *shape, hc_info *info)
 {
+    int most, usual;
     info->block = plan->block;
     info->partition = plan->partition;
     info->n_partitions = plan->direct ? 0 : plan->n_partitions;
     info->method = plan->direct ? "direct" : "fft";
-    info->tick = plan->tick;
+    info->hop = plan->hop;
     info->n_levels = 0;
     levels_report(plan, 0, info);
-    info->swap_delay = plan->n_far ? far_delay(plan) + plan->block : 0;
-    info->swap_usual = plan->n_far ? far_usual(backend_near(backend), plan, shape) + plan->block : 0;
+    level_swap_frames(backend_head(backend), plan, shape, &most, &usual);
+    info->swap_delay = plan->n_tail_levels ? most + plan->block : 0;
+    info->swap_usual = plan->n_tail_levels ? usual + plan->block : 0;
     struct plan_work work;
     plan_count(plan, shape, &work);
     info->bytes_a_frame = work.bytes;
     info->flops_a_frame = work.flops;
     info->memory = (uint64_t)work.memory;
     info->cost_ns = plan_cost_ns(plan, costs, shape);
-    if (!plan->tail) return;
-    int n_near = info->n_levels, delay = tail_delay(plan->tail, far_delay(plan->tail), plan->block);
-    int usual = tail_delay(plan->tail, far_usual(backend_find(backend->tail), plan->tail, shape), plan->block);
-    levels_report(plan->tail, plan->max_taps, info);
-    info->n_tail_levels = info->n_levels - n_near;
-    if (delay > info->swap_delay) info->swap_delay = delay;
+    const struct plan *tail = plan->tail_plan;
+    if (!tail) return;
+    info->n_device_levels = 1 + tail->n_tail_levels;
+    levels_report(tail, plan->max_taps, info);
+    level_swap_frames(backend_find(backend->tail), tail, shape, &most, &usual);
+    most = hybrid_swap_frames(tail, most, plan->block);
+    usual = hybrid_swap_frames(tail, usual, plan->block);
+    if (most > info->swap_delay) info->swap_delay = most;
     if (usual > info->swap_usual) info->swap_usual = usual;
-    plan_count(plan->tail, shape, &work);
+    plan_count(tail, shape, &work);
     info->bytes_a_frame += work.bytes;
     info->flops_a_frame += work.flops;
-    info->memory += (uint64_t)(work.memory + hybrid_memory(plan->tail, shape));
+    info->memory += (uint64_t)(work.memory + hybrid_memory(tail, shape));
 }
 
 int hc_plan(const hc_config *given, hc_info *out, char *why, size_t cap)

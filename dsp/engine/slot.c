@@ -1,3 +1,4 @@
+/* slot - makes, frees and plays the slots of backend.h, in the host's memory if the backend has none of its own. */
 #include "backend.h"
 
 #include "dsp/cpu/memory.h"
@@ -5,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void rows_point(float **rows, float *frames, int n, int block)
-{
-    for (int ch = 0; ch < n; ch++) rows[ch] = frames + (size_t)ch * (size_t)block;
-}
-
-static void plain_free(struct slot *slot)
+static void host_slot_free(struct slot *slot)
 {
     memory_place_free(slot->in);
     memory_place_free(slot->out);
@@ -28,11 +24,11 @@ int slot_make(const struct backend *backend, void *state, int n_in, int n_out, i
     slot->out = memory_place((size_t)n_out * (size_t)block);
     slot->rows = (struct rows){.in = (const float *const *)in, .out = out};
     if (in && out && slot->in && slot->out) {
-        rows_point(in, slot->in, n_in, block);
-        rows_point(out, slot->out, n_out, block);
+        for (int ch = 0; ch < n_in; ch++) in[ch] = slot->in + (size_t)ch * (size_t)block;
+        for (int ch = 0; ch < n_out; ch++) out[ch] = slot->out + (size_t)ch * (size_t)block;
         return HC_OK;
     }
-    plain_free(slot);
+    host_slot_free(slot);
     memset(slot, 0, sizeof *slot);
     return fail(HC_ENOMEM, why, cap, "%s: no memory for blocks of %d frames; lower block", backend->name, block);
 }
@@ -43,7 +39,7 @@ void slot_free(const struct backend *backend, void *state, struct slot *slot)
     if (backend->slot_free)
         backend->slot_free(state, slot);
     else
-        plain_free(slot);
+        host_slot_free(slot);
     memset(slot, 0, sizeof *slot);
 }
 

@@ -12,16 +12,36 @@
 #include <string.h>
 
 enum {
-    HUNG_BLOCKS = 8,         /* late in a row: as many as the engine can queue, after that its history has holes */
-    HUNG_MS = 20,            /* for which they were late: less can be the system's doing */
-    PROBE_US = 100000,       /* that a device which answers again may need for a block */
-    FREEWHEEL_US = 10000000, /* a device that needs longer is hung, freewheeling or not */
-    WARM_BLOCKS = 16,
-    TRIAL_MS = 250,      /* of audio that the CPU is tried with, and of time that this may take */
-    CATCH_UP_BLOCKS = 4, /* that a standby engine may be behind and still play in the same block, at most */
-    SLOW_SCORE = 16,     /* late blocks beyond SLOW_A_SECOND after which a device is too slow */
+    /* A device hangs if this many blocks in a row are late, and for at least this long. The engine can queue 8 blocks;
+     * after that its history has gaps. The system may stop a healthy thread for less than 20 ms. */
+    HUNG_BLOCKS = 8,
+    HUNG_MS = 20,
+    PROBE_US = 100000,       /* wait for a block of a device that may answer again */
+    FREEWHEEL_US = 10000000, /* wait without a deadline: a device that needs longer hangs */
+    WARM_UP_BLOCKS = 16,
+    TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it takes */
+    CATCH_UP_BLOCKS = 4, /* most that the standby engine may be behind and still play in the same block */
+    SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
     SLOW_A_SECOND = 4
 };
+
+static enum takeover takeover_of(const struct failover *f)
+{
+    return atomic_load_explicit(&f->takeover, memory_order_acquire);
+}
+
+enum hc_live_state failover_state(const struct failover *f)
+{
+    enum takeover takeover = takeover_of(f);
+    return takeover == TAKEOVER_NOT_NEEDED   ? HC_LIVE_OK
+           : takeover == TAKEOVER_IMPOSSIBLE ? HC_LIVE_LOST
+                                             : HC_LIVE_STANDBY;
+}
+
+bool failover_has_standby(const struct failover *f)
+{
+    return isfinite(atomic_load_explicit(&f->cpu_share, memory_order_acquire));
+}
 
 /* ---- runners ----------------------------------------------------------------------------------- */
 
@@ -37,7 +57,8 @@ static void runner_close(struct runner *r)
 static int runner_open(struct runner *r, const hc_config *config, char *why, size_t cap)
 {
     size_t n_in = (size_t)config->n_in, n_out = (size_t)config->n_out, block = (size_t)config->block;
-    *r = (struct runner){.block = config->block,
+    *r = (struct runner){.n_in = config->n_in,
+                         .block = config->block,
                          .frames = memory_place((n_out + 1) * block),
                          .rows = calloc(n_in, sizeof *r->rows),
                          .discarded = calloc(n_out, sizeof *r->discarded)};
@@ -53,7 +74,7 @@ static int runner_open(struct runner *r, const hc_config *config, char *why, siz
     return error;
 }
 
-/* Fade to a mask, or to silence; the mask before it is given up. */
+/* Fades to a mask, or to silence, and frees the mask before it. */
 static void runner_play(struct runner *r, hc_mask *mask)
 {
     hc_mask_swap(r->engine, mask);
@@ -61,37 +82,33 @@ static void runner_play(struct runner *r, hc_mask *mask)
     r->mask = mask;
 }
 
-/* A block of one row in every channel. */
-static int runner_repeat(struct runner *r, const float *row, int n_in)
+/* Processes a block that is `row` in every channel. */
+static int runner_repeat(struct runner *r, const float *row)
 {
-    for (int ch = 0; ch < n_in; ch++) r->rows[ch] = row;
+    for (int ch = 0; ch < r->n_in; ch++) r->rows[ch] = row;
     return engine_process_clean(r->engine, r->rows, r->discarded, r->block, now_ns());
 }
 
-static int runner_warm_up(struct runner *r, int n_in)
+static int runner_warm_up(struct runner *r)
 {
     int result = HC_OK;
-    for (int i = 0; i < WARM_BLOCKS && result == HC_OK; i++) result = runner_repeat(r, r->silence, n_in);
+    for (int i = 0; i < WARM_UP_BLOCKS && result == HC_OK; i++) result = runner_repeat(r, r->silence);
     return result;
 }
 
-/* Frames that the history no longer has count as silence. */
-static void start_afresh(struct runner *r, int64_t now)
-{
-    hc_reset(r->engine);
-    r->at = now;
-}
-
-/* The next block of the history at most, up to frame `to`. If it was overwritten meanwhile the engine starts afresh at
- * frame `afresh`. */
-static int runner_follow(struct runner *r, struct input_history *history, int64_t to, int64_t afresh)
+/* Processes at most a block of the history, up to frame `to`. If the audio thread has overwritten these frames
+ * meanwhile, the engine continues at frame `resume`, as if the input had been silent before. */
+static int runner_follow(struct runner *r, struct input_history *history, int64_t to, int64_t resume)
 {
     int64_t from = r->at;
     int n = to - from < r->block ? (int)(to - from) : r->block;
     input_history_read(history, from, &n, r->rows);
     int result = engine_process_clean(r->engine, r->rows, r->discarded, n, now_ns());
     r->at = from + n;
-    if (!input_history_kept(history, from)) start_afresh(r, afresh);
+    if (!input_history_kept(history, from)) {
+        hc_reset(r->engine);
+        r->at = resume;
+    }
     return result;
 }
 
@@ -101,7 +118,7 @@ static void standby_follow(struct failover *f)
 {
     struct runner *r = &f->standby;
     while (!atomic_load_explicit(&f->end, memory_order_relaxed)) {
-        if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) return; /* it is the audio thread's */
+        if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) return; /* the audio thread has it */
         int64_t now = input_history_end(f->history);
         bool more = r->at < now;
         if (more) runner_follow(r, f->history, now, now);
@@ -132,21 +149,22 @@ static void standby_stop(struct failover *f)
     f->has_thread = false;
 }
 
-/* May a call wait for the device for ever? One that was late is asked for three blocks more: HC_LATE, it hangs. */
-static int ask(struct failover *f)
+/* Lets a device that was late process three more blocks. HC_LATE: it hangs, and a call that waits for it might never
+ * return. */
+static int ask_device(struct failover *f)
 {
     struct runner *r = &f->main;
     int result = HC_LATE;
-    if (!atomic_load(&f->hung) && f->late_in_row == 0) return HC_OK;
+    if (!atomic_load(&f->is_hung) && f->late_in_row == 0) return HC_OK;
     hc_wait_set(r->engine, PROBE_US);
-    for (int i = 0; i < 3; i++) result = runner_repeat(r, r->silence, f->config.n_in);
-    if (result != HC_LATE) atomic_store(&f->hung, false);
+    for (int i = 0; i < 3; i++) result = runner_repeat(r, r->silence);
+    if (result != HC_LATE) atomic_store(&f->is_hung, false);
     return result;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-static _Atomic(struct failover *) abandoned; /* their devices may still come back to them */
+static _Atomic(struct failover *) abandoned; /* never freed: devices that hang may still write to their memory */
 
 int failover_open(const hc_config *config, struct input_history *history, double standby_share, struct failover **out,
                   char *why, size_t cap)
@@ -158,7 +176,8 @@ int failover_open(const hc_config *config, struct input_history *history, double
     f->history = history;
     f->info.size = sizeof f->info;
     f->standby_share = standby_share;
-    atomic_init(&f->state, HC_LIVE_OK);
+    atomic_init(&f->cpu_share, INFINITY);
+    atomic_init(&f->takeover, TAKEOVER_NOT_NEEDED);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
     int error = runner_open(&f->main, config, why, cap);
@@ -180,7 +199,7 @@ bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    if (f->main.engine && ask(f) == HC_LATE) { /* hc_close would wait for its thread */
+    if (f->main.engine && ask_device(f) == HC_LATE) { /* hc_close would wait for its engine thread */
         f->abandoned = atomic_exchange(&abandoned, f);
         return false;
     }
@@ -193,8 +212,9 @@ bool failover_close(struct failover *f)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-/* The share of a block's time that the CPU needs for the routes, tried out on an engine of its own. */
-static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
+/* The share of a block's time that the CPU needs for the routes, measured on an engine of its own. INFINITY: it cannot
+ * play them. */
+static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n)
 {
     hc_config config = *wanted;
     struct runner r;
@@ -207,12 +227,12 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
         float *x = (float *)r.silence;
         runner_play(&r, mask);
         for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
-        runner_warm_up(&r, config.n_in);
+        runner_warm_up(&r);
         double block_ns = 1e9 * config.block / config.rate, spent = 0;
         int64_t start = now_ns();
         int blocks = 0;
         while (spent < TRIAL_MS * 1e6 && blocks * block_ns < TRIAL_MS * 1e6) {
-            runner_repeat(&r, x, config.n_in);
+            runner_repeat(&r, x);
             blocks++;
             spent = (double)(now_ns() - start);
         }
@@ -223,24 +243,23 @@ static double try_cpu(const hc_config *wanted, const hc_route *routes, int n)
     return share;
 }
 
-/* Both masks are made before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
- * keeps the mask that it has. */
+/* Makes both masks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
+ * keeps its mask. */
 int failover_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
 {
     hc_mask *mask = NULL, *standby = NULL;
-    double share = f->standby.engine ? try_cpu(&f->config, routes, n) : INFINITY;
-    bool able = share <= f->standby_share;
+    double share = f->standby.engine ? measure_cpu_share(&f->config, routes, n) : INFINITY;
+    bool suffices = share <= f->standby_share;
     int error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
-    if (!error && able) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
+    if (!error && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
     if (error) {
         hc_mask_free(f->main.engine, mask);
         return error;
     }
-    if (!able) atomic_store(&f->is_able, false);
-    if (f->standby.engine && failover_state(f) == HC_LIVE_OK) { /* one that is not able must not keep a core busy */
-        runner_play(&f->standby, standby);
-        atomic_store(&f->cpu_share, (float)share);
-        atomic_store(&f->is_able, able);
+    if (!suffices) atomic_store(&f->cpu_share, INFINITY);
+    if (f->standby.engine && takeover_of(f) == TAKEOVER_NOT_NEEDED) {
+        runner_play(&f->standby, standby); /* NULL if the CPU does not suffice: silence does not keep a core busy */
+        if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
     return HC_OK;
@@ -248,29 +267,24 @@ int failover_load(struct failover *f, const hc_route *routes, int n, char *why, 
 
 /* ---- before it plays --------------------------------------------------------------------------- */
 
-enum hc_live_state failover_state(const struct failover *f)
-{
-    return (enum hc_live_state)atomic_load_explicit(&f->state, memory_order_acquire);
-}
-
 void failover_set_wait(struct failover *f, int wait_us)
 {
-    f->has_time = wait_us == HC_WAIT_FOREVER;
-    /* The CPU never hangs: with time it waits for its own threads, and two offline renders give the same samples. */
-    int on_device = f->has_time ? FREEWHEEL_US : wait_us;
+    f->has_no_deadline = wait_us == HC_WAIT_FOREVER;
+    /* The CPU never hangs: without a deadline it waits for its own threads, and two offline renders are equal. */
+    int device_us = f->has_no_deadline ? FREEWHEEL_US : wait_us;
     if (f->standby.engine) hc_wait_set(f->standby.engine, wait_us);
-    if (failover_state(f) == HC_LIVE_OK) hc_wait_set(f->main.engine, f->is_on_cpu ? wait_us : on_device);
+    if (takeover_of(f) == TAKEOVER_NOT_NEEDED) hc_wait_set(f->main.engine, f->is_on_cpu ? wait_us : device_us);
 }
 
-bool failover_answers(struct failover *f)
+bool failover_device_answers(struct failover *f)
 {
-    if (failover_state(f) == HC_LIVE_OK || !atomic_load(&f->hung)) return false; /* it plays, or is gone for good */
-    return ask(f) == HC_OK;
+    if (takeover_of(f) == TAKEOVER_NOT_NEEDED || !atomic_load(&f->is_hung)) return false; /* it plays, or is lost */
+    return ask_device(f) == HC_OK;
 }
 
-/* Input that arrives during a pass is processed in the next pass. If a pass does not halve the backlog, the audio
- * thread does the rest (failover_catch_up). */
-static int follow(struct failover *f)
+/* Processes in each pass the input that arrived during the pass before. Stops when a pass does not halve the backlog:
+ * the audio thread processes the remainder (failover_catch_up). */
+static int follow_history(struct failover *f)
 {
     struct runner *r = &f->main;
     int result = HC_OK;
@@ -287,18 +301,18 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
     unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    int result = runner_warm_up(&f->main, f->config.n_in);
+    int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
     if (f->standby.engine) {
-        runner_warm_up(&f->standby, f->config.n_in);
+        runner_warm_up(&f->standby);
         f->has_thread = pthread_create(&f->thread, NULL, standby_thread, f) == 0;
         if (!f->has_thread) runner_close(&f->standby);
     }
-    if (!f->has_thread) atomic_store(&f->is_able, false);
-    if (result == HC_OK) result = follow(f);
+    if (!f->has_thread) atomic_store(&f->cpu_share, INFINITY);
+    if (result == HC_OK) result = follow_history(f);
     simd_denormals_restore(fp_state);
     if (result == HC_OK) return HC_OK;
-    if (result == HC_LATE) atomic_store(&f->hung, true);
+    if (result == HC_LATE) atomic_store(&f->is_hung, true);
     hc_get_info(f->main.engine, &f->info);
     return fail(HC_EDEVICE, why, cap, "%s: %s; use another backend", f->info.device,
                 f->info.error[0] ? f->info.error : "it does not answer");
@@ -306,12 +320,12 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 
 void failover_reset(struct failover *f)
 {
-    while (f->standby.engine && !f->took_over && atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire))
-        sched_yield();
+    bool locks = f->standby.engine && takeover_of(f) != TAKEOVER_DONE; /* else the audio thread has the lock */
+    while (locks && atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) sched_yield();
     if (f->standby.engine) hc_reset(f->standby.engine);
-    if (failover_state(f) == HC_LIVE_OK && ask(f) != HC_LATE) hc_reset(f->main.engine);
+    if (takeover_of(f) == TAKEOVER_NOT_NEEDED && ask_device(f) != HC_LATE) hc_reset(f->main.engine);
     f->main.at = f->standby.at = input_history_end(f->history);
-    if (f->standby.engine && !f->took_over) atomic_flag_clear_explicit(&f->lock, memory_order_release);
+    if (locks) atomic_flag_clear_explicit(&f->lock, memory_order_release);
 }
 
 /* ---- audio ------------------------------------------------------------------------------------- */
@@ -320,34 +334,25 @@ bool failover_catch_up(struct failover *f, int64_t n)
 {
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
-    if (r->at < oldest) r->at = oldest; /* far too slow: it has missed something */
+    if (r->at < oldest) r->at = oldest; /* much too slow: the frames before are overwritten */
     for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
 }
 
-static enum failover_answer silence(const struct failover *f, float *const *out, int n, enum failover_answer answer)
+void failover_silence(float *const *out, int n_out, int n)
 {
-    for (int ch = 0; ch < f->config.n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
-    return answer;
+    for (int ch = 0; ch < n_out; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
 }
 
-/* The device is not to be used again. */
-static void give_up(struct failover *f, bool hung)
-{
-    bool able = atomic_load_explicit(&f->is_able, memory_order_acquire);
-    if (hung) atomic_store_explicit(&f->hung, true, memory_order_relaxed);
-    atomic_store_explicit(&f->state, able ? HC_LIVE_STANDBY : HC_LIVE_LOST, memory_order_release);
-}
-
-/* The standby thread has the lock for at most the time of a block, unless the system took the processor away from it:
- * to wait longer would not bring it back. */
-static bool standby_lock(struct failover *f)
+/* The standby thread holds the lock for at most the time of a block, unless the system stops that thread: a longer wait
+ * would not help then. */
+static bool standby_lock(struct failover *f, double share)
 {
     double block_ns = 1e9 * f->config.block / f->config.rate;
-    int64_t until = now_ns() + (int64_t)(2 * (double)atomic_load(&f->cpu_share) * block_ns);
+    int64_t until = now_ns() + (int64_t)(2 * share * block_ns);
     while (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) {
-        if (!f->has_time && now_ns() > until) return false;
-        if (f->has_time)
+        if (!f->has_no_deadline && now_ns() > until) return false;
+        if (f->has_no_deadline)
             sched_yield();
         else
             cpu_relax();
@@ -355,33 +360,24 @@ static bool standby_lock(struct failover *f)
     return true;
 }
 
-/* Take the standby engine from its thread, and process what it has not processed. false: not in this block. */
-static bool take_over(struct failover *f)
+/* Takes the standby engine from its thread and processes the history that it has not processed. false: that would take
+ * longer than a block may. */
+static bool standby_take(struct failover *f)
 {
     struct runner *r = &f->standby;
     int64_t now = input_history_end(f->history);
-    if (f->took_over) return true;
-    if (!standby_lock(f)) return false;
-    double blocks =
-        fmin(CATCH_UP_BLOCKS, fmax(1, 1 / (double)atomic_load(&f->cpu_share) - 1)); /* a block's time in all */
-    if (!f->has_time && (double)(now - r->at) > blocks * f->config.block) {
+    double share = fmin((double)atomic_load(&f->cpu_share), f->standby_share);
+    if (!standby_lock(f, share)) return false;
+    double blocks = fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1)); /* with the present block: one block's time */
+    if (!f->has_no_deadline && (double)(now - r->at) > blocks * f->config.block) {
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         return false;
     }
     while (r->at < now) runner_follow(r, f->history, now, now);
-    f->took_over = true;
     return true;
 }
 
-/* One more late block: is the device hung? */
-static bool is_hung(struct failover *f, int64_t now)
-{
-    if (f->has_time) return true;
-    if (f->late_in_row++ == 0) f->late_since_ns = now;
-    return f->late_in_row >= HUNG_BLOCKS && now - f->late_since_ns >= HUNG_MS * 1000000;
-}
-
-static void score(struct failover *f, bool is_late, int n)
+static void lateness_score(struct failover *f, bool is_late, int n)
 {
     f->late_score += is_late - (double)SLOW_A_SECOND * n / f->config.rate;
     if (f->late_score < 0) f->late_score = 0;
@@ -390,26 +386,50 @@ static void score(struct failover *f, bool is_late, int n)
     atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
 }
 
-enum failover_answer failover_process(struct failover *f, const float *const *in, float *const *out, int n, int64_t now)
+/* Counts a late block. Returns whether the device hangs. */
+static bool device_hangs(struct failover *f, int64_t now)
 {
-    if (failover_state(f) == HC_LIVE_OK) {
-        int result = engine_process_clean(f->main.engine, in, out, n, now);
-        f->main.at += n;
-        if (!f->is_on_cpu) score(f, result == HC_LATE, n);
-        if (result != HC_LATE) f->late_in_row = 0;
-        if (result == HC_OK) return FAILOVER_PLAYED;
-        enum failover_answer late = f->info.n_tail_levels > 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
-        if (result == HC_LATE && !is_hung(f, now)) return late;
-        if (result == HC_LATE && f->standby_share <= 0) { /* it plays what it can until the worker has another engine */
-            atomic_store_explicit(&f->hung, true, memory_order_relaxed);
-            atomic_store_explicit(&f->is_slow, true, memory_order_relaxed);
-            f->late_in_row = 0;
-            return late;
-        }
-        give_up(f, result != HC_EDEVICE);
+    if (f->has_no_deadline) return true;
+    if (f->late_in_row++ == 0) f->late_since_ns = now;
+    return f->late_in_row >= HUNG_BLOCKS && now - f->late_since_ns >= HUNG_MS * 1000000;
+}
+
+/* A block of the main engine. false: its device is lost, or hangs and a standby engine is wanted. */
+static bool play_main(struct failover *f, const float *const *in, float *const *out, int n, int64_t now,
+                      enum failover_result *result)
+{
+    int code = engine_process_clean(f->main.engine, in, out, n, now);
+    f->main.at += n;
+    if (!f->is_on_cpu) lateness_score(f, code == HC_LATE, n);
+    if (code != HC_LATE) {
+        f->late_in_row = 0;
+        *result = FAILOVER_PLAYED;
+        return code == HC_OK;
     }
-    if (failover_state(f) == HC_LIVE_LOST) return silence(f, out, n, FAILOVER_SILENT);
-    if (!take_over(f)) return silence(f, out, n, FAILOVER_LATE);
+    *result = f->info.n_device_levels > 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
+    if (!device_hangs(f, now)) return true;
+    atomic_store_explicit(&f->is_hung, true, memory_order_relaxed);
+    if (f->standby_share > 0) return false;
+    atomic_store_explicit(&f->is_slow, true, memory_order_relaxed); /* plays on until the worker replaces the engine */
+    f->late_in_row = 0;
+    return true;
+}
+
+/* The only place where `takeover` changes. */
+enum failover_result failover_process(struct failover *f, const float *const *in, float *const *out, int n, int64_t now)
+{
+    enum failover_result result;
+    enum takeover takeover = takeover_of(f);
+    if (takeover == TAKEOVER_NOT_NEEDED) {
+        if (play_main(f, in, out, n, now, &result)) return result;
+        takeover = failover_has_standby(f) ? TAKEOVER_PENDING : TAKEOVER_IMPOSSIBLE;
+    }
+    if (takeover == TAKEOVER_PENDING && standby_take(f)) takeover = TAKEOVER_DONE;
+    atomic_store_explicit(&f->takeover, takeover, memory_order_release);
+    if (takeover != TAKEOVER_DONE) {
+        failover_silence(out, f->config.n_out, n);
+        return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
+    }
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
@@ -417,7 +437,7 @@ enum failover_answer failover_process(struct failover *f, const float *const *in
 
 void failover_wake(struct failover *f)
 {
-    if (!f->has_thread || f->took_over) return;
+    if (!f->has_thread || takeover_of(f) == TAKEOVER_DONE) return;
     priority_lead(&f->priority);
     sem_post(&f->wake);
 }

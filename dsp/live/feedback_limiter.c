@@ -12,7 +12,7 @@ void feedback_limiter_run(struct feedback_limiter *limiter, float *const *out, i
                           bool is_full)
 {
     float rate = (float)rate_hz;
-    /* A tone is below full scale between its crests: a pause of PAUSE_S belongs to the run. */
+    /* A tone is below full scale between its crests: a pause of up to PAUSE_S does not end the run. */
     limiter->quiet = is_full ? 0 : limiter->quiet < rate_hz ? limiter->quiet + n : rate_hz;
     limiter->loud = (float)limiter->quiet > PAUSE_S * rate ? 0 : limiter->loud + n;
     if ((float)limiter->loud >= LOUD_S * rate && limiter->hold == 0) {

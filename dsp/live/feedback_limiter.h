@@ -1,4 +1,4 @@
-/* feedback_limiter - turns an output that stays at full scale for half a second down by 40 dB for two seconds. */
+/* feedback_limiter - turns the output down by 40 dB for two seconds after it stayed at full scale for half a second. */
 #ifndef FEEDBACK_LIMITER_H
 #define FEEDBACK_LIMITER_H
 
@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 struct feedback_limiter {
-    int loud;        /* frames of the present run at full scale          */
-    int quiet;       /* frames since full scale was last reached         */
-    int hold;        /* frames that the output stays turned down         */
-    float gain;      /* 1, or on its way down and back                   */
-    uint64_t n;      /* how often                                        */
+    int loud;        /* frames of the present run at full scale             */
+    int quiet;       /* frames since the last sample at full scale          */
+    int hold;        /* frames for which the output remains turned down     */
+    float gain;      /* 1, or less while the output is turned down          */
+    uint64_t n;      /* times that it was turned down                       */
 };
 
 void feedback_limiter_open(struct feedback_limiter *limiter);
 
-/* Turn n frames down where that is due. is_full: some of them are at full scale. [rt] */
+/* Applies the gain to out[n_out][n]. is_full: some of these samples are at full scale. [rt] */
 void feedback_limiter_run(struct feedback_limiter *limiter, float *const *out, int n_out, int n, int rate,
                           bool is_full);
 

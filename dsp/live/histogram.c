@@ -1,6 +1,6 @@
 #include "histogram.h"
 
-/* Class of ns: below 16 its own, above that its octave and the next four bits. */
+/* The class of a duration: below 16 ns one for each, above that one for each octave and its next four bits. */
 static int class_of(uint64_t ns)
 {
     if (ns < 16) return (int)ns;
@@ -9,7 +9,7 @@ static int class_of(uint64_t ns)
     return i < HC_TIME_CLASSES ? i : HC_TIME_CLASSES - 1;
 }
 
-/* The largest time of a class. */
+/* The largest duration of a class, in ns. */
 static uint64_t top_of(int i)
 {
     if (i < 16) return (uint64_t)i;
@@ -17,7 +17,7 @@ static uint64_t top_of(int i)
     return ((uint64_t)(16 + i % 16 + 1) << (octave - 4)) - 1;
 }
 
-/* There is one writer: what it read is what it may write. */
+/* There is one writer, so a load and a store are enough. */
 void histogram_add(struct histogram *h, uint64_t ns)
 {
     atomic_uint_fast64_t *c = &h->classes[class_of(ns)];
@@ -28,7 +28,7 @@ void histogram_add(struct histogram *h, uint64_t ns)
 
 void histogram_read(const struct histogram *h, hc_times *times)
 {
-    times->n = 0; /* the sum of what is read here, whatever is added meanwhile */
+    times->n = 0; /* counted here, because the writer may add calls meanwhile */
     for (int i = 0; i < HC_TIME_CLASSES; i++)
         times->n += times->classes[i] = atomic_load_explicit(&h->classes[i], memory_order_relaxed);
     times->max_ns = atomic_load_explicit(&h->max_ns, memory_order_relaxed);
@@ -41,7 +41,7 @@ void hc_times_add(hc_times *to, const hc_times *more)
     for (int i = 0; i < HC_TIME_CLASSES; i++) to->classes[i] += more->classes[i];
 }
 
-/* The largest of what came in between is known by its class only. */
+/* Only the class of the longest call in between is known. */
 void hc_times_subtract(hc_times *now, const hc_times *before)
 {
     int highest = -1;

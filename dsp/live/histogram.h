@@ -1,5 +1,5 @@
-/* histogram - how long something took, counted by the audio thread and read beside it: 16 classes an octave, so a
- * quantile is right within 3 %. */
+/* histogram - counts durations on the audio thread; other threads read the counts meanwhile. It has 16 classes an
+ * octave, so a quantile is right within 3 %. */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
 
@@ -12,7 +12,7 @@ struct histogram {
     atomic_uint_fast64_t classes[HC_TIME_CLASSES];
 };
 
-/* One writer. [rt] */
+/* One thread writes, any thread reads. [rt] */
 void histogram_add(struct histogram *h, uint64_t ns);
 void histogram_read(const struct histogram *h, hc_times *times);
 

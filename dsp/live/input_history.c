@@ -14,8 +14,6 @@ bool input_history_open(struct input_history *h, int n_channels, int64_t n_frame
         .simd = simd_choose(), .n_channels = n_channels, .most_block = most_block, .size = n_frames};
     h->stride = (size_t)(lines | 1) * LINE; /* an odd number of lines: rows do not share sets of the cache */
     h->frames = memory_place((size_t)n_channels * h->stride);
-    atomic_init(&h->end, 0);
-    atomic_init(&h->reads, 0);
     return h->frames != NULL;
 }
 
@@ -41,7 +39,7 @@ size_t input_history_write(struct input_history *h, const float *const *in, int 
         float *row = h->frames + (size_t)ch * h->stride;
         bad += h->simd->copy_finite(row + pos, in[ch] + at, n, peak_bits);
         if (past > 0) memcpy(row, row + h->size, (size_t)past * sizeof(float));
-        for (int i = 0; i < n; i += LINE) __builtin_prefetch(row + next + i, 1); /* last used seconds ago */
+        for (int i = 0; i < n; i += LINE) __builtin_prefetch(row + next + i, 1); /* for the next block */
         rows[ch] = row + pos;
     }
     return bad;
@@ -67,7 +65,7 @@ bool input_history_kept(struct input_history *h, int64_t from)
 
 int64_t input_history_oldest(const struct input_history *h)
 {
-    /* Two blocks may be on their way: one that is written now, and one that was published while we look. */
+    /* Two blocks may be missing from `end`: one that is being written, and one that is published during this call. */
     int64_t oldest = input_history_end(h) - h->size + 2 * h->most_block;
     return oldest > 0 ? oldest : 0;
 }

@@ -1,4 +1,4 @@
-/* live - the audio thread's side of a live convolver, and what any thread may ask. */
+/* live - hc_live_process, and the [rt] calls of haloconv_live.h that any thread may make. */
 #include "live.h"
 
 #include "dsp/cpu/simd.h"
@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { CATCH_UP_CALLS = 2 }; /* of past blocks that a new engine may process in a call, beside the present one */
+enum { CATCH_UP_CALLS = 2 }; /* blocks of the history that a new engine may process in a call */
 static const uint32_t FULL_SCALE_BITS = 0x3f800000;
-static const double WAIT_SHARE = 0.5; /* of a block's time, to wait for a device */
+static const double WAIT_SHARE = 0.5; /* share of a block's time to wait for a device */
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
-/* Give an engine back to the worker. The place is free: take_offer sees to that. */
+/* Returns an engine to the worker. `returned` is free: take_next checks that before it begins a fade. */
 static void retire(hc_live *l, struct failover *f)
 {
     if (!f) return;
@@ -23,12 +23,14 @@ static void retire(hc_live *l, struct failover *f)
     atomic_store_explicit(&l->has_work, true, memory_order_release);
 }
 
-static bool can_retire(const hc_live *l)
+static void engine_fade_end(hc_live *l)
 {
-    return atomic_load_explicit(&l->returned, memory_order_relaxed) == NULL;
+    retire(l, l->former);
+    l->former = NULL;
+    l->is_fading = false;
 }
 
-static void begin_fade(hc_live *l)
+static void engine_fade_begin(hc_live *l)
 {
     l->former = l->playing;
     l->playing = l->joining;
@@ -36,13 +38,10 @@ static void begin_fade(hc_live *l)
     l->is_fading = true;
     l->fade_pos = 0;
     l->fade_len = l->playing->config.fade_frames;
-    if (!l->fresh) return;
-    retire(l, l->former);
-    l->former = NULL;
-    l->is_fading = false;
+    if (l->is_fresh) engine_fade_end(l);
 }
 
-/* How long a device may take for n frames: the engines are told when that changes. */
+/* Tells the engines how long a device may take for n frames, if that has changed. */
 static void set_waits(hc_live *l, int n)
 {
     int wait_us = atomic_load_explicit(&l->wait_us, memory_order_relaxed);
@@ -54,55 +53,48 @@ static void set_waits(hc_live *l, int n)
     memcpy(l->told, all, sizeof all);
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
     if (wait_us == 0) wait_us = (int)(WAIT_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
-    if (wait_us == 0) wait_us = 1; /* 0 would ask for the default */
+    if (wait_us == 0) wait_us = 1; /* 0 means the default */
     for (int i = 0; i < 3; i++)
         if (all[i]) failover_set_wait(all[i], wait_us);
 }
 
-/* Take the engine that the worker offers, let it process what it has missed, and begin to fade to it. */
-static void take_offer(hc_live *l, int n)
+/* Takes the engine that the worker has built, lets it process a part of the history in each call, and begins to fade to
+ * it at the history's end. */
+static void take_next(hc_live *l, int n)
 {
-    if (l->is_fading || !can_retire(l)) return;
+    if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
     if (atomic_load_explicit(&l->next, memory_order_relaxed)) {
         struct failover *outdated = l->joining;
         l->joining = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
         retire(l, outdated);
-        if (outdated) return; /* there is one place for what is returned */
+        if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
     }
     if (!l->joining) return;
     set_waits(l, n);
     bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
-    if (failover_catch_up(l->joining, freewheels ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n)) begin_fade(l);
+    if (failover_catch_up(l->joining, freewheels ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n)) engine_fade_begin(l);
 }
 
-static enum failover_answer silence(float *const *out, int n_out, int n, enum failover_answer answer)
-{
-    for (int o = 0; o < n_out; o++) memset(out[o], 0, (size_t)n * sizeof(float));
-    return answer;
-}
-
-/* An engine of another rate would play at the wrong pitch. */
-static enum failover_answer play(hc_live *l, struct failover *f, float *const *out, int n, int64_t now)
+/* An engine of another rate plays silence: its pitch would be wrong. */
+static enum failover_result engine_play(hc_live *l, struct failover *f, float *const *out, int n, int64_t now)
 {
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
-    if (!f || f->config.rate != rate) return silence(out, l->config.n_out, n, FAILOVER_PLAYED);
-    return failover_process(f, l->rows, out, n, now);
+    if (f && f->config.rate == rate) return failover_process(f, l->rows, out, n, now);
+    failover_silence(out, l->config.n_out, n);
+    return FAILOVER_PLAYED;
 }
 
 /* Both engines have processed the same input, so the gains add up to 1. */
-static void crossfade(hc_live *l, int n, int64_t now)
+static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
-    play(l, l->former, l->faded, n, now);
+    engine_play(l, l->former, l->faded, n, now);
     for (int o = 0; o < l->config.n_out; o++) {
         float *to = l->wet[o];
         const float *from = l->faded[o];
         for (int i = 0; i < n; i++) to[i] = from[i] + fade_gain(l->fade_pos + i, l->fade_len) * (to[i] - from[i]);
     }
     l->fade_pos += n;
-    if (l->fade_pos < l->fade_len) return;
-    retire(l, l->former);
-    l->former = NULL;
-    l->is_fading = false;
+    if (l->fade_pos >= l->fade_len) engine_fade_end(l);
 }
 
 static int most_frames(const hc_live *l)
@@ -113,11 +105,11 @@ static int most_frames(const hc_live *l)
     return most;
 }
 
-/* ---- a block ----------------------------------------------------------------------------------- */
+/* ---- a chunk ----------------------------------------------------------------------------------- */
 
 static void raise_peak(atomic_uint *peak, uint32_t bits)
 {
-    /* hc_live_take_peaks may put 0 in between: then this peak belongs to its next call. */
+    /* hc_live_take_peaks may store 0 between these lines: this peak then belongs to its next call. */
     if (bits > atomic_load_explicit(peak, memory_order_relaxed))
         atomic_store_explicit(peak, bits, memory_order_relaxed);
 }
@@ -132,30 +124,30 @@ static void measure_output(hc_live *l, int n, int rate)
     l->stats.limited = l->limiter.n;
 }
 
-/* Frames [at, at + n) of the caller's buffers, no more than the engines take at once. The convolution writes to `out`,
- * which may be `in`: the input is in the history by then. */
-static enum failover_answer process(hc_live *l, const float *const *in, float *const *out, int at, int n, int rate,
-                                    int64_t now)
+/* Convolves a chunk: frames [at, at + n) of the caller's buffers, no more than a block of the engines. The convolution
+ * may write to `out` although it may be `in`: it reads the input from the history. */
+static enum failover_result process_chunk(hc_live *l, const float *const *in, float *const *out, int at, int n,
+                                          int rate, int64_t now)
 {
     uint32_t peak = 0;
     l->stats.non_finite += input_history_write(&l->history, in, at, n, l->rows, &peak);
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
-    enum failover_answer answer = play(l, l->playing, l->wet, n, now);
-    if (l->is_fading) crossfade(l, n, now);
+    enum failover_result result = engine_play(l, l->playing, l->wet, n, now);
+    if (l->is_fading) engine_crossfade(l, n, now);
     input_history_publish(&l->history, n);
     if (l->playing) failover_wake(l->playing);
     if (l->former) failover_wake(l->former);
-    l->stats.late += answer == FAILOVER_LATE || answer == FAILOVER_NO_TAIL;
-    l->stats.lost += answer == FAILOVER_SILENT;
-    if ((answer == FAILOVER_LATE && l->config.late_dry) || (answer == FAILOVER_SILENT && l->config.lost_dry))
-        mixer_pass(&l->mixer, l->rows, l->wet, n);
+    l->stats.late += result == FAILOVER_LATE || result == FAILOVER_NO_TAIL;
+    l->stats.lost += result == FAILOVER_SILENT;
+    if ((result == FAILOVER_LATE && l->config.late_dry) || (result == FAILOVER_SILENT && l->config.lost_dry))
+        mixer_pass_input(&l->mixer, l->rows, l->wet, n);
     mixer_run(&l->mixer, l->rows, l->wet, n, rate);
     measure_output(l, n, rate);
-    return answer;
+    return result;
 }
 
-/* Does the worker have to look at the device? */
+/* Leaves work to the worker when the device fails, is too slow, or is due for a probe. */
 static void watch_device(hc_live *l, int64_t now)
 {
     const struct failover *f = l->playing;
@@ -167,8 +159,9 @@ static void watch_device(hc_live *l, int64_t now)
     l->stats.state = (int)state;
 }
 
-/* A reader that sees one of these words also sees the snapshots published before it: it notices that its own is old. */
-static void publish(hc_live *l)
+/* A reader that sees one of these words also sees `published` of the snapshot before. So it notices when the snapshot
+ * that it copies is overwritten. */
+static void stats_publish(hc_live *l)
 {
     uint64_t words[STATS_WORDS], i = atomic_load_explicit(&l->published, memory_order_relaxed) + 1;
     memcpy(words, &l->stats, sizeof words);
@@ -184,15 +177,15 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     int64_t start = now_ns();
     unsigned fp_state = simd_denormals_off();
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
-    enum failover_answer worst = FAILOVER_PLAYED;
-    take_offer(l, n);
-    for (int at = 0, piece; at < n; at += piece) {
+    enum failover_result worst = FAILOVER_PLAYED;
+    take_next(l, n);
+    for (int at = 0, chunk; at < n; at += chunk) {
         int most = most_frames(l);
-        piece = n - at < most ? n - at : most;
-        set_waits(l, piece);
-        enum failover_answer answer = process(l, in, out, at, piece, rate, at ? now_ns() : start);
-        if (answer > worst) worst = answer;
-        l->fresh = false;
+        chunk = n - at < most ? n - at : most;
+        set_waits(l, chunk);
+        enum failover_result result = process_chunk(l, in, out, at, chunk, rate, at ? now_ns() : start);
+        if (result > worst) worst = result;
+        l->is_fresh = false;
     }
     watch_device(l, start);
     simd_denormals_restore(fp_state);
@@ -206,11 +199,11 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
     s->faded_out = mixer_is_faded_out(&l->mixer);
     s->changing = l->joining || l->is_fading;
     s->rate = rate;
-    publish(l);
+    stats_publish(l);
     return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_SILENT ? HC_EDEVICE : HC_LATE;
 }
 
-/* ---- asked by any thread ----------------------------------------------------------------------- */
+/* ---- calls for any thread ---------------------------------------------------------------------- */
 
 void hc_live_set(hc_live *l, int knob, float value)
 {
@@ -232,7 +225,7 @@ void hc_live_set_freewheel(hc_live *l, int on)
     if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
 }
 
-/* Both parts change at once. At another rate the history begins anew. */
+/* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */
 static bool change_format(hc_live *l, int rate, int block)
 {
     uint64_t was = atomic_load_explicit(&l->format, memory_order_relaxed), wanted;
@@ -241,7 +234,7 @@ static bool change_format(hc_live *l, int rate, int block)
         wanted = new_rate << 32 | (uint32_t)(block ? block : format_block(was));
         if (wanted == was) return false;
         if (format_rate(wanted) != format_rate(was))
-            atomic_store_explicit(&l->heard_from, input_history_end(&l->history), memory_order_relaxed);
+            atomic_store_explicit(&l->history_begin, input_history_end(&l->history), memory_order_relaxed);
     } while (
         !atomic_compare_exchange_weak_explicit(&l->format, &was, wanted, memory_order_release, memory_order_relaxed));
     return true;
@@ -273,7 +266,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     uint64_t words[STATS_WORDS], i, now;
     hc_live_stats all;
     if (!l || !stats) return;
-    do { /* the snapshot may be overwritten meanwhile, three blocks later */
+    do { /* three blocks later the snapshot is overwritten */
         i = atomic_load_explicit(&l->published, memory_order_acquire);
         for (int k = 0; k < STATS_WORDS; k++)
             words[k] = atomic_load_explicit(&l->snapshots[i % N_SNAPSHOTS][k], memory_order_acquire);

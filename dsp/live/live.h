@@ -1,4 +1,11 @@
-/* live - what the two sides of a live convolver share: live.c runs on the audio thread, work.c on the host's worker. */
+/* live - a live convolver's state. live.c runs on the audio thread; work.c and open.c run on threads of the host, its
+ * workers.
+ *
+ * One failover (an engine and its standby engine) moves between the threads:
+ *
+ *   work.c builds it --> next --> joining --> playing --> former --> returned --> work.c closes it
+ *                                 catches up  is output   fades out
+ */
 #ifndef LIVE_H
 #define LIVE_H
 
@@ -16,12 +23,17 @@
 #include <stdint.h>
 
 enum {
-    MOST_BLOCK = 8192, /* frames of an engine's block; a longer call is cut */
-    N_SNAPSHOTS = 4    /* of the counters: a reader has the time of three blocks to copy one */
+    MOST_BLOCK = 8192, /* frames of an engine's block; a longer call is cut into chunks */
+    N_SNAPSHOTS = 4    /* copies of the counters: a reader has the time of three blocks to read one */
 };
 
 enum { STATS_WORDS = sizeof(hc_live_stats) / sizeof(uint64_t), BACKEND_CAP = 64 };
 _Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is copied word by word");
+
+struct engine_format {
+    int rate, block;
+    char backend[BACKEND_CAP]; /* as requested, or "cpu" after a loss */
+};
 
 struct hc_live {
     hc_live_config config;
@@ -30,55 +42,56 @@ struct hc_live {
     struct mixer mixer;
 
     /* ---- audio thread ---- */
-    struct failover *playing;  /* NULL: the convolved signal is silence                              */
-    struct failover *joining;  /* processes the past, then fades in; NULL: none                      */
-    struct failover *former;   /* fades out; NULL: silence does, or nothing                          */
+    struct failover *playing;  /* NULL: the convolved signal is silence                                */
+    struct failover *joining;  /* processes the history, then fades in; NULL: none                     */
+    struct failover *former;   /* fades out; NULL: silence fades out, or nothing                       */
     bool is_fading;
-    int fade_pos, fade_len;
-    bool fresh;                /* no block since the start or a reset: nothing fades                 */
-    const float **rows;        /* [n_in]: the block in the history                                   */
-    float **wet, **faded;      /* [n_out]: rows of the caller's buffers; of frames                   */
-    float *frames;             /* [n_out] rows of MOST_BLOCK, an odd number of cache lines apart     */
+    int fade_pos, fade_len;    /* frames                                                               */
+    bool is_fresh;             /* no block since the start or a reset: nothing fades                   */
+    const float **rows;        /* [n_in]: the chunk in the history                                     */
+    float **wet;               /* [n_out]: the chunk in the caller's buffers                           */
+    float **faded;             /* [n_out]: rows of frames, the output of former                        */
+    float *frames;             /* [n_out] rows of MOST_BLOCK, an odd number of cache lines apart       */
     struct feedback_limiter limiter;
-    hc_live_stats stats;       /* without what the worker counts                                     */
-    int told_us, told_n;       /* the wait and the frames that failover_set_wait was last called for */
-    struct failover *told[3];  /* and the engines                                                    */
+    hc_live_stats stats;       /* except the workers' counters                                         */
+    int told_us, told_n;       /* the last wait_us and chunk that set_waits told the engines of        */
+    struct failover *told[3];  /* those engines                                                        */
 
     /* ---- between threads ---- */
-    _Atomic(struct failover *) next;     /* the worker -> audio                                      */
-    _Atomic(struct failover *) returned; /* audio -> the worker                                      */
+    _Atomic(struct failover *) next;     /* worker -> audio thread                                     */
+    _Atomic(struct failover *) returned; /* audio thread -> worker                                     */
     atomic_bool has_work;
-    struct text_mailbox mask, backend;   /* requests                                                 */
-    atomic_uint_fast64_t format;         /* rate << 32 | block, as last asked for                    */
-    atomic_uint format_requests;         /* counts them                                              */
-    atomic_int_fast64_t heard_from;      /* the history before this frame is of another rate         */
+    struct text_mailbox mask, backend;   /* requests                                                   */
+    atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                      */
+    atomic_uint format_requests;         /* counts them                                                */
+    atomic_int_fast64_t history_begin;   /* the first frame of the history that has the present rate   */
     atomic_int wait_us;
     atomic_bool freewheels;
-    atomic_int_fast64_t next_probe_ns;   /* of a device that hung                                    */
-    atomic_uint peak_in, peak_out;       /* bits of magnitudes                                       */
+    atomic_int_fast64_t next_probe_ns;   /* when to ask a device that hung whether it answers          */
+    atomic_uint peak_in, peak_out;       /* bits of magnitudes                                         */
     struct histogram times;
-    atomic_uint_fast64_t published;      /* snapshots, the newest at published % N_SNAPSHOTS         */
+    atomic_uint_fast64_t published;      /* snapshots so far, the newest at published % N_SNAPSHOTS    */
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
 
-    /* ---- the worker, under setup ---- */
+    /* ---- workers, under setup ---- */
     pthread_mutex_t setup;
-    struct failover *offered;            /* the last engine made: it plays, or is about to           */
-    hc_responses responses;              /* of the mask that plays                                   */
-    int rate, block;                     /* of the engine offered                                    */
-    int64_t built_from;                  /* heard_from when it was made                              */
-    unsigned refused;                    /* format_requests when a format could not be played        */
-    char asked_backend[BACKEND_CAP];              /* by config or request                                     */
-    char next_backend[BACKEND_CAP];               /* the same, or "cpu" after a loss: of the next engine      */
-    char used_backend[BACKEND_CAP];               /* of the engine offered                                    */
+    struct failover *newest;             /* the last one built: it plays, or is about to               */
+    bool is_loss_told;                   /* config.say was told that the device of newest failed       */
+    struct engine_format format_used;    /* the format of newest                                       */
+    int64_t newest_begin;                /* history_begin when it was built                            */
+    hc_responses responses;              /* the responses of the mask that plays                       */
+    unsigned refused;                    /* value of format_requests when a format could not be played */
+    char requested_backend[BACKEND_CAP]; /* as in config, or in the last hc_live_request               */
+    char next_backend[BACKEND_CAP];      /* requested_backend, or "cpu" after a loss                   */
     double probe_pause_s;
-    bool is_clean;                       /* no engine hung so far                                    */
+    bool has_hung;                       /* an engine hung, and its memory is not freed                */
 
-    /* ---- under info_lock, which is held for moments only ---- */
+    /* ---- under info_lock, which is held briefly ---- */
     pthread_mutex_t info_lock;
     hc_live_info info;
-    char path[TEXT_CAP];                 /* of the mask that plays                                   */
-    char *reaches;                       /* [n_in][n_out]: does the mask join them?                  */
+    char path[TEXT_CAP];                 /* path of the mask that plays                                */
+    char *reaches;                       /* [n_in][n_out]: does the mask have a route?                 */
 };
 
 static inline int format_rate(uint64_t format)
@@ -90,5 +103,15 @@ static inline int format_block(uint64_t format)
 {
     return (int)(uint32_t)format;
 }
+
+/* ---- work.c: [setup], with l->setup locked, or alone ---- */
+
+enum { HISTORY_SLACK_S = 2 }; /* oldest seconds of the history, not for a new engine: they may soon be overwritten */
+
+/* NULL is allowed. */
+void live_close_engine(hc_live *l, struct failover *f);
+
+/* Closes the engine that the audio thread has returned. */
+void live_close_returned(hc_live *l);
 
 #endif

@@ -11,13 +11,13 @@ enum { RAMP_MS = 20 };
 bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in)
 {
     const float start[HC_N_KNOBS] = {[HC_WET] = 1, [HC_GAIN] = 1, [HC_FADE] = 1};
-    *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .fresh = true};
+    *mixer = (struct mixer){.n_in = n_in, .n_out = n_out, .is_fresh = true};
     for (int k = 0; k < HC_N_KNOBS; k++) atomic_init(&mixer->knobs[k], start[k]);
     for (int k = 0; k < MIXER_RAMPS; k++) mixer->ramps[k].now = mixer->ramps[k].target = start[k];
     if (fade_in) mixer->ramps[HC_FADE] = (struct ramp){0};
     if (most_predelay <= 0) return true;
     struct predelay *p = &mixer->predelay;
-    for (p->size = MIXER_PIECE; p->size < most_predelay + MIXER_PIECE;) p->size *= 2;
+    for (p->size = MIXER_CHUNK; p->size < most_predelay + MIXER_CHUNK;) p->size *= 2;
     p->frames = memory_place((size_t)n_out * (size_t)p->size);
     return p->frames != NULL;
 }
@@ -43,17 +43,18 @@ void mixer_reset(struct mixer *mixer)
     struct predelay *p = &mixer->predelay;
     if (p->frames) memset(p->frames, 0, (size_t)mixer->n_out * (size_t)p->size * sizeof(float));
     p->end = 0;
-    mixer->fresh = true;
+    mixer->is_fresh = true;
 }
 
-/* Take up what the knobs ask for; does a gain move? Before the first block all but the fade jump. */
-static bool turn(struct mixer *mixer)
+/* Starts ramps to the values of the knobs; before the first block all values but the fade jump. Returns whether a ramp
+ * moves. */
+static bool start_ramps(struct mixer *mixer)
 {
     bool moves = false;
     for (int k = 0; k < MIXER_RAMPS; k++) {
         struct ramp *ramp = &mixer->ramps[k];
         float target = mixer_get(mixer, (enum hc_live_knob)k);
-        if (mixer->fresh && k != HC_FADE) *ramp = (struct ramp){.now = target, .target = target};
+        if (mixer->is_fresh && k != HC_FADE) *ramp = (struct ramp){.now = target, .target = target};
         if (target != ramp->target) {
             ramp->target = target;
             ramp->left = mixer->ramp_frames;
@@ -64,7 +65,7 @@ static bool turn(struct mixer *mixer)
     return moves;
 }
 
-static float step(struct ramp *ramp)
+static float ramp_step(struct ramp *ramp)
 {
     if (ramp->left == 0) return ramp->now;
     ramp->now = --ramp->left == 0 ? ramp->target : ramp->now + ramp->step;
@@ -89,7 +90,7 @@ static void mix_still(const struct mixer *mixer, const float *const *in, float *
     for (int o = 0; o < mixer->n_out; o++) {
         const float *x = input_of(mixer, in, o);
         float *y = out[o];
-        if (wet == 0) /* an overflow of the convolution is no NaN then */
+        if (wet == 0) /* 0 * infinity would be NaN, if the convolution overflows */
             memset(y, 0, (size_t)n * sizeof(float));
         else if (wet != 1)
             for (int i = 0; i < n; i++) y[i] *= wet;
@@ -100,25 +101,26 @@ static void mix_still(const struct mixer *mixer, const float *const *in, float *
 
 static void mix_moving(struct mixer *mixer, const float *const *in, float *const *out, int n)
 {
-    for (int at = 0; at < n; at += MIXER_PIECE) {
-        int piece = n - at < MIXER_PIECE ? n - at : MIXER_PIECE;
-        for (int i = 0; i < piece; i++) {
+    for (int at = 0; at < n; at += MIXER_CHUNK) {
+        int chunk = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+        for (int i = 0; i < chunk; i++) {
             float knob[MIXER_RAMPS];
-            for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = step(&mixer->ramps[k]);
+            for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = ramp_step(&mixer->ramps[k]);
             gains(knob, &mixer->wet[i], &mixer->dry[i]);
         }
         for (int o = 0; o < mixer->n_out; o++) {
             const float *x = input_of(mixer, in, o);
             float *y = out[o] + at;
-            for (int i = 0; i < piece; i++) y[i] = mixer->wet[i] * y[i] + (x ? mixer->dry[i] * x[at + i] : 0);
+            for (int i = 0; i < chunk; i++) y[i] = mixer->wet[i] * y[i] + (x ? mixer->dry[i] * x[at + i] : 0);
         }
     }
 }
 
 /* ---- predelay ---------------------------------------------------------------------------------- */
 
-/* Up to MIXER_PIECE frames of y go into the row; y becomes what lay in it `from` frames ago, on its way to `to`. */
-static void delay_piece(struct mixer *mixer, float *row, float *y, int n)
+/* Writes up to MIXER_CHUNK frames of y to the row and replaces them by the frames that are `from` frames older,
+ * crossfaded to those that are `to` frames older. */
+static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
 {
     const struct predelay *p = &mixer->predelay;
     int64_t mask = p->size - 1;
@@ -135,24 +137,24 @@ static void delay_piece(struct mixer *mixer, float *row, float *y, int n)
 static void predelay_run(struct mixer *mixer, float *const *wet, int n)
 {
     struct predelay *p = &mixer->predelay;
-    float most = (float)(p->size - MIXER_PIECE), wanted = mixer_get(mixer, HC_PREDELAY);
-    int asked = (int)(wanted < 0 ? 0 : wanted > most ? most : wanted);
-    if (mixer->fresh) p->from = p->to = asked;
-    for (int at = 0; at < n; at += MIXER_PIECE) {
-        int piece = n - at < MIXER_PIECE ? n - at : MIXER_PIECE;
-        if (p->from == p->to && p->to != asked) {
-            p->to = asked;
+    float most = (float)(p->size - MIXER_CHUNK), knob = mixer_get(mixer, HC_PREDELAY);
+    int wanted = (int)(knob < 0 ? 0 : knob > most ? most : knob);
+    if (mixer->is_fresh) p->from = p->to = wanted;
+    for (int at = 0; at < n; at += MIXER_CHUNK) {
+        int chunk = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+        if (p->from == p->to && p->to != wanted) {
+            p->to = wanted;
             p->pos = 0;
         }
-        for (int o = 0; o < mixer->n_out; o++) delay_piece(mixer, p->frames + o * p->size, wet[o] + at, piece);
-        p->end += piece;
-        if (p->from != p->to && (p->pos += piece) >= mixer->ramp_frames) p->from = p->to;
+        for (int o = 0; o < mixer->n_out; o++) delay_chunk(mixer, p->frames + o * p->size, wet[o] + at, chunk);
+        p->end += chunk;
+        if (p->from != p->to && (p->pos += chunk) >= mixer->ramp_frames) p->from = p->to;
     }
 }
 
 /* ---- the block --------------------------------------------------------------------------------- */
 
-void mixer_pass(const struct mixer *mixer, const float *const *in, float *const *wet, int n)
+void mixer_pass_input(const struct mixer *mixer, const float *const *in, float *const *wet, int n)
 {
     for (int o = 0; o < mixer->n_out; o++) {
         const float *x = input_of(mixer, in, o);
@@ -164,7 +166,7 @@ void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, i
 {
     mixer->ramp_frames = rate * RAMP_MS / 1000 + 1;
     if (mixer->predelay.frames) predelay_run(mixer, wet, n);
-    if (turn(mixer)) {
+    if (start_ramps(mixer)) {
         mix_moving(mixer, in, wet, n);
     } else {
         float knob[MIXER_RAMPS], wet_gain, dry_gain;
@@ -172,7 +174,7 @@ void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, i
         gains(knob, &wet_gain, &dry_gain);
         mix_still(mixer, in, wet, n, wet_gain, dry_gain);
     }
-    mixer->fresh = false;
+    mixer->is_fresh = false;
 }
 
 bool mixer_is_faded_out(const struct mixer *mixer)

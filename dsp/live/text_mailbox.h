@@ -1,28 +1,25 @@
-/* text_mailbox - a text that any thread leaves and one thread takes; the last one wins. No call locks or allocates: a
- * writer fills one of N_TEXTS buffers that nobody uses, and exchanges its number for that of the text before. */
+/* text_mailbox - passes a text from any thread to one reader; the last text wins. No call locks or allocates: a writer
+ * fills an unused one of N_TEXTS buffers, puts its number into `full`, and releases the buffer that was there. */
 #ifndef TEXT_MAILBOX_H
 #define TEXT_MAILBOX_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { TEXT_CAP = 4096, N_TEXTS = 8 }; /* N_TEXTS - 2 threads may write at once */
 
-struct text_mailbox {
-    atomic_int full; /* number of the text that waits; -1: none */
+struct text_mailbox { /* zeroed: empty */
+    atomic_int full; /* number of the buffer with the text + 1; 0: there is none */
     struct {
         atomic_bool taken;
         char text[TEXT_CAP];
     } buffers[N_TEXTS];
 };
 
-void text_mailbox_open(struct text_mailbox *mailbox);
-
-/* false: the text is too long. [rt] */
+/* false: the text is too long, or all buffers are in use. [rt], any thread */
 bool text_mailbox_put(struct text_mailbox *mailbox, const char *text);
 
-/* Move what waits to text[TEXT_CAP]. false: nothing does, and text is as it was. [rt] */
+/* Moves the text to text[TEXT_CAP]. false: there is none, and text is unchanged. [rt], one thread at a time */
 bool text_mailbox_take(struct text_mailbox *mailbox, char *text);
 
 #endif

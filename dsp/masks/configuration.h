@@ -1,14 +1,14 @@
-/* configuration - the text format of jconvolver and mcfx_convolver: from text to what it asks for. A pure function: no
- * sound file is opened and no folder looked at. The grammar is in host/haloconv.1.
+/* configuration - parses the text format of jconvolver and mcfx_convolver: from text to the commands that it holds.
+ * Opens no file and no folder. The man page (host/haloconv.1.in) has the grammar.
  *
- * All that is wrong is gathered as remarks; what is wrong is left out of the impulses, so that the rest can be checked.
+ * All errors and warnings of a text are collected as diagnostics. A line with an error adds no impulse, so the rest of
+ * the text can still be checked.
  */
 #ifndef HALOCONV_CONFIGURATION_H
 #define HALOCONV_CONFIGURATION_H
 
+#include "diagnostics.h"
 #include "mask_file.h"
-#include "remarks.h"
-
 
 enum {
     CONFIGURATION_TAPS = 1 << 24,    /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
@@ -20,19 +20,20 @@ enum impulse_kind { IMPULSE_READ, IMPULSE_DIRAC, IMPULSE_HILBERT, IMPULSE_COPY, 
 struct impulse {                     /* one /impulse command; all counts from 0                             */
     enum impulse_kind kind;
     int line;
-    int in, out;                     /* packed: in is how many inputs the file serves, out is 0             */
+    const char *command;             /* its name, for diagnostics                                           */
+    int in, out;                     /* packed: `in` is the number of inputs, out is 0                      */
     int from_in, from_out;           /* copy                                                                */
     float gain;
     int delay;                       /* frames of the session                                               */
-    int offset, length;              /* frames of the file; length 0 = the rest. Hilbert: its length        */
+    int offset, length;              /* frames of the file; length 0 = all behind offset. Hilbert: its length */
     int channel;                     /* read: of the file                                                   */
     int file;                        /* read, packed: index of files                                        */
 };
 
-struct folder {                      /* a /cd                                                               */
-    const char *path;                /* as given                                                            */
+struct folder {                      /* a folder that a /cd names                                           */
+    const char *path;                /* the path in the text                                                */
     int line;
-    const char *found;               /* for whoever looks for it                                            */
+    const char *found;               /* the path that exists; NULL: not searched for yet (configuration_sounds) */
 };
 
 struct sound_name {                  /* a file as named; the same name in the same folder is listed once    */
@@ -42,26 +43,30 @@ struct sound_name {                  /* a file as named; the same name in the sa
 };
 
 struct configuration {
-    struct remarks remarks;
-    struct pieces *pieces;           /* holds all texts                                                     */
-    int defined_line;                /* of /convolver/new; 0 = there is none: mcfx's, with counts as used   */
+    struct diagnostics diagnostics;
+    struct arena *arena;             /* holds all texts; is_short: the configuration is incomplete          */
+    int defined_line;                /* line of /convolver/new; 0 = there is none: a text of mcfx_convolver */
     int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                              */
     int max_taps;
-    int partition;                   /* a wish; 0 = none that makes sense                                   */
-    const char *client, *server;     /* NULL = not said                                                     */
-    hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not said                 */
-    struct impulse *impulses;        /* [n_impulses], in their order                                        */
+    int partition;                   /* frames that the text asks for; 0 = none, or no possible size        */
+    const char *client, *server;     /* NULL = not given                                                    */
+    hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                */
+    struct impulse *impulses;        /* [n_impulses], in the order of the text                              */
     size_t n_impulses, impulses_cap;
     struct sound_name **files;       /* [n_files]                                                           */
-    int n_files, files_cap;
+    size_t n_files, files_cap;
     void *names;                     /* tsearch(3) of files                                                 */
-    struct folder *folder;           /* of the last /cd                                                     */
+    struct folder *folder;           /* folder of the last /cd; NULL: the configuration's own               */
 };
 
-/* path: for remarks. text[bytes + 1] is taken apart in place. Pieces outlive the configuration. HC_OK even with errors
- * in remarks; HC_ENOMEM. Free it after both. */
-int configuration_read(struct configuration *configuration, const char *path, struct pieces *pieces, char *text,
-                       size_t bytes);
+#define IMPULSE_WARN(c, i, ...) diagnostic(&(c)->diagnostics, HC_OK, (i)->line, (i)->command, __VA_ARGS__)
+#define IMPULSE_REFUSE(c, i, ...) diagnostic(&(c)->diagnostics, HC_EINVAL, (i)->line, (i)->command, __VA_ARGS__)
+
+/* An empty configuration. path: for diagnostics. Free the configuration before the arena. */
+void configuration_open(struct configuration *configuration, const char *path, struct arena *arena);
 void configuration_free(struct configuration *configuration);
+
+/* Parses text[bytes + 1], which is overwritten. Errors are in the diagnostics, a lack of memory in arena->is_short. */
+void configuration_read(struct configuration *configuration, char *text, size_t bytes);
 
 #endif

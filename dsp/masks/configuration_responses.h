@@ -1,4 +1,4 @@
-/* configuration_responses - a configuration's responses: its files read, cut, resampled, added and linked. */
+/* configuration_responses - carries out the commands of a configuration: from a path to responses with routes. */
 #ifndef HALOCONV_CONFIGURATION_RESPONSES_H
 #define HALOCONV_CONFIGURATION_RESPONSES_H
 

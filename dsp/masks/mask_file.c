@@ -1,15 +1,14 @@
-/* mask_file - sound files and texts of coefficients, as channels of finite samples. The files are strangers': every
- * size that a file claims is bounded before it is used, and memory grows with what was read, not with what a header
- * promises.
- */
+/* The files come from strangers: every size that a file claims is checked before its use, and memory grows with the
+ * samples that were read, not with the length in the header. */
 #include "mask_file.h"
 
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
+#include "dsp/sndfile_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,23 +21,17 @@
 #endif
 
 enum {
-    READ_SAMPLES = 1 << 16, /* a read, all channels together: stays in the second-level cache */
-    TILE = 16,              /* channels taken apart at once: a cache line of a frame */
+    READ_SAMPLES = 1 << 16, /* samples of one read, all channels together: they fit in the second-level cache */
+    TILE = 16,              /* channels deinterleaved at once: a cache line of a frame */
 };
 
-struct frames { /* samples as read: frame by frame, the channels of a frame beside each other */
-    float *samples;
+struct frames {     /* samples as read, interleaved */
+    float *samples; /* [n / n_channels][n_channels] */
     size_t n, capacity;
     int n_channels;
 };
 
-static void frames_free(struct frames *frames)
-{
-    free(frames->samples);
-    *frames = (struct frames){0};
-}
-
-/* Make room for `more` samples behind the n that are there. */
+/* Grows the capacity so that `more` samples fit behind the first n. */
 static int frames_reserve(struct frames *frames, size_t more, const char *path, char *why, size_t cap)
 {
     if (more > MASK_MAX_SAMPLES || frames->n > MASK_MAX_SAMPLES - more)
@@ -58,41 +51,14 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
 /* ---- sound files -------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_SNDFILE
-/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
- * MiB into an AIFF, others 2 or 4 GiB. */
-#define PLACEHOLDER_BYTES 0x7eff0000
-
-/* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
- * 7978)". */
-static bool log_says_cut(SNDFILE *file)
-{
-    static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
-    char log[8192] = "";
-    sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    log[sizeof log - 1] = 0;
-    if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
-    for (char *line = log; line; line = strchr(line, '\n')) {
-        line += strspn(line, " \n");
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            unsigned long long claimed, real;
-            if (strncmp(line, sizes[i], strlen(sizes[i])) != 0) continue;
-            const char *number = strchr(line, ':') + 1;
-            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real &&
-                claimed < PLACEHOLDER_BYTES)
-                return true;
-        }
-    }
-    return false;
-}
-
 static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, char *why,
                        size_t cap)
 {
     size_t n_channels = (size_t)info->channels;
     sf_count_t chunk = READ_SAMPLES / info->channels;
     for (;;) {
-        int rc = frames_reserve(frames, (size_t)chunk * n_channels, path, why, cap);
-        if (rc) return rc;
+        int error = frames_reserve(frames, (size_t)chunk * n_channels, path, why, cap);
+        if (error) return error;
         sf_count_t got = sf_readf_float(file, frames->samples + frames->n, chunk);
         if (got <= 0) break;
         frames->n += (size_t)got * n_channels;
@@ -101,17 +67,18 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         return fail(HC_EFILE, why, cap, "%s: damaged after frame %zu (%s); fetch it again", path,
                     frames->n / n_channels, sf_strerror(file));
     if (frames->n == 0) return fail(HC_EINVAL, why, cap, "%s: has no frames; a mask needs at least one", path);
-    /* The length in the header of an MP3 is an estimate; ADPCM, GSM and DWVW count in packets. */
+    /* The header of an MP3 holds an estimate of its length; that of ADPCM, GSM and DWVW holds whole packets. */
     int subtype = info->format & SF_FORMAT_SUBMASK;
     bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
     bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
     sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
-    bool known = info->frames < (sf_count_t)1 << 60; /* not so in a FLAC that went through a pipe */
-    if ((known && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || log_says_cut(file))
+    bool known = info->frames < (sf_count_t)1 << 60; /* false for a FLAC that was written to a pipe */
+    char log[SNDFILE_LOG_CAP] = "";
+    sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
+    if ((known && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
         return fail(HC_EFILE, why, cap,
-                    "%s: is cut short: it ends after %zu frames, its header promises more; fetch it "
-                    "again",
-                    path, frames->n / n_channels);
+                    "%s: is cut short: it ends after %zu frames, its header promises more; fetch it again", path,
+                    frames->n / n_channels);
     return HC_OK;
 }
 
@@ -123,61 +90,61 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
         int code = sf_error(NULL);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
             return fail(HC_EFILE, why, cap,
-                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or name "
-                        "coefficients .txt or .csv and a configuration .conf",
+                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or name coefficients .txt "
+                        "or .csv and a configuration .conf",
                         path);
         return fail(HC_EFILE, why, cap, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
     }
-    int rc = HC_OK;
+    int error = HC_OK;
     if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
-        rc = fail(HC_EINVAL, why, cap, "%s: has %d channels; a mask has 1 to %d", path, info.channels,
-                  MASK_MAX_CHANNELS);
+        error = fail(HC_EINVAL, why, cap, "%s: has %d channels; a mask has 1 to %d", path, info.channels,
+                     MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)
-        rc = fail(HC_EFILE, why, cap, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
-    if (!rc) {
+        error = fail(HC_EFILE, why, cap, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
+    if (!error) {
         frames->n_channels = info.channels;
         *rate = info.samplerate;
-        rc = read_frames(file, &info, frames, path, why, cap);
+        error = read_frames(file, &info, frames, path, why, cap);
     }
     sf_close(file);
-    return rc;
+    return error;
 }
 #else
 static int read_sound(const char *path, struct frames *frames, int *rate, char *why, size_t cap)
 {
     (void)frames, (void)rate;
     return fail(HC_EUNSUPPORTED, why, cap,
-                "%s: this build reads no sound files; build it with libsndfile, or give a "
-                ".txt of coefficients",
-                path);
+                "%s: this build reads no sound files; build it with libsndfile, or give a .txt of coefficients", path);
 }
 #endif
 
 /* ---- coefficients as text ----------------------------------------------------------------------- */
 
-struct text { /* where the reader is, for its messages */
+struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
 };
 
-static int read_number(const struct text *text, const char *at, char **end, float *value, char *why, size_t cap)
+static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, char *why,
+                            size_t cap)
 {
     double number = strtod(at, end);
     if (*end == at || !strchr(" \t\r,;", **end)) { /* strchr also finds the 0 at the end of the line */
-        int length = 0; /* of what may go to a terminal: no escape sequences of a stranger's */
+        int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, cap, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
     }
-    if (isfinite(number) && fabs(number) > (double)3.402823466e38f)
+    if (isfinite(number) && fabs(number) > (double)FLT_MAX)
         return fail(HC_EINVAL, why, cap, "%s:%zu: %g is out of the range of a float; scale the coefficients",
                     text->path, text->line, number);
     *value = (float)number;
     return HC_OK;
 }
 
-/* Append the numbers of a line; *n is their count. A comma or semicolon stands between two numbers, blanks anywhere. */
-static int read_line(const struct text *text, char *line, struct frames *frames, int *n, char *why, size_t cap)
+/* Appends the *n numbers of a line. A comma or semicolon may stand between two numbers, blanks anywhere. */
+static int coefficients_read_line(const struct text_line *text, char *line, struct frames *frames, int *n, char *why,
+                                  size_t cap)
 {
     char *at = line;
     bool after_comma = false;
@@ -190,9 +157,9 @@ static int read_line(const struct text *text, char *line, struct frames *frames,
         if (*n == MASK_MAX_CHANNELS)
             return fail(HC_EINVAL, why, cap, "%s:%zu: more than %d columns; write one frame a line", text->path,
                         text->line, MASK_MAX_CHANNELS);
-        int rc = frames_reserve(frames, 1, text->path, why, cap);
-        if (!rc) rc = read_number(text, at, &at, &frames->samples[frames->n], why, cap);
-        if (rc) return rc;
+        int error = frames_reserve(frames, 1, text->path, why, cap);
+        if (!error) error = coefficient_read(text, at, &at, &frames->samples[frames->n], why, cap);
+        if (error) return error;
         frames->n++;
         (*n)++;
         at += strspn(at, " \t\r");
@@ -201,58 +168,59 @@ static int read_line(const struct text *text, char *line, struct frames *frames,
     }
 }
 
-static int read_lines(FILE *file, struct text *text, struct frames *frames, char *why, size_t cap)
+static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
 {
     char *line = NULL;
     size_t line_cap = 0;
     ssize_t length;
-    int rc = HC_OK;
+    int error = HC_OK;
     errno = 0;
-    while (!rc && (length = getline(&line, &line_cap, file)) >= 0) {
+    while (!error && (length = getline(&line, &line_cap, file)) >= 0) {
         text->line++;
         if (memchr(line, 0, (size_t)length)) {
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
+            error = fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
             break;
         }
         line[strcspn(line, "\n")] = 0;
-        char *turn = strchr(line, '\r'); /* alone it ends the lines of an old Mac: they would become one frame */
-        if (turn && turn[strspn(turn, "\r")] != 0) {
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
-                      text->line);
+        char *cr = strchr(line, '\r'); /* without LF: line ends of old Macs, which would join all lines to one frame */
+        if (cr && cr[strspn(cr, "\r")] != 0) {
+            error = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
+                         text->line);
             break;
         }
         line[strcspn(line, "#")] = 0;
         int n;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
-        rc = read_line(text, line + (marked ? 3 : 0), frames, &n, why, cap);
-        if (rc || n == 0) continue;
+        error = coefficients_read_line(text, line + (marked ? 3 : 0), frames, &n, why, cap);
+        if (error || n == 0) continue;
         if (frames->n_channels == 0) frames->n_channels = n;
         if (n != frames->n_channels)
-            rc = fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
-                      text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
+            error =
+                fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
+                     text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
     }
-    if (!rc && ferror(file))
-        rc = fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
-    if (!rc && frames->n == 0)
-        rc = fail(HC_EINVAL, why, cap, "%s: has no coefficients; write one frame a line", text->path);
+    if (!error && ferror(file))
+        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
+    if (!error && frames->n == 0)
+        error = fail(HC_EINVAL, why, cap, "%s: has no coefficients; write one frame a line", text->path);
     free(line);
-    return rc;
+    return error;
 }
 
 static int read_text(const char *path, struct frames *frames, char *why, size_t cap)
 {
-    struct text text = {.path = path};
+    struct text_line text = {.path = path};
     locale_t was = c_locale_enter();
-    int rc;
+    int error;
     FILE *file = fopen(path, "re");
     if (file) {
-        rc = read_lines(file, &text, frames, why, cap);
+        error = coefficients_read_lines(file, &text, frames, why, cap);
         fclose(file);
     } else {
-        rc = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
+        error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     }
     c_locale_leave(was);
-    return rc;
+    return error;
 }
 
 /* ---- from frames to channels -------------------------------------------------------------------- */
@@ -267,16 +235,16 @@ static int refuse_non_finite(const struct frames *frames, const char *path, char
     return HC_OK;
 }
 
-/* What the system knows about the path, in words that libsndfile does not have. */
+/* Gives reasons for errors that libsndfile does not explain. */
 int mask_file_check(const char *path, char *why, size_t cap)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not stop us here */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* else open waits for the writer of a pipe */
     if (fd < 0) return fail(HC_EFILE, why, cap, "%s: %s; check the path and its permissions", path, strerror(errno));
-    int rc =
+    int error =
         fstat(fd, &status) == 0 ? HC_OK : fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
     close(fd);
-    if (rc) return rc;
+    if (error) return error;
     if (S_ISDIR(status.st_mode))
         return fail(HC_EFILE, why, cap, "%s: is a directory; give a sound file or a text of coefficients", path);
     if (S_ISREG(status.st_mode) && status.st_size == 0)
@@ -286,8 +254,7 @@ int mask_file_check(const char *path, char *why, size_t cap)
     return HC_OK;
 }
 
-/* The frames' samples, channel by channel. */
-static void take_apart(const struct frames *frames, float *const *channel)
+static void deinterleave(const struct frames *frames, float *const *channel)
 {
     size_t n_channels = (size_t)frames->n_channels, n_frames = frames->n / n_channels;
     for (size_t first = 0; first < n_channels; first += TILE) {
@@ -297,7 +264,7 @@ static void take_apart(const struct frames *frames, float *const *channel)
     }
 }
 
-bool mask_file_is(const char *path, const char *extension)
+bool mask_file_has_extension(const char *path, const char *extension)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
@@ -307,19 +274,19 @@ int mask_file_read(struct mask_file *file, const char *path, char *why, size_t c
 {
     struct frames frames = {0};
     *file = (struct mask_file){0};
-    int rc = mask_file_check(path, why, cap);
-    if (rc) return rc;
-    bool text = mask_file_is(path, ".txt") || mask_file_is(path, ".csv");
-    rc = text ? read_text(path, &frames, why, cap) : read_sound(path, &frames, &file->rate, why, cap);
-    if (!rc) rc = refuse_non_finite(&frames, path, why, cap);
-    if (!rc) {
-        file->n_frames = (int)(frames.n / (size_t)frames.n_channels); /* MASK_MAX_SAMPLES fit */
-        rc = mask_file_make(file, frames.n_channels, file->n_frames, path, why, cap);
+    int error = mask_file_check(path, why, cap);
+    if (error) return error;
+    bool text = mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv");
+    error = text ? read_text(path, &frames, why, cap) : read_sound(path, &frames, &file->rate, why, cap);
+    if (!error) error = refuse_non_finite(&frames, path, why, cap);
+    if (!error) {
+        file->n_frames = (int)(frames.n / (size_t)frames.n_channels); /* at most MASK_MAX_SAMPLES */
+        error = mask_file_make(file, frames.n_channels, file->n_frames, path, why, cap);
     }
-    if (!rc) take_apart(&frames, file->channel);
-    frames_free(&frames);
-    if (rc) mask_file_free(file);
-    return rc;
+    if (!error) deinterleave(&frames, file->channel);
+    free(frames.samples);
+    if (error) mask_file_free(file);
+    return error;
 }
 
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap)

@@ -1,10 +1,9 @@
-/* responses - masks from files, whatever their kind: resampled to the session's rate, and routed by the channel rule of
- * haloconv_masks.h or as a configuration says.
- */
+/* responses - loads masks from files of any kind, resamples them to the session's rate, and routes them by the channel
+ * rule of haloconv_masks.h or as a configuration says. */
+#include "arena.h"
 #include "configuration_responses.h"
 #include "dsp/engine/backend.h"
 #include "mask_file.h"
-#include "pieces.h"
 #include "resample.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static int refuse_channels(int n_mask, int n_in, const char *path, char *why, si
                 n_mask, n_in, counts);
 }
 
-static int routes_make(hc_responses *responses, int n_in, const char *path, char *why, size_t cap)
+static int routes_by_channel_rule(hc_responses *responses, int n_in, const char *path, char *why, size_t cap)
 {
     int n_mask = responses->n_channels;
     bool true_stereo = n_in == 2 && n_mask == 4;
@@ -49,19 +48,19 @@ static int routes_make(hc_responses *responses, int n_in, const char *path, char
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
-/* The file's channels at another rate, in place of them. */
+/* Resamples all channels of a file. */
 static int file_resample(struct mask_file *file, int rate, const char *path, char *why, size_t cap)
 {
     struct mask_file at_rate = {.rate = rate};
     int length = 0;
-    int rc = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
-    if (!rc) rc = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
-    if (rc) return rc;
-    rc = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
-                  at_rate.channel, length, path, why, cap);
-    if (rc) {
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
+    if (error) return error;
+    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
+                     at_rate.channel, length, path, why, cap);
+    if (error) {
         mask_file_free(&at_rate);
-        return rc;
+        return error;
     }
     mask_file_free(file);
     *file = at_rate;
@@ -72,17 +71,17 @@ static int load_file(const char *path, int n_in, int rate, unsigned flags, hc_re
                      size_t cap)
 {
     struct mask_file file;
-    int rc = mask_file_read(&file, path, why, cap);
-    if (rc) return rc;
+    int error = mask_file_read(&file, path, why, cap);
+    if (error) return error;
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || rate == 0 || rate == file.rate || (flags & HC_KEEP_RATE);
-    if (!keep) rc = file_resample(&file, rate, path, why, cap);
+    if (!keep) error = file_resample(&file, rate, path, why, cap);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
-    responses->channel = file.channel; /* theirs from here on */
-    if (!rc && n_in > 0) rc = routes_make(responses, n_in, path, why, cap);
-    return rc;
+    responses->channel = file.channel; /* hc_responses_free frees them */
+    if (!error && n_in > 0) error = routes_by_channel_rule(responses, n_in, path, why, cap);
+    return error;
 }
 
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
@@ -96,17 +95,18 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     if (rate < 0)
         return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
                     rate);
-    if (mask_file_is(path, ".conf")) return configuration_responses(path, n_in, rate, flags, responses, why, cap);
-    int rc = load_file(path, n_in, rate, flags, responses, why, cap);
-    if (rc) hc_responses_free(responses);
-    return rc;
+    if (mask_file_has_extension(path, ".conf"))
+        return configuration_responses(path, n_in, rate, flags, responses, why, cap);
+    int error = load_file(path, n_in, rate, flags, responses, why, cap);
+    if (error) hc_responses_free(responses);
+    return error;
 }
 
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
 {
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
         return fail(HC_EINVAL, why, cap, "%s: %d input channels; 1 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
-    if (responses->n_routes == 0 && responses->channel) return routes_make(responses, n_in, path, why, cap);
+    if (responses->n_routes == 0 && responses->channel) return routes_by_channel_rule(responses, n_in, path, why, cap);
     return responses->n_in == n_in
                ? HC_OK
                : fail(HC_EINVAL, why, cap, "%s: is for %d inputs, not %d", path, responses->n_in, n_in);
@@ -115,8 +115,8 @@ int hc_responses_route(hc_responses *responses, const char *path, int n_in, char
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;
-    if (responses->memory) { /* a configuration: everything is in there */
-        pieces_free(responses->memory);
+    if (responses->memory) { /* a configuration: all its memory is in the arena */
+        arena_free(responses->memory);
     } else {
         if (responses->channel) free(responses->channel[0]);
         free(responses->channel);

@@ -9,20 +9,20 @@
 
 /* ---- the order of the work ---------------------------------------------------------------------- */
 
-struct entry { /* a job with what it is sorted by */
-    const struct job *job;
-    size_t row, mask; /* mask: number of its first row */
+struct entry { /* a row of the list with its sort keys; the rows' addresses are in the order of the list */
+    const struct manifest_row *row, *mask; /* mask: the first row that names the same mask */
     int64_t bytes;
 };
 
 static int by_mask_name(const void *a, const void *b)
 {
     const struct entry *p = a, *q = b;
-    int order = strcmp(p->job->mask, q->job->mask);
+    int order = strcmp(p->row->mask, q->row->mask);
     return order ? order : p->row < q->row ? -1 : p->row > q->row;
 }
 
-/* Four classes an octave: files of one class waste little of one another's time when they go side by side. */
+/* Four classes an octave: files of one class waste little of one another's time when one engine convolves them in
+ * parallel. */
 static int length_class(int64_t bytes)
 {
     int class = 0;
@@ -39,30 +39,30 @@ static int by_work(const void *a, const void *b)
     return p->row < q->row ? -1 : p->row > q->row;
 }
 
-static void number_masks(struct entry *entries, size_t n)
+static void find_first_rows(struct entry *entries, size_t n)
 {
     qsort(entries, n, sizeof *entries, by_mask_name);
     for (size_t i = 0; i < n; i++) {
-        bool same = i > 0 && strcmp(entries[i].job->mask, entries[i - 1].job->mask) == 0;
+        bool same = i > 0 && strcmp(entries[i].row->mask, entries[i - 1].row->mask) == 0;
         entries[i].mask = same ? entries[i - 1].mask : entries[i].row;
     }
 }
 
-/* Pieces depend on the list alone, so that every process cuts the same ones. A short list is cut finer, for there to be
- * one for every processor. */
+/* The pieces depend on the list alone, so that every process cuts the same ones. A short list is cut finer, so that
+ * every processor gets one. */
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
     batch->n_pieces = 0;
-    batch->most = most;
+    batch->max_piece = most;
     for (size_t i = 0; i < n; i++) {
         size_t start = batch->n_pieces ? batch->pieces[batch->n_pieces - 1] : 0;
         bool full = i == 0 || i - start == most;
-        /* A piece is of one class of length; a file of many megabytes is one by itself. */
+        /* A piece has files of one length class; a file of many megabytes is a piece by itself. */
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
         if (full || other || large) batch->pieces[batch->n_pieces++] = i;
-        batch->order[i] = entries[i].job;
+        batch->order[i] = entries[i].row;
     }
     batch->pieces[batch->n_pieces] = n;
 }
@@ -76,11 +76,11 @@ bool batch_plan(struct batch *batch)
     bool good = entries && batch->order && batch->pieces;
     for (size_t i = 0; i < n && good; i++) {
         struct stat status;
-        entries[i] = (struct entry){.job = &batch->manifest->jobs[i], .row = i};
-        if (stat(entries[i].job->input, &status) == 0) entries[i].bytes = status.st_size;
+        entries[i] = (struct entry){.row = &batch->manifest->rows[i]};
+        if (stat(entries[i].row->input, &status) == 0) entries[i].bytes = status.st_size;
     }
     if (good) {
-        number_masks(entries, n);
+        find_first_rows(entries, n);
         qsort(entries, n, sizeof *entries, by_work);
         cut_pieces(batch, entries, n);
     } else {
@@ -114,20 +114,20 @@ bool batch_spares_inputs(struct batch *batch)
 {
     size_t n = batch->manifest->n, n_read = 0;
     struct stat status;
-    if (stat(batch->folder, &status) != 0) return true; /* a new one: nothing lies in it */
+    if (stat(batch->folder, &status) != 0) return true; /* a new folder is empty */
     struct identity *read = calloc(2 * n + 1, sizeof *read), one;
     if (!read)
         return message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     for (size_t i = 0; i < n; i++) { /* in the order of the work: many rows share a mask */
-        const struct job *job = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
-        n_read += identify(job->input, &read[n_read]);
-        if (!before || strcmp(job->mask, before->mask) != 0) n_read += identify(job->mask, &read[n_read]);
+        const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
+        n_read += identify(row->input, &read[n_read]);
+        if (!before || strcmp(row->mask, before->mask) != 0) n_read += identify(row->mask, &read[n_read]);
     }
     qsort(read, n_read, sizeof *read, by_identity);
     bool good = true;
     for (size_t i = 0; i < n && good; i++) {
         char path[PATH_MAX];
-        const char *output = batch->manifest->jobs[i].output;
+        const char *output = batch->manifest->rows[i].output;
         int length = snprintf(path, sizeof path, "%s/%s", batch->folder, output);
         if (length >= (int)sizeof path || !identify(path, &one)) continue;
         if (bsearch(&one, read, n_read, sizeof *read, by_identity))
@@ -147,18 +147,19 @@ void batch_free(struct batch *batch)
     free(batch->pieces);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------------- */
+/* ---- failures and counts ------------------------------------------------------------------------ */
 
-void batch_fail(struct batch *batch, const struct job *job, const char *why)
+void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why)
 {
     pthread_mutex_lock(&batch->lock);
     struct failure *more = realloc(batch->failures, (batch->n_failures + 1) * sizeof *more);
     if (more) {
         batch->failures = more;
-        batch->failures[batch->n_failures++] = (struct failure){job, strdup(why)};
+        batch->failures[batch->n_failures++] = (struct failure){row, strdup(why)};
     }
     pthread_mutex_unlock(&batch->lock);
     message_error("%s", why);
+    batch_count(batch, COUNT_FAILED, 1);
     if (batch->fail_fast) atomic_store(&batch->stopped, true);
 }
 
@@ -170,65 +171,31 @@ void batch_stop(struct batch *batch, const char *why)
     atomic_store(&batch->stopped, true);
 }
 
-/* ---- the workers -------------------------------------------------------------------------------- */
-
-struct crew { /* the workers' threads, and whether the last has left */
-    pthread_mutex_t lock;
-    pthread_cond_t left;
-    int n_working;
-};
-
-struct seat {
-    struct batch_worker_seat seat; /* first: a worker sees this only */
-    struct crew *crew;
-};
-
-static void *work(void *data)
+void batch_count(struct batch *batch, enum batch_count count, int64_t n)
 {
-    struct seat *seat = data;
-    batch_worker(&seat->seat);
-    pthread_mutex_lock(&seat->crew->lock);
-    if (--seat->crew->n_working == 0) pthread_cond_signal(&seat->crew->left);
-    pthread_mutex_unlock(&seat->crew->lock);
-    return NULL;
+    atomic_fetch_add(&batch->counts[count], n);
 }
 
-static void wait_for(struct crew *crew, void (*report)(void *data), void *data)
+/* ---- the workers -------------------------------------------------------------------------------- */
+
+static void join_and_report(pthread_t thread, void (*report)(void *data), void *data)
 {
-    pthread_mutex_lock(&crew->lock);
-    while (crew->n_working > 0) {
+    for (;;) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 200000000;
         if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&crew->left, &crew->lock, &until);
-        pthread_mutex_unlock(&crew->lock);
+        if (pthread_timedjoin_np(thread, NULL, &until) == 0) return;
         report(data);
-        pthread_mutex_lock(&crew->lock);
     }
-    pthread_mutex_unlock(&crew->lock);
 }
 
 void batch_work(struct batch *batch, void (*report)(void *data), void *data)
 {
-    struct crew crew = {.n_working = batch->n_workers};
-    pthread_mutex_init(&crew.lock, NULL);
-    pthread_cond_init(&crew.left, NULL);
     pthread_t *threads = calloc((size_t)batch->n_workers, sizeof *threads);
-    struct seat *seats = calloc((size_t)batch->n_workers, sizeof *seats);
     int n = 0;
-    for (; threads && seats && n < batch->n_workers; n++) {
-        seats[n] = (struct seat){{batch, n}, &crew};
-        if (pthread_create(&threads[n], NULL, work, &seats[n]) != 0) break;
-    }
-    pthread_mutex_lock(&crew.lock);
-    crew.n_working -= batch->n_workers - n; /* fewer threads do it too */
-    pthread_mutex_unlock(&crew.lock);
+    while (threads && n < batch->n_workers && pthread_create(&threads[n], NULL, batch_worker, batch) == 0) n++;
     if (n == 0) batch_stop(batch, "no thread to work with; close some programs");
-    wait_for(&crew, report, data);
-    for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < n; i++) join_and_report(threads[i], report, data);
     free(threads);
-    free(seats);
-    pthread_cond_destroy(&crew.left);
-    pthread_mutex_destroy(&crew.lock);
 }

@@ -1,78 +1,94 @@
-/* batch_run - the work of a batch: pieces of its list, taken by workers, each with engines of its own.
+/* batch_run - the work of a batch: its list is sorted and cut into pieces, and workers take the pieces.
  *
- *   list, sorted by length and mask   ->  pieces of up to BATCH_PIECE files  ->  worker: read, convolve, level, write
+ *   list, sorted by length and mask:  [ piece 0 ][ piece 1 ][ piece 2 ] ...    up to BATCH_PIECE rows each
+ *                                          |          |
+ *                                      worker 0   worker 1 ...                 threads; ranks_next says which piece
  *
- * A piece is the same whoever takes it, and so is what comes out. On a GPU the files of a piece go through one engine
- * side by side, each with its mask, as so many channels: one launch serves them all. On the CPU they go one by one, on
- * as many threads as there are processors; where the list is shorter than that, the threads share a file.
+ *   a worker   piece: [ file job ][ file job ][ file job ] ...    a file job = one row: its open input, mask and output
+ *                          \           |          /
+ *                      group: file jobs of one shape (channels, rate, class of the mask's length)
+ *                                      |
+ *                      engine slot: an engine of that shape    BATCH_ENGINES slots a worker; the oldest is replaced
  *
- * Memory: the shelf of masks, and a worker's engines (at most BATCH_ENGINES) with their blocks; files are read and
- * written in blocks. A file whose level is matched is kept until its level is known, or convolved twice if it is long.
+ * On a GPU a group is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
+ * own mask, and one launch serves them all. On the CPU a group is one file job, and there is a worker for each
+ * processor; if the list has fewer pieces than processors, the engines have several threads each.
+ *
+ * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
+ *
+ * Memory: the mask cache, and the workers' engines with their blocks. The output of a file whose level is matched stays
+ * in memory until the level is known; a long file is convolved twice instead.
  */
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
+#include "host/message.h"
 #include "journal.h"
 #include "manifest.h"
-#include "mask_shelf.h"
-#include "host/message.h"
+#include "mask_cache.h"
 #include "ranks.h"
 
 #include <stdatomic.h>
 
 enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine on a GPU */ };
 
+enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
+    COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
+    COUNT_CLIPPED_FILES, N_COUNTS
+};
+
 struct failure {
-    const struct job *job;
-    char *why;
+    const struct manifest_row *row;
+    char *why; /* NULL: no memory for it */
 };
 
 struct batch {
     const struct manifest *manifest;
     const char *folder, *settings; /* settings: for the journal's hash */
     const char *backend, *method;  /* "cpu", "cuda" or "cuda:N" */
-    int format;                    /* SF_FORMAT_... as far as asked for */
+    int format;                    /* SF_FORMAT_... as far as the user asked for it */
     int n_devices;                 /* for "cuda": workers are spread over them */
     int shard, n_shards;           /* 0 ... n_shards - 1 */
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
     bool fail_fast;
-    struct mask_shelf shelf;
+    struct mask_cache cache;
     struct journal journal;
     struct ranks ranks;
 
-    const struct job **order; /* the list as it is worked on */
-    size_t *pieces;           /* [n_pieces + 1]: where each starts in order */
-    size_t n_pieces, most;    /* most: files of a piece, at most */
+    const struct manifest_row **order; /* the sorted list */
+    size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
+    size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
 
-    atomic_bool stopped;      /* no piece is begun any more */
-    atomic_int_fast64_t n_done, n_resumed, frames_in, frames_out; /* frames of a channel, at the files' rates */
-    atomic_int_fast64_t clipped_samples, clipped_files, sound_us; /* length of the inputs */
-    pthread_mutex_t lock; /* of what follows */
+    atomic_int n_started;              /* workers */
+    atomic_bool stopped;               /* workers start no further piece */
+    atomic_int_fast64_t counts[N_COUNTS];
+
+    pthread_mutex_t lock;              /* of all that follows */
     struct failure *failures;
     size_t n_failures;
-    char why[MESSAGE_CAP];    /* what stopped the whole run; "" = nothing */
+    char why[MESSAGE_CAP];             /* what stopped the whole run; "" = nothing */
     char device[128];
 };
 
-/* Sort and cut the list; bytes of each file are asked of the system. false: batch->why. */
+/* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
-/* Is no output one of the inputs or masks, by whatever name? What is read would depend on which worker comes first.
- * false: batch->why. */
+/* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
+ * of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
-/* Run all workers; returns when the last piece is done. report(data) is called about five times a second by the
- * caller's thread. */
+/* Runs all workers; returns when the last piece is done. The caller's thread calls report(data) about five times a
+ * second. */
 void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 
 void batch_free(struct batch *batch);
 
-/* For the workers: a file that failed; what ends the run. */
-void batch_fail(struct batch *batch, const struct job *job, const char *why);
+/* For the workers: report a failed file, end the whole run, add n to a count. Any thread. */
+void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);
 void batch_stop(struct batch *batch, const char *why);
+void batch_count(struct batch *batch, enum batch_count count, int64_t n);
 
-/* One worker of the n: takes pieces until there are none. */
+/* A worker's thread: takes pieces until there are none. data: the struct batch. */
 void *batch_worker(void *data);
-struct batch_worker_seat { struct batch *batch; int number; };
 
 #endif

@@ -26,33 +26,33 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
     return hash;
 }
 
-uint64_t journal_hash(const struct job *job, const char *settings)
+uint64_t journal_hash(const struct manifest_row *row, const char *settings)
 {
-    int choices[2] = {(int)job->tail, (int)job->level};
+    int choices[2] = {(int)row->tail, (int)row->level};
     uint64_t hash = 0xcbf29ce484222325u;
-    hash = hash_bytes(hash, job->input, strlen(job->input) + 1);
-    hash = hash_bytes(hash, job->mask, strlen(job->mask) + 1);
-    hash = hash_bytes(hash, job->output, strlen(job->output) + 1);
-    hash = hash_bytes(hash, &job->gain, sizeof job->gain);
+    hash = hash_bytes(hash, row->input, strlen(row->input) + 1);
+    hash = hash_bytes(hash, row->mask, strlen(row->mask) + 1);
+    hash = hash_bytes(hash, row->output, strlen(row->output) + 1);
+    hash = hash_bytes(hash, &row->gain, sizeof row->gain);
     hash = hash_bytes(hash, choices, sizeof choices);
     return hash_bytes(hash, settings, strlen(settings));
 }
 
-/* The last line may have been cut by the end of a process: then it is not whole and does not count. */
+/* The last line is incomplete if a process ended while it wrote: it does not count. */
 static bool read_one(struct journal *journal, const char *path, char *why, size_t cap)
 {
     FILE *file = fopen(path, "re");
     if (!file) return message_write(why, cap, "%s: cannot be read: %s; leave --resume out", path, strerror(errno));
     char *line = NULL;
-    size_t room = 0, n_room = journal->n_done;
+    size_t line_bytes = 0, capacity = journal->n_done;
     bool good = true;
-    for (ssize_t n; good && (n = getline(&line, &room, file)) > 0;) {
+    for (ssize_t n; good && (n = getline(&line, &line_bytes, file)) > 0;) {
         char *end;
         uint64_t hash = strtoull(line, &end, 16);
         if (line[n - 1] != '\n' || end != line + 16 || *end != ' ') continue;
-        if (journal->n_done == n_room) {
-            n_room = 2 * n_room + 1024;
-            uint64_t *more = realloc(journal->done, n_room * sizeof *more);
+        if (journal->n_done == capacity) {
+            capacity = 2 * capacity + 1024;
+            uint64_t *more = realloc(journal->done, capacity * sizeof *more);
             good = more || message_write(why, cap, "%s: no memory for what is done; leave --resume out", path);
             if (more) journal->done = more;
         }
@@ -66,7 +66,7 @@ static bool read_one(struct journal *journal, const char *path, char *why, size_
 static bool read_all(struct journal *journal, const char *folder, char *why, size_t cap)
 {
     char *pattern = NULL, *quoted = malloc(2 * strlen(folder) + 1), *to = quoted;
-    for (const char *from = folder; quoted && *from; from++) { /* the folder's name is a name, not a pattern */
+    for (const char *from = folder; quoted && *from; from++) { /* glob must not take the folder's name as a pattern */
         if (strchr("*?[]\\", *from)) *to++ = '\\';
         *to++ = *from;
     }

@@ -1,6 +1,7 @@
 #include "manifest.h"
 
 #include "host/message.h"
+#include "host/splitmix64.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -13,19 +14,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 1 << 16, MOST_COLUMNS = 256 };
+enum { ARENA_BYTES = 1 << 16, MOST_COLUMNS = 256 };
 
 enum column { INPUT, MASK, OUTPUT, GAIN, TAIL, LEVEL, SEED, N_COLUMNS };
 static const char *const column_names[N_COLUMNS] = {"input", "mask", "output", "gain", "tail", "level", "seed"};
 
-struct text_block { /* strings one behind the other; a million rows would make millions of allocations */
-    struct text_block *next;
-    size_t used, room;
+struct text_arena { /* strings one after the other, because a million rows would need millions of allocations */
+    struct text_arena *next;
+    size_t used, capacity;
     char bytes[];
 };
 
-struct reading { /* where the reader is, for its messages */
+struct draw { /* the last pattern and its files: most rows of a list have the same pattern */
+    char *pattern;
+    glob_t found;
+};
+
+struct manifest_reader {
     struct manifest *manifest;
+    struct draw draw;
     const struct manifest_defaults *defaults;
     const char *path;
     size_t line;
@@ -33,39 +40,27 @@ struct reading { /* where the reader is, for its messages */
     size_t cap;
 };
 
-bool level_parse(const char *text, enum level *level)
-{
-    static const char *const names[] = {"none", "peak", "rms"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *level = (enum level)i;
-            return true;
-        }
-    return false;
-}
-
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* Room for n bytes that stay until manifest_free; NULL = no memory. */
-static char *text_room(struct manifest *manifest, size_t n)
+/* n bytes that stay until manifest_free; NULL = no memory. */
+static char *text_alloc(struct manifest *manifest, size_t n)
 {
-    struct text_block *block = manifest->texts;
-    if (!block || block->room - block->used < n) {
-        size_t room = n > TEXT_BYTES ? n : TEXT_BYTES;
-        block = malloc(sizeof *block + room);
-        if (!block) return NULL;
-        *block = (struct text_block){.next = manifest->texts, .room = room};
-        manifest->texts = block;
+    struct text_arena *arena = manifest->texts;
+    if (!arena || arena->capacity - arena->used < n) {
+        size_t capacity = n > ARENA_BYTES ? n : ARENA_BYTES;
+        arena = malloc(sizeof *arena + capacity);
+        if (!arena) return NULL;
+        *arena = (struct text_arena){.next = manifest->texts, .capacity = capacity};
+        manifest->texts = arena;
     }
-    char *at = block->bytes + block->used;
-    block->used += n;
-    return at;
+    arena->used += n;
+    return arena->bytes + arena->used - n;
 }
 
 static const char *text_keep(struct manifest *manifest, const char *text)
 {
     size_t n = strlen(text) + 1;
-    char *kept = text_room(manifest, n);
+    char *kept = text_alloc(manifest, n);
     return kept ? memcpy(kept, text, n) : NULL;
 }
 
@@ -74,26 +69,26 @@ static bool no_memory(char *why, size_t cap)
     return message_write(why, cap, "no memory for the list of files; cut it with --shard");
 }
 
-static struct job *job_add(struct manifest *manifest)
+static struct manifest_row *row_new(struct manifest *manifest)
 {
-    if (manifest->n == manifest->room) {
-        size_t room = manifest->room ? 2 * manifest->room : 1024;
-        struct job *jobs = realloc(manifest->jobs, room * sizeof *jobs);
-        if (!jobs) return NULL;
-        manifest->jobs = jobs;
-        manifest->room = room;
+    if (manifest->n == manifest->capacity) {
+        size_t capacity = manifest->capacity ? 2 * manifest->capacity : 1024;
+        struct manifest_row *rows = realloc(manifest->rows, capacity * sizeof *rows);
+        if (!rows) return NULL;
+        manifest->rows = rows;
+        manifest->capacity = capacity;
     }
-    return &manifest->jobs[manifest->n++];
+    return &manifest->rows[manifest->n++];
 }
 
 void manifest_free(struct manifest *manifest)
 {
     while (manifest->texts) {
-        struct text_block *block = manifest->texts;
-        manifest->texts = block->next;
-        free(block);
+        struct text_arena *arena = manifest->texts;
+        manifest->texts = arena->next;
+        free(arena);
     }
-    free(manifest->jobs);
+    free(manifest->rows);
     free(manifest->unused);
     *manifest = (struct manifest){0};
 }
@@ -113,87 +108,75 @@ static int stem_length(const char *name)
 }
 
 /* INPUT_MASK.EXT of the two names; number > 0: INPUT_MASK-NUMBER.EXT. */
-static const char *output_name(struct manifest *manifest, const struct job *job, const char *extension, size_t number)
+static const char *output_name(struct manifest *manifest, const struct manifest_row *row, const char *extension,
+                               size_t number)
 {
-    const char *input = base_name(job->input), *mask = base_name(job->mask), *dot = strrchr(input, '.');
+    const char *input = base_name(row->input), *mask = base_name(row->mask), *dot = strrchr(input, '.');
     char suffix[32] = "";
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
     const char *ext = extension ? extension : dot && dot > input ? dot + 1 : "wav";
     int n_input = stem_length(input), n_mask = stem_length(mask);
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
-    char *name = text_room(manifest, bytes);
+    char *name = text_alloc(manifest, bytes);
     if (name) snprintf(name, bytes, "%.*s_%.*s%s.%s", n_input, input, n_mask, mask, suffix, ext);
     return name;
 }
 
 static int by_output(const void *a, const void *b)
 {
-    const struct job *p = *(const struct job *const *)a, *q = *(const struct job *const *)b;
+    const struct manifest_row *p = *(const struct manifest_row *const *)a, *q = *(const struct manifest_row *const *)b;
     int order = strcmp(p->output, q->output);
     return order ? order : p < q ? -1 : p > q;
 }
 
-/* Rows without a name of their own get one, made unique by the row's number where it must be. Two rows that name the
- * same output are an error. named: [n], which rows came with a name. */
-static bool name_outputs(struct manifest *manifest, const bool *named, const char *extension, char *why, size_t cap)
+/* Gives the rows without an output name one, with the row's number in it if it would not be unique. Two rows that name
+ * the same output are an error. */
+static bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap)
 {
     size_t n = manifest->n;
-    const struct job **sorted = malloc((n + 1) * sizeof *sorted);
-    if (!sorted) return no_memory(why, cap);
-    for (size_t i = 0; i < n; i++) {
-        struct job *job = &manifest->jobs[i];
-        if (!job->output) job->output = output_name(manifest, job, extension, 0);
-        sorted[i] = job;
-        if (!job->output) goto no_memory;
+    const struct manifest_row **sorted = malloc((n + 1) * sizeof *sorted);
+    bool *named = malloc(n + 1), good = sorted && named; /* named: the list has the row's output */
+    for (size_t i = 0; i < n && good; i++) {
+        struct manifest_row *row = &manifest->rows[i];
+        named[i] = row->output != NULL;
+        if (!named[i]) row->output = output_name(manifest, row, extension, 0);
+        sorted[i] = row;
+        good = row->output != NULL;
     }
-    for (int attempt = 0; attempt < 2; attempt++) {
+    if (!good) no_memory(why, cap);
+    for (int attempt = 0; attempt < 2 && good; attempt++) {
         qsort(sorted, n, sizeof *sorted, by_output);
-        for (size_t i = 0, end; i < n; i = end) {
+        for (size_t i = 0, end; i < n && good; i = end) {
             for (end = i + 1; end < n && strcmp(sorted[end]->output, sorted[i]->output) == 0; end++) continue;
             if (end == i + 1) continue;
-            bool fixed = attempt > 0;
-            for (size_t j = i, names = 0; j < end; j++) {
-                size_t row = (size_t)(sorted[j] - manifest->jobs);
-                if (named[row] && names++) fixed = true;
-            }
-            if (fixed) {
-                message_write(why, cap, "output %s: rows %td and %td both write it; give them different names",
-                              sorted[i]->output, sorted[i] - manifest->jobs + 1, sorted[i + 1] - manifest->jobs + 1);
-                free(sorted);
-                return false;
-            }
-            for (size_t j = i; j < end; j++) {
-                size_t row = (size_t)(sorted[j] - manifest->jobs);
-                struct job *job = &manifest->jobs[row];
-                if (!named[row]) job->output = output_name(manifest, job, extension, row + 1);
-                if (!job->output) goto no_memory;
+            size_t n_named = 0;
+            for (size_t j = i; j < end; j++) n_named += named[sorted[j] - manifest->rows];
+            if (n_named > 1 || attempt > 0)
+                good = message_write(why, cap, "output %s: rows %td and %td both write it; give them different names",
+                                     sorted[i]->output, sorted[i] - manifest->rows + 1,
+                                     sorted[i + 1] - manifest->rows + 1);
+            for (size_t j = i; j < end && good; j++) {
+                size_t number = (size_t)(sorted[j] - manifest->rows);
+                struct manifest_row *row = &manifest->rows[number];
+                if (!named[number]) row->output = output_name(manifest, row, extension, number + 1);
+                good = row->output || no_memory(why, cap);
             }
         }
     }
     free(sorted);
-    return true;
-no_memory:
-    free(sorted);
-    return no_memory(why, cap);
+    free(named);
+    return good;
 }
 
 /* ---- a row -------------------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t x) /* splitmix64: neighbouring seeds give unlike numbers */
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What a pattern matches, sorted by bytes: the same on every machine. */
-static bool expand(const char *pattern, glob_t *found, char *why, size_t cap)
+/* Finds the files of a pattern, sorted by bytes: the same order on every machine. */
+static bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     int error = glob(pattern, GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, NULL, found);
     if (error == GLOB_NOMATCH) return message_write(why, cap, "%s: matches no file; check the pattern", pattern);
@@ -207,11 +190,6 @@ static bool is_pattern(const char *text)
     return strpbrk(text, "*?[") != NULL;
 }
 
-struct draw { /* the pattern that was expanded last: a column mostly has the same one */
-    char *pattern;
-    glob_t found;
-};
-
 static void draw_free(struct draw *draw)
 {
     if (draw->pattern) globfree(&draw->found);
@@ -219,35 +197,35 @@ static void draw_free(struct draw *draw)
     *draw = (struct draw){0};
 }
 
-/* A mask that is a pattern, and no file of that very name, becomes one of its files, chosen by the row's seed. */
-static bool draw_mask(struct reading *r, struct job *job, struct draw *draw)
+/* Replaces a mask that is a pattern, and not the name of a file, by one of its files, drawn by the row's seed. */
+static bool draw_mask(struct manifest_reader *r, struct manifest_row *row)
 {
-    if (!is_pattern(job->mask) || access(job->mask, F_OK) == 0) return true;
-    if (!draw->pattern || strcmp(draw->pattern, job->mask) != 0) {
+    struct draw *draw = &r->draw;
+    if (!is_pattern(row->mask) || access(row->mask, F_OK) == 0) return true;
+    if (!draw->pattern || strcmp(draw->pattern, row->mask) != 0) {
         draw_free(draw);
         char why[MESSAGE_CAP - 300];
-        if (!expand(job->mask, &draw->found, why, sizeof why))
+        if (!find_files(row->mask, &draw->found, why, sizeof why))
             return message_write(r->why, r->cap, "%s:%zu: %s", r->path, r->line, why);
-        draw->pattern = strdup(job->mask);
+        draw->pattern = strdup(row->mask);
         if (!draw->pattern) {
             globfree(&draw->found);
             return no_memory(r->why, r->cap);
         }
     }
-    job->mask = text_keep(r->manifest, draw->found.gl_pathv[mix(job->seed) % draw->found.gl_pathc]);
-    return job->mask || no_memory(r->why, r->cap);
+    row->mask = text_keep(r->manifest, draw->found.gl_pathv[splitmix64(row->seed) % draw->found.gl_pathc]);
+    return row->mask || no_memory(r->why, r->cap);
 }
 
-/* Below the folder, and nowhere else. */
-/* Without empty steps and such to the same folder, so that two names of one file are equal. NULL = no memory. */
+/* Keeps the name without empty components and ".", so that two names of one file are equal. NULL = no memory. */
 static const char *output_keep(struct manifest *manifest, const char *output)
 {
-    char *kept = text_room(manifest, strlen(output) + 1), *to = kept;
+    char *kept = text_alloc(manifest, strlen(output) + 1), *to = kept;
     for (const char *from = output; kept && *from;) {
-        size_t step = strcspn(from, "/"), separator = from[step] == '/';
-        bool empty = step == 0 && from != output, here = step == 1 && *from == '.';
-        if (!empty && !here) to = mempcpy(to, from, step + separator);
-        from += step + separator;
+        size_t length = strcspn(from, "/"), slash = from[length] == '/';
+        bool empty = length == 0 && from != output, same_folder = length == 1 && *from == '.';
+        if (!empty && !same_folder) to = mempcpy(to, from, length + slash);
+        from += length + slash;
     }
     if (kept) *to = 0;
     return kept;
@@ -266,23 +244,32 @@ static bool stays_below(const char *output)
     return output[strlen(output) - 1] != '/';
 }
 
-static bool bad(struct reading *r, enum column column, const char *value, const char *needs)
+/* The number of the word that `text` is, in the order of enum range_choice or enum level; -1: none. */
+static int word_of(const char *text, const char *const words[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, words[i]) == 0) return i;
+    return -1;
+}
+
+static bool refuse(struct manifest_reader *r, enum column column, const char *value, const char *needs)
 {
     return message_write(r->why, r->cap, "%s:%zu: %s \"%.60s\"; needs %s", r->path, r->line, column_names[column],
                          value, needs);
 }
 
-/* values[N_COLUMNS], NULL or "" where the row has none. */
-static bool row_add(struct reading *r, const char *const *values, struct draw *draw)
+/* values[N_COLUMNS]; NULL or "": the row leaves the column out. */
+static bool row_add(struct manifest_reader *r, const char *const *values)
 {
     const struct manifest_defaults *d = r->defaults;
-    struct job *job = job_add(r->manifest);
-    if (!job) return no_memory(r->why, r->cap);
-    *job = (struct job){.gain = d->gain, .tail = d->tail, .level = d->level};
-    job->seed = mix(d->seed) + r->manifest->n; /* a row's own, unless it says it */
+    struct manifest_row *row = row_new(r->manifest);
+    if (!row) return no_memory(r->why, r->cap);
+    *row = (struct manifest_row){.gain = d->gain, .tail = d->tail, .level = d->level};
+    row->seed = splitmix64(d->seed) + r->manifest->n; /* unless the row has a seed */
     for (int column = 0; column < N_COLUMNS; column++) {
         const char *value = values[column];
         char *end = NULL;
+        int word;
         if (!value || !*value) {
             if (column > MASK) continue;
             return message_write(r->why, r->cap, "%s:%zu: has no %s; every row needs input and mask", r->path, r->line,
@@ -290,48 +277,52 @@ static bool row_add(struct reading *r, const char *const *values, struct draw *d
         }
         switch ((enum column)column) {
         case INPUT:
-            job->input = text_keep(r->manifest, value);
+            row->input = text_keep(r->manifest, value);
             break;
         case MASK:
-            job->mask = text_keep(r->manifest, value);
+            row->mask = text_keep(r->manifest, value);
             break;
         case OUTPUT:
-            job->output = output_keep(r->manifest, value);
-            if (!job->output) return no_memory(r->why, r->cap);
-            if (!stays_below(job->output)) return bad(r, OUTPUT, value, "a name below the folder of -o");
-            if (is_journal(job->output)) return bad(r, OUTPUT, value, "another name: the journal has this one");
+            row->output = output_keep(r->manifest, value);
+            if (!row->output) return no_memory(r->why, r->cap);
+            if (!stays_below(row->output)) return refuse(r, OUTPUT, value, "a name below the folder of -o");
+            if (is_journal(row->output)) return refuse(r, OUTPUT, value, "another name: the journal has this one");
             break;
         case GAIN: {
             double db = strcmp(value, "off") == 0 ? -INFINITY : strtod(value, &end);
             if (end && (end == value || *end || !(db >= -300 && db <= 300)))
-                return bad(r, GAIN, value, "decibels from -300 to 300, or off");
-            job->gain = d->gain * pow(10, db / 20);
+                return refuse(r, GAIN, value, "decibels from -300 to 300, or off");
+            row->gain = d->gain * pow(10, db / 20);
             break;
         }
         case TAIL:
-            if (!tail_parse(value, &job->tail)) return bad(r, TAIL, value, TAIL_NEEDS);
+            if ((word = word_of(value, (const char *const[]){"full", "same", "centre"})) < 0)
+                return refuse(r, TAIL, value, "full, same or centre");
+            row->tail = (enum range_choice)word;
             break;
         case LEVEL:
-            if (!level_parse(value, &job->level)) return bad(r, LEVEL, value, "none, peak or rms");
+            if ((word = word_of(value, (const char *const[]){"none", "peak", "rms"})) < 0)
+                return refuse(r, LEVEL, value, "none, peak or rms");
+            row->level = (enum level)word;
             break;
         case SEED:
             errno = 0;
-            job->seed = strtoull(value, &end, 10);
+            row->seed = strtoull(value, &end, 10);
             if (end == value || *end || errno || value[0] == '-')
-                return bad(r, SEED, value, "a whole number from 0 on");
+                return refuse(r, SEED, value, "a whole number from 0 on");
             break;
         case N_COLUMNS:
             break;
         }
     }
-    if (!job->input || !job->mask) return no_memory(r->why, r->cap);
-    return draw_mask(r, job, draw);
+    if (!row->input || !row->mask) return no_memory(r->why, r->cap);
+    return draw_mask(r, row);
 }
 
 /* ---- CSV ---------------------------------------------------------------------------------------- */
 
-/* The next field of a record, in place; quotes as in RFC 4180. *at is moved behind it and its comma; NULL after the
- * last. false: a quote without its end. */
+/* *field = the next field of a record, in place; quotes as in RFC 4180. *at moves behind the field and its comma; NULL
+ * after the last field. false: a quote has no end. */
 static bool csv_field(char **at, char **field)
 {
     char *from = *at, *to = from;
@@ -351,14 +342,14 @@ static bool csv_field(char **at, char **field)
     return true;
 }
 
-/* Does a quoted field go on behind this part of a record? state: where in a field it begins, and then ends. */
+/* Does a quoted field continue behind this line? *state: of the parser at the start of the line, then at its end. */
 enum csv_state { FIELD_START, PLAIN, QUOTED, QUOTE_IN_QUOTED };
-static bool csv_goes_on(const char *text, enum csv_state *state)
+static bool csv_continues(const char *text, enum csv_state *state)
 {
     for (; *text; text++) {
         if (*state == QUOTED)
             *state = *text == '"' ? QUOTE_IN_QUOTED : QUOTED;
-        else if (*text == '"' && *state != PLAIN) /* a quote inside a plain field is a letter like others */
+        else if (*text == '"' && *state != PLAIN) /* inside a plain field a quote is an ordinary letter */
             *state = QUOTED;
         else
             *state = *text == ',' ? FIELD_START : PLAIN;
@@ -366,33 +357,33 @@ static bool csv_goes_on(const char *text, enum csv_state *state)
     return *state == QUOTED;
 }
 
-/* A record without its line end; a quoted field may go over lines. false at the end of the file, and after an error,
- * which also takes *good away. */
-static bool csv_record(FILE *file, struct reading *r, char **record, size_t *room, bool *good)
+/* Reads a record without its line end; a quoted field may have several lines. false: the end of the file, or an error,
+ * which also clears *good. */
+static bool csv_record(FILE *file, struct manifest_reader *r, char **record, size_t *capacity, bool *good)
 {
     static const size_t most = 1 << 20;
     enum csv_state state = FIELD_START;
     char *line = NULL;
-    size_t line_room = 0, used = 0;
+    size_t line_bytes = 0, used = 0;
     ssize_t n;
-    while ((n = getline(&line, &line_room, file)) >= 0) {
+    while ((n = getline(&line, &line_bytes, file)) >= 0) {
         r->line++;
         if (memchr(line, 0, (size_t)n)) {
             *good = message_write(r->why, r->cap, "%s:%zu: is not text; write the list as UTF-8", r->path, r->line);
             break;
         }
-        if (*room < used + (size_t)n + 1) {
+        if (*capacity < used + (size_t)n + 1) {
             char *more = realloc(*record, 2 * (used + (size_t)n + 1));
             if (!more) {
                 *good = no_memory(r->why, r->cap);
                 break;
             }
             *record = more;
-            *room = 2 * (used + (size_t)n + 1);
+            *capacity = 2 * (used + (size_t)n + 1);
         }
         memcpy(*record + used, line, (size_t)n + 1);
         used += (size_t)n;
-        if (!csv_goes_on(line, &state) || used > most) break;
+        if (!csv_continues(line, &state) || used > most) break;
     }
     free(line);
     if (!*good || used == 0) return false;
@@ -404,14 +395,13 @@ static void unused_add(struct manifest *manifest, const char *name)
 {
     char *longer = NULL;
     const char *before = manifest->unused ? manifest->unused : "";
-    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0)
-        return; /* a remark less */
+    if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* only the note is lost */
     free(manifest->unused);
     manifest->unused = longer;
 }
 
-/* Which column each field is; -1: none of ours. Returns how many fields there are, 0 after an error. */
-static int csv_header(struct reading *r, char *record, int *columns)
+/* columns[field] = the column of each field, -1 = unknown. Returns the number of fields, 0 after an error. */
+static int csv_header(struct manifest_reader *r, char *record, int *columns)
 {
     int n = 0;
     bool seen[N_COLUMNS] = {false};
@@ -436,14 +426,13 @@ static int csv_header(struct reading *r, char *record, int *columns)
                          column_names[seen[INPUT] ? MASK : INPUT], remedy);
 }
 
-static bool read_csv(FILE *file, struct reading *r)
+static bool read_csv(FILE *file, struct manifest_reader *r)
 {
     int columns[MOST_COLUMNS], n_columns = 0;
     char *record = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     bool good = true;
-    struct draw draw = {0};
-    while (good && csv_record(file, r, &record, &room, &good)) {
+    while (good && csv_record(file, r, &record, &capacity, &good)) {
         if (!*record) continue;
         if (n_columns == 0) {
             n_columns = csv_header(r, record, columns);
@@ -463,17 +452,16 @@ static bool read_csv(FILE *file, struct reading *r)
         if (good && n > n_columns)
             good = message_write(r->why, r->cap, "%s:%zu: %d fields, but the header has %d; put quotes around commas",
                                  r->path, r->line, n, n_columns);
-        if (good) good = row_add(r, values, &draw);
+        if (good) good = row_add(r, values);
     }
-    draw_free(&draw);
     free(record);
     return good;
 }
 
 /* ---- JSON lines --------------------------------------------------------------------------------- */
 
-/* A member's value as text, NULL where there is none. false: it is neither a text nor a number. */
-static bool json_text(json_t *value, char *text, size_t cap, const char **result)
+/* *result = the value of a key as text; NULL: the object lacks the key. false: neither a text nor a number. */
+static bool value_text(json_t *value, char *text, size_t cap, const char **result)
 {
     *result = text;
     if (!value || json_is_null(value))
@@ -489,7 +477,7 @@ static bool json_text(json_t *value, char *text, size_t cap, const char **result
     return true;
 }
 
-static bool read_object(struct reading *r, const char *line, struct draw *draw)
+static bool read_object(struct manifest_reader *r, const char *line)
 {
     json_error_t error;
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
@@ -502,46 +490,34 @@ static bool read_object(struct reading *r, const char *line, struct draw *draw)
     char texts[N_COLUMNS][40];
     bool good = true;
     for (int c = 0; c < N_COLUMNS && good; c++)
-        if (!json_text(json_object_get(object, column_names[c]), texts[c], sizeof texts[c], &values[c]))
+        if (!value_text(json_object_get(object, column_names[c]), texts[c], sizeof texts[c], &values[c]))
             good = message_write(r->why, r->cap, "%s:%zu: \"%s\" is neither a text nor a number; write one", r->path,
                                  r->line, column_names[c]);
-    if (good) good = row_add(r, values, draw);
+    if (good) good = row_add(r, values);
     json_decref(object);
     return good;
 }
 
-static bool read_json_lines(FILE *file, struct reading *r)
+static bool read_json_lines(FILE *file, struct manifest_reader *r)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t line_bytes = 0;
     bool good = true;
-    struct draw draw = {0};
-    while (good && getline(&line, &room, file) >= 0) {
+    while (good && getline(&line, &line_bytes, file) >= 0) {
         r->line++;
-        if (line[strspn(line, " \t\r\n")] != 0) good = read_object(r, line, &draw);
+        if (line[strspn(line, " \t\r\n")] != 0) good = read_object(r, line);
     }
-    draw_free(&draw);
     free(line);
     return good;
 }
 
-/* ---- the calls ---------------------------------------------------------------------------------- */
-
-static bool finish(struct manifest *manifest, const struct manifest_defaults *defaults, char *why, size_t cap)
-{
-    bool *named = calloc(manifest->n + 1, sizeof *named);
-    if (!named) return no_memory(why, cap);
-    for (size_t i = 0; i < manifest->n; i++) named[i] = manifest->jobs[i].output != NULL;
-    bool good = name_outputs(manifest, named, defaults->extension, why, cap);
-    free(named);
-    return good;
-}
+/* ---- public calls ------------------------------------------------------------------------------- */
 
 bool manifest_read(struct manifest *manifest, const char *path, const struct manifest_defaults *defaults, char *why,
                    size_t cap)
 {
     *manifest = (struct manifest){0};
-    struct reading r = {.manifest = manifest, .defaults = defaults, .path = path, .why = why, .cap = cap};
+    struct manifest_reader r = {.manifest = manifest, .defaults = defaults, .path = path, .why = why, .cap = cap};
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "re");
     if (!file) return message_write(why, cap, "%s: cannot be read: %s; check the path", path, strerror(errno));
@@ -555,32 +531,34 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
     for (; first == '\n' || first == ' ' || first == '\r'; first = getc(file)) r.line += first == '\n';
     if (first != EOF) ungetc(first, file);
     bool good = first == '{' ? read_json_lines(file, &r) : read_csv(file, &r);
+    draw_free(&r.draw);
     if (good && ferror(file)) good = message_write(why, cap, "%s: %s; check the disk", path, strerror(EIO));
     if (!standard) fclose(file);
     if (good && manifest->n == 0)
         good = message_write(why, cap, "%s: lists no file; write a header and a row for each", path);
-    if (good) good = finish(manifest, defaults, why, cap);
+    if (good) good = name_outputs(manifest, defaults->extension, why, cap);
     if (!good) manifest_free(manifest);
     return good;
 }
 
 static bool pair_add(struct manifest *manifest, const struct manifest_defaults *d, const char *input, const char *mask)
 {
-    struct job *job = job_add(manifest);
-    if (!job) return false;
-    *job = (struct job){.input = input, .mask = mask, .gain = d->gain, .tail = d->tail, .level = d->level};
+    struct manifest_row *row = row_new(manifest);
+    if (!row) return false;
+    *row = (struct manifest_row){.input = input, .mask = mask, .gain = d->gain, .tail = d->tail, .level = d->level};
     return true;
 }
 
-/* n different masks for an input: of the n last places of a shuffle, which need no list of all (Floyd 1987). */
+/* Draws n different masks for an input, without a list of all (Floyd 1987, in Bentley, "Programming Pearls: A Sample of
+ * Brilliance"). */
 static bool pair_random(struct manifest *manifest, const struct manifest_defaults *d, const char *input,
                         const char *const *masks, size_t n_masks, size_t n, uint64_t seed)
 {
     size_t from = manifest->n;
     for (size_t i = n_masks - n; i < n_masks; i++) {
-        size_t pick = (size_t)(mix(seed + i) % (i + 1));
+        size_t pick = (size_t)(splitmix64(seed + i) % (i + 1));
         for (size_t j = from; j < manifest->n; j++)
-            if (manifest->jobs[j].mask == masks[pick]) pick = i;
+            if (manifest->rows[j].mask == masks[pick]) pick = i;
         if (!pair_add(manifest, d, input, masks[pick])) return false;
     }
     return true;
@@ -591,7 +569,7 @@ static bool pair_up(struct manifest *manifest, const glob_t *inputs, const glob_
 {
     size_t n_inputs = inputs->gl_pathc, n_masks = masks->gl_pathc, n_draws = 0;
     bool all = strcmp(pairs, "all") == 0, zip = strcmp(pairs, "zip") == 0;
-    if (!all && !zip) n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* its text was checked */
+    if (!all && !zip) n_draws = strtoul(pairs + strlen("random:"), NULL, 10); /* the option was checked */
     if (zip && n_inputs != n_masks)
         return message_write(why, cap, "--pairs zip: %zu inputs and %zu masks; it needs as many of both", n_inputs,
                              n_masks);
@@ -606,7 +584,7 @@ static bool pair_up(struct manifest *manifest, const glob_t *inputs, const glob_
         if (good && zip) good = pair_add(manifest, d, input, names[i]);
         for (size_t m = 0; m < n_masks && good && all; m++) good = pair_add(manifest, d, input, names[m]);
         if (good && n_draws)
-            good = pair_random(manifest, d, input, names, n_masks, n_draws, mix(mix(d->seed) + i));
+            good = pair_random(manifest, d, input, names, n_masks, n_draws, splitmix64(splitmix64(d->seed) + i));
     }
     free(names);
     return good || no_memory(why, cap);
@@ -617,10 +595,11 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 {
     *manifest = (struct manifest){0};
     glob_t in, mask;
-    if (!expand(inputs, &in, why, cap)) return false;
-    bool good = expand(masks, &mask, why, cap);
+    if (!find_files(inputs, &in, why, cap)) return false;
+    bool good = find_files(masks, &mask, why, cap);
     if (good) {
-        good = pair_up(manifest, &in, &mask, pairs, defaults, why, cap) && finish(manifest, defaults, why, cap);
+        good = pair_up(manifest, &in, &mask, pairs, defaults, why, cap) &&
+               name_outputs(manifest, defaults->extension, why, cap);
         globfree(&mask);
     }
     globfree(&in);

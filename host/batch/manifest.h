@@ -1,39 +1,39 @@
-/* manifest - the list of a batch: which input goes through which mask to which output, and how.
+/* manifest - the list of a batch: a row has an input, a mask, an output and their settings.
  *
- * It comes from a file (CSV with a header, or an object of JSON a line) or from two patterns of names. It is the same
- * list for every process that reads it, whatever its share of the work.
+ * The list comes from a file (CSV with a header, or one JSON object a line) or from two patterns of names. Every
+ * process that reads it gets the same list, whatever its share of the work.
  */
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
-#include "host/files/tail.h"
+#include "host/files/output_range.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS };
+enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the column and option "level" */
 
-struct job {
+struct manifest_row {
     const char *input, *mask;
-    const char *output; /* below the folder of the outputs, with forward slashes */
-    double gain;        /* linear */
-    enum tail tail;
+    const char *output;     /* below the folder of the outputs, with forward slashes */
+    double gain;            /* linear */
+    enum range_choice tail; /* the column and option "tail" */
     enum level level;
-    uint64_t seed;      /* chooses among masks where the mask is a pattern */
+    uint64_t seed;          /* draws a mask if the mask is a pattern */
 };
 
 struct manifest {
-    struct job *jobs;
+    struct manifest_row *rows;
     size_t n;
-    char *unused; /* columns that nobody reads, "speaker, text"; NULL = none */
-    struct text_block *texts; /* what the jobs' strings point into */
-    size_t room;
+    char *unused;             /* columns that batch does not know, "speaker, text"; NULL = none */
+    struct text_arena *texts; /* the rows' strings */
+    size_t capacity;          /* of rows */
 };
 
-struct manifest_defaults { /* what a row leaves out */
+struct manifest_defaults { /* for the columns that a row leaves out */
     double gain;
-    enum tail tail;
+    enum range_choice tail;
     enum level level;
     uint64_t seed;
     const char *extension; /* of outputs without a name; NULL = the input's */
@@ -48,8 +48,5 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
                    const struct manifest_defaults *defaults, char *why, size_t cap);
 
 void manifest_free(struct manifest *manifest);
-
-/* "none", "peak", "rms". */
-bool level_parse(const char *text, enum level *level);
 
 #endif

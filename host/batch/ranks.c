@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside the program as it is built, or where `make install` puts it. */
+/* In the program's folder (a build), or in the place of `make install`. */
 static void *library_open(void)
 {
     static const char *const places[] = {"haloconv_mpi.so", "../lib/haloconv/haloconv_mpi.so"};

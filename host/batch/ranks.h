@@ -1,7 +1,7 @@
-/* ranks - the processes that share a batch, and the counter that hands out its pieces.
+/* ranks - the processes that share a batch, and the counter that numbers its pieces.
  *
- * Alone, or one of several that mpirun started: then the part that speaks MPI (host/mpi) is loaded, and only then, so
- * that a program without it starts as fast as ever. Rank 0 keeps the counter.
+ * A process is alone, or one of several that mpirun started. Only then it loads haloconv_mpi.so (host/batch/mpi),
+ * because MPI takes long to start. Rank 0 keeps the counter.
  */
 #ifndef RANKS_H
 #define RANKS_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ranks_library { /* what haloconv_mpi.so gives, under the name haloconv_ranks; 0 = good */
+struct ranks_library { /* haloconv_mpi.so exports one as haloconv_ranks; open returns 0 = good */
     int (*open)(int *rank, int *n_ranks, int *local_rank);
     int64_t (*next)(void);
     void (*leave)(int64_t *values, int n);
@@ -29,7 +29,7 @@ bool ranks_open(struct ranks *ranks, char *why, size_t cap);
 /* 0, 1, 2, ...: every number once among all ranks. Any thread. */
 int64_t ranks_next(struct ranks *ranks);
 
-/* Wait for the others and end; on rank 0 values[n] become the sums of all ranks' values. */
+/* Waits for all ranks and ends; on rank 0 values[n] become the sums over all ranks. */
 void ranks_close(struct ranks *ranks, int64_t *values, int n);
 
 #endif

@@ -1,26 +1,40 @@
 /* haloconv bench kernels - every rung of the kernel ladder on the GPU. */
-#include "bench.h"
+#include "host/commands.h"
 #include "host/message.h"
+#include "host/option.h"
 
-#include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #ifdef HC_WITH_CUDA
 #include "bench_play.h"
-#include "kernels/bench.h"
+#include "kernels/bench/bench.h"
 #endif
 
-const char bench_kernels_help[] =
-    "haloconv bench kernels - every convolution kernel, checked against float64 and timed, beside the ceilings of\n"
-    "the GPU and, where they are found along LD_LIBRARY_PATH, cuBLAS, cuDNN and cuFFT\n"
-    "\n"
-    "      --quick              a few shapes, 5 seconds; all of them take about a minute\n"
-    "      --json               one object on standard output instead of a line a measurement\n"
-    "      --write-table FILE   rewrite FILE between its lines <!-- bench kernels --> and <!-- end -->\n"
-    "      --write-choice FILE  rewrite FILE: the table by which the fastest kernel is chosen; 40 seconds more\n"
-    "  -h, --help               this text\n"
-    "\n"
-    "  haloconv bench kernels --write-table kernels/README.md\n";
+struct kernels_settings {
+    bool json, quick;
+    const char *table;
+    int seed; /* 0: by the clock */
+};
+
+static const struct option_row kernels_options[] = {
+    {"quick", 0, NULL, "A few shapes, 5 seconds; all of them take about a minute", option_flag,
+     OPTION_TO(struct kernels_settings, quick)},
+    {"json", 0, NULL, "One JSON object on standard output instead of a line a measurement", option_flag,
+     OPTION_TO(struct kernels_settings, json)},
+    {"write-table", 0, "FILE", "Rewrite FILE between its lines <!-- bench kernels --> and <!-- end -->", option_text,
+     OPTION_TO(struct kernels_settings, table)},
+    {"seed", 0, "N", "Seed of the noise, as a report prints it [by the clock]", option_int,
+     OPTION_TO(struct kernels_settings, seed), .min = 1, .max = INT_MAX},
+    {0}};
+
+static const struct command_line kernels_line = {
+    .command = "bench kernels",
+    .text =
+        "Checks every convolution kernel against 64-bit arithmetic and times it on the first GPU, with the ceilings of "
+        "the GPU and, if they are found along LD_LIBRARY_PATH, cuBLAS, cuDNN and cuFFT for comparison.\v"
+        "  haloconv bench kernels --write-table kernels/ladder/README.md",
+    .groups = {{NULL, kernels_options}}};
 
 #ifdef HC_WITH_CUDA
 /* Stereo blocks of 64 frames through 4096 taps, one after another. Left at 0 where there is no GPU: bench_kernels says
@@ -44,52 +58,25 @@ static void measure_live(double *p50_us, double *p99_us)
     hc_close(engine);
 }
 
-static int bench_run(bool json, bool quick, const char *table, const char *choice)
+static int bench_run(const struct kernels_settings *s)
 {
     char why[MESSAGE_CAP];
-    struct bench_options options = {.json = json, .quick = quick, .table = table, .choice = choice};
+    struct bench_options options = {.json = s->json, .quick = s->quick, .table = s->table, .seed = s->seed};
     measure_live(&options.live_p50_us, &options.live_p99_us);
     if (bench_kernels(&options, stdout, why, sizeof why) != 0) return message_error("bench: %s", why);
     return 0;
 }
 #else
-static int bench_run(bool json, bool quick, const char *table, const char *choice)
+static int bench_run(const struct kernels_settings *s)
 {
-    (void)json, (void)quick, (void)table, (void)choice;
+    (void)s;
     return message_error("bench: this build has no CUDA; build with nvcc on PATH, or with NVCC=/path/to/nvcc");
 }
 #endif
 
 int bench_kernels_command(int argc, char **argv)
 {
-    enum { QUICK = 256, JSON, TABLE, CHOICE };
-    static const struct option options[] = {{"quick", no_argument, NULL, QUICK},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"write-table", required_argument, NULL, TABLE},
-                                            {"write-choice", required_argument, NULL, CHOICE},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    bool json = false, quick = false;
-    const char *table = NULL, *choice = NULL;
-    int option;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(bench_kernels_help, stdout);
-            return 0;
-        }
-        if (option == QUICK)
-            quick = true;
-        else if (option == JSON)
-            json = true;
-        else if (option == TABLE)
-            table = optarg;
-        else if (option == CHOICE)
-            choice = optarg;
-        else {
-            message_note("see `haloconv bench --help`");
-            return EXIT_USAGE;
-        }
-    }
-    if (optind != argc) return message_usage("bench", "%s: is not an option of bench kernels", argv[optind]);
-    return bench_run(json, quick, table, choice);
+    struct kernels_settings settings = {0};
+    int status = option_parse(&kernels_line, argc, argv, &settings);
+    return status >= 0 ? status : bench_run(&settings);
 }

@@ -2,7 +2,6 @@
 
 #include "dsp/bench.h"
 #include "host/message.h"
-#include "host/option.h"
 #include "host/stopwatch.h"
 
 #include <errno.h>
@@ -15,11 +14,11 @@
 
 enum {
     NOISE_FRAMES = 1 << 16,
-    FIRST_BLOCKS = 50, /* that do not count */
+    FIRST_BLOCKS = 50, /* not counted: the caches fill */
     PRIORITY = 70,
 };
 
-static const double spin_s = 100e-6; /* before a block is due: a sleep ends when the system likes */
+static const double spin_s = 100e-6; /* before a block is due the thread spins, because a sleep may end late */
 
 struct bench_shape bench_shape_usual(void)
 {
@@ -27,30 +26,36 @@ struct bench_shape bench_shape_usual(void)
         .block = 64, .rate = 48000, .n_engines = 1, .wait_us = -1, .backend = "auto", .method = "auto", .seed = 1};
 }
 
-bool bench_play_option(int option, const char *text, struct bench_shape *shape, double *seconds)
+const struct option_row bench_play_options[] = {
+    {"seconds", 0, "S", "Length of the responses, which are decaying noise and all different [1]", option_number,
+     OPTION_TO(struct bench_settings, seconds), .min = 1e-4, .max = 600},
+    {"taps", 0, "N", "Length of the responses in frames, instead of --seconds", option_int,
+     OPTION_TO(struct bench_settings, shape.taps), .min = 1, .max = 1 << 28},
+    {"block", 0, "N", "Block size in frames [64]", option_int, OPTION_TO(struct bench_settings, shape.block), .min = 1,
+     .max = 1 << 20},
+    {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct bench_settings, shape.rate), .min = 1,
+     .max = 10000000},
+    {"backend", 0, "BACKEND", "auto, cpu, cuda, cuda:N, hybrid or hybrid:N [auto]", option_text,
+     OPTION_TO(struct bench_settings, shape.backend)},
+    {"method", 0, "auto|direct|fft", "As for convolve [auto]", option_text,
+     OPTION_TO(struct bench_settings, shape.method)},
+    {"threads", 0, "N", "Threads of the CPU, including the audio thread; 0: chosen by the engine [0]", option_int,
+     OPTION_TO(struct bench_settings, shape.n_threads), .max = 256},
+    {"time", 0, "S", "Seconds of audio to play [10]", option_number, OPTION_TO(struct bench_settings, time_s),
+     .min = 0.01, .max = 86400},
+    {"seed", 0, "N", "Seed of the responses [1]", option_seed, OPTION_TO(struct bench_settings, shape.seed)},
+    OPTION_JSON(OPTION_TO(struct bench_settings, json)),
+    {0}};
+
+struct bench_settings bench_settings_usual(void)
 {
-    switch (option) {
-    case BENCH_TAPS:
-        *seconds = 0;
-        return option_int("bench", "--taps", text, 1, 1 << 28, &shape->taps);
-    case BENCH_SECONDS:
-        return option_number("bench", "--seconds", text, 1e-4, 600, seconds);
-    case BENCH_BLOCK:
-        return option_int("bench", "--block", text, 1, 1 << 20, &shape->block);
-    case BENCH_RATE:
-        return option_int("bench", "--rate", text, 1, 10000000, &shape->rate);
-    case BENCH_BACKEND:
-        shape->backend = text;
-        return true;
-    case BENCH_THREADS:
-        return option_int("bench", "--threads", text, 0, 256, &shape->n_threads);
-    case BENCH_METHOD:
-        shape->method = text;
-        return true;
-    default:
-        message_note("see `haloconv bench --help`");
-        return false;
-    }
+    return (struct bench_settings){.shape = bench_shape_usual(), .seconds = 1, .time_s = 10};
+}
+
+void bench_settings_complete(struct bench_settings *s)
+{
+    if (s->shape.n_out == 0) s->shape.n_out = s->shape.n_in;
+    if (s->shape.taps == 0) s->shape.taps = (int)fmax(1, s->seconds * s->shape.rate);
 }
 
 static hc_config config_of(const struct bench_shape *shape)
@@ -72,18 +77,18 @@ static hc_config config_of(const struct bench_shape *shape)
     return c;
 }
 
-/* The system hands out more memory than it has and ends the program that uses it: look before. The responses are there
- * twice for a while, as taps and as spectra. */
+/* Linux grants more memory than it has, and ends the program that uses it; so compare before. For a while the responses
+ * are in memory twice, as taps and as spectra. */
 static bool fits(const hc_config *config, int n_engines, char *why, size_t cap)
 {
     hc_info plan = {.size = sizeof plan};
     if (hc_plan(config, &plan, why, cap) != HC_OK) return false;
-    if (strcmp(plan.backend, "cpu") != 0) return true; /* the device's memory is the backend's to count */
+    if (strcmp(plan.backend, "cpu") != 0) return true; /* the backend counts the memory of a device */
     double needs = n_engines * (double)plan.memory + 4.0 * config->max_taps * config->n_routes;
-    double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (needs < 0.9 * there) return true;
+    double available = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (needs < 0.9 * available) return true;
     return message_write(why, cap, "%d responses of %d taps: need %.1f GB, and %.1f GB are free; take fewer",
-                         config->n_routes, config->max_taps, needs * 1e-9, there * 1e-9);
+                         config->n_routes, config->max_taps, needs * 1e-9, available * 1e-9);
 }
 
 void bench_close(const struct bench_shape *shape, hc_engine **engines)
@@ -121,7 +126,7 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
 /* ---- playing ------------------------------------------------------------------------------------ */
 
 struct player {
-    float *noise;      /* [NOISE_FRAMES + block]: every channel's input, each from a place of its own */
+    float *noise;      /* [NOISE_FRAMES + block]: the input of every channel, each from another offset */
     float *out_frames; /* [n_out][block] */
     const float **in;
     float **out;
@@ -157,7 +162,7 @@ static bool player_open(struct player *p, const struct bench_shape *shape, int64
     return true;
 }
 
-static void aim(struct player *p, const struct bench_shape *shape, int64_t block)
+static void player_aim(struct player *p, const struct bench_shape *shape, int64_t block)
 {
     for (int ch = 0; ch < shape->n_in; ch++)
         p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
@@ -198,7 +203,7 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
     r->jitter_us = quantile_us(p->woke, n, 0.999);
 }
 
-/* A sound card's priority, where the system lets us; put back afterwards. */
+/* The priority of a sound card's callback, if the system grants it. */
 static bool priority_raise(void)
 {
     return sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
@@ -215,7 +220,7 @@ static double processor_s(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Processors' seconds of this program's other threads. */
+/* Processor time of the other threads of this program, in seconds. */
 static double others_s(void)
 {
     return processor_s(CLOCK_PROCESS_CPUTIME_ID) - processor_s(CLOCK_THREAD_CPUTIME_ID);
@@ -232,8 +237,8 @@ static int64_t late_blocks(hc_engine *const *engines, int n, struct hc_info *inf
     return late;
 }
 
-/* Each engine with a tail on a device calls that once in so many frames, counted from the begin of its stream. The
- * streams begin one block apart, as those of plugins do that a user adds, so that the engines do not all call it in the
+/* An engine with a tail on a device calls the device at a fixed interval, counted from the start of its stream. The
+ * streams start one block apart, as those of plugins that a user adds, so that not all engines call the device in the
  * same callback. */
 static int stagger(hc_engine *const *engines, const struct bench_shape *shape, struct player *p)
 {
@@ -241,9 +246,9 @@ static int stagger(hc_engine *const *engines, const struct bench_shape *shape, s
     for (int k = 1; k < shape->n_engines; k++) {
         hc_info info = {.size = sizeof info};
         hc_get_info(engines[k], &info);
-        if (info.n_tail_levels == 0 || info.frames > 0) continue;
-        int every = info.levels[info.n_levels - info.n_tail_levels].offset / 2;
-        aim(p, shape, 0);
+        if (info.n_device_levels == 0 || info.frames > 0) continue;
+        int every = info.levels[info.n_levels - info.n_device_levels].offset / 2;
+        player_aim(p, shape, 0);
         for (int64_t left = (int64_t)k * shape->block % every; left > 0 && code >= HC_OK; left -= shape->block)
             code = hc_process(engines[k], p->in, p->out, left < shape->block ? (int)left : shape->block);
     }
@@ -267,7 +272,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
     int code = stagger(engines, shape, &p);
     double due = stopwatch_now() + period, began = 0, others = 0;
     for (int64_t i = -FIRST_BLOCKS; i < n && code >= HC_OK; i++) {
-        aim(&p, shape, i + FIRST_BLOCKS);
+        player_aim(&p, shape, i + FIRST_BLOCKS);
         if (i == 0) {
             late = late_blocks(engines, shape->n_engines, &r->info);
             others = others_s();
@@ -286,9 +291,9 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             if (missed) r->n_missed++, (end - start > period ? r->by_engine++ : r->by_wakeup++);
             if (may_miss >= 0 && r->n_missed > may_miss) break;
         }
-        due = missed ? end + period : due + period; /* a card goes on with what comes next */
+        due = missed ? end + period : due + period; /* a card goes on with the next block */
     }
-    if (counted > 0) r->beside = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
+    if (counted > 0) r->other_threads = fmax(0, (others_s() - others) / (stopwatch_now() - began)); /* two clocks */
     if (r->real_time) priority_restore();
     if (code >= HC_OK || counted > 0) sum_up(&p, counted > 0 ? counted : 1, r);
     r->peak = 0;
@@ -298,4 +303,19 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
     r->n_late = late_blocks(engines, shape->n_engines, &r->info) - late;
     if (code < HC_OK) return message_write(why, cap, "bench: %s", r->info.error[0] ? r->info.error : "a block failed");
     return true;
+}
+
+json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *r)
+{
+    return json_pack("{s:i, s:i, s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
+                     "s:f, s:I, s:I, s:I, s:I, s:f, s:b}",
+                     "inputs", shape->n_in, "outputs", shape->n_out, "routes", shape->diagonal ? "diagonal" : "matrix",
+                     "taps", shape->taps, "seed", (json_int_t)shape->seed, "block", shape->block, "rate", shape->rate,
+                     "engines", shape->n_engines, "backend", r->info.backend, "device", r->info.device, "setup_s",
+                     r->setup_s, "memory_bytes", (json_int_t)r->info.memory * shape->n_engines, "blocks",
+                     (json_int_t)r->n_blocks, "period_us", r->period_us, "mean_us", r->mean_us, "p50_us", r->p50_us,
+                     "p99_us", r->p99_us, "p999_us", r->p999_us, "max_us", r->max_us, "wakeup_p999_us", r->jitter_us,
+                     "missed", (json_int_t)r->n_missed, "missed_by_engine", (json_int_t)r->by_engine,
+                     "missed_by_wakeup", (json_int_t)r->by_wakeup, "late", (json_int_t)r->n_late,
+                     "other_processors_busy", r->other_threads, "real_time", (int)r->real_time);
 }

@@ -1,15 +1,17 @@
-/* bench_play - an engine of a stated shape, with masks of noise, played as a sound card would: a block each period. */
+/* bench_play - plays engines of a given shape, with masks of noise, as a sound card does: a block each period. */
 #ifndef BENCH_PLAY_H
 #define BENCH_PLAY_H
 
 #include "dsp/haloconv.h"
+#include "host/option.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct bench_shape {
     int n_in, n_out;
-    bool diagonal;      /* input i to output i; else every input to every output */
+    int diagonal;       /* input i to output i; else every input to every output */
     int taps, block, rate;
     int n_threads;      /* of the CPU; 0 = as many as it takes */
     int n_engines;      /* alike but for their masks, played one after the other in each period */
@@ -25,37 +27,41 @@ struct bench_result {
     int64_t n_blocks;
     double period_us, mean_us, p50_us, p99_us, p999_us, max_us; /* of hc_process, of all engines together */
     double jitter_us;   /* p99.9 of how late this program was woken */
-    int64_t n_missed;   /* blocks that were not there a period after they were due to begin ... */
+    int64_t n_missed;   /* blocks that were not complete one period after they were due to begin ... */
     int64_t by_engine;  /* ... because hc_process took more than a period */
     int64_t by_wakeup;  /* ... because this program was woken too late */
-    int64_t n_late;     /* blocks that the engines gave up, all of them together */
-    double beside;      /* processors that were busy beside this thread: workers, and what drives a device */
+    int64_t n_late;     /* blocks that the engines gave up, in all */
+    double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
     double peak;        /* of the last block's output */
     bool real_time;     /* the system granted a real-time priority */
 };
 
-/* One engine on its own choice of a backend, blocks of 64 frames at 48 kHz; no channels and no taps yet. */
+/* One engine that chooses its backend, blocks of 64 frames at 48 kHz; the channels and the taps are 0. */
 struct bench_shape bench_shape_usual(void);
 
-/* engines: [n_engines]. false: an error's line is in (why, cap), and none is open. */
+/* engines: [n_engines]. false: why has the reason, and none is open. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);
 
-/* Play for so many seconds of audio: paced by the clock, or as fast as it goes. The first blocks, while the caches
- * fill, do not count. may_miss: how many misses before it stops; -1 = all the same. */
+/* Play `seconds` of audio: paced by the clock, or as fast as possible. The first blocks do not count. Stops after
+ * more than may_miss misses; -1: never. false: why has the reason. */
 bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
                 int64_t may_miss, struct bench_result *result, char *why, size_t cap);
 
-/* Options that the benches of engines share: false after a usage error. */
-enum { BENCH_INPUTS = 256, BENCH_OUTPUTS, BENCH_ROUTES, BENCH_TAPS, BENCH_SECONDS, BENCH_BLOCK, BENCH_RATE,
-       BENCH_BACKEND, BENCH_METHOD, BENCH_THREADS, BENCH_OWN };
-#define BENCH_PLAY_OPTIONS                                                                                             \
-    {"taps", required_argument, NULL, BENCH_TAPS}, {"seconds", required_argument, NULL, BENCH_SECONDS},                \
-        {"block", required_argument, NULL, BENCH_BLOCK}, {"rate", required_argument, NULL, BENCH_RATE},                \
-        {"backend", required_argument, NULL, BENCH_BACKEND}, {"method", required_argument, NULL, BENCH_METHOD},        \
-        {"threads", required_argument, NULL, BENCH_THREADS}, {"help", no_argument, NULL, 'h'}
-/* seconds: of the responses, to be turned into taps when the rate is known; 0 = taps were given. */
-bool bench_play_option(int option, const char *text, struct bench_shape *shape, double *seconds);
+json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *result);
+
+/* The options that the benches of engines share; the first member of their settings. */
+struct bench_settings {
+    struct bench_shape shape;
+    double seconds;     /* of the responses, if shape.taps is 0 */
+    double time_s;
+    bool json;
+};
+extern const struct option_row bench_play_options[]; /* of struct bench_settings */
+#define BENCH_PLAY_TITLE "Options of engine and capacity:"
+
+struct bench_settings bench_settings_usual(void);
+void bench_settings_complete(struct bench_settings *settings); /* outputs and taps that were not given */
 
 #endif

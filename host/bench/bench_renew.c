@@ -4,24 +4,17 @@
 #include "host/message.h"
 #include "host/stopwatch.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
-static const double look_s = 0.01; /* how often the thread looks whether it is to end */
-
-static void sleep_for(double seconds)
-{
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
+enum { POLL_US = 10000 }; /* how often the thread checks r->end */
 
 static void *renew(void *arg)
 {
     struct renewal *r = arg;
     for (double due = stopwatch_now() + r->period_s; !atomic_load(&r->end);) {
         if (stopwatch_now() < due) {
-            sleep_for(look_s);
+            usleep(POLL_US);
             continue;
         }
         hc_mask *mask;
@@ -41,7 +34,8 @@ static void *renew(void *arg)
     return NULL;
 }
 
-bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shape *shape, double period_s, char *why, size_t cap)
+bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shape *shape, double period_s, char *why,
+                   size_t cap)
 {
     memset(r, 0, sizeof *r);
     r->engine = engine;

@@ -1,11 +1,11 @@
-/* bench_renew - new masks beside the audio, again and again, as a restless user makes them. */
+/* bench_renew - prepares new masks while an engine plays, and fades to them, as a user does who changes masks often. */
 #ifndef BENCH_RENEW_H
 #define BENCH_RENEW_H
 
 #include "bench_play.h"
 
-#include <stdatomic.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct renewal {
     hc_engine *engine;
@@ -13,16 +13,17 @@ struct renewal {
     double period_s;
     pthread_t thread;
     atomic_bool end;
-    int n_made;          /* from here on: once renewal_end is through */
-    double longest_s;    /* that one took to make */
-    char why[256];       /* "" = all could be made */
+    int n_made;          /* this and what follows: valid after renewal_end */
+    double longest_s;    /* preparation of one mask */
+    char why[256];       /* "": no error */
 };
 
-/* Make a mask of noise every period_s seconds (sooner than it can be made: one after the other) and fade to it, on a thread of
- * its own. false: no thread, and (why, cap) says so. */
-bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shape *shape, double period_s, char *why, size_t cap);
+/* Start a thread that makes a mask of noise and fades to it every period_s seconds, or as fast as masks can be made.
+ * false: no thread; why has the reason. */
+bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shape *shape, double period_s, char *why,
+                   size_t cap);
 
-/* Wait for the one in the making. The engine must still be there. */
+/* Wait for the mask that is being made, and end the thread. Before hc_close. */
 void renewal_end(struct renewal *r);
 
 #endif

@@ -16,13 +16,13 @@
 
 enum { MOST_FILES = 512 };
 
-/* The handler removes what these name. mkstemp fills a name in before it makes the file, and an unlink of a name that
- * is not there yet, or no more, harms nobody: no signal needs to be blocked. */
+/* The signal handler removes the files of these names. mkostemps fills a name in before it creates the file, and unlink
+ * does no harm if the file does not exist yet, or no longer: no signal needs to be blocked. */
 static char names[MOST_FILES][PATH_MAX];
 static atomic_bool taken[MOST_FILES];
-static mode_t user_mask; /* of new files; it can be read by setting it only, which threads would do to one another */
+static mode_t user_mask; /* umask; it is read once, because reading sets it for all threads */
 
-/* Other threads go on while the handler runs: one of them may be about to make a file that the handler has not seen. */
+/* Other threads run while the handler runs: one of them may be about to create a file that the handler has not seen. */
 static atomic_bool stopping;
 static atomic_int n_making;                /* threads inside make_file */
 static _Thread_local volatile bool making; /* this one is: a handler that interrupts it must not wait for it */
@@ -37,8 +37,8 @@ static void stop(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Does nothing, unless the process is at its end and its files are being removed: then it is no more this thread's. */
-static void leave_it_to_the_handler(void)
+/* Blocks forever if the handler is ending the process: the files are the handler's then. */
+static void wait_if_stopping(void)
 {
     while (atomic_load(&stopping)) pause();
 }
@@ -49,7 +49,7 @@ static int make_file(char *name)
     atomic_fetch_add(&n_making, 1);
     if (atomic_load(&stopping)) {
         atomic_fetch_sub(&n_making, 1);
-        leave_it_to_the_handler();
+        wait_if_stopping();
     }
     int fd = mkostemps(name, 5, O_CLOEXEC);
     atomic_fetch_sub(&n_making, 1);
@@ -83,7 +83,7 @@ void part_file_watch_signals(void)
         sigaction(ending[i], NULL, &before);
         if (before.sa_handler != SIG_IGN) sigaction(ending[i], &action, NULL); /* nohup stays in force */
     }
-    /* A closed pipe or a limit on file sizes is an error of the write, to be reported as one. */
+    /* A closed pipe or a limit on file sizes becomes an error of write(2), which is reported. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -98,22 +98,26 @@ static void inspect(struct part_file *part)
     part->is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (S_ISREG(status.st_mode) && !part->regular);
 }
 
+static bool is_standard_output(const char *path)
+{
+    return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0;
+}
+
 static bool open_in_place(struct part_file *part, const char *path, char *why, size_t cap)
 {
-    bool standard = strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0;
-    part->fd = standard ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
+    part->fd = is_standard_output(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
     if (part->fd < 0)
         return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
     inspect(part);
     return true;
 }
 
-static bool make_beside(struct part_file *part, mode_t mode, char *why, size_t cap)
+static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, size_t cap)
 {
     const char *slash = strrchr(part->target, '/');
     int folder = slash ? (int)(slash - part->target) + 1 : 0;
     const char *name = part->target + folder;
-    /* The name is cut so that what is added keeps it inside NAME_MAX. */
+    /* Cut, so that the longer name stays inside NAME_MAX. */
     part->fd = -1;
     part->name = name_take();
     if (!part->name)
@@ -137,8 +141,7 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
     struct stat status;
     *part = (struct part_file){.fd = -1};
     bool exists = stat(path, &status) == 0;
-    if (strcmp(path, "-") == 0 || (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) ||
-        strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0)
+    if (is_standard_output(path) || (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
         return open_in_place(part, path, why, cap);
     if (exists && S_ISDIR(status.st_mode))
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
@@ -148,10 +151,10 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
     if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
                              path);
-    /* Through a link: what it points to is replaced, and the link stays. */
+    /* A link stays; the file that it points to is replaced. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
     if (!part->target) return message_write(why, cap, "%s: %s; choose another output", path, strerror(errno));
-    if (!make_beside(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap)) {
+    if (!make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap)) {
         part_file_abandon(part);
         return false;
     }
@@ -165,7 +168,7 @@ bool part_file_commit(struct part_file *part, const char *path, char *why, size_
     part->fd = -1;
     if (!error && part->target && rename(part->name, part->target) != 0) error = errno;
     if (error) {
-        leave_it_to_the_handler();
+        wait_if_stopping();
         part_file_abandon(part);
         return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
                              strerror(error));

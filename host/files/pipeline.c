@@ -1,9 +1,9 @@
 #include "pipeline.h"
 
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "sample.h"
 #include "sound_format.h"
-#include "host/stopwatch.h"
 
 #include <math.h>
 #include <sched.h>
@@ -12,27 +12,28 @@
 #include <string.h>
 
 enum {
-    CHUNK_BYTES = 1 << 17, /* decoded or encoded at once: stays in the second-level cache, and is few system calls */
-    BLOCK_FLOATS = 1 << 20, /* about what an engine for files takes at once */
-    QUEUE_BYTES = 8 << 20, /* blocks of our own, on each side of the engine: a few at least, ... */
+    BLOCK_FLOATS = 1 << 20, /* about the samples of a block of an engine for files */
+    RING_BYTES = 8 << 20,   /* of blocks that lie outside the engine's memory, a side: they stay in the cache */
     MIN_BLOCKS = 3,
-    MAX_BLOCKS = 32, /* ... and not so many that they leave the cache */
+    MAX_BLOCKS = 32,
     ALIGNMENT = 64,
 };
 
+static const char no_threads[] = "no threads to read and write with; close some programs";
+
 struct pipeline_block {
-    enum { EMPTY, IN_HANDS, FULL, DONE } stage;
-    void *in;         /* [n_in][block] floats, or [block][n_in] samples as in the file */
-    const void *out;  /* likewise */
-    float *own_in, *own_out; /* NULL: the engine's */
-    int64_t i;        /* which of the stream */
-    int from, n;      /* frames of the output that are written */
+    enum { EMPTY, IN_USE, FULL, DONE } stage; /* IN_USE: by one reader, the caller's thread or one writer */
+    void *in;                                 /* [n_in][block] floats, or [block][n_in] samples as in the file */
+    const void *out;                          /* likewise */
+    float *own_in, *own_out;                  /* owned; NULL: the engine's memory */
+    int64_t i;                                /* number of the block in the stream */
+    int from, n;                              /* frames of the output that are written */
 };
 
 /* ---- the ring ----------------------------------------------------------------------------------- */
 
-/* The first failure is the one that is told; the others follow from it. */
-static void give_up(struct pipeline *p, const char *why)
+/* The first failure is reported; later ones follow from it. */
+static void pipeline_fail(struct pipeline *p, const char *why)
 {
     pthread_mutex_lock(&p->lock);
     if (!p->failed) snprintf(p->why, sizeof p->why, "%s", why);
@@ -54,7 +55,7 @@ static struct pipeline_block *block_at(const struct pipeline *p, int64_t i)
     return &p->blocks[i % p->n_blocks];
 }
 
-static void pass(struct pipeline *p, struct pipeline_block *block, int stage)
+static void set_stage(struct pipeline *p, struct pipeline_block *block, int stage)
 {
     pthread_mutex_lock(&p->lock);
     block->stage = stage;
@@ -62,34 +63,9 @@ static void pass(struct pipeline *p, struct pipeline_block *block, int stage)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void add_time(struct pipeline *p, double *sum, double seconds)
-{
-    pthread_mutex_lock(&p->lock);
-    *sum += seconds;
-    pthread_mutex_unlock(&p->lock);
-}
-
 /* ---- readers ------------------------------------------------------------------------------------ */
 
-static size_t in_frame_bytes(const struct pipeline *p)
-{
-    size_t bytes = p->raw_in ? (size_t)sound_format_bytes(p->in->format) : sample_bytes(p->in->kind);
-    return bytes * (size_t)p->in->n_channels;
-}
-
-/* As libsndfile takes them. */
-static size_t out_frame_bytes(const struct pipeline *p)
-{
-    return sample_bytes(p->out->kind) * (size_t)p->out->n_channels;
-}
-
-static int64_t chunk_frames(size_t frame_bytes)
-{
-    int64_t n = (int64_t)(CHUNK_BYTES / frame_bytes);
-    return n > 0 ? n : 1;
-}
-
-/* Can each reader take a block? Then it is known from the start where the input ends. */
+/* Whether several readers can take a block each; if so, the length of the input is known. */
 static bool reads_anywhere(const struct pipeline *p)
 {
     return sound_in_is_placed(p->in) && (p->raw_in || sound_format_is_native(p->in->plain));
@@ -103,48 +79,29 @@ static struct pipeline_block *take_empty(struct pipeline *p)
         pthread_cond_wait(&p->changed, &p->lock);
     if (!p->failed && p->to_read < p->n_blocks_in) {
         block = block_at(p, p->to_read);
-        block->stage = IN_HANDS;
+        block->stage = IN_USE;
         block->i = p->to_read++;
     }
     pthread_mutex_unlock(&p->lock);
     return block;
 }
 
-/* Up to n frames from frame `first` on, as libsndfile gives them or as they lie in the file. -1: why has the reason. */
-static int64_t read_frames(struct pipeline *p, int64_t first, void *raw, int64_t n, char *why, size_t cap)
+/* Returns the frames read; fewer than a block only at the end. -1: why has the reason. */
+static int64_t read_block(struct pipeline *p, struct pipeline_block *block, char *why, size_t cap)
 {
-    if (reads_anywhere(p)) return sound_in_read_at(p->in, first, raw, n, why, cap);
-    return p->raw_in ? sound_in_read_plain(p->in, raw, n, why, cap) : sound_in_read(p->in, raw, n, why, cap);
-}
-
-/* A block of planar floats through a chunk; raw: straight into the block. Returns its frames; -1 after a failure. */
-static int64_t read_block(struct pipeline *p, struct pipeline_block *block, void *chunk)
-{
-    const size_t frame_bytes = in_frame_bytes(p);
-    const int64_t first = block->i * p->block, most = p->raw_in ? p->block : chunk_frames(frame_bytes);
-    char why[MESSAGE_CAP];
-    int64_t done = 0;
-    while (done < p->block) {
-        int64_t want = p->block - done < most ? p->block - done : most;
-        int64_t n = read_frames(p, first + done, p->raw_in ? block->in : chunk, want, why, sizeof why);
-        if (n < 0) {
-            give_up(p, why);
-            return -1;
-        }
-        if (!p->raw_in)
-            sample_split(p->in->kind, chunk, p->in->n_channels, (size_t)n, (float *)block->in + done, (size_t)p->block);
-        done += n;
-        if (n < want) break;
-    }
-    return done;
+    const int64_t first = reads_anywhere(p) ? block->i * p->block : FILE_NEXT;
+    if (!p->raw_in) return file_read(p->in, first, block->in, (size_t)p->block, p->block, why, cap);
+    if (first == FILE_NEXT) return sound_in_read_plain(p->in, block->in, p->block, why, cap);
+    return sound_in_read_at(p->in, first, block->in, p->block, why, cap);
 }
 
 /* Zeros behind the last frame. */
-static void clear_rest(const struct pipeline *p, struct pipeline_block *block, int64_t from)
+static void clear_from(const struct pipeline *p, struct pipeline_block *block, int64_t from)
 {
     size_t n = (size_t)(p->block - from);
     if (p->raw_in) {
-        memset((char *)block->in + (size_t)from * in_frame_bytes(p), 0, n * in_frame_bytes(p));
+        size_t frame_bytes = (size_t)sound_format_frame_bytes(p->in->format, p->in->n_channels);
+        memset((char *)block->in + (size_t)from * frame_bytes, 0, n * frame_bytes);
         return;
     }
     for (int ch = 0; ch < p->in->n_channels; ch++)
@@ -155,49 +112,41 @@ static void *reader(void *data)
 {
     struct pipeline *p = data;
     struct pipeline_block *block;
-    double busy = 0;
-    void *chunk = malloc((size_t)chunk_frames(in_frame_bytes(p)) * in_frame_bytes(p));
-    if (!chunk) give_up(p, "no memory to read the input; free some");
+    char why[MESSAGE_CAP];
     while ((block = take_empty(p))) {
         double start = stopwatch_now();
-        int64_t n = read_block(p, block, chunk);
-        if (n < 0) break;
-        clear_rest(p, block, n);
-        busy += stopwatch_now() - start;
+        int64_t n = read_block(p, block, why, sizeof why);
+        if (n < 0) {
+            pipeline_fail(p, why);
+            break;
+        }
+        clear_from(p, block, n);
+        double seconds = stopwatch_now() - start;
         pthread_mutex_lock(&p->lock);
+        p->read_s += seconds;
         if (n < p->block && p->n_blocks_in == INT64_MAX) {
             p->n_blocks_in = block->i + 1;
             p->n_frames_in = block->i * p->block + n;
         }
         pthread_mutex_unlock(&p->lock);
-        pass(p, block, FULL);
+        set_stage(p, block, FULL);
     }
-    free(chunk);
-    add_time(p, &p->read_s, busy);
     return NULL;
 }
 
 /* ---- writers ------------------------------------------------------------------------------------ */
 
-struct hand { /* what a writer has of its own */
-    struct pipeline *pipeline;
-    void *chunk;
-    struct sample_peak seen;
-    double encode_s, write_s;
-};
-
-/* Where there are no places the first writer takes all blocks; it finds out with the first one. */
-static struct pipeline_block *take_done(struct pipeline *p, bool first_hand)
+/* The first writer takes all blocks until its first write shows whether the output can be mapped. */
+static struct pipeline_block *take_done(struct pipeline *p, bool first_writer)
 {
     struct pipeline_block *block = NULL;
     pthread_mutex_lock(&p->lock);
     for (;;) {
-        bool mine = first_hand || p->places == PLACES_MAPPED;
-        bool no_more = p->failed || p->to_write >= p->n_blocks_out || (!first_hand && p->places == PLACES_NONE);
-        if (no_more) break;
-        if (mine && p->n_blocks && block_at(p, p->to_write)->stage == DONE) {
+        bool may_write = first_writer || p->mapping == OUTPUT_MAPPED;
+        if (p->failed || p->to_write >= p->n_blocks_out || (!first_writer && p->mapping == OUTPUT_NOT_MAPPED)) break;
+        if (may_write && p->n_blocks && block_at(p, p->to_write)->stage == DONE) {
             block = block_at(p, p->to_write++);
-            block->stage = IN_HANDS;
+            block->stage = IN_USE;
             break;
         }
         pthread_cond_wait(&p->changed, &p->lock);
@@ -206,149 +155,97 @@ static struct pipeline_block *take_done(struct pipeline *p, bool first_hand)
     return block;
 }
 
-/* Planar floats to samples as libsndfile takes them. */
-static bool encode(struct hand *hand, const struct pipeline_block *block, int64_t at, int64_t n, void *raw)
+static bool write_block(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
 {
-    struct pipeline *p = hand->pipeline;
-    const struct sound_out *out = p->out;
-    double start = stopwatch_now();
-    sample_join(out->kind, out->bits, (const float *)block->out + block->from + at, (size_t)p->block, out->n_channels,
-                (size_t)n, raw, &hand->seen);
-    hand->encode_s += stopwatch_now() - start;
-    return !sample_peak_overflows(&hand->seen);
-}
-
-static bool write_chunks(struct hand *hand, const struct pipeline_block *block, char *why, size_t cap)
-{
-    struct pipeline *p = hand->pipeline;
-    int64_t most = chunk_frames(out_frame_bytes(p));
-    for (int64_t done = 0; done < block->n; done += most) {
-        int64_t n = block->n - done < most ? block->n - done : most;
-        if (!encode(hand, block, done, n, hand->chunk)) return true; /* said elsewhere */
-        double start = stopwatch_now();
-        if (!sound_out_write(p->out, hand->chunk, n, why, cap)) return false;
-        hand->write_s += stopwatch_now() - start;
-    }
-    return true;
-}
-
-static bool write_block(struct hand *hand, const struct pipeline_block *block, char *why, size_t cap)
-{
-    struct pipeline *p = hand->pipeline;
-    const size_t raw_bytes = (size_t)sound_format_bytes(p->out->format) * (size_t)p->out->n_channels;
-    const char *raw = (const char *)block->out + (size_t)block->from * raw_bytes;
+    struct pipeline *p = writer->pipeline;
+    if (!p->raw_out)
+        return file_write(&writer->file, (const float *)block->out + block->from, (size_t)p->block, block->n, why, cap);
+    const size_t frame_bytes = (size_t)sound_format_frame_bytes(p->out->format, p->out->n_channels);
+    const char *raw = (const char *)block->out + (size_t)block->from * frame_bytes;
     int64_t first = block->i * p->block + block->from - p->range.skip;
-    if (block->n == 0) return true;
-    if (!p->raw_out) return write_chunks(hand, block, why, cap);
     double start = stopwatch_now();
-    bool good = p->places == PLACES_MAPPED ? sound_out_put(p->out, first, raw, block->n, why, cap)
-                                           : sound_out_write_plain(p->out, raw, block->n, why, cap);
-    hand->write_s += stopwatch_now() - start;
+    bool good = p->mapping == OUTPUT_MAPPED ? sound_out_put(p->out, first, raw, block->n, why, cap)
+                                            : sound_out_write_plain(p->out, raw, block->n, why, cap);
+    writer->file.write_s += stopwatch_now() - start;
     return good;
 }
 
-static void say_too_loud(struct pipeline *p)
-{
-    char why[MESSAGE_CAP];
-    message_write(why, sizeof why, "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input",
-                  p->out->path);
-    give_up(p, why);
-}
-
-static void set_places(struct pipeline *p)
+/* After the first write. */
+static void map_output(struct pipeline *p)
 {
     bool mapped = p->raw_out && sound_out_map(p->out);
     pthread_mutex_lock(&p->lock);
-    p->places = mapped ? PLACES_MAPPED : PLACES_NONE;
+    p->mapping = mapped ? OUTPUT_MAPPED : OUTPUT_NOT_MAPPED;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
 
-static void write_all(struct hand *hand, bool first_hand)
+static void *writer_run(void *data)
 {
-    struct pipeline *p = hand->pipeline;
+    struct pipeline_writer *writer = data;
+    struct pipeline *p = writer->pipeline;
     struct pipeline_block *block;
     char why[MESSAGE_CAP];
+    bool is_first = writer == &p->writers[0];
     double start = stopwatch_now();
-    if (first_hand && !sound_out_reserve(p->out, why, sizeof why)) {
-        give_up(p, why);
-        return;
+    bool good = !is_first || sound_out_reserve(p->out, why, sizeof why);
+    writer->file.write_s += stopwatch_now() - start;
+    while (good && (block = take_done(p, is_first))) {
+        good = block->n == 0 || write_block(writer, block, why, sizeof why);
+        if (!good) break;
+        if (is_first && p->mapping == MAPPING_UNKNOWN && block->n > 0) map_output(p);
+        set_stage(p, block, EMPTY);
     }
-    hand->write_s += stopwatch_now() - start;
-    while ((block = take_done(p, first_hand))) {
-        if (!write_block(hand, block, why, sizeof why)) {
-            give_up(p, why);
-            return;
-        }
-        if (sample_peak_overflows(&hand->seen)) {
-            say_too_loud(p);
-            return;
-        }
-        if (first_hand && p->places == PLACES_UNKNOWN && block->n > 0) set_places(p);
-        pass(p, block, EMPTY);
-    }
-}
-
-static void *work(struct pipeline *p, bool first_hand)
-{
-    struct hand hand = {.pipeline = p, .chunk = malloc((size_t)chunk_frames(out_frame_bytes(p)) * out_frame_bytes(p))};
-    if (hand.chunk)
-        write_all(&hand, first_hand);
-    else
-        give_up(p, "no memory to write the output; free some");
-    free(hand.chunk);
-    pthread_mutex_lock(&p->lock);
-    p->seen.clipped += hand.seen.clipped;
-    if (hand.seen.peak_bits > p->seen.peak_bits) p->seen.peak_bits = hand.seen.peak_bits;
-    p->encode_s += hand.encode_s;
-    p->write_s += hand.write_s;
-    pthread_mutex_unlock(&p->lock);
+    if (!good) pipeline_fail(p, why);
     return NULL;
-}
-
-static void *first_writer(void *data)
-{
-    return work(data, true);
-}
-
-static void *other_writer(void *data)
-{
-    return work(data, false);
 }
 
 /* ---- set-up ------------------------------------------------------------------------------------- */
 
-/* Threads a side: where there are few processors the convolution needs them. */
-static int hands(void)
+/* Threads a side: half the processors, because the convolution needs some too. */
+static int threads_a_side(void)
 {
     cpu_set_t set; /* those that this process may use, which may be fewer than are online */
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) / 2 : 0;
-    return n < 2 ? 2 : n > PIPELINE_HANDS ? PIPELINE_HANDS : n;
+    return n < 2 ? 2 : n > PIPELINE_THREADS ? PIPELINE_THREADS : n;
 }
 
-static bool no_threads(struct pipeline *p)
+/* The first thread of a side is needed; the others only help. */
+static bool start_readers(struct pipeline *p, int n)
 {
-    give_up(p, "no threads to read and write with; close some programs");
-    return false;
+    for (; p->n_readers < n; p->n_readers++)
+        if (pthread_create(&p->readers[p->n_readers], NULL, reader, p) != 0) break;
+    if (p->n_readers == 0) pipeline_fail(p, no_threads);
+    return p->n_readers > 0;
 }
 
-bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct pipeline_range range)
+static bool start_writers(struct pipeline *p, int n)
+{
+    for (; p->n_writers < n; p->n_writers++) {
+        struct pipeline_writer *writer = &p->writers[p->n_writers];
+        *writer = (struct pipeline_writer){.pipeline = p, .file = {.out = p->out, .gain = 1}};
+        if (pthread_create(&writer->thread, NULL, writer_run, writer) != 0) break;
+    }
+    if (p->n_writers == 0) pipeline_fail(p, no_threads);
+    return p->n_writers > 0;
+}
+
+bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct output_range range)
 {
     *p = (struct pipeline){.in = in, .out = out, .range = range, .n_blocks_in = INT64_MAX, .n_blocks_out = INT64_MAX};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    if (pthread_create(&p->writers[0], NULL, first_writer, p) != 0) return no_threads(p);
-    p->n_writers = 1;
-    return true;
+    return start_writers(p, 1);
 }
 
-/* A block takes ten times longer to be read and written than a GPU has it: nearly as many as the hands of both sides hold
- * (each costs a GPU's engine 2 ms to open), but no more than a short file fills. */
-int pipeline_flight(const struct sound_in *in, int n_out)
+/* Reading and writing a block takes ten times as long as a GPU needs for it. So the queue holds nearly as many blocks
+ * as the threads of both sides (each block adds 2 ms to the opening of a GPU's engine), but no more than a short file
+ * fills. */
+int pipeline_queue_depth(const struct sound_in *in, int n_out)
 {
     double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames;
     double floats = n_frames * (in->n_channels > n_out ? in->n_channels : n_out);
-    const int most = PIPELINE_HANDS * 3 / 2;
+    const int most = PIPELINE_THREADS * 3 / 2;
     int n = floats > (double)BLOCK_FLOATS * most ? most : (int)(floats / BLOCK_FLOATS) + 1;
     return n < 4 ? 4 : n;
 }
@@ -362,14 +259,14 @@ static float *planar_make(int n_channels, int block)
 static bool blocks_make(struct pipeline *p, hc_engine *engine, const hc_info *info)
 {
     int n_in = p->in->n_channels, n_out = p->out->n_channels;
-    int64_t widest = n_in > n_out ? n_in : n_out, n = QUEUE_BYTES / (widest * info->block * (int64_t)sizeof(float));
+    int64_t widest = n_in > n_out ? n_in : n_out, n = RING_BYTES / (widest * info->block * (int64_t)sizeof(float));
     n = n < MIN_BLOCKS ? MIN_BLOCKS : n > MAX_BLOCKS ? MAX_BLOCKS : n;
-    if (p->raw_in || p->raw_out) n = info->flight;
+    if (p->raw_in || p->raw_out) n = info->queue_depth;
     struct pipeline_block *blocks = calloc((size_t)n, sizeof *blocks);
     bool good = blocks != NULL;
     for (int i = 0; i < n && good; i++) {
         struct pipeline_block *block = &blocks[i];
-        hc_room(engine, i, &block->in, &block->out);
+        hc_block_buffers(engine, i, &block->in, &block->out);
         if (!p->raw_in) block->in = block->own_in = planar_make(n_in, info->block);
         if (!p->raw_out) block->out = block->own_out = planar_make(n_out, info->block);
         good = block->in && block->out;
@@ -379,12 +276,12 @@ static bool blocks_make(struct pipeline *p, hc_engine *engine, const hc_info *in
     p->n_blocks = blocks ? (int)n : 0;
     p->block = info->block;
     pthread_mutex_unlock(&p->lock);
-    if (!good) give_up(p, "no memory for the blocks of audio; use a smaller --block");
+    if (!good) pipeline_fail(p, "no memory for the blocks of audio; use a smaller --block");
     return good;
 }
 
-/* Everything that needs the engine's block. */
-static bool go(struct pipeline *p, hc_engine *engine, const hc_info *info)
+/* Allocates the blocks and starts all threads: both need the engine's block size. */
+static bool start_threads(struct pipeline *p, hc_engine *engine, const hc_info *info)
 {
     p->raw_in = info->in_samples != HC_PLANAR;
     p->raw_out = info->out_samples != HC_PLANAR;
@@ -394,23 +291,32 @@ static bool go(struct pipeline *p, hc_engine *engine, const hc_info *info)
         p->n_frames_in = p->in->n_frames;
         p->n_blocks_in = (p->n_frames_in + p->block - 1) / p->block;
     }
-    for (int most = anywhere ? hands() : 1; p->n_readers < most; p->n_readers++)
-        if (pthread_create(&p->readers[p->n_readers], NULL, reader, p) != 0) return p->n_readers > 0 || no_threads(p);
-    for (int most = p->raw_out ? hands() : 1; p->n_writers < most; p->n_writers++)
-        if (pthread_create(&p->writers[p->n_writers], NULL, other_writer, p) != 0) break; /* the first one will do */
-    return true;
+    return start_readers(p, anywhere ? threads_a_side() : 1) && start_writers(p, p->raw_out ? threads_a_side() : 1);
 }
 
-static void join(pthread_t *threads, int *n)
+static void join_readers(struct pipeline *p)
 {
-    while (*n > 0) pthread_join(threads[--*n], NULL);
+    while (p->n_readers > 0) pthread_join(p->readers[--p->n_readers], NULL);
+}
+
+/* Adds up what the writers saw. */
+static void join_writers(struct pipeline *p)
+{
+    while (p->n_writers > 0) {
+        struct pipeline_writer *writer = &p->writers[--p->n_writers];
+        pthread_join(writer->thread, NULL);
+        p->seen.clipped += writer->file.seen.clipped;
+        if (writer->file.seen.peak_bits > p->seen.peak_bits) p->seen.peak_bits = writer->file.seen.peak_bits;
+        p->encode_s += writer->file.encode_s;
+        p->write_s += writer->file.write_s;
+    }
 }
 
 void pipeline_finish(struct pipeline *p)
 {
-    give_up(p, "stopped"); /* after a success nobody is left to hear it */
-    join(p->readers, &p->n_readers);
-    join(p->writers, &p->n_writers);
+    pipeline_fail(p, "stopped"); /* after a success no thread is left to see it */
+    join_readers(p);
+    join_writers(p);
     for (int i = 0; i < p->n_blocks; i++) {
         free(p->blocks[i].own_in);
         free(p->blocks[i].own_out);
@@ -424,32 +330,24 @@ void pipeline_finish(struct pipeline *p)
 
 static bool engine_failed(struct pipeline *p, hc_engine *engine)
 {
-    hc_info info = {.size = sizeof info};
-    hc_get_info(engine, &info);
     char why[MESSAGE_CAP];
-    snprintf(why, sizeof why, "%s: %s", info.device,
-             info.error[0] ? info.error : "the engine stopped; use --backend cpu");
-    give_up(p, why);
+    file_engine_failed(engine, why, sizeof why);
+    pipeline_fail(p, why);
     return false;
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-struct feed { /* where the caller's thread is in the stream */
+struct feed { /* the position of the caller's thread in the stream */
     struct pipeline *pipeline;
     hc_engine *engine;
-    int flight; /* blocks that the engine takes before it gives one back; 0: it has no halves */
+    int queue_depth;           /* blocks that the engine queues; 0: hc_process instead of hc_submit and hc_collect */
     int64_t n_started, n_done; /* blocks */
-    int64_t end; /* frames of the full convolution that are wanted; INT64_MAX = not known yet */
-    const float **ins;
-    float **outs;
+    int64_t end;               /* output_range_end; INT64_MAX = not known yet */
+    const float **ins;         /* [n_in] */
+    float **outs;              /* [n_out] */
 };
 
-/* The next block that is to be convolved, once it is full; behind the end of the input they are empty. NULL: there is
- * none now, or, with may_wait, none any more. */
+/* The next block to convolve, once a reader has filled it; behind the end of the input, an empty block (is_zero). NULL:
+ * no block is ready now, or, with may_wait, the range is complete. */
 static struct pipeline_block *take_full(struct feed *feed, bool may_wait, bool *is_zero)
 {
     struct pipeline *p = feed->pipeline;
@@ -458,11 +356,11 @@ static struct pipeline_block *take_full(struct feed *feed, bool may_wait, bool *
     while (!p->failed) {
         *is_zero = feed->n_started >= p->n_blocks_in;
         bool is_known = p->n_blocks_in < INT64_MAX;
-        if (is_known) feed->end = p->range.skip + p->n_frames_in + p->range.tail;
+        if (is_known) feed->end = output_range_end(p->range, p->n_frames_in);
         if (is_known && feed->n_started * p->block >= feed->end) break;
         if (block->stage == (*is_zero ? EMPTY : FULL)) {
             found = block;
-            found->stage = IN_HANDS;
+            found->stage = IN_USE;
             found->i = feed->n_started;
             break;
         }
@@ -485,9 +383,9 @@ static void point_at(struct feed *feed, const struct pipeline_block *block)
 static bool start_block(struct feed *feed, struct pipeline_block *block, bool is_zero)
 {
     struct pipeline *p = feed->pipeline;
-    if (is_zero) clear_rest(p, block, 0);
+    if (is_zero) clear_from(p, block, 0);
     feed->n_started++;
-    if (feed->flight == 0) return true; /* finish_block does it all */
+    if (feed->queue_depth == 0) return true; /* finish_block does it all */
     if (feed->end < INT64_MAX) hc_count_set(feed->engine, p->range.skip, feed->end);
     point_at(feed, block);
     double start = stopwatch_now();
@@ -503,81 +401,85 @@ static bool finish_block(struct feed *feed)
     int64_t first = feed->n_done++ * p->block;
     point_at(feed, block);
     double start = stopwatch_now();
-    int rc = feed->flight > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
-                              : hc_process(feed->engine, feed->ins, feed->outs, p->block);
+    int rc = feed->queue_depth > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
+                                   : hc_process(feed->engine, feed->ins, feed->outs, p->block);
     p->process_s += stopwatch_now() - start;
     if (rc < 0) return engine_failed(p, feed->engine);
-    block->from = (int)clamp(p->range.skip - first, 0, p->block);
-    block->n = (int)clamp(feed->end - first, 0, p->block) - block->from;
-    if (block->n < 0) block->n = 0;
-    pass(p, block, DONE);
+    block->n = output_range_cut(p->range, feed->end, first, p->block, &block->from);
+    set_stage(p, block, DONE);
     return true;
 }
 
-/* Whole blocks in until every frame of the range has come out. Blocks are started as long as the engine takes them; the
- * oldest is waited for when there is nothing to start. */
-static bool feed_all(struct feed *feed, struct pipeline_progress progress)
+/* Convolves whole blocks until every frame of the range is done. It starts blocks as long as the engine's queue has
+ * space, and waits for the oldest block when there is nothing to start. */
+static bool feed_all(struct feed *feed, struct progress *progress)
 {
     struct pipeline *p = feed->pipeline;
-    int most = feed->flight > 0 ? feed->flight : 1;
+    int most = feed->queue_depth > 0 ? feed->queue_depth : 1;
     for (;;) {
-        int64_t under_way = feed->n_started - feed->n_done;
+        int64_t n_queued = feed->n_started - feed->n_done;
         bool is_zero;
-        struct pipeline_block *block = under_way < most ? take_full(feed, under_way == 0, &is_zero) : NULL;
+        struct pipeline_block *block = n_queued < most ? take_full(feed, n_queued == 0, &is_zero) : NULL;
         if (block) {
             if (!start_block(feed, block, is_zero)) return false;
-        } else if (under_way > 0) {
+        } else if (n_queued > 0) {
             if (!finish_block(feed)) return false;
-            if (progress.report) progress.report(progress.data, feed->n_done * p->block);
+            progress_report(progress, feed->n_done * p->block);
         } else {
             return !has_failed(p);
         }
     }
 }
 
-/* What is on its way to the file gets there. */
+/* Returns when every block is in the file. */
 static void end_writing(struct feed *feed)
 {
     struct pipeline *p = feed->pipeline;
+    char why[MESSAGE_CAP];
     pthread_mutex_lock(&p->lock);
     p->n_blocks_out = feed->n_done;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    join(p->writers, &p->n_writers);
-    char why[MESSAGE_CAP];
-    if (!has_failed(p) && p->places == PLACES_MAPPED && !sound_out_claim(p->out, feed->end - p->range.skip, why, sizeof why)) give_up(p, why);
+    join_writers(p);
+    if (!has_failed(p) && p->mapping == OUTPUT_MAPPED &&
+        !sound_out_claim(p->out, feed->end - p->range.skip, why, sizeof why))
+        pipeline_fail(p, why);
 }
 
-/* What the device saw, where it made the samples. */
-static void take_seen(struct pipeline *p, hc_engine *engine)
+/* Peak and clipped samples of an output that the device encoded. */
+static void take_device_peak(struct pipeline *p, hc_engine *engine)
 {
     hc_info info = {.size = sizeof info};
+    char why[MESSAGE_CAP];
     if (!p->raw_out) return;
     hc_get_info(engine, &info);
     p->seen.clipped = info.clipped;
     memcpy(&p->seen.peak_bits, &info.peak, sizeof p->seen.peak_bits);
-    if (sample_peak_overflows(&p->seen)) say_too_loud(p);
+    if (!sample_peak_overflows(&p->seen)) return;
+    file_too_loud(p->out->path, why, sizeof why);
+    pipeline_fail(p, why);
 }
 
-bool pipeline_run(struct pipeline *p, hc_engine *engine, struct pipeline_progress progress)
+bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progress)
 {
     hc_info info = {.size = sizeof info};
     hc_get_info(engine, &info);
-    if (!go(p, engine, &info)) return false;
+    if (!start_threads(p, engine, &info)) return false;
     const float **ins = calloc((size_t)p->in->n_channels, sizeof *ins);
     float **outs = calloc((size_t)p->out->n_channels, sizeof *outs);
-    struct feed feed = {.pipeline = p, .engine = engine, .flight = info.flight, .end = INT64_MAX, .ins = ins, .outs = outs};
-    if (info.flight > p->n_blocks) feed.flight = p->n_blocks;
-    if (info.flight == 1) feed.flight = 0; /* one at a time: a copy less */
+    struct feed feed = {
+        .pipeline = p, .engine = engine, .queue_depth = info.queue_depth, .end = INT64_MAX, .ins = ins, .outs = outs};
+    if (info.queue_depth > p->n_blocks) feed.queue_depth = p->n_blocks;
+    if (info.queue_depth == 1) feed.queue_depth = 0; /* one at a time: saves a copy */
     if (p->range.skip > 0) hc_count_set(engine, p->range.skip, INT64_MAX);
     if (ins && outs)
         feed_all(&feed, progress);
     else
-        give_up(p, "no memory for the blocks of audio; use a smaller --block");
+        pipeline_fail(p, "no memory for the blocks of audio; use a smaller --block");
     free(ins);
     free(outs);
     if (has_failed(p)) return false;
     end_writing(&feed);
-    take_seen(p, engine);
+    take_device_peak(p, engine);
     return !has_failed(p);
 }

@@ -8,8 +8,8 @@
 
 enum { TILE = 2048 }; /* frames at once: the tile of a channel stays in the first-level cache */
 
-/* Two copies of the loops below, and the processor chooses when the program starts: a third of the time where it has
- * AVX2. A sanitizer wants to be there before anything is chosen. */
+/* The compiler builds the loops below twice, and the program chooses at its start: AVX2 takes a third of the time. The
+ * choice would run before a sanitizer is ready. */
 #if defined __x86_64__ && defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 #define CLONED __attribute__((target_clones("avx2", "default")))
 #else
@@ -45,7 +45,7 @@ SPLIT(split_s16, int16_t, 0x1p-15f)
 SPLIT(split_s32, int32_t, 0x1p-31f)
 SPLIT(split_float, float, 1.0f)
 
-/* Four bytes at a time, of which one belongs to the sample behind; so the last one of all is put together by itself. */
+/* Reads four bytes for three, except for the last sample of all: the fourth byte may lie behind the buffer. */
 INLINED void split_s24(const char *restrict raw, int n_channels, size_t n, float *restrict planar, size_t stride)
 {
     size_t frame_bytes = 3 * (size_t)n_channels;
@@ -64,7 +64,8 @@ INLINED void split_s24(const char *restrict raw, int n_channels, size_t n, float
     }
 }
 
-CLONED void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t n_frames, float *planar, size_t stride)
+CLONED void sample_split(enum sample_kind kind, const void *raw, int n_channels, size_t n_frames, float *planar,
+                         size_t stride)
 {
     const char *at = raw;
     size_t done = kind == SAMPLE_S24 ? sample_24_split(raw, n_channels, n_frames, planar, stride) : 0;
@@ -80,8 +81,8 @@ CLONED void sample_split(enum sample_kind kind, const void *raw, int n_channels,
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* On the bits, because the compiler vectorises an integer maximum and not one of floats (NaN, -0). */
-INLINED void look(const float *restrict x, size_t n, struct sample_peak *seen)
+/* Works on the bits: the compiler vectorises a maximum of integers, but not of floats (NaN, -0). */
+INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *seen)
 {
     uint32_t clipped = 0;
     int32_t peak = 0;
@@ -98,7 +99,7 @@ INLINED void look(const float *restrict x, size_t n, struct sample_peak *seen)
 
 /* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
  * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
- * the limit. Of 2^(bits-1), the largest number is one less: +1.0 becomes that. */
+ * the limit. The largest integer is 2^(bits-1) - 1: +1.0 becomes that. */
 INLINED void round_s16(const float *restrict x, size_t n, int bits, int16_t *restrict y)
 {
     const float scale = (float)(1 << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p23f;
@@ -156,7 +157,6 @@ INLINED void interleave_24(const int32_t *restrict x, int n_channels, int ch, si
     }
 }
 
-/* Floats travel as the 32-bit words that they are. */
 INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, void *y)
 {
     if (kind == SAMPLE_S16) round_s16(x, n, bits, y);
@@ -172,14 +172,14 @@ INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, siz
         int32_t s32[TILE];
     } tile[2];
     int step = n_channels == 2 && kind != SAMPLE_S24 ? 2 : 1;
-    bool straight = n_channels == 1 && kind != SAMPLE_S24; /* nothing to interleave */
+    bool mono = n_channels == 1 && kind != SAMPLE_S24; /* nothing to interleave */
     for (int ch = 0; ch < n_channels; ch += step) {
         for (int i = 0; i < step; i++) {
             const float *x = planar + (size_t)(ch + i) * stride;
-            look(x, n, seen);
-            round_channel(kind, bits, x, n, straight ? raw : (void *)&tile[i]);
+            peak_update(x, n, seen);
+            round_channel(kind, bits, x, n, mono ? raw : (void *)&tile[i]);
         }
-        if (straight) break;
+        if (mono) break;
         if (kind == SAMPLE_S24) {
             interleave_24(tile[0].s32, n_channels, ch, n, raw);
             continue;
@@ -191,8 +191,8 @@ INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, siz
     }
 }
 
-CLONED void sample_join(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels, size_t n_frames,
-                 void *raw, struct sample_peak *seen)
+CLONED void sample_join(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels,
+                        size_t n_frames, void *raw, struct sample_peak *seen)
 {
     char *at = raw;
     bool packed = kind == SAMPLE_S24 && bits == 24;

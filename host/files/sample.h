@@ -1,9 +1,8 @@
-/* sample - between the numbers of sound files (frame by frame, 16 or 32-bit integers or floats) and planar floats.
+/* sample - converts between the samples of sound files (interleaved; integers or floats) and planar floats.
  *
- * Integers are taken and given as libsndfile has them: at the top of 16 or 32 bits, full scale 2^15 or 2^31; but 24
- * bits as they are in a file, three bytes a sample, the lowest first, where libsndfile would handle them one by one.
- * The loops are plain so that the compiler vectorises them: at 57 million samples for ten minutes of stereo they are a
- * good part of what a file costs beside the convolution.
+ * Integers are those of libsndfile: in the upper bits of 16 or 32, full scale 2^15 or 2^31. The exception is 24 bits:
+ * three bytes a sample as in a file, the lowest first, because libsndfile converts those one by one. The loops are
+ * plain so that the compiler vectorises them: ten minutes of stereo are 57 million samples.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H
@@ -14,7 +13,7 @@
 
 enum sample_kind { SAMPLE_S16, SAMPLE_S24, SAMPLE_S32, SAMPLE_FLOAT };
 
-struct sample_peak {    /* what was seen of a signal; start with zeros */
+struct sample_peak {    /* of a signal; start with zeros */
     uint64_t clipped;   /* samples beyond full scale */
     uint32_t peak_bits; /* largest magnitude, as the bits of a float: they sort like the numbers */
 };
@@ -31,7 +30,7 @@ void sample_join(enum sample_kind kind, int bits, const float *planar, size_t st
 
 float sample_peak_value(const struct sample_peak *seen);
 
-/* Was one beyond the range of a float, or NaN, as what is infinite becomes in a sum? */
+/* Was a sample infinite or NaN? A sum with infinite samples becomes NaN. */
 bool sample_peak_overflows(const struct sample_peak *seen);
 
 #endif

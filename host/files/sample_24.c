@@ -7,7 +7,7 @@
 
 enum {
     STEP = 8,  /* frames at once */
-    BEHIND = 2 /* frames left at the end: 16 bytes are read and written for 12, and those belong to others */
+    BEHIND = 2 /* frames left at the end: a load or store has 16 bytes for 12 */
 };
 
 static inline __m128i AVX2 words_of(const char *raw)
@@ -42,18 +42,18 @@ static size_t AVX2 split_stereo(const char *raw, size_t n, float *left, float *r
     return i;
 }
 
-struct look {
+struct peaks {
     __m256i clipped, peak; /* eight counts below zero; eight magnitudes */
 };
 
-/* Look at eight samples and round them. NaN goes to the upper limit. */
-static inline __m256i AVX2 round_eight(__m256 x, struct look *look)
+/* Updates the peaks with eight samples and rounds them. NaN becomes the upper limit. */
+static inline __m256i AVX2 round_eight(__m256 x, struct peaks *peaks)
 {
     __m256i bits = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
-    look->clipped = _mm256_add_epi32(look->clipped, _mm256_cmpgt_epi32(bits, _mm256_set1_epi32(0x3f800000)));
-    look->peak = _mm256_max_epi32(look->peak, bits);
+    peaks->clipped = _mm256_add_epi32(peaks->clipped, _mm256_cmpgt_epi32(bits, _mm256_set1_epi32(0x3f800000)));
+    peaks->peak = _mm256_max_epi32(peaks->peak, bits);
     __m256 v = _mm256_mul_ps(x, _mm256_set1_ps(0x1p23f));
-    v = _mm256_min_ps(v, _mm256_set1_ps(0x1p23f - 1)); /* of two, of which one is NaN, the second */
+    v = _mm256_min_ps(v, _mm256_set1_ps(0x1p23f - 1)); /* if one operand is NaN, the second */
     return _mm256_cvtps_epi32(_mm256_max_ps(v, _mm256_set1_ps(-0x1p23f)));
 }
 
@@ -64,11 +64,11 @@ static inline void AVX2 bytes_to(char *raw, __m256i words)
     _mm_storeu_si128((__m128i *)(raw + 12), _mm_shuffle_epi8(_mm256_extracti128_si256(words, 1), gather));
 }
 
-static void AVX2 look_end(const struct look *look, struct sample_peak *seen)
+static void AVX2 peaks_add_to(const struct peaks *peaks, struct sample_peak *seen)
 {
     int32_t clipped[8], peak[8];
-    _mm256_storeu_si256((__m256i *)clipped, look->clipped);
-    _mm256_storeu_si256((__m256i *)peak, look->peak);
+    _mm256_storeu_si256((__m256i *)clipped, peaks->clipped);
+    _mm256_storeu_si256((__m256i *)peak, peaks->peak);
     for (int i = 0; i < 8; i++) {
         seen->clipped += (uint64_t)-(int64_t)clipped[i];
         if ((uint32_t)peak[i] > seen->peak_bits) seen->peak_bits = (uint32_t)peak[i];
@@ -77,24 +77,24 @@ static void AVX2 look_end(const struct look *look, struct sample_peak *seen)
 
 static size_t AVX2 join_mono(const float *planar, size_t n, char *raw, struct sample_peak *seen)
 {
-    struct look look = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    struct peaks peaks = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     size_t i = 0;
-    for (; i + STEP + BEHIND <= n; i += STEP) bytes_to(raw + 3 * i, round_eight(_mm256_loadu_ps(planar + i), &look));
-    look_end(&look, seen);
+    for (; i + STEP + BEHIND <= n; i += STEP) bytes_to(raw + 3 * i, round_eight(_mm256_loadu_ps(planar + i), &peaks));
+    peaks_add_to(&peaks, seen);
     return i;
 }
 
 static size_t AVX2 join_stereo(const float *left, const float *right, size_t n, char *raw, struct sample_peak *seen)
 {
-    struct look look = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    struct peaks peaks = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     size_t i = 0;
     for (; i + STEP + BEHIND <= n; i += STEP) {
-        __m256i l = round_eight(_mm256_loadu_ps(left + i), &look), r = round_eight(_mm256_loadu_ps(right + i), &look);
+        __m256i l = round_eight(_mm256_loadu_ps(left + i), &peaks), r = round_eight(_mm256_loadu_ps(right + i), &peaks);
         __m256i low = _mm256_unpacklo_epi32(l, r), high = _mm256_unpackhi_epi32(l, r); /* frames 0 1, 4 5; 2 3, 6 7 */
         bytes_to(raw + 6 * i, _mm256_permute2x128_si256(low, high, 0x20));
         bytes_to(raw + 6 * i + 24, _mm256_permute2x128_si256(low, high, 0x31));
     }
-    look_end(&look, seen);
+    peaks_add_to(&peaks, seen);
     return i;
 }
 

@@ -1,7 +1,6 @@
 #include "sound_format.h"
 
 #include "dsp/haloconv_files.h"
-
 #include "host/message.h"
 
 #include <sndfile.h>
@@ -9,63 +8,108 @@
 #include <string.h>
 #include <strings.h>
 
-struct name {
+enum container_flags {
+    SMALL = 1,     /* counts bytes or frames in 32 bits */
+    STREAMS = 2,   /* its writer never goes back to the header */
+    LOW_FIRST = 4, /* stores the lowest byte of a sample first, unless the file says otherwise */
+};
+
+struct container {
+    const char *name;
+    int format, flags;
+};
+
+/* The first row of a container has its name and its flags. */
+static const struct container containers[] = {
+    {"wav", SF_FORMAT_WAV, SMALL | LOW_FIRST},
+    {"wavex", SF_FORMAT_WAVEX, SMALL | LOW_FIRST},
+    {"rf64", SF_FORMAT_RF64, LOW_FIRST},
+    {"w64", SF_FORMAT_W64, LOW_FIRST},
+    {"aiff", SF_FORMAT_AIFF, SMALL},
+    {"au", SF_FORMAT_AU, SMALL | STREAMS},
+    {"raw", SF_FORMAT_RAW, STREAMS},
+    {"caf", SF_FORMAT_CAF, 0},
+    {"flac", SF_FORMAT_FLAC, 0},
+    {"ogg", SF_FORMAT_OGG, STREAMS},
+    {"paf", SF_FORMAT_PAF, STREAMS},
+    {"svx", SF_FORMAT_SVX, SMALL},
+    {"nist", SF_FORMAT_NIST, 0},
+    {"voc", SF_FORMAT_VOC, SMALL},
+    {"ircam", SF_FORMAT_IRCAM, STREAMS},
+    {"mat4", SF_FORMAT_MAT4, SMALL},
+    {"mat5", SF_FORMAT_MAT5, SMALL},
+    {"pvf", SF_FORMAT_PVF, STREAMS},
+    {"xi", SF_FORMAT_XI, 0},
+    {"htk", SF_FORMAT_HTK, 0},
+    {"sds", SF_FORMAT_SDS, 0},
+    {"avr", SF_FORMAT_AVR, SMALL},
+    {"wve", SF_FORMAT_WVE, SMALL},
+    {"mpc2k", SF_FORMAT_MPC2K, SMALL},
+    {"sd2", SF_FORMAT_SD2, 0},
+    {"mpeg", SF_FORMAT_MPEG, 0},
+    {"vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS, 0},
+    {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS, 0},
+    {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, 0},
+};
+
+/* Extensions that are not the name of a container. */
+static const struct container extensions[] = {
+    {"wave", SF_FORMAT_WAV, 0},  {"aif", SF_FORMAT_AIFF, 0}, {"aifc", SF_FORMAT_AIFF, 0}, {"snd", SF_FORMAT_AU, 0},
+    {"pcm", SF_FORMAT_RAW, 0},   {"oga", SF_FORMAT_OGG, 0},  {"iff", SF_FORMAT_SVX, 0},   {"sph", SF_FORMAT_NIST, 0},
+    {"sf", SF_FORMAT_IRCAM, 0},  {"mat", SF_FORMAT_MAT5, 0}, {"bwf", SF_FORMAT_WAV, 0},   {"fap", SF_FORMAT_PAF, 0},
+    {"mpc", SF_FORMAT_MPC2K, 0},
+};
+
+struct subtype {
     const char *name;
     int format;
+    enum sample_kind kind; /* for reading and writing without loss */
+    int bits;              /* samples are rounded to; 0 = floats */
+    int bytes;             /* of a sample in the file; 0 = depends on the sound */
+    int plain;             /* enum hc_samples of a container that stores plain frames; HC_PLANAR = never */
 };
 
-static const struct name containers[] = {
-    {"wav", SF_FORMAT_WAV},
-    {"wavex", SF_FORMAT_WAVEX},
-    {"rf64", SF_FORMAT_RF64},
-    {"w64", SF_FORMAT_W64},
-    {"aiff", SF_FORMAT_AIFF},
-    {"au", SF_FORMAT_AU},
-    {"raw", SF_FORMAT_RAW},
-    {"caf", SF_FORMAT_CAF},
-    {"flac", SF_FORMAT_FLAC},
-    {"ogg", SF_FORMAT_OGG},
-    {"paf", SF_FORMAT_PAF},
-    {"svx", SF_FORMAT_SVX},
-    {"nist", SF_FORMAT_NIST},
-    {"voc", SF_FORMAT_VOC},
-    {"ircam", SF_FORMAT_IRCAM},
-    {"mat4", SF_FORMAT_MAT4},
-    {"mat5", SF_FORMAT_MAT5},
-    {"pvf", SF_FORMAT_PVF},
-    {"xi", SF_FORMAT_XI},
-    {"htk", SF_FORMAT_HTK},
-    {"sds", SF_FORMAT_SDS},
-    {"avr", SF_FORMAT_AVR},
-    {"wve", SF_FORMAT_WVE},
-    {"mpc2k", SF_FORMAT_MPC2K},
-    {"sd2", SF_FORMAT_SD2},
-    {"mpeg", SF_FORMAT_MPEG},
-    {"vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
-    {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},
-    {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III},
+static const struct subtype subtypes[] = {
+    {"pcm16", SF_FORMAT_PCM_16, SAMPLE_S16, 16, 2, HC_S16},
+    {"pcm24", SF_FORMAT_PCM_24, SAMPLE_S32, 24, 3, HC_S24},
+    {"pcm32", SF_FORMAT_PCM_32, SAMPLE_S32, 32, 4, HC_S32},
+    {"float", SF_FORMAT_FLOAT, SAMPLE_FLOAT, 0, 4, HC_FLOAT},
+    {"double", SF_FORMAT_DOUBLE, SAMPLE_FLOAT, 0, 8, HC_PLANAR},
+    {"pcms8", SF_FORMAT_PCM_S8, SAMPLE_S16, 8, 1, HC_PLANAR},
+    {"pcmu8", SF_FORMAT_PCM_U8, SAMPLE_S16, 8, 1, HC_PLANAR},
+    {"ulaw", SF_FORMAT_ULAW, SAMPLE_S16, 16, 1, HC_PLANAR},
+    {"alaw", SF_FORMAT_ALAW, SAMPLE_S16, 16, 1, HC_PLANAR},
+    {"ima", SF_FORMAT_IMA_ADPCM, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"msadpcm", SF_FORMAT_MS_ADPCM, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"gsm", SF_FORMAT_GSM610, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"vox", SF_FORMAT_VOX_ADPCM, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"nms16", SF_FORMAT_NMS_ADPCM_16, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"nms24", SF_FORMAT_NMS_ADPCM_24, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"nms32", SF_FORMAT_NMS_ADPCM_32, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"g721", SF_FORMAT_G721_32, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"g723-24", SF_FORMAT_G723_24, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"g723-40", SF_FORMAT_G723_40, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"dwvw12", SF_FORMAT_DWVW_12, SAMPLE_S16, 12, 0, HC_PLANAR},
+    {"dwvw16", SF_FORMAT_DWVW_16, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"dwvw24", SF_FORMAT_DWVW_24, SAMPLE_S32, 24, 0, HC_PLANAR},
+    {"dpcm8", SF_FORMAT_DPCM_8, SAMPLE_S16, 8, 0, HC_PLANAR},
+    {"dpcm16", SF_FORMAT_DPCM_16, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"vorbis", SF_FORMAT_VORBIS, SAMPLE_FLOAT, 0, 0, HC_PLANAR},
+    {"opus", SF_FORMAT_OPUS, SAMPLE_FLOAT, 0, 0, HC_PLANAR},
+    {"alac16", SF_FORMAT_ALAC_16, SAMPLE_S16, 16, 0, HC_PLANAR},
+    {"alac20", SF_FORMAT_ALAC_20, SAMPLE_S32, 20, 0, HC_PLANAR},
+    {"alac24", SF_FORMAT_ALAC_24, SAMPLE_S32, 24, 0, HC_PLANAR},
+    {"alac32", SF_FORMAT_ALAC_32, SAMPLE_S32, 32, 0, HC_PLANAR},
+    {"mp1", SF_FORMAT_MPEG_LAYER_I, SAMPLE_FLOAT, 0, 0, HC_PLANAR},
+    {"mp2", SF_FORMAT_MPEG_LAYER_II, SAMPLE_FLOAT, 0, 0, HC_PLANAR},
+    {"mp3", SF_FORMAT_MPEG_LAYER_III, SAMPLE_FLOAT, 0, 0, HC_PLANAR},
 };
 
-static const struct name extensions[] = {
-    {"wave", SF_FORMAT_WAV},  {"aif", SF_FORMAT_AIFF}, {"aifc", SF_FORMAT_AIFF}, {"snd", SF_FORMAT_AU},
-    {"pcm", SF_FORMAT_RAW},   {"oga", SF_FORMAT_OGG},  {"iff", SF_FORMAT_SVX},   {"sph", SF_FORMAT_NIST},
-    {"sf", SF_FORMAT_IRCAM},  {"mat", SF_FORMAT_MAT5}, {"bwf", SF_FORMAT_WAV},   {"fap", SF_FORMAT_PAF},
-    {"mpc", SF_FORMAT_MPC2K},
-};
+/* libsndfile reads DWVW_N, but cannot write it; and later versions may have more subtypes. */
+static const struct subtype dwvw_n = {NULL, SF_FORMAT_DWVW_N, SAMPLE_S32, 32, 0, HC_PLANAR};
+static const struct subtype unknown = {NULL, 0, SAMPLE_S16, 16, 0, HC_PLANAR};
 
-static const struct name subtypes[] = {
-    {"pcm16", SF_FORMAT_PCM_16},       {"pcm24", SF_FORMAT_PCM_24},       {"pcm32", SF_FORMAT_PCM_32},
-    {"float", SF_FORMAT_FLOAT},        {"double", SF_FORMAT_DOUBLE},      {"pcms8", SF_FORMAT_PCM_S8},
-    {"pcmu8", SF_FORMAT_PCM_U8},       {"ulaw", SF_FORMAT_ULAW},          {"alaw", SF_FORMAT_ALAW},
-    {"ima", SF_FORMAT_IMA_ADPCM},      {"msadpcm", SF_FORMAT_MS_ADPCM},   {"gsm", SF_FORMAT_GSM610},
-    {"vox", SF_FORMAT_VOX_ADPCM},      {"nms16", SF_FORMAT_NMS_ADPCM_16}, {"nms24", SF_FORMAT_NMS_ADPCM_24},
-    {"nms32", SF_FORMAT_NMS_ADPCM_32}, {"g721", SF_FORMAT_G721_32},       {"g723-24", SF_FORMAT_G723_24},
-    {"g723-40", SF_FORMAT_G723_40},    {"dwvw12", SF_FORMAT_DWVW_12},     {"dwvw16", SF_FORMAT_DWVW_16},
-    {"dwvw24", SF_FORMAT_DWVW_24},     {"dpcm8", SF_FORMAT_DPCM_8},       {"dpcm16", SF_FORMAT_DPCM_16},
-    {"vorbis", SF_FORMAT_VORBIS},      {"opus", SF_FORMAT_OPUS},          {"alac16", SF_FORMAT_ALAC_16},
-    {"alac20", SF_FORMAT_ALAC_20},     {"alac24", SF_FORMAT_ALAC_24},     {"alac32", SF_FORMAT_ALAC_32},
-    {"mp1", SF_FORMAT_MPEG_LAYER_I},   {"mp2", SF_FORMAT_MPEG_LAYER_II},  {"mp3", SF_FORMAT_MPEG_LAYER_III},
-};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const char sound_format_help[] =
     "  containers  wav wavex rf64 w64 aiff au raw caf flac ogg paf svx nist voc ircam mat4 mat5 pvf xi htk\n"
@@ -74,37 +118,66 @@ const char sound_format_help[] =
     "              g721 g723-24 g723-40 dwvw12 dwvw16 dwvw24 dpcm8 dpcm16 vorbis opus alac16 alac20 alac24\n"
     "              alac32 mp1 mp2 mp3\n";
 
-static int find(const struct name *names, size_t n, const char *text, size_t length)
+static const struct subtype *subtype_of(int format)
+{
+    int subtype = format & SF_FORMAT_SUBMASK;
+    for (size_t i = 0; i < COUNT(subtypes); i++)
+        if (subtypes[i].format == subtype) return &subtypes[i];
+    return subtype == SF_FORMAT_DWVW_N ? &dwvw_n : &unknown;
+}
+
+static const struct container *container_of(int format)
+{
+    for (size_t i = 0; i < COUNT(containers); i++)
+        if (containers[i].format == (format & SF_FORMAT_TYPEMASK)) return &containers[i];
+    return NULL;
+}
+
+static bool has_flag(int format, enum container_flags flag)
+{
+    const struct container *container = container_of(format);
+    return container && (container->flags & flag);
+}
+
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && strncasecmp(name, text, length) == 0;
+}
+
+static int find_container(const struct container *list, size_t n, const char *text, size_t length)
 {
     for (size_t i = 0; i < n; i++)
-        if (strlen(names[i].name) == length && strncasecmp(names[i].name, text, length) == 0) return names[i].format;
+        if (is_name(list[i].name, text, length)) return list[i].format;
     return 0;
 }
-#define FIND(names, text, length) find(names, sizeof(names) / sizeof *(names), text, length)
+
+static int find_subtype(const char *text, size_t length)
+{
+    for (size_t i = 0; i < COUNT(subtypes); i++)
+        if (is_name(subtypes[i].name, text, length)) return subtypes[i].format;
+    return 0;
+}
 
 int sound_format_parse(const char *text)
 {
     size_t length = strcspn(text, ":");
-    int container = FIND(containers, text, length);
-    if (text[length] == 0) {
-        if (!container) return FIND(subtypes, text, length);
-        return container;
-    }
-    const char *rest = text + length + 1;
-    int subtype = FIND(subtypes, rest, strlen(rest));
+    int container = find_container(containers, COUNT(containers), text, length);
+    if (text[length] == 0) return container ? container : find_subtype(text, length);
+    int subtype = find_subtype(text + length + 1, strlen(text + length + 1));
     return container && subtype ? (container & SF_FORMAT_TYPEMASK) | subtype : 0;
 }
 
-int sound_format_of_path(const char *path)
+/* The container of a path's extension (and the subtype of .opus and .mp3); 0 = unknown. */
+static int format_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     if (!dot || (slash && dot < slash)) return 0;
-    int format = FIND(containers, dot + 1, strlen(dot + 1));
-    return format ? format : FIND(extensions, dot + 1, strlen(dot + 1));
+    int format = find_container(containers, COUNT(containers), dot + 1, strlen(dot + 1));
+    return format ? format : find_container(extensions, COUNT(extensions), dot + 1, strlen(dot + 1));
 }
 
-/* libsndfile 1.2 says that it can write these, and what it writes cannot be read. */
-static bool comes_out_broken(int format, int n_channels)
+/* libsndfile 1.2 claims to write these formats, but cannot read the files. */
+static bool is_unreadable(int format, int n_channels)
 {
     int container = format & SF_FORMAT_TYPEMASK, subtype = format & SF_FORMAT_SUBMASK;
     bool is_mp3 = subtype >= SF_FORMAT_MPEG_LAYER_I && subtype <= SF_FORMAT_MPEG_LAYER_III;
@@ -119,10 +192,10 @@ static bool comes_out_broken(int format, int n_channels)
 static bool valid(int format, int rate, int n_channels)
 {
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = format};
-    return sf_format_check(&info) && !comes_out_broken(format, n_channels);
+    return sf_format_check(&info) && !is_unreadable(format, n_channels);
 }
 
-/* The subtype of the container that keeps most of what the input has. */
+/* The subtype of the container that loses least of the input. */
 static int nearest_subtype(int container, int like, int rate, int n_channels)
 {
     static const int fallback[] = {SF_FORMAT_PCM_24, SF_FORMAT_PCM_16, SF_FORMAT_FLOAT,   SF_FORMAT_ALAC_24,
@@ -143,15 +216,15 @@ static int nearest_subtype(int container, int like, int rate, int n_channels)
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap)
 {
     char name[64];
-    int by_path = sound_format_of_path(path);
+    int by_path = format_of_path(path);
     int container = asked & SF_FORMAT_TYPEMASK, subtype = asked & SF_FORMAT_SUBMASK;
     if (!container) {
         container = (by_path ? by_path : like) & SF_FORMAT_TYPEMASK;
         if (!subtype) subtype = by_path & SF_FORMAT_SUBMASK;
-        /* .wav says nothing about which of the three kinds of it */
+        /* the extension .wav stands for three containers */
         int kind = like & SF_FORMAT_TYPEMASK;
         if (container == SF_FORMAT_WAV && (kind == SF_FORMAT_WAVEX || kind == SF_FORMAT_RF64)) container = kind;
-        /* a name without a known ending, and an input whose format cannot be written */
+        /* a name without a known extension, and an input in a format that cannot be written */
         bool unwritable = container == SF_FORMAT_SD2 || !nearest_subtype(container, like, rate, n_channels);
         if (!by_path && unwritable) container = SF_FORMAT_WAV;
     }
@@ -174,52 +247,37 @@ int sound_format_choose(int asked, const char *path, int like, int rate, int n_c
     return container | subtype;
 }
 
-static const char *name_of(const struct name *names, size_t n, int format)
-{
-    for (size_t i = 0; i < n; i++)
-        if (names[i].format == format) return names[i].name;
-    return NULL;
-}
-
-const char *sound_format_subtype_name(int format)
-{
-    return name_of(subtypes, sizeof subtypes / sizeof *subtypes, format & SF_FORMAT_SUBMASK);
-}
-
 const char *sound_format_name(int format, char *text, size_t cap)
 {
-    const char *container = name_of(containers, sizeof containers / sizeof *containers, format & SF_FORMAT_TYPEMASK);
-    const char *subtype = sound_format_subtype_name(format);
-    snprintf(text, cap, "%s%s%s", container ? container : "unknown", subtype ? ":" : "", subtype ? subtype : "");
+    const struct container *container = container_of(format);
+    const char *subtype = subtype_of(format)->name;
+    snprintf(text, cap, "%s%s%s", container ? container->name : "unknown", subtype ? ":" : "", subtype ? subtype : "");
     return text;
 }
 
-/* Containers whose samples lie in the file with the lowest byte first. */
+bool sound_format_is_small(int format)
+{
+    return has_flag(format, SMALL);
+}
+
+bool sound_format_streams(int format)
+{
+    return has_flag(format, STREAMS);
+}
+
 static bool is_little_endian(int format)
 {
-    int container = format & SF_FORMAT_TYPEMASK, end = format & SF_FORMAT_ENDMASK;
-    bool wav = container == SF_FORMAT_WAV || container == SF_FORMAT_WAVEX || container == SF_FORMAT_RF64 ||
-               container == SF_FORMAT_W64;
-    return wav && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_LITTLE);
+    int end = format & SF_FORMAT_ENDMASK;
+    return has_flag(format, LOW_FIRST) && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_LITTLE);
 }
 
 int sound_format_plain(int format)
 {
-    int container = format & SF_FORMAT_TYPEMASK, end = format & SF_FORMAT_ENDMASK;
-    bool big = container == SF_FORMAT_AIFF && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_BIG);
-    if (!big && !is_little_endian(format)) return HC_PLANAR;
-    switch (format & SF_FORMAT_SUBMASK) {
-    case SF_FORMAT_PCM_16:
-        return HC_S16 | (big ? HC_BIG_ENDIAN : 0);
-    case SF_FORMAT_PCM_24:
-        return HC_S24 | (big ? HC_BIG_ENDIAN : 0);
-    case SF_FORMAT_PCM_32:
-        return HC_S32 | (big ? HC_BIG_ENDIAN : 0);
-    case SF_FORMAT_FLOAT:
-        return HC_FLOAT | (big ? HC_BIG_ENDIAN : 0);
-    default:
-        return HC_PLANAR;
-    }
+    int end = format & SF_FORMAT_ENDMASK, plain = subtype_of(format)->plain;
+    bool is_aiff = (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_AIFF;
+    bool big = is_aiff && (end == SF_ENDIAN_FILE || end == SF_ENDIAN_BIG);
+    if (plain == HC_PLANAR || (!big && !is_little_endian(format))) return HC_PLANAR;
+    return big ? plain | HC_BIG_ENDIAN : plain;
 }
 
 bool sound_format_is_native(int samples)
@@ -229,73 +287,23 @@ bool sound_format_is_native(int samples)
 
 enum sample_kind sound_format_kind(int format)
 {
-    switch (format & SF_FORMAT_SUBMASK) {
-    case SF_FORMAT_PCM_24:
-        return is_little_endian(format) ? SAMPLE_S24 : SAMPLE_S32;
-    case SF_FORMAT_PCM_32:
-    case SF_FORMAT_ALAC_20:
-    case SF_FORMAT_ALAC_24:
-    case SF_FORMAT_ALAC_32:
-    case SF_FORMAT_DWVW_24:
-    case SF_FORMAT_DWVW_N:
-        return SAMPLE_S32;
-    case SF_FORMAT_FLOAT:
-    case SF_FORMAT_DOUBLE:
-    case SF_FORMAT_VORBIS:
-    case SF_FORMAT_OPUS:
-    case SF_FORMAT_MPEG_LAYER_I:
-    case SF_FORMAT_MPEG_LAYER_II:
-    case SF_FORMAT_MPEG_LAYER_III:
-        return SAMPLE_FLOAT;
-    default:
-        return SAMPLE_S16;
-    }
+    const struct subtype *subtype = subtype_of(format);
+    return subtype->plain == HC_S24 && is_little_endian(format) ? SAMPLE_S24 : subtype->kind;
 }
 
 int sound_format_bits(int format)
 {
-    switch (format & SF_FORMAT_SUBMASK) {
-    case SF_FORMAT_PCM_S8:
-    case SF_FORMAT_PCM_U8:
-    case SF_FORMAT_DPCM_8:
-        return 8;
-    case SF_FORMAT_DWVW_12:
-        return 12;
-    case SF_FORMAT_ALAC_20:
-        return 20;
-    case SF_FORMAT_PCM_24:
-    case SF_FORMAT_ALAC_24:
-    case SF_FORMAT_DWVW_24:
-        return 24;
-    case SF_FORMAT_PCM_32:
-    case SF_FORMAT_ALAC_32:
-    case SF_FORMAT_DWVW_N:
-        return 32;
-    default:
-        return sound_format_kind(format) == SAMPLE_FLOAT ? 0 : 16;
-    }
+    return subtype_of(format)->bits;
 }
 
-double sound_format_bytes(int format)
+int sound_format_bytes(int format)
 {
-    switch (format & SF_FORMAT_SUBMASK) {
-    case SF_FORMAT_PCM_S8:
-    case SF_FORMAT_PCM_U8:
-    case SF_FORMAT_ULAW:
-    case SF_FORMAT_ALAW:
-        return (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC ? 0 : 1;
-    case SF_FORMAT_PCM_16:
-        return (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC ? 0 : 2;
-    case SF_FORMAT_PCM_24:
-        return (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC ? 0 : 3;
-    case SF_FORMAT_PCM_32:
-    case SF_FORMAT_FLOAT:
-        return 4;
-    case SF_FORMAT_DOUBLE:
-        return 8;
-    default:
-        return 0;
-    }
+    return (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC ? 0 : subtype_of(format)->bytes;
+}
+
+int64_t sound_format_frame_bytes(int format, int n_channels)
+{
+    return (int64_t)sound_format_bytes(format) * n_channels;
 }
 
 bool sound_format_is_lossy_float(int format)

@@ -1,6 +1,7 @@
 #include "sound_in.h"
 
 #include "dsp/haloconv_files.h"
+#include "dsp/sndfile_log.h"
 #include "host/message.h"
 #include "sound_format.h"
 #include "spool.h"
@@ -12,20 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Sizes from here on are what programs write that cannot go back to their header, and mean "to the end": SoX puts 2032
- * MiB into an AIFF, others 2 or 4 GiB. */
-#define PLACEHOLDER_BYTES 0x7eff0000
+enum { LEAST_PLACED = 1 << 20 }; /* bytes of samples; a smaller file has one reader */
 
-enum { PLACED_LEAST = 1 << 20 }; /* bytes of samples, for threads to share */
+/* ---- format checks ------------------------------------------------------------------------------ */
 
-/* ---- what is it --------------------------------------------------------------------------------- */
-
-/* The first bytes of a pipe, left in it; 0 when that cannot be had. */
+/* Copies the first bytes of a pipe without consuming them. Returns how many; 0 if tee(2) fails. */
 static size_t peek(int fd, char *head, size_t bytes)
 {
     int ends[2];
     size_t got = 0;
-    /* A writer may put the header down in pieces: a little patience, then the spool takes over. */
+    /* A writer may write the header in parts: wait up to 0.1 s, then the spool is used. */
     for (int attempt = 0; attempt < 50 && got < bytes; attempt++) {
         if (attempt) usleep(2000);
         if (pipe2(ends, O_CLOEXEC) != 0) return 0;
@@ -39,36 +36,13 @@ static size_t peek(int fd, char *head, size_t bytes)
     return got;
 }
 
-/* The formats whose readers go forward only. */
+/* The formats that libsndfile reads without seeking. */
 static bool can_stream(int fd)
 {
     char head[12] = "";
     if (peek(fd, head, sizeof head) < sizeof head) return false;
     return (memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WAVE", 4) == 0) || memcmp(head, ".snd", 4) == 0 ||
            (memcmp(head, "FORM", 4) == 0 && memcmp(head + 8, "AIF", 3) == 0);
-}
-
-/* libsndfile takes what is there of a file that was cut short and says so in its log only, as "data : 16000 (should be
- * 7978)". */
-static bool log_says_cut(SNDFILE *file)
-{
-    static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
-    char log[8192] = "";
-    sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    log[sizeof log - 1] = 0;
-    if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
-    for (char *line = log; line; line = strchr(line, '\n')) {
-        line += strspn(line, " \n");
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            unsigned long long claimed, real;
-            if (strncmp(line, sizes[i], strlen(sizes[i])) != 0) continue;
-            const char *number = strchr(line, ':') + 1;
-            if (sscanf(number, "%llu (should be %llu", &claimed, &real) == 2 && claimed > real &&
-                claimed < PLACEHOLDER_BYTES)
-                return true;
-        }
-    }
-    return false;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */
@@ -135,20 +109,21 @@ static void copy_strings(struct sound_in *in)
 /* Set n_frames and promised from what the header says. */
 static void count_frames(struct sound_in *in, const SF_INFO *info)
 {
-    double bytes = sound_format_bytes(in->format) * info->channels * (double)info->frames;
+    double bytes = (double)sound_format_frame_bytes(in->format, info->channels) * (double)info->frames;
     in->n_frames = -1;
     if (info->frames < 0 || info->frames >= (int64_t)1 << 60) return;
-    if (in->is_pipe && bytes >= PLACEHOLDER_BYTES) return;
+    if (in->is_pipe && bytes >= SNDFILE_PLACEHOLDER_BYTES) return;
     in->promised = info->frames;
     /* An MP3 without an index in its header only estimates its length. */
     if ((in->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG) in->n_frames = info->frames;
 }
 
-/* Is the order of the bytes what the format says, seen from a machine that has the lowest byte first? */
-static bool is_as_it_seems(const struct sound_in *in)
+/* Do the samples have the byte order that the format implies? Only on little-endian machines. */
+static bool has_usual_byte_order(const struct sound_in *in)
 {
-    bool big = sound_format_plain(in->format) & HC_BIG_ENDIAN;
-    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sf_command(in->file, SFC_RAW_DATA_NEEDS_ENDSWAP, NULL, 0) == big;
+    bool big = sound_format_plain(in->format) & HC_BIG_ENDIAN,
+         swaps = sf_command(in->file, SFC_RAW_DATA_NEEDS_ENDSWAP, NULL, 0);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && swaps == big;
 }
 
 static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
@@ -161,25 +136,27 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
     in->n_channels = info->channels;
     in->format = info->format;
     in->kind = sound_format_kind(info->format);
-    in->plain = is_as_it_seems(in) ? sound_format_plain(info->format) : HC_PLANAR;
+    in->plain = has_usual_byte_order(in) ? sound_format_plain(info->format) : HC_PLANAR;
     count_frames(in, info);
     /* An Ogg stream whose end is not marked has no length. */
     bool endless = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG && in->n_frames < 0;
-    in->cut = !in->is_pipe && (endless || log_says_cut(in->file));
+    char log[SNDFILE_LOG_CAP] = "";
+    sf_command(in->file, SFC_GET_LOG_INFO, log, sizeof log);
+    in->cut = !in->is_pipe && (endless || sndfile_log_says_cut(log));
     if (in->n_frames == 0)
         return message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
     return true;
 }
 
-/* A plain file of some length: where its frames lie. It is found out by where libsndfile stands after a seek, and tried
- * out; the file is read as any other if something is odd. */
+/* Finds the offset of the first frame of a plain file: libsndfile's file offset after a seek to frame 0. It compares
+ * some frames at that offset with libsndfile's; if anything differs, the file is read through libsndfile. */
 static void find_places(struct sound_in *in, const SF_INFO *raw)
 {
-    enum { TRIED = 16, FRAME_MOST = 4096 };
-    char theirs[TRIED * FRAME_MOST], ours[TRIED * FRAME_MOST];
-    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    enum { TRIED = 16, MOST_FRAME_BYTES = 4096 };
+    char theirs[TRIED * MOST_FRAME_BYTES], ours[TRIED * MOST_FRAME_BYTES];
+    int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
     struct stat status;
-    if (!in->plain || in->n_frames * frame_bytes < PLACED_LEAST || frame_bytes > FRAME_MOST) return;
+    if (!in->plain || in->n_frames * frame_bytes < LEAST_PLACED || frame_bytes > MOST_FRAME_BYTES) return;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     int fd = open(in->path, O_RDONLY | O_CLOEXEC), own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
     SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);
@@ -203,7 +180,7 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     struct stat status;
-    /* By name where there is one: libsndfile knows a few headerless formats by their extension. */
+    /* By name if possible: libsndfile recognises a few headerless formats by their extension. */
     bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);
@@ -252,7 +229,7 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels;
+    int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
     sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
     if (got < 0) got = 0;
     in->read += got;
@@ -273,7 +250,7 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t frame_bytes = (int64_t)sound_format_bytes(in->format) * in->n_channels, left = in->n_frames - first;
+    int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels), left = in->n_frames - first;
     int64_t n = n_frames < left ? n_frames : left;
     for (int64_t done = 0, end = n * frame_bytes; done < end;) {
         ssize_t got = pread(in->fd, (char *)raw + done, (size_t)(end - done), in->payload + first * frame_bytes + done);
@@ -286,7 +263,7 @@ int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t 
         done += got;
     }
     if (first + n < in->n_frames) return n;
-    in->read = in->n_frames; /* by whoever reads the last frame */
+    in->read = in->n_frames; /* set by the thread that reads the last frame */
     return at_end(in, n, why, cap);
 }
 
@@ -297,9 +274,10 @@ bool sound_in_is_placed(const struct sound_in *in)
 
 void sound_in_close(struct sound_in *in)
 {
+    if (!in->file) return;
     if (in->fd >= 0) close(in->fd);
     in->fd = -1;
-    if (in->file) sf_close(in->file);
+    sf_close(in->file);
     in->file = NULL;
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {
         free(in->strings[i]);

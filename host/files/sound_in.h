@@ -9,36 +9,39 @@
 #include <stdint.h>
 
 struct sound_in {
-    SNDFILE *file;
-    const char *path; /* as the user gave it */
+    SNDFILE *file;                  /* NULL: not open */
+    const char *path;               /* as the user gave it */
     int rate, n_channels;
     int format;                     /* SF_FORMAT_... */
     enum sample_kind kind;          /* of the raw samples that sound_in_read gives */
-    int plain;                      /* enum hc_samples as they lie in the file; HC_PLANAR: only libsndfile reads them */
+    int plain;                      /* enum hc_samples of the file; HC_PLANAR: only libsndfile can read them */
     int fd;                         /* for sound_in_read_at; -1: none */
     int64_t payload;                /* bytes in front of the first frame */
     int64_t n_frames;               /* -1: not known before the end */
-    int64_t promised;               /* what the header says, where that is to be believed; else 0 */
+    int64_t promised;               /* frames by the header; 0 if the header cannot be trusted */
     int64_t read;                   /* frames so far */
-    bool is_pipe;                   /* a read may wait for somebody else for ever */
-    bool spooled;                   /* copied to a temporary file, because the format needs to be searched */
+    bool is_pipe;                   /* a read may wait forever for another program */
+    bool spooled;                   /* copied to a temporary file, because the format needs seeking */
     bool cut;                       /* the file is shorter than its header says */
-    char *strings[SF_STR_LAST + 1]; /* title, artist, ...; NULL where there is none */
+    char *strings[SF_STR_LAST + 1]; /* title, artist, ...; NULL = none */
 };
 
-/* raw: what a headerless file is (rate, channels, format); NULL: the file says it. false: why has the reason. */
+/* raw: rate, channels and format of a headerless file; NULL: the file has a header. path must outlive in. false: why
+ * has the reason. */
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap);
 
 /* Up to n_frames to raw; fewer only at the end. -1: why has the reason. */
 int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same of a plain file, as they lie there. */
+/* The same of a plain file: samples in the format of the file. */
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);
 
-/* The same from frame `first` on: any thread, any order; not mixed with the others. Only where sound_in_is_placed. */
+/* The same from frame `first` on: any thread, any order, but not mixed with the calls above. Only if
+ * sound_in_is_placed: the file is plain, and the offset of its first frame is known. */
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_in_is_placed(const struct sound_in *in);
 
+/* Does nothing if in is not open. */
 void sound_in_close(struct sound_in *in);
 
 #endif

@@ -15,27 +15,27 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; before, EINVAL */
 #endif
 
-/* A RIFF file counts its bytes in 32 bits; the rest is for the chunks beside the samples. */
+/* A RIFF file counts its bytes in 32 bits; 1 MiB is left for the chunks besides the samples. */
 #define RIFF_BYTES (4294967296.0 - 1048576.0)
 enum {
-    HEADER_ROOM = 1 << 16,  /* bytes beside the samples, as a rule */
-    MAPPED_LEAST = 8 << 20, /* bytes of a file that threads share */
-    KEPT_BYTES = 64 << 20,
+    HEADER_BYTES = 1 << 16,    /* header and other chunks, as a rule */
+    LEAST_MAPPED = 8 << 20,    /* bytes; a smaller file is not mapped */
+    UNMAP_INTERVAL = 64 << 20, /* bytes that the threads write between two calls that drop the pages */
 };
 enum { LOSSY_FRAMES = 4096 }; /* libsndfile's Vorbis writer puts a block on the stack */
 
-/* ---- libsndfile's output, through our hands: it does not report every write that failed --------- */
+/* ---- the file below libsndfile: libsndfile does not report every write that failed -------------- */
 
-static sf_count_t file_length(void *data)
+static sf_count_t io_length(void *data)
 {
     return ((struct sound_out *)data)->end;
 }
-static sf_count_t file_tell(void *data)
+static sf_count_t io_tell(void *data)
 {
     return ((struct sound_out *)data)->at;
 }
 
-static sf_count_t file_seek(sf_count_t offset, int whence, void *data)
+static sf_count_t io_seek(sf_count_t offset, int whence, void *data)
 {
     struct sound_out *out = data;
     int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? out->at : out->end;
@@ -43,19 +43,19 @@ static sf_count_t file_seek(sf_count_t offset, int whence, void *data)
     return out->at = base + offset;
 }
 
-static sf_count_t file_read(void *buffer, sf_count_t bytes, void *data)
+static sf_count_t io_read(void *buffer, sf_count_t bytes, void *data)
 {
     (void)buffer, (void)bytes, (void)data;
     return 0;
 }
 
-static sf_count_t file_write(const void *buffer, sf_count_t bytes, void *data)
+static sf_count_t io_write(const void *buffer, sf_count_t bytes, void *data)
 {
     struct sound_out *out = data;
     const char *from = buffer;
     sf_count_t done = 0;
     if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
-    if (out->map && from == out->map + out->at) { /* it is there already: sound_out_claim */
+    if (out->map && from == out->map + out->at) { /* the bytes are there already: sound_out_claim */
         out->at += bytes;
         out->end = out->at > out->end ? out->at : out->end;
         return bytes;
@@ -77,64 +77,27 @@ static sf_count_t file_write(const void *buffer, sf_count_t bytes, void *data)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* The formats that need not go back to their header. */
-static bool can_stream(int format)
-{
-    switch (format & SF_FORMAT_TYPEMASK) {
-    case SF_FORMAT_AU:
-    case SF_FORMAT_RAW:
-    case SF_FORMAT_OGG:
-    case SF_FORMAT_IRCAM:
-    case SF_FORMAT_PVF:
-    case SF_FORMAT_PAF:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool is_wav(int format)
 {
     int container = format & SF_FORMAT_TYPEMASK;
     return container == SF_FORMAT_WAV || container == SF_FORMAT_WAVEX;
 }
 
-/* Containers that count bytes or frames in 32 bits. */
-static bool is_small(int format)
-{
-    switch (format & SF_FORMAT_TYPEMASK) {
-    case SF_FORMAT_WAV:
-    case SF_FORMAT_WAVEX:
-    case SF_FORMAT_AIFF:
-    case SF_FORMAT_AU:
-    case SF_FORMAT_SVX:
-    case SF_FORMAT_VOC:
-    case SF_FORMAT_AVR:
-    case SF_FORMAT_MAT4:
-    case SF_FORMAT_MAT5:
-    case SF_FORMAT_WVE:
-    case SF_FORMAT_MPC2K:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static double data_bytes(const struct sound_out *out, int64_t n_frames)
 {
-    return sound_format_bytes(out->format) * out->n_channels * (double)n_frames;
+    return (double)sound_format_frame_bytes(out->format, out->n_channels) * (double)n_frames;
 }
 
 static bool fits(const struct sound_out *out, int64_t n_frames, char *why, size_t cap)
 {
-    if (!is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
+    if (!sound_format_is_small(out->format) || data_bytes(out, n_frames) <= RIFF_BYTES) return true;
     char name[64];
     return message_write(why, cap, "%s: %s ends at 4 GiB, and this needs more; use --format rf64, w64 or caf",
                          out->path, sound_format_name(out->format, name, sizeof name));
 }
 
-/* WAV of more than 4 GiB, or of a length that nobody knows yet, is RF64; a short one is made plain WAV at the end. */
-static bool widen(struct sound_out *out)
+/* WAV of more than 4 GiB, or of unknown length, becomes RF64; libsndfile makes a short one plain WAV at the end. */
+static bool use_rf64(struct sound_out *out)
 {
     int plain = out->format, wide = SF_FORMAT_RF64 | (out->format & SF_FORMAT_SUBMASK);
     SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = wide};
@@ -151,27 +114,27 @@ static bool open_descriptor(struct sound_out *out, char *why, size_t cap)
     if (!part_file_open(&out->part, out->path, why, cap)) return false;
     out->fd = out->part.fd;
     out->pwritable = out->part.regular;
-    if (!out->part.is_pipe || can_stream(out->format)) return true;
+    if (!out->part.is_pipe || sound_format_streams(out->format)) return true;
     out->fd = spool_open(why, cap);
     out->spooled = out->pwritable = out->fd >= 0;
     return out->spooled;
 }
 
-static void set_up(struct sound_out *out, bool widened, char *const *strings)
+static void set_up(struct sound_out *out, bool is_rf64, char *const *strings)
 {
-    /* It would look at every sample once more. The header of a wide CAF has its place already, and would shrink. */
+    /* The chunk would cost another pass over the samples. The header of a wide CAF includes it already. */
     bool is_wide_caf = (out->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_CAF && out->n_channels > 256;
     if (!is_wide_caf) sf_command(out->file, SFC_SET_ADD_PEAK_CHUNK, NULL, SF_FALSE);
     sf_command(out->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
-    if (widened) sf_command(out->file, SFC_RF64_AUTO_DOWNGRADE, NULL, SF_TRUE);
+    if (is_rf64) sf_command(out->file, SFC_RF64_AUTO_DOWNGRADE, NULL, SF_TRUE);
     for (int i = SF_STR_FIRST; strings && i <= SF_STR_LAST; i++)
-        if (strings[i]) sf_set_string(out->file, i, strings[i]); /* formats that have no place for it say no */
+        if (strings[i]) sf_set_string(out->file, i, strings[i]); /* fails for formats without strings */
 }
 
 bool sound_out_open(struct sound_out *out, const char *path, int format, int rate, int n_channels, int64_t n_frames,
                     char *const *strings, char *why, size_t cap)
 {
-    static SF_VIRTUAL_IO ours = {file_length, file_seek, file_read, file_write, file_tell};
+    static SF_VIRTUAL_IO own_io = {io_length, io_seek, io_read, io_write, io_tell};
     *out = (struct sound_out){.path = path,
                               .format = format,
                               .rate = rate,
@@ -180,7 +143,7 @@ bool sound_out_open(struct sound_out *out, const char *path, int format, int rat
                               .fd = -1,
                               .payload = -1,
                               .part.fd = -1};
-    bool widened = widen(out);
+    bool is_rf64 = use_rf64(out);
     out->kind = sound_format_kind(out->format);
     out->bits = sound_format_bits(out->format);
     out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
@@ -188,7 +151,7 @@ bool sound_out_open(struct sound_out *out, const char *path, int format, int rat
     if (!open_descriptor(out, why, cap)) goto fail;
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = out->format};
     bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
-    out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&ours, SFM_WRITE, &info, out);
+    out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
     if (!out->file) {
         char name[64];
         message_write(why, cap, "%s: cannot be written as %s: %s; use another --format", path,
@@ -196,7 +159,7 @@ bool sound_out_open(struct sound_out *out, const char *path, int format, int rat
                       out->error ? strerror(out->error) : sf_strerror(NULL));
         goto fail;
     }
-    set_up(out, widened, strings);
+    set_up(out, is_rf64, strings);
     return true;
 fail:
     sound_out_abandon(out);
@@ -219,8 +182,8 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
 {
     double bytes = out->n_frames < 0 ? 0 : data_bytes(out, out->n_frames);
     if (!out->part.regular || bytes <= 0) return true;
-    /* The length of the file stays as it is, so that libsndfile is not misled. */
-    out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_ROOM) == 0;
+    /* The length of the file does not change: libsndfile would be misled. */
+    out->reserved = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes + HEADER_BYTES) == 0;
     if (out->reserved || (errno != ENOSPC && errno != EFBIG)) return true;
     out->error = errno;
     return write_failed(out, why, cap);
@@ -228,7 +191,7 @@ bool sound_out_reserve(struct sound_out *out, char *why, size_t cap)
 
 bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t bytes = n_frames * (int64_t)sound_format_bytes(out->format) * out->n_channels;
+    int64_t bytes = n_frames * sound_format_frame_bytes(out->format, out->n_channels);
     if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
     out->first_raw = raw;
     if (sf_write_raw(out->file, raw, bytes) != bytes || out->error || sf_error(out->file))
@@ -242,8 +205,8 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
     const char *at = raw;
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
-    bool native = out->kind == SAMPLE_S24 || sound_format_is_native(out->plain);
-    if (native) return sound_out_write_plain(out, raw, n_frames, why, cap);
+    if (out->kind == SAMPLE_S24 || sound_format_is_native(out->plain))
+        return sound_out_write_plain(out, raw, n_frames, why, cap);
     if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;
@@ -257,14 +220,14 @@ bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, c
     return true;
 }
 
-/* ---- into the file's pages ---------------------------------------------------------------------- */
+/* ---- mapped output ------------------------------------------------------------------------------ */
 
 bool sound_out_map(struct sound_out *out)
 {
     int64_t bytes = out->payload + (int64_t)data_bytes(out, out->n_frames);
     bool can = out->plain && out->reserved && out->pwritable && out->payload >= 0 && out->n_frames > 0;
-    if (!can || bytes < MAPPED_LEAST) return false;
-    if (ftruncate(out->fd, bytes) != 0) return false; /* libsndfile is told the length by file_length */
+    if (!can || bytes < LEAST_MAPPED) return false;
+    if (ftruncate(out->fd, bytes) != 0) return false; /* libsndfile gets the length from io_length */
     void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, out->fd, 0);
     if (pages == MAP_FAILED) return false;
     out->map = pages;
@@ -278,12 +241,12 @@ static void unmap(struct sound_out *out)
     out->map = NULL;
 }
 
-/* Pages are asked for before they are touched, so that what the disk cannot give is an error and no signal. Now and then
- * all are let go, so that not the whole file is counted as ours while it is written; they stay in the file, and who just
- * writes to one has it back. Each time costs all processors an interrupt. */
+/* Populates the pages before it writes to them, so that a full disk is an error and not a signal. Every UNMAP_INTERVAL
+ * bytes it drops all pages, so that the file does not count as the process's memory; the pages stay in the file, and a
+ * thread that is writing to one gets it back. Each drop interrupts all processors. */
 bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, page = sysconf(_SC_PAGESIZE);
+    int64_t frame_bytes = sound_format_frame_bytes(out->format, out->n_channels), page = sysconf(_SC_PAGESIZE);
     int64_t at = out->payload + first * frame_bytes, end = at + n_frames * frame_bytes, start = at / page * page;
     if (end > out->map_bytes)
         return message_write(why, cap, "%s: its input became longer while it was read; run it again", out->path);
@@ -293,21 +256,22 @@ bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_
                              strerror(errno == EFAULT ? ENOSPC : errno));
     memcpy(out->map + at, raw, (size_t)(n_frames * frame_bytes));
     int64_t before = atomic_fetch_add(&out->put_bytes, end - at);
-    if ((before + end - at) / KEPT_BYTES != before / KEPT_BYTES) madvise(out->map, (size_t)out->map_bytes, MADV_DONTNEED);
+    if ((before + end - at) / UNMAP_INTERVAL != before / UNMAP_INTERVAL)
+        madvise(out->map, (size_t)out->map_bytes, MADV_DONTNEED);
     return true;
 }
 
 bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap)
 {
-    int64_t frame_bytes = (int64_t)sound_format_bytes(out->format) * out->n_channels, n = n_frames - out->written;
+    int64_t frame_bytes = sound_format_frame_bytes(out->format, out->n_channels), n = n_frames - out->written;
     const char *raw = out->map + out->payload + out->written * frame_bytes;
     bool good = out->at == raw - out->map && sound_out_write_plain(out, raw, n, why, cap);
     unmap(out);
     return good || write_failed(out, why, cap);
 }
 
-/* What was spooled goes to the pipe. */
-static bool deliver(struct sound_out *out)
+/* Copies the temporary file to the pipe. */
+static bool copy_to_pipe(struct sound_out *out)
 {
     if (lseek(out->fd, 0, SEEK_SET) != 0) out->error = errno;
     if (!out->error) out->error = spool_copy(out->fd, out->part.fd);
@@ -320,9 +284,9 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
     if (code && !out->error) out->error = errno ? errno : EIO;
-    /* What was reserved and is not needed goes back. */
+    /* Gives back the reserved space that is not needed. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    if (out->error || (out->spooled && !deliver(out))) {
+    if (out->error || (out->spooled && !copy_to_pipe(out))) {
         write_failed(out, why, cap);
         sound_out_abandon(out);
         return false;
@@ -334,6 +298,7 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
 
 void sound_out_abandon(struct sound_out *out)
 {
+    if (!out->path) return;
     unmap(out);
     if (out->file) sf_close(out->file);
     out->file = NULL;

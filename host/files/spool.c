@@ -42,16 +42,16 @@ int spool_write(int fd, const void *data, size_t bytes)
 
 int spool_copy(int from, int to)
 {
-    enum { PIECE = 1 << 18 };
-    char *piece = malloc(PIECE);
-    int error = piece ? 0 : ENOMEM;
+    enum { BUFFER_BYTES = 1 << 18 };
+    char *buffer = malloc(BUFFER_BYTES);
+    int error = buffer ? 0 : ENOMEM;
     while (!error) {
-        ssize_t n = read(from, piece, PIECE);
+        ssize_t n = read(from, buffer, BUFFER_BYTES);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) error = errno;
         if (n <= 0) break;
-        error = spool_write(to, piece, (size_t)n);
+        error = spool_write(to, buffer, (size_t)n);
     }
-    free(piece);
+    free(buffer);
     return error;
 }

@@ -43,8 +43,8 @@ json_t *audio_devices_list(void)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        int nothing = open("/dev/null", O_WRONLY);
-        if (nothing >= 0) dup2(nothing, STDERR_FILENO);
+        int null = open("/dev/null", O_WRONLY);
+        if (null >= 0) dup2(null, STDERR_FILENO);
         close(ends[0]);
         json_dumpfd(ask_portaudio(), ends[1], 0);
         _exit(0);
@@ -62,7 +62,8 @@ json_t *audio_devices_list(void)
 }
 #endif
 
-/* How well a device answers to what was asked: by its number, its name, "API: name", or a part of the name. */
+/* Returns how well a device matches: 4 by its number, 3 by "API: name", 2 by its name, 1 by a part of these, 0: it does
+ * not. */
 static int match(const json_t *device, const char *wanted)
 {
     char number[16], full[512];
@@ -85,8 +86,9 @@ const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is
         if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) continue;
         bool is_default = json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
         int how = wanted ? match(device, wanted) : is_default;
-        if (how > best_match) best = device;
-        if (how > best_match) best_match = how;
+        if (how <= best_match) continue;
+        best = device;
+        best_match = how;
     }
     return best;
 }

@@ -1,17 +1,19 @@
-/* audio_devices - what PortAudio has: asked in a process of its own, because where ALSA has no configuration PortAudio
- * aborts, and ALSA and JACK tell standard error all that they tried. */
+/* audio_devices - lists PortAudio's devices and finds one by its name.
+ *
+ * A child process asks PortAudio, because PortAudio aborts if ALSA has no configuration, and because ALSA and JACK
+ * print every attempt on standard error.
+ */
 #ifndef AUDIO_DEVICES_H
 #define AUDIO_DEVICES_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* An array of objects: index, name, api, inputs, outputs, rate, default_input, default_output. NULL: PortAudio could
- * not be asked. Before any use of CUDA, which does not survive a fork. The caller releases it. */
+/* Returns an array of objects: index, name, api, inputs, outputs, rate, default_input, default_output. NULL: the child
+ * failed. The caller releases it. Call it before any use of CUDA, which does not survive a fork. */
 json_t *audio_devices_list(void);
 
-/* The device by its number, its name, "API: name" or a part of that; NULL: the default one. Returns NULL: none is
- * there. */
+/* Finds the device with this number, name, "API: name" or part of it; wanted NULL: the default one. NULL: none. */
 const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input);
 
 #endif

@@ -1,23 +1,35 @@
-/* clock - when a sound card's frames really pass, from callbacks that come a little late, each differently: a
- * delay-locked loop over their times (Fons Adriaensen, "Using a DLL to filter time", 2005), for any count of frames a
- * callback. It starts wide, to be there within a second, and narrows until single callbacks are hardly noticed.
- */
+/* clock - estimates how fast a sound card's clock runs, from the times of its callbacks. */
 #ifndef CLOCK_H
 #define CLOCK_H
 
 #include <stdbool.h>
 
+/* Estimates when a card's frames really pass, although callbacks come late by varying times: a delay-locked loop (Fons
+ * Adriaensen, "Using a DLL to filter time", 2005) for callbacks of any length. The loop starts with a wide bandwidth,
+ * settles within a second, and narrows until a single callback hardly moves it. */
 struct clock {
-    double frame_s, named_s;  /* seconds a frame lasts by the clock that times are taken from; by its name  */
-    double now_s;             /* when the last callback was due                                             */
-    double heard_s;           /* length of what has passed, since it started: the loop narrows by it        */
-    double most_off_s;        /* by how much a callback was off at most, once the loop had settled          */
+    double frame_s, nominal_s; /* seconds that a frame lasts: as measured, and at the nominal rate                    */
+    double now_s;              /* when the last callback was due                                                      */
+    double age_s;              /* since the loop started; sets its bandwidth                                          */
+    double most_off_s;         /* largest deviation of a callback since the loop settled                              */
     bool runs;
 };
 
 void clock_open(struct clock *clock, int rate);
 
-/* A callback came at time_s, n frames after the last one. false: so far off that the clock started again. [rt] */
-bool clock_tick(struct clock *clock, double time_s, int n);
+/* Adds a callback that came at time_s, n frames after the last one. false: it deviated so much that the loop started
+ * again. [rt] */
+bool clock_update(struct clock *clock, double time_s, int n);
+
+/* Estimates how fast two clocks drift apart: the slope of a least-squares line through the delay between them. */
+struct drift {
+    double n, t, d, tt, td; /* sums over the points: count, time, delay, time^2, time * delay */
+    double first_s;
+};
+
+void drift_add(struct drift *drift, double time_s, double delay_s);
+
+/* Growth of the delay in parts per million; 0 during the first minute. */
+double drift_ppm(const struct drift *drift);
 
 #endif

@@ -1,11 +1,11 @@
 #include "control.h"
 
-#include "console.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"
 #include "nsm.h"
 #include "osc.h"
+#include "realtime.h"
 #include "report.h"
 #include "watch.h"
 
@@ -21,59 +21,78 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50 };
+enum { LOOP_MS = 50 };
 static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
-static const double FADE_S = 5, STILL_S = 0.5;        /* to wait for the fade at the end at most; for a callback */
+static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
+
+/* Gains that keys and OSC messages set: /gain, /wet, /dry. */
+static const struct gain {
+    const char *name;
+    int knob;
+    char down, up; /* keys */
+} gains[] = {{"gain", HC_GAIN, '-', '+'}, {"wet", HC_WET, 'w', 'W'}, {"dry", HC_DRY, 'd', 'D'}};
+enum { N_GAINS = sizeof gains / sizeof *gains };
 
 struct control {
     const struct live_settings *settings;
     struct session *session;
+    hc_live *live; /* the session's */
     const struct control_host *host;
     struct osc *osc;
     struct watch watch;
     int signals; /* a descriptor */
-    int mask;    /* of the list */
+    int mask;    /* index of the mask that plays in settings->masks */
     bool end, is_down;
     int status; /* exit status */
     double next_status, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
-    hc_times before; /* at the last status line */
+    hc_times before; /* the times at the last status line */
 };
 
-static void make_signals(sigset_t *set)
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+static sigset_t obeyed_signals(void)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return set;
 }
 
 void control_hold_signals(void)
 {
-    sigset_t set;
-    make_signals(&set);
+    sigset_t set = obeyed_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-bool control_pause_for(int fd)
+bool control_wait(int fd)
 {
-    sigset_t set;
+    sigset_t set = obeyed_signals();
     struct signalfd_siginfo info;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    sigdelset(&set, SIGHUP); /* there is no mask to load again yet */
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct pollfd ready[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     poll(ready, 2, (int)(RETRY_S * 1e3));
-    bool told = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
+    bool is_told = read(signals, &info, sizeof info) == (ssize_t)sizeof info;
     close(signals);
-    return !told;
+    return !is_told;
 }
 
-bool control_pause(void)
+bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
+                   size_t cap)
 {
-    return control_pause_for(-1);
+    bool is_said = false;
+    while (!attempt(data, why, cap)) {
+        if (!reconnect) return false;
+        if (!is_said) message_note("%s; waiting for it", why);
+        is_said = true;
+        *why = 0;
+        if (!control_wait(-1)) return false;
+    }
+    return true;
 }
 
 /* ---- commands ---------------------------------------------------------------------------------- */
@@ -86,10 +105,10 @@ static void load(struct control *c, const char *path)
 
 static void load_nth(struct control *c, int step)
 {
-    int n = c->settings->n_masks;
+    int n = c->settings->masks.n;
     if (n == 0) return;
     c->mask = (c->mask + step + n) % n;
-    load(c, c->settings->masks[c->mask]);
+    load(c, c->settings->masks.list[c->mask]);
 }
 
 static void reload(struct control *c)
@@ -99,72 +118,47 @@ static void reload(struct control *c)
     load(c, path);
 }
 
-static void set_bypass(struct control *c, bool on)
+static bool is_bypassed(const struct control *c)
 {
-    hc_live_set(session_live(c->session), HC_BYPASS, on);
+    return hc_live_get(c->live, HC_BYPASS) != 0;
 }
 
-static bool bypass(const struct control *c)
+/* A step up from an inaudible gain (below -80 dB) goes to -60 dB. */
+static void turn(struct control *c, const struct gain *gain, double step_db)
 {
-    return hc_live_get(session_live(c->session), HC_BYPASS) != 0;
-}
-
-/* Below the audible a step up starts there. */
-static void turn(struct control *c, int knob, const char *name, double step_db)
-{
-    double db = 20 * log10((double)hc_live_get(session_live(c->session), knob));
+    double db = 20 * log10((double)hc_live_get(c->live, gain->knob));
     db = db < -80 ? (step_db > 0 ? -60 : -INFINITY) : fmin(db + step_db, 40);
-    hc_live_set(session_live(c->session), knob, (float)pow(10, db / 20));
-    console_say("%s %.0f dB", name, db);
+    hc_live_set(c->live, gain->knob, (float)pow(10, db / 20));
+    message_note("%s %.0f dB", gain->name, db);
 }
 
 static void take_key(struct control *c, int key)
 {
-    switch (key) {
-    case 'b':
-        set_bypass(c, !bypass(c));
-        break;
-    case '+':
-    case '=':
-        turn(c, HC_GAIN, "gain", 1);
-        break;
-    case '-':
-        turn(c, HC_GAIN, "gain", -1);
-        break;
-    case 'W':
-        turn(c, HC_WET, "wet", 1);
-        break;
-    case 'w':
-        turn(c, HC_WET, "wet", -1);
-        break;
-    case 'D':
-        turn(c, HC_DRY, "dry", 1);
-        break;
-    case 'd':
-        turn(c, HC_DRY, "dry", -1);
-        break;
-    case 'n':
+    if (key == '=') key = '+'; /* the key of + without Shift */
+    for (const struct gain *gain = gains; gain < gains + N_GAINS; gain++)
+        if (key == gain->down || key == gain->up) {
+            turn(c, gain, key == gain->up ? 1 : -1);
+            return;
+        }
+    if (key == 'b')
+        hc_live_set(c->live, HC_BYPASS, !is_bypassed(c));
+    else if (key == 'n')
         load_nth(c, 1);
-        break;
-    case 'p':
+    else if (key == 'p')
         load_nth(c, -1);
-        break;
-    case 'r':
+    else if (key == 'r')
         reload(c);
-        break;
-    case 'q':
+    else if (key == 'q')
         c->end = true;
-        break;
-    default:
-        console_say("keys: b bypass, + - gain, w W wet, d D dry, n p masks, r load again, q quit");
-    }
+    else
+        message_note("keys: b bypass, + - gain, w W wet, d D dry, n p masks, r load again, q quit");
 }
 
-static bool set_db(struct control *c, int knob, const struct osc_message *message)
+static bool set_gain(struct control *c, const struct gain *gain, const struct osc_message *message)
 {
     bool off = message->text && strcmp(message->text, "off") == 0;
     if (!off && !(message->has_number && message->number <= 60)) return false; /* NaN is not */
-    hc_live_set(session_live(c->session), knob, off ? 0 : (float)pow(10, message->number / 20));
+    hc_live_set(c->live, gain->knob, off ? 0 : (float)pow(10, message->number / 20));
     return true;
 }
 
@@ -182,24 +176,19 @@ static void answer_stats(struct control *c, const struct osc_message *message)
     session_get_status(c->session, &status);
     json_t *json = stats(c, &status);
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) osc_reply(message->osc, "/stats", text);
+    if (text) osc_send(message->osc, "/stats", "s", text);
     free(text);
     json_decref(json);
 }
 
-static void take_message(void *data, const struct osc_message *message)
+/* false: the message is unknown, or its argument is wrong. */
+static bool obey(struct control *c, const struct osc_message *message)
 {
-    struct control *c = data;
     const char *path = message->path;
-    bool good = true;
+    for (const struct gain *gain = gains; gain < gains + N_GAINS; gain++)
+        if (path[0] == '/' && strcmp(path + 1, gain->name) == 0) return set_gain(c, gain, message);
     if (strcmp(path, "/bypass") == 0 && message->has_number)
-        set_bypass(c, message->number != 0);
-    else if (strcmp(path, "/gain") == 0)
-        good = set_db(c, HC_GAIN, message);
-    else if (strcmp(path, "/wet") == 0)
-        good = set_db(c, HC_WET, message);
-    else if (strcmp(path, "/dry") == 0)
-        good = set_db(c, HC_DRY, message);
+        hc_live_set(c->live, HC_BYPASS, message->number != 0);
     else if (strcmp(path, "/mask") == 0 && message->text)
         load(c, message->text);
     else if (strcmp(path, "/next") == 0)
@@ -207,10 +196,15 @@ static void take_message(void *data, const struct osc_message *message)
     else if (strcmp(path, "/stats") == 0)
         answer_stats(c, message);
     else
-        good = false;
-    if (good) return;
-    console_say("OSC: %s is no message of ours, or its argument is wrong; see --help", path);
-    osc_reply(message->osc, "/error", path);
+        return false;
+    return true;
+}
+
+static void take_message(void *data, const struct osc_message *message)
+{
+    if (obey(data, message)) return;
+    message_note("OSC: %s is unknown, or its argument is wrong; see --help", message->path);
+    osc_send(message->osc, "/error", "s", message->path);
 }
 
 static void take_signals(struct control *c)
@@ -224,8 +218,9 @@ static void take_signals(struct control *c)
     }
 }
 
-/* ---- what is shown ----------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------- */
 
+/* On a terminal a status line; elsewhere a line after trouble, and one an hour. */
 static void show(struct control *c, double now)
 {
     struct session_status status;
@@ -234,96 +229,93 @@ static void show(struct control *c, double now)
     if (now < c->next_status) return;
     c->next_status = now + STATUS_S;
     session_get_status(c->session, &status);
-    if (console_is_terminal()) {
-        hc_live_take_peaks(session_live(c->session), &peak_in, &peak_out);
-        report_line(&status, &c->before, peak_in, peak_out, bypass(c), line, sizeof line);
-        console_status(line);
-        c->before = status.times;
-        return;
-    }
-    uint64_t trouble = status.xruns + status.late + status.clipped;
-    if (now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
-    hc_live_take_peaks(session_live(c->session), &peak_in, &peak_out);
-    report_line(&status, &c->before, peak_in, peak_out, bypass(c), line, sizeof line);
-    console_say("%s", line);
+    uint64_t trouble = report_trouble(&status);
+    if (!message_has_status() && now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
+    hc_live_take_peaks(c->live, &peak_in, &peak_out);
+    report_line(&status, &c->before, peak_in, peak_out, is_bypassed(c), line, sizeof line);
+    if (message_has_status())
+        message_status("%s", line);
+    else
+        message_note("%s", line);
     c->before = status.times;
     c->last_log = now;
     c->logged_trouble = trouble;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------- */
-
-static void mind_host(struct control *c, double now)
+static void lose_host(struct control *c)
 {
-    char why[MESSAGE_CAP];
-    if (!c->is_down && c->host->is_alive(c->host->data)) {
-        c->host->tend(c->host->data);
-        return;
-    }
-    if (!c->is_down) {
-        c->is_down = true;
-        c->next_retry = now + RETRY_S;
-        if (c->settings->reconnect)
-            console_say("%s: went away; waiting for it", c->host->what);
-        else
-            console_error("%s: went away; start it again, and with --reconnect it is awaited", c->host->what);
-        c->host->stop(c->host->data);
-        if (!c->settings->reconnect) {
-            c->status = EXIT_FAILED;
-            c->end = true;
-            return;
-        }
-    }
-    if (now < c->next_retry) return;
-    c->next_retry = now + RETRY_S;
-    if (!c->host->restart(c->host->data, why, sizeof why)) return;
-    c->is_down = false;
-    console_say("%s: is back", c->host->what);
+    const struct control_host *host = c->host;
+    c->is_down = true;
+    if (c->settings->reconnect)
+        message_note("%s: went away; waiting for it", host->name);
+    else
+        message_error("%s: went away; start it again, or give --reconnect to wait for it", host->name);
+    host->stop(host->data);
+    if (c->settings->reconnect) return;
+    c->status = EXIT_FAILED;
+    c->end = true;
 }
 
-static void wait_for_news(struct control *c)
+static void tend_host(struct control *c, double now)
+{
+    const struct control_host *host = c->host;
+    char why[MESSAGE_CAP];
+    if (!c->is_down && host->is_alive(host->data)) {
+        host->tend(host->data);
+    } else if (!c->is_down) {
+        lose_host(c);
+        c->next_retry = now + RETRY_S;
+    } else if (now >= c->next_retry) {
+        c->next_retry = now + RETRY_S;
+        if (!host->restart(host->data, why, sizeof why)) return;
+        c->is_down = false;
+        message_note("%s: is back", host->name);
+    }
+}
+
+static void wait_for_input(struct control *c)
 {
     struct pollfd ready[3] = {{.fd = c->signals, .events = POLLIN},
                               {.fd = c->osc ? osc_fd(c->osc) : -1, .events = POLLIN},
                               {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN}};
-    poll(ready, 3, TICK_MS);
+    poll(ready, 3, LOOP_MS);
 }
 
-static void mind_manager(struct control *c)
+static void tend_manager(struct control *c)
 {
-    struct keepsake kept;
+    struct session_state state;
     if (!c->host->nsm) return;
-    keepsake_take(c->session, &kept);
-    nsm_tend(c->host->nsm, &kept);
+    session_state_take(c->session, &state);
+    nsm_tend(c->host->nsm, &state);
 }
 
-/* Where a session manager started us nobody reads what is said. */
+/* The session manager gets the line too: nobody reads the console of a program that it started. */
 static void say_port(const struct control *c)
 {
     char text[64];
     snprintf(text, sizeof text, "OSC on port %d", osc_port(c->osc));
-    console_say("%s", text);
+    message_note("%s", text);
     if (c->host->nsm) nsm_say(c->host->nsm, text);
 }
 
 static int index_of(const struct live_settings *settings)
 {
-    for (int i = 0; i < settings->n_masks; i++)
-        if (strcmp(settings->masks[i], settings->mask) == 0) return i;
+    for (int i = 0; i < settings->masks.n; i++)
+        if (strcmp(settings->masks.list[i], settings->mask) == 0) return i;
     return 0;
 }
 
-/* As long as the audio goes on, which on a busy machine may be slowly. */
+/* Fades out, as long as callbacks come. */
 static void fade_out(struct control *c)
 {
     double now = stopwatch_now(), end = now + FADE_S, silent_since = now;
     hc_live_stats stats = {.size = sizeof stats};
     uint64_t blocks = 0;
-    hc_live_set(session_live(c->session), HC_FADE, 0);
+    hc_live_set(c->live, HC_FADE, 0);
     while (!stats.faded_out && now < end && now < silent_since + STILL_S && c->host->is_alive(c->host->data)) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         now = stopwatch_now();
-        hc_live_get_stats(session_live(c->session), &stats);
+        hc_live_get_stats(c->live, &stats);
         if (stats.blocks != blocks) silent_since = now;
         blocks = stats.blocks;
     }
@@ -338,7 +330,7 @@ static void finish(struct control *c)
         c->host->stop(c->host->data);
     }
     session_tend(c->session);
-    console_status("");
+    message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
     if (c->host->say_more) c->host->say_more(c->host->data);
@@ -350,10 +342,14 @@ static void finish(struct control *c)
 
 int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host)
 {
-    struct control c = {.settings = settings, .session = session, .host = host, .mask = index_of(settings)};
+    struct control c = {.settings = settings,
+                        .session = session,
+                        .live = session_live(session),
+                        .host = host,
+                        .mask = index_of(settings)};
     char why[MESSAGE_CAP];
-    sigset_t set;
-    make_signals(&set);
+    sigset_t set = obeyed_signals();
+    if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     watch_open(&c.watch, settings->mask);
     if (settings->osc && !(c.osc = osc_open(settings->osc, why, sizeof why))) {
         host->stop(host->data);
@@ -365,14 +361,14 @@ int control_run(const struct live_settings *settings, struct session *session, c
     keys_open();
     c.last_log = stopwatch_now();
     while (!c.end) {
-        wait_for_news(&c);
+        wait_for_input(&c);
         double now = stopwatch_now();
         take_signals(&c);
         for (int key; (key = keys_next());) take_key(&c, key);
         if (c.osc) osc_receive(c.osc, take_message, &c);
         session_tend(session);
-        mind_manager(&c);
-        if (!c.end) mind_host(&c, now);
+        tend_manager(&c);
+        if (!c.end) tend_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
             if (watch_changed(&c.watch)) session_request_mask(session, c.watch.path);

@@ -1,5 +1,5 @@
-/* control - the thread that is not in a hurry while sound runs: signals, keys, OSC, watched files, the status line, and
- * a host that goes away and comes back. */
+/* control - the control thread while sound runs: it obeys signals, keys and OSC messages, watches mask files, updates
+ * the status line, and restarts a host that went away. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -12,33 +12,37 @@
 
 struct nsm;
 
-struct control_host {
+struct control_host { /* JACK or PortAudio; every function runs on the control thread                           */
     void *data;
-    const char *what;                                       /* "the JACK server"; for messages                     */
+    const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
-    bool (*restart)(void *data, char *why, size_t cap);     /* after stop: try once to start again                 */
-    void (*stop)(void *data);                               /* no callback runs afterwards                         */
-    void (*tend)(void *data);                               /* a few times a second, while alive                   */
-    void (*add_stats)(void *data, json_t *json);            /* what only this host knows; NULL: nothing            */
-    void (*say_more)(void *data);                           /* behind the summary; NULL: nothing                   */
-    struct nsm *nsm;                                        /* the session manager; NULL: none                     */
-    int *osc_port;                                          /* is told the port that OSC listens on; NULL: nobody  */
+    bool (*restart)(void *data, char *why, size_t cap);     /* after stop: try once to start again              */
+    void (*stop)(void *data);                               /* no callback runs afterwards                      */
+    void (*tend)(void *data);                               /* called several times a second, while alive       */
+    void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
+    void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
+    struct nsm *nsm;                                        /* the session manager; NULL: none                  */
+    int *osc_port;                                          /* receives the port of OSC; NULL: not wanted       */
 };
 
-/* SIGINT, SIGTERM and SIGHUP come to control_run only. Call it before any thread is made: they must not interrupt the
- * audio. */
+/* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any
+ * thread starts. */
 void control_hold_signals(void);
 
-/* Wait a moment for what is to come, at most until there is something to be read from fd (-1: no such thing); false:
- * SIGINT or SIGTERM ended it. */
-bool control_pause(void);
-bool control_pause_for(int fd);
+/* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
+bool control_wait(int fd);
 
-/* Run until told to end; fades out, stops the host, says how it was. Returns the exit status. */
+/* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the
+ * wait, and *why is empty. */
+bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
+                   size_t cap);
+
+/* Locks the memory and runs until it is told to end; then fades out, stops the host and prints the summary. Returns the
+ * exit status. */
 int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host);
 
-/* The way out of a host: closes the session and returns status. Where a callback is stuck, or a device, the process
- * ends here: its own clean-up would wait for ever. */
+/* Closes the session and returns status. If a callback or a device is stuck, ends the process instead: normal clean-up
+ * would wait for ever. */
 int control_leave(struct session *session, bool is_stuck, int status);
 
 #endif

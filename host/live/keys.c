@@ -4,24 +4,23 @@
 #include <termios.h>
 #include <unistd.h>
 
-static struct termios before;
+static struct termios before; /* keys_open */
 static bool is_open;
 
-/* In the background a read or a change of the terminal would stop the process. */
+/* In the background, a read or a change of the terminal would stop the process. */
 static bool in_foreground(void)
 {
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-bool keys_open(void)
+void keys_open(void)
 {
-    if (!isatty(STDIN_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &before) != 0) return false;
+    if (!isatty(STDIN_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &before) != 0) return;
     struct termios single = before;
     single.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C stays a signal */
     single.c_cc[VMIN] = 1;
     single.c_cc[VTIME] = 0;
     is_open = tcsetattr(STDIN_FILENO, TCSANOW, &single) == 0;
-    return is_open;
 }
 
 void keys_close(void)

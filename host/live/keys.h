@@ -1,14 +1,14 @@
-/* keys - single keys from the terminal, where standard input is one and this process is in its foreground. */
+/* keys - reads single keys from standard input, if that is a terminal and this process is in its foreground. */
 #ifndef KEYS_H
 #define KEYS_H
 
 #include <stdbool.h>
 
-/* Keys come one by one and unseen from now on; keys_close puts the terminal back. false: there is no terminal. */
-bool keys_open(void);
+/* Sets the terminal to deliver keys one by one, without echo. keys_close restores the terminal. */
+void keys_open(void);
 void keys_close(void);
 
-/* The next key, or 0: none is there. */
+/* The next key; 0: none. Returns at once. */
 int keys_next(void);
 
 #endif

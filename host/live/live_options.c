@@ -1,231 +1,93 @@
 #include "live_options.h"
 
 #include "host/message.h"
-#include "host/option.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <string.h>
 
-const char live_options_help[] =
-    "      --inputs N       input channels              [as suits the mask: 2 for 1 and 4 channels, else its own]\n"
-    "      --gain DB        gain of the whole output                                                     [0]\n"
-    "      --wet DB         gain of the convolved signal, or off                                         [0]\n"
-    "      --dry DB         gain of the input in the output, or off                                    [off]\n"
-    "      --fade MS        crossfade to a new mask                                                     [10]\n"
-    "      --backend B      auto, cpu, cuda, cuda:N; hybrid, hybrid:N (tails only on the GPU)         [auto]\n"
-    "      --method M       auto, direct (time domain) or fft (partitions)                            [auto]\n"
-    "      --understudy P   percent of a core that the CPU may use to play along, ready to take over from a GPU\n"
-    "                       that is lost; 0: an engine on the CPU is built when that happens            [60]\n"
-    "      --wait-us N      longest wait for a GPU in a block                            [half the block's time]\n"
-    "      --spin           the thread that drives a GPU looks for the next block all the time: back 5 us sooner,\n"
-    "                       and a core is busy\n"
-    "      --late WHAT      a block that a GPU did not do in time is silence or dry                [silence]\n"
-    "      --no-resample    take the mask's samples as they are, whatever its rate\n"
-    "      --watch          load the mask again whenever its file changes (SIGHUP loads it at once)\n"
-    "      --osc [HOST:]PORT  be controlled by OSC messages: /bypass 0|1, /gain DB, /wet DB, /dry DB, /mask PATH,\n"
-    "                       /next, /stats (answers with JSON); from this machine only unless HOST is given\n"
-    "      --stats FILE     at the end write the statistics as JSON; - is standard output\n"
-    "  -q, --quiet          errors only\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "Keys: b bypass, + - gain, w W wet, d D dry (down, up; 1 dB), n p next and previous mask, r load the mask\n"
-    "again, q quit. All changes are faded, and masks load beside the audio; one that fails to load changes\n"
-    "nothing. A GPU that is lost is replaced by the CPU, history kept, where the CPU can carry the mask.\n";
-
-enum {
-    OPT_INPUTS = 256,
-    OPT_GAIN,
-    OPT_WET,
-    OPT_DRY,
-    OPT_FADE,
-    OPT_BACKEND,
-    OPT_METHOD,
-    OPT_WAIT_US,
-    OPT_UNDERSTUDY,
-    OPT_LATE,
-    OPT_NO_RESAMPLE,
-    OPT_WATCH,
-    OPT_OSC,
-    OPT_STATS,
-    OPT_RECONNECT,
-    OPT_SPIN,
-    OPT_NAME,
-    OPT_SERVER,
-    OPT_CONNECT,
-    OPT_INPUT,
-    OPT_OUTPUT,
-    OPT_RATE,
-    OPT_BLOCK,
-    OPT_LATENCY,
-    OPT_NO_GUARD,
-    OPT_ONE_CLOCK
-};
-
-static const struct {
-    const char *only; /* the one command that takes it, or NULL */
-    struct option option;
-} table[] = {
-    {NULL, {"inputs", required_argument, NULL, OPT_INPUTS}},
-    {NULL, {"gain", required_argument, NULL, OPT_GAIN}},
-    {NULL, {"wet", required_argument, NULL, OPT_WET}},
-    {NULL, {"dry", required_argument, NULL, OPT_DRY}},
-    {NULL, {"fade", required_argument, NULL, OPT_FADE}},
-    {NULL, {"backend", required_argument, NULL, OPT_BACKEND}},
-    {NULL, {"method", required_argument, NULL, OPT_METHOD}},
-    {NULL, {"understudy", required_argument, NULL, OPT_UNDERSTUDY}},
-    {NULL, {"wait-us", required_argument, NULL, OPT_WAIT_US}},
-    {NULL, {"spin", no_argument, NULL, OPT_SPIN}},
-    {NULL, {"late", required_argument, NULL, OPT_LATE}},
-    {NULL, {"no-resample", no_argument, NULL, OPT_NO_RESAMPLE}},
-    {NULL, {"watch", no_argument, NULL, OPT_WATCH}},
-    {NULL, {"osc", required_argument, NULL, OPT_OSC}},
-    {NULL, {"stats", required_argument, NULL, OPT_STATS}},
-    {NULL, {"reconnect", no_argument, NULL, OPT_RECONNECT}},
-    {NULL, {"quiet", no_argument, NULL, 'q'}},
-    {NULL, {"help", no_argument, NULL, 'h'}},
-    {"jack", {"name", required_argument, NULL, OPT_NAME}},
-    {"jack", {"server", required_argument, NULL, OPT_SERVER}},
-    {"jack", {"connect", no_argument, NULL, OPT_CONNECT}},
-    {"live", {"input", required_argument, NULL, OPT_INPUT}},
-    {"live", {"output", required_argument, NULL, OPT_OUTPUT}},
-    {"live", {"rate", required_argument, NULL, OPT_RATE}},
-    {"live", {"block", required_argument, NULL, OPT_BLOCK}},
-    {"live", {"latency", required_argument, NULL, OPT_LATENCY}},
-    {"live", {"no-guard", no_argument, NULL, OPT_NO_GUARD}},
-    {"live", {"one-clock", no_argument, NULL, OPT_ONE_CLOCK}},
-};
-enum { N_OPTIONS = sizeof table / sizeof *table };
-
-static bool take_db(const struct live_settings *s, const char *option, float *linear)
+/* hc_live_config has 0 for its defaults; a 0 of the user's is another number there. */
+static bool take_fade(const struct option_use *use, void *to)
 {
-    double value;
-    if (!option_db(s->command, option, optarg, &value)) return false;
-    *linear = (float)value;
+    double *fade_ms = to;
+    if (!option_number(use, to)) return false;
+    if (*fade_ms == 0) *fade_ms = -1;
     return true;
 }
 
-static bool take_fade(struct live_settings *s)
+static bool take_standby(const struct option_use *use, void *to)
 {
-    double ms;
-    if (!option_number(s->command, "--fade", optarg, 0, 10000, &ms)) return false;
-    s->session.live.fade_ms = ms > 0 ? ms : -1;
+    double *share = to;
+    if (!option_number(use, to)) return false;
+    *share = *share > 0 ? *share / 100 : -1;
     return true;
 }
 
-static bool take_understudy(struct live_settings *s)
+static bool take_wait(const struct option_use *use, void *to)
 {
-    double percent;
-    if (!option_number(s->command, "--understudy", optarg, 0, 100, &percent)) return false;
-    s->session.live.standby_share = percent > 0 ? percent / 100 : -1;
+    int *wait_us = to;
+    if (!option_int(use, to)) return false;
+    if (*wait_us == 0) *wait_us = HC_WAIT_NONE;
     return true;
 }
 
-static bool take_late(struct live_settings *s)
-{
-    s->session.live.late_dry = strcmp(optarg, "dry") == 0;
-    if (s->session.live.late_dry || strcmp(optarg, "silence") == 0) return true;
-    message_usage(s->command, "--late %s: needs silence or dry", optarg);
-    return false;
-}
+const struct option_row live_options[] = {
+    {"inputs", 0, "N", "Input channels [as suits the mask: 2 for one of 1 or 4 channels, else as many as it has]",
+     option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
+    {"gain", 0, "DB", "Gain of the whole output [0]", option_db_float, LIVE_OPTION_TO(session.gain)},
+    {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db_float, LIVE_OPTION_TO(session.wet)},
+    {"dry", 0, "DB", "Gain of the input in the output, or off [off]", option_db_float, LIVE_OPTION_TO(session.dry)},
+    {"fade", 0, "MS", "Crossfade to a new mask [10]", take_fade, LIVE_OPTION_TO(session.live.fade_ms), .max = 10000},
+    {"backend", 0, "BACKEND",
+     "auto, cpu, cuda or cuda:N; or hybrid or hybrid:N: the CPU convolves with the first taps in the callback (21 ms, "
+     "or two blocks if they are longer), and the GPU with the others in parallel. The callback then makes no call to "
+     "the GPU, so that many sessions can share one; if the GPU is late, only the tail is missing. hybrid:cpu computes "
+     "the tail in another thread of the CPU [auto]",
+     option_backend_live, LIVE_OPTION_TO(session.live.backend)},
+    OPTION_METHOD(LIVE_OPTION_TO(session.live.method)),
+    {"standby", 0, "PERCENT",
+     "Largest share of a core for a standby engine on the CPU. It processes the same input in another thread, and "
+     "replaces a GPU that is lost or late within the same block, with the full history. If the mask needs a larger "
+     "share, the input passes unchanged after such a loss. With 0 there is no standby engine: an engine on the CPU is "
+     "built when the GPU fails, and plays a moment later [60]",
+     take_standby, LIVE_OPTION_TO(session.live.standby_share), .max = 100, .old_name = "understudy"},
+    {"wait-us", 0, "N", "Longest wait for a GPU in a block [half the block's time]", take_wait,
+     LIVE_OPTION_TO(session.live.wait_us), .max = 10000000},
+    {"spin", 0, NULL,
+     "The engine thread of a GPU polls for the next block without sleeping: its answer comes 5 us sooner, and a core "
+     "is busy",
+     option_set, LIVE_OPTION_TO(session.live.spin), .min = 1},
+    {"late", 0, "silence|dry",
+     "Output for a block that a GPU did not compute in time. Such blocks are counted, and the history keeps their "
+     "input. With hybrid, silence is the block without its tail [silence]",
+     option_choice, LIVE_OPTION_TO(session.live.late_dry)},
+    {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_set,
+     LIVE_OPTION_TO(session.live.keep_rate), .min = 1},
+    {"watch", 0, NULL,
+     "Load the mask again whenever its file changes. SIGHUP loads it at once. The new mask is crossfaded to; one that "
+     "fails to load, or has more channels than the session, changes nothing, and the reason is printed",
+     option_flag, LIVE_OPTION_TO(watch)},
+    {"osc", 0, "[HOST:]PORT",
+     "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
+     "chooses a free one. Messages: /bypass 0|1, /gain DB, /wet DB, /dry DB (or off), /mask PATH, /next, and /stats, "
+     "which is answered by a message /stats with the statistics as JSON. A message that is not understood is answered "
+     "by /error",
+     option_text, LIVE_OPTION_TO(osc)},
+    {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
+     LIVE_OPTION_TO(stats)},
+    OPTION_QUIET(LIVE_OPTION_TO(quiet)),
+    {0}};
 
-static bool take_option(int option, struct live_settings *s)
-{
-    struct session_settings *session = &s->session;
-    switch (option) {
-    case OPT_INPUTS:
-        return option_int(s->command, "--inputs", optarg, 1, 1024, &session->n_inputs);
-    case OPT_GAIN:
-        return take_db(s, "--gain", &session->gain);
-    case OPT_WET:
-        return take_db(s, "--wet", &session->wet);
-    case OPT_DRY:
-        return take_db(s, "--dry", &session->dry);
-    case OPT_FADE:
-        return take_fade(s);
-    case OPT_BACKEND:
-        return option_backend(s->command, session->live.backend = optarg, true);
-    case OPT_METHOD:
-        return option_method(s->command, session->live.method = optarg);
-    case OPT_WAIT_US:
-        if (!option_int(s->command, "--wait-us", optarg, 0, 10000000, &session->live.wait_us)) return false;
-        if (session->live.wait_us == 0) session->live.wait_us = HC_WAIT_NONE;
-        return true;
-    case OPT_SPIN:
-        session->live.spin = 1;
-        return true;
-    case OPT_UNDERSTUDY:
-        return take_understudy(s);
-    case OPT_LATE:
-        return take_late(s);
-    case OPT_NO_RESAMPLE:
-        session->live.keep_rate = 1;
-        return true;
-    case OPT_WATCH:
-        return s->watch = true;
-    case OPT_OSC:
-        return (s->osc = optarg);
-    case OPT_STATS:
-        return (s->stats = optarg);
-    case OPT_RECONNECT:
-        return s->reconnect = true;
-    case OPT_NAME:
-        return (s->name = optarg);
-    case OPT_SERVER:
-        return (s->server = optarg);
-    case OPT_CONNECT:
-        return s->connect = true;
-    case OPT_INPUT:
-        return (s->input = optarg);
-    case OPT_OUTPUT:
-        return (s->output = optarg);
-    case OPT_RATE:
-        return option_int(s->command, "--rate", optarg, 1000, 768000, &s->rate);
-    case OPT_BLOCK:
-        return option_int(s->command, "--block", optarg, 1, 8192, &s->block);
-    case OPT_LATENCY:
-        return option_number(s->command, "--latency", optarg, 0, 10000, &s->latency_ms);
-    case OPT_NO_GUARD:
-        session->live.limit_feedback = 0;
-        return true;
-    case OPT_ONE_CLOCK:
-        return s->one_clock = true;
-    case 'q':
-        return s->quiet = true;
-    default:
-        return false;
-    }
-}
-
-int live_options_parse(int argc, char **argv, const char *command, const char *help, bool may_lack_mask,
+int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
                        struct live_settings *s)
 {
-    struct option options[N_OPTIONS + 1] = {{0}};
-    int n = 0, option;
-    for (int i = 0; i < N_OPTIONS; i++)
-        if (!table[i].only || strcmp(table[i].only, command) == 0) options[n++] = table[i].option;
-    *s = (struct live_settings){.command = command, .latency_ms = -1};
-    s->session = (struct session_settings){.wet = 1, .gain = 1};
+    *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1}};
     hc_live_config_init(&s->session.live);
-    s->session.live.limit_feedback = strcmp(command, "live") == 0;
-    argv[0] = "haloconv";
-    while ((option = getopt_long(argc, argv, "qh", options, NULL)) != -1) {
-        if (option == 'h') {
-            printf("%s%s", help, live_options_help);
-            return 0;
-        }
-        if (option == '?') {
-            message_note("see `haloconv %s --help`", command);
-            return EXIT_USAGE; /* getopt has said what is wrong */
-        }
-        if (!take_option(option, s)) return EXIT_USAGE;
-    }
-    s->masks = argv + optind;
-    s->n_masks = argc - optind;
-    s->mask = s->n_masks > 0 ? s->masks[0] : NULL;
-    if (s->n_masks == 0 && !may_lack_mask) return message_usage(command, "needs a MASK");
-    for (int i = 0; i < s->n_masks; i++)
-        if (strcmp(s->masks[i], "-") == 0)
-            return message_usage(command, "a mask cannot come from standard input; give a file");
+    s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
+    int status = option_parse(line, argc, argv, s);
+    if (status >= 0) return status;
+    s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
+    if (!s->mask && !may_lack_mask) return message_usage(line->command, "needs a MASK");
+    for (int i = 0; i < s->masks.n; i++)
+        if (strcmp(s->masks.list[i], "-") == 0)
+            return message_usage(line->command, "a mask cannot come from standard input; give a file");
     return -1;
 }

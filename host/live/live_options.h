@@ -1,17 +1,16 @@
-/* live_options - the command line of `haloconv jack` and `haloconv live`: what both take, and what only one does. */
+/* live_options - the command line of `haloconv jack` and `haloconv live`: the options that both take. */
 #ifndef LIVE_OPTIONS_H
 #define LIVE_OPTIONS_H
 
+#include "host/option.h"
 #include "session.h"
 
 #include <stdbool.h>
 
 struct live_settings {
-    const char *command;            /* "jack" or "live"                                                           */
     struct session_settings session;
-    char **masks;                   /* [n_masks]; a key goes through them                                         */
-    int n_masks;                    /* 0: a session manager has one                                               */
-    const char *mask;               /* that plays at first: the first of them; NULL: none was given               */
+    struct option_names masks;      /* a key goes through them; none: a session manager has one                   */
+    const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     bool watch, quiet, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
@@ -22,11 +21,17 @@ struct live_settings {
     bool one_clock;                 /* live; input and output run by one, whatever they look like                 */
 };
 
-/* -1: go on; else the exit status. */
-int live_options_parse(int argc, char **argv, const char *command, const char *help, bool may_lack_mask,
+/* Fills in the settings. The command's groups are its own rows and live_options. -1: go on; else the exit status. */
+int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
                        struct live_settings *settings);
 
-/* The options that both commands take, for their help. */
-extern const char live_options_help[];
+extern const struct option_row live_options[]; /* rows for struct live_settings */
+
+#define LIVE_OPTION_TO(field) OPTION_TO(struct live_settings, field)
+#define LIVE_OPTIONS_TITLE "Options of jack and live:"
+#define LIVE_OPTIONS_KEYS \
+    "Keys: b bypass; + - gain; w W wet and d D dry, down and up by 1 dB; n p next and previous mask; r load the mask " \
+    "again; q quit. All changes are faded. Masks load while the audio plays; one that fails to load changes nothing. " \
+    "The CPU replaces a GPU that is lost, with the history kept, if the CPU can convolve the mask in real time."
 
 #endif

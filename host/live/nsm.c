@@ -1,6 +1,5 @@
 #include "nsm.h"
 
-#include "console.h"
 #include "control.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -16,17 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double ANSWER_S = 5; /* a manager that is silent for so long is none */
+static const double ANSWER_S = 5; /* longest wait for the manager's answer */
 enum { API_MAJOR = 1, API_MINOR = 0 };
 enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 
 struct nsm {
     struct osc *osc;
-    bool is_welcome;                    /* the announcement was answered */
-    char refusal[256];                  /* why it was turned down */
-    char folder[PATH_MAX], client[256]; /* "": not told yet */
-    struct keepsake saved;
-    const struct keepsake *now; /* while messages are handled; NULL: nothing plays yet */
+    bool is_accepted;                                    /* the manager answered the announcement */
+    char refusal[256];                                   /* why it refused */
+    char folder[PATH_MAX], client[256];                  /* "": not told yet */
+    char session_path[PATH_MAX], through_path[PATH_MAX]; /* files in the folder */
+    struct session_state saved;
+    const struct session_state *now; /* while nsm_tend handles messages; NULL: nothing plays yet */
     bool is_dirty;
 };
 
@@ -38,12 +38,7 @@ bool nsm_is_wanted(void)
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-static bool path_in(const struct nsm *nsm, const char *name, char path[PATH_MAX])
-{
-    return snprintf(path, PATH_MAX, "%s/%s", nsm->folder, name) < PATH_MAX;
-}
-
-/* A mask that lets everything through. */
+/* A mask that passes every channel unchanged. */
 static bool write_through(const char *path)
 {
     FILE *file = fopen(path, "we");
@@ -52,45 +47,44 @@ static bool write_through(const char *path)
     return good;
 }
 
-bool nsm_load(struct nsm *nsm, struct keepsake *kept, char *why, size_t cap)
+bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t cap)
 {
-    char state[PATH_MAX], through[PATH_MAX];
+    const char *path = nsm->session_path, *through = nsm->through_path;
     json_error_t error;
-    if (!path_in(nsm, "session.json", state) || !path_in(nsm, "through.txt", through))
+    if (snprintf(nsm->session_path, PATH_MAX, "%s/session.json", nsm->folder) >= PATH_MAX ||
+        snprintf(nsm->through_path, PATH_MAX, "%s/through.txt", nsm->folder) >= PATH_MAX ||
+        strlen(through) >= sizeof state->mask)
         return message_write(why, cap, "%s: the path is too long; give the session a shorter one", nsm->folder);
     if (mkdir(nsm->folder, 0777) != 0 && errno != EEXIST)
-        return message_write(why, cap, "%s: cannot be made: %s; see that the session's folder can be written",
+        return message_write(why, cap, "%s: the folder cannot be made: %s; make the session's folder writable",
                              nsm->folder, strerror(errno));
-    if (access(state, F_OK) == 0) {
-        json_t *json = json_load_file(state, 0, &error);
+    if (access(path, F_OK) == 0) {
+        json_t *json = json_load_file(path, 0, &error);
         if (!json)
-            return message_write(why, cap, "%s:%d: %s; mend it, or remove it to start anew", state, error.line,
-                                 error.text);
-        keepsake_read(json, kept);
-        if (!json_object_get(json, "mask")) *kept->mask = 0;
+            return message_write(why, cap, "%s:%d: %s; repair the file, or remove it to start a new session", path,
+                                 error.line, error.text);
+        session_state_read(json, state);
+        if (!json_object_get(json, "mask")) *state->mask = 0;
         json_decref(json);
     }
-    if (*kept->mask) return true;
-    if (!write_through(through) || strlen(through) >= sizeof kept->mask)
-        return message_write(why, cap, "%s: cannot be written or is too long a name; see to the session's folder",
-                             through);
-    memcpy(kept->mask, through, strlen(through) + 1);
-    return true;
+    if (*state->mask) return true;
+    memcpy(state->mask, through, strlen(through) + 1);
+    return write_through(through) ||
+           message_write(why, cap, "%s: cannot be written; make the session's folder writable", through);
 }
 
-/* A session may be copied to another folder: its own mask bears no name in the file, any other a full one. */
+/* The user may copy the session to another folder. So the file does not name its own mask, through.txt; any other mask
+ * has an absolute path. */
 static bool save(struct nsm *nsm, char *why, size_t cap)
 {
-    char state[PATH_MAX], through[PATH_MAX], full[PATH_MAX];
-    struct keepsake kept = *nsm->now;
-    if (!path_in(nsm, "session.json", state) || !path_in(nsm, "through.txt", through))
-        return message_write(why, cap, "%s: the path is too long", nsm->folder);
-    if (strcmp(kept.mask, through) == 0)
-        *kept.mask = 0;
-    else if (realpath(kept.mask, full) && strlen(full) < sizeof kept.mask)
-        memcpy(kept.mask, full, strlen(full) + 1);
-    json_t *json = keepsake_json(&kept);
-    bool good = report_write(json, state, why, cap);
+    char full[PATH_MAX];
+    struct session_state state = *nsm->now;
+    if (strcmp(state.mask, nsm->through_path) == 0)
+        *state.mask = 0;
+    else if (realpath(state.mask, full) && strlen(full) < sizeof state.mask)
+        memcpy(state.mask, full, strlen(full) + 1);
+    json_t *json = session_state_json(&state);
+    bool good = report_write(json, nsm->session_path, why, cap);
     json_decref(json);
     if (good) nsm->saved = *nsm->now;
     return good;
@@ -115,21 +109,21 @@ static void take_save(struct nsm *nsm, const struct osc_message *message)
         osc_send(nsm->osc, "/reply", "ss", message->path, "saved");
         return;
     }
-    console_error("%s", why);
+    message_error("%s", why);
     osc_send(nsm->osc, "/error", "sis", message->path, ERR_GENERAL, why);
 }
 
 static void take_message(void *data, const struct osc_message *message)
 {
     struct nsm *nsm = data;
-    bool to_announce = message->n_texts > 0 && strcmp(message->texts[0], "/nsm/server/announce") == 0;
+    bool about_announce = message->n_texts > 0 && strcmp(message->texts[0], "/nsm/server/announce") == 0;
     if (strcmp(message->path, "/nsm/client/open") == 0)
         take_open(nsm, message);
     else if (strcmp(message->path, "/nsm/client/save") == 0)
         take_save(nsm, message);
-    else if (strcmp(message->path, "/reply") == 0 && to_announce)
-        nsm->is_welcome = true;
-    else if (strcmp(message->path, "/error") == 0 && to_announce)
+    else if (strcmp(message->path, "/reply") == 0 && about_announce)
+        nsm->is_accepted = true;
+    else if (strcmp(message->path, "/error") == 0 && about_announce)
         snprintf(nsm->refusal, sizeof nsm->refusal, "%s", message->n_texts > 1 ? message->texts[1] : "no reason given");
 }
 
@@ -142,11 +136,11 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
              API_MAJOR, API_MINOR, (int)getpid());
     *why = 0;
     while (!*nsm->folder) {
-        if (!control_pause_for(osc_fd(nsm->osc))) return false;
+        if (!control_wait(osc_fd(nsm->osc))) return false;
         osc_receive(nsm->osc, take_message, nsm);
         if (*nsm->refusal)
             return message_write(why, cap, "NSM: the session manager refuses: %s; see its messages", nsm->refusal);
-        if (!nsm->is_welcome && stopwatch_now() > give_up)
+        if (!nsm->is_accepted && stopwatch_now() > give_up)
             return message_write(why, cap, "NSM: no session manager answers at %s; unset NSM_URL, or give a MASK",
                                  getenv("NSM_URL"));
     }
@@ -175,13 +169,13 @@ const char *nsm_client_name(const struct nsm *nsm)
     return nsm->client;
 }
 
-void nsm_opened(struct nsm *nsm, const struct keepsake *kept, const char *why)
+void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *why)
 {
     if (why)
         osc_send(nsm->osc, "/error", "sis", "/nsm/client/open", ERR_GENERAL, why);
     else
         osc_send(nsm->osc, "/reply", "ss", "/nsm/client/open", "plays");
-    nsm->saved = *kept;
+    nsm->saved = *state;
 }
 
 void nsm_say(struct nsm *nsm, const char *text)
@@ -194,12 +188,12 @@ int nsm_fd(const struct nsm *nsm)
     return osc_fd(nsm->osc);
 }
 
-void nsm_tend(struct nsm *nsm, const struct keepsake *kept)
+void nsm_tend(struct nsm *nsm, const struct session_state *state)
 {
-    nsm->now = kept;
+    nsm->now = state;
     osc_receive(nsm->osc, take_message, nsm);
     nsm->now = NULL;
-    bool dirty = !keepsake_same(kept, &nsm->saved);
+    bool dirty = !session_state_same(state, &nsm->saved);
     if (dirty != nsm->is_dirty) osc_send(nsm->osc, dirty ? "/nsm/client/is_dirty" : "/nsm/client/is_clean", "");
     nsm->is_dirty = dirty;
 }

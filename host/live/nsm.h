@@ -1,45 +1,43 @@
-/* nsm - a session manager that started this program (NSM, over OSC, at the address in NSM_URL): it says where the
- * session's files lie and what the client is called, and when to save.
+/* nsm - a client of a Non Session Manager, which starts this program with its OSC address in NSM_URL.
  *
- *   announce ->            we are here, and what we can do
- *            <- open       a folder for our files, our name; answered once the client plays
- *            <- save       written into the folder; answered
- *   is_dirty, is_clean ->  what plays is no longer, is again, what was saved
+ *   announce ->            haloconv, and what it supports
+ *            <- open       a folder for the session's files, and the client's name; answered once the client plays
+ *            <- save       answered after the folder is written
+ *   is_dirty, is_clean ->  the state differs from, or equals, the saved one
  *
- * In the folder: session.json, and through.txt, the mask of a new client until it is told another. Quitting is by
- * SIGTERM.
+ * The folder has session.json, and through.txt, the mask of a new client. SIGTERM ends the client.
  */
 #ifndef NSM_H
 #define NSM_H
 
-#include "keepsake.h"
+#include "session_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct nsm;
 
-/* Is there one to be asked? */
+/* Did a session manager start this program? */
 bool nsm_is_wanted(void);
 
-/* Announce this program and wait until the manager has it open something. NULL and an empty *why: a signal ended the
- * wait. A manager that does not answer is an error. */
+/* Announces this program and waits for the manager's "open". NULL: why has the reason, or is empty after a signal. */
 struct nsm *nsm_join(char *why, size_t cap);
-void nsm_leave(struct nsm *nsm); /* NULL is left alone */
+void nsm_leave(struct nsm *nsm); /* NULL is allowed */
 
 const char *nsm_client_name(const struct nsm *nsm);
 
-/* What was saved, over what *kept holds; a mask, in any case. false: why has the reason. */
-bool nsm_load(struct nsm *nsm, struct keepsake *kept, char *why, size_t cap);
+/* Reads the saved state over *state, which has a mask afterwards. false: why has the reason. */
+bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t cap);
 
-/* The answer to open: it plays, or why not (NULL: it does). */
-void nsm_opened(struct nsm *nsm, const struct keepsake *kept, const char *why);
+/* Answers "open". why: NULL after success, else what failed. */
+void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *why);
 
-/* A remark for whoever looks at the manager. */
+/* Shows a line in the manager. */
 void nsm_say(struct nsm *nsm, const char *text);
 
-/* To be polled; handle what has come, with what would be saved now: returns at once. */
-int nsm_fd(const struct nsm *nsm);
-void nsm_tend(struct nsm *nsm, const struct keepsake *kept);
+int nsm_fd(const struct nsm *nsm); /* a descriptor to poll */
+
+/* Handles the messages that have arrived, and tells the manager whether `state` is saved. Returns at once. */
+void nsm_tend(struct nsm *nsm, const struct session_state *state);
 
 #endif

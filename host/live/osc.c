@@ -2,15 +2,7 @@
 
 #include "host/message.h"
 
-#ifdef HC_WITH_LO
-#include <errno.h>
-#include <lo/lo.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,13 +10,39 @@ enum { MOST_BYTES = 65536 };
 
 struct osc {
     int fd, port;
-    struct sockaddr_storage sender; /* of the message that is handled; of every one, after osc_open_to */
-    socklen_t sender_size;
-    bool has_peer;
+    struct sockaddr_storage peer; /* where osc_send sends: the server of osc_open_to, or the last sender */
+    socklen_t peer_size;
+    bool has_fixed_peer;
     char packet[MOST_BYTES];
 };
 
-/* liblo's own server would listen on every interface; so the socket is ours, and liblo reads and writes the packets. */
+void osc_close(struct osc *osc)
+{
+    if (!osc) return;
+    close(osc->fd);
+    free(osc);
+}
+
+int osc_port(const struct osc *osc)
+{
+    return osc->port;
+}
+
+int osc_fd(const struct osc *osc)
+{
+    return osc->fd;
+}
+
+#ifdef HC_WITH_LO
+#include <errno.h>
+#include <lo/lo.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* liblo's own server would listen on every interface. So the socket is ours; liblo only encodes and decodes packets. */
 static int listen_on(const char *host, const char *port, char *why, size_t cap)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE}, *found;
@@ -68,8 +86,9 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     return osc;
 }
 
-/* The address by which the host is reached is ours: a server may answer to it alone, or from another of its own. */
-static bool face(struct osc *osc, const struct addrinfo *there)
+/* Binds to the local address that routes to the server. Does not connect: the server may answer from another of its
+ * addresses. */
+static bool bind_towards(struct osc *osc, const struct addrinfo *there)
 {
     struct sockaddr_storage ours;
     socklen_t size = sizeof ours;
@@ -82,9 +101,9 @@ static bool face(struct osc *osc, const struct addrinfo *there)
     if (ours.ss_family == AF_INET6) ((struct sockaddr_in6 *)&ours)->sin6_port = 0;
     osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
     if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)&ours, size) == 0) {
-        memcpy(&osc->sender, there->ai_addr, there->ai_addrlen);
-        osc->sender_size = there->ai_addrlen;
-        return osc->has_peer = true;
+        memcpy(&osc->peer, there->ai_addr, there->ai_addrlen);
+        osc->peer_size = there->ai_addrlen;
+        return osc->has_fixed_peer = true;
     }
     if (osc->fd >= 0) close(osc->fd);
     return false;
@@ -98,32 +117,15 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     int error = EAI_NONAME;
     if (host && port && lo_url_get_protocol_id(url) == LO_UDP) error = getaddrinfo(host, port, &hints, &found);
     bool good = false;
-    for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next) good = face(osc, a);
+    for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next) good = bind_towards(osc, a);
     if (found) freeaddrinfo(found);
     free(host);
     free(port);
     if (good) return osc;
-    message_write(why, cap, "%s: %s; it should be as osc.udp://localhost:10000/", url,
+    message_write(why, cap, "%s: %s; write it like osc.udp://localhost:10000/", url,
                   error ? gai_strerror(error) : "cannot be reached");
     free(osc);
     return NULL;
-}
-
-void osc_close(struct osc *osc)
-{
-    if (!osc) return;
-    close(osc->fd);
-    free(osc);
-}
-
-int osc_port(const struct osc *osc)
-{
-    return osc->port;
-}
-
-int osc_fd(const struct osc *osc)
-{
-    return osc->fd;
 }
 
 static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_handler *handler, void *data)
@@ -153,7 +155,7 @@ static uint32_t big_endian(const char *bytes)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* A bundle holds messages and bundles, each behind its size; its time is taken as now. */
+/* A bundle holds messages and bundles, each after its size. Its time stamp is ignored. */
 static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
 {
     if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
@@ -171,13 +173,13 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
 
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
-    for (int i = 0; i < 64; i++) { /* a flood must not keep the rest waiting */
+    for (int i = 0; i < 64; i++) { /* a flood must not block the control thread */
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
         if (bytes <= 0) return;
-        if (!osc->has_peer) osc->sender = sender;
-        if (!osc->has_peer) osc->sender_size = size;
+        if (!osc->has_fixed_peer) osc->peer = sender;
+        if (!osc->has_fixed_peer) osc->peer_size = size;
         handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
@@ -194,15 +196,10 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
                              : lo_message_add_int32(message, va_arg(args, int))) == 0;
     va_end(args);
     void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
-    /* Nobody to hear it is no error. */
-    if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->sender, osc->sender_size);
+    /* A server that is gone is no error. */
+    if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->peer, osc->peer_size);
     free(packet);
     lo_message_free(message);
-}
-
-void osc_reply(struct osc *osc, const char *path, const char *text)
-{
-    osc_send(osc, path, "s", text);
 }
 
 #else
@@ -222,26 +219,8 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
 {
     (void)osc, (void)path, (void)types;
 }
-void osc_close(struct osc *osc)
-{
-    (void)osc;
-}
-int osc_port(const struct osc *osc)
-{
-    (void)osc;
-    return 0;
-}
-int osc_fd(const struct osc *osc)
-{
-    (void)osc;
-    return -1;
-}
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
     (void)osc, (void)handler, (void)data;
-}
-void osc_reply(struct osc *osc, const char *path, const char *text)
-{
-    (void)osc, (void)path, (void)text;
 }
 #endif

@@ -1,4 +1,4 @@
-/* osc - control messages over UDP (Open Sound Control), to the loopback interface unless asked otherwise. */
+/* osc - sends and receives Open Sound Control messages over UDP; listens on the loopback interface by default. */
 #ifndef OSC_H
 #define OSC_H
 
@@ -8,36 +8,34 @@
 
 struct osc;
 
-/* One message: its path, its first argument as a number, as text, or neither, and the strings among all of them. */
+/* A message: its path, its first argument, and the strings among all arguments. */
 enum { OSC_MOST_TEXTS = 4 };
 struct osc_message {
     const char *path;
-    const char *text;   /* NULL: not a string */
-    bool has_number;
-    double number;      /* T and F are 1 and 0 */
+    const char *text;   /* the first argument; NULL: not a string */
+    bool has_number;    /* the first argument is a number         */
+    double number;      /* value of the number; T and F are 1 and 0 */
     const char *texts[OSC_MOST_TEXTS];
     int n_texts;
-    struct osc *osc;    /* for osc_reply, while the message is handled */
+    struct osc *osc;    /* the receiver, for osc_send             */
 };
 typedef void osc_handler(void *data, const struct osc_message *message);
 
-/* Listen on "PORT" or "HOST:PORT"; port 0: one that is free. NULL: why has the reason (no liblo in this build, say). */
+/* Listens on "PORT" or "HOST:PORT"; port 0: any free one. NULL: why has the reason, for example no liblo. */
 struct osc *osc_open(const char *where, char *why, size_t cap);
 
-/* To speak with the one at "osc.udp://HOST:PORT/", through the interface that leads there. */
+/* Talks to the server at "osc.udp://HOST:PORT/" through the interface that leads there. */
 struct osc *osc_open_to(const char *url, char *why, size_t cap);
 
 void osc_close(struct osc *osc);
 int osc_port(const struct osc *osc);
 int osc_fd(const struct osc *osc);
 
-/* Handle what has come; returns at once. */
+/* Calls the handler for every message that has arrived. Returns at once. */
 void osc_receive(struct osc *osc, osc_handler *handler, void *data);
 
-/* Send a message to the other end of osc_open_to; types: s and i, and so are the arguments. */
+/* Sends a message: after osc_open_to to that server; after osc_open, inside a handler, to the message's sender. types
+ * has an s or i for each argument. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
-
-/* Answer the sender of the message with a path and a text. */
-void osc_reply(struct osc *osc, const char *path, const char *text);
 
 #endif

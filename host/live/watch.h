@@ -1,4 +1,4 @@
-/* watch - has a file changed, and is its writer done? */
+/* watch - detects that a file has changed and that its writer is done. */
 #ifndef WATCH_H
 #define WATCH_H
 
@@ -7,13 +7,12 @@
 
 struct watch {
     char path[4096];
-    int64_t seen[4], moving[4]; /* device, inode, size, time of change: as last reported, as last looked at */
-    bool is_moving;
+    int64_t reported[4], last[4]; /* device, inode, size, time of change: at the last report, at the last call */
 };
 
 void watch_open(struct watch *watch, const char *path);
 
-/* Ask a few times a second: true once the file is another one and stayed so since the last call. */
+/* true: the file differs from the last report, and is the same as in the last call. Call it a few times a second. */
 bool watch_changed(struct watch *watch);
 
 #endif

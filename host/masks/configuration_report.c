@@ -1,12 +1,14 @@
 #include "configuration_report.h"
 
-#include "mask_remarks.h"
+#include "host/json_print.h"
+#include "host/message.h"
+#include "mask_diagnostics.h"
 
 #include <stdio.h>
 
 enum { NAMES_SHOWN = 16 };
 
-/* A stranger's name on a terminal: no control characters. */
+/* Without control characters, which would steer the terminal. */
 static void print_name(const char *name)
 {
     for (; *name; name++) putchar((unsigned char)*name < ' ' || *name == 127 ? '?' : *name);
@@ -33,8 +35,8 @@ static double bytes_of(const hc_responses *mask)
 
 void configuration_report_print(const char *path, const hc_responses *mask)
 {
-    printf("%s: configuration, %d input%s, %d output%s\n", path, mask->n_in, mask->n_in == 1 ? "" : "s", mask->n_out,
-           mask->n_out == 1 ? "" : "s");
+    printf("%s: configuration, %d input%s, %d output%s\n", path, mask->n_in, message_s(mask->n_in), mask->n_out,
+           message_s(mask->n_out));
     printf("  %-16s %d of %lld pairs\n", "routes", mask->n_routes, (long long)mask->n_in * mask->n_out);
     printf("  %-16s %d, pairs with the same data share one\n", "responses", mask->n_distinct);
     printf("  %-16s %d frames", "longest", mask->n_frames);
@@ -56,20 +58,19 @@ static json_t *ports_json(const hc_port *ports, int n)
 {
     json_t *all = json_array();
     for (int ch = 0; ch < n; ch++)
-        json_array_append_new(all, json_pack("{s:o, s:o}", "name", mask_text_json(ports[ch].name), "connect",
-                                             mask_text_json(ports[ch].connect)));
+        json_array_append_new(
+            all, json_pack("{s:o, s:o}", "name", json_text(ports[ch].name), "connect", json_text(ports[ch].connect)));
     return all;
 }
 
 json_t *configuration_report_json(const char *path, const hc_responses *mask)
 {
     return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:i, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
-                     mask_text_json(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out,
-                     "routes", mask->n_routes, "responses", mask->n_distinct, "rate",
-                     mask->rate ? json_integer(mask->rate) : json_null(), "frames", mask->n_frames, "seconds",
+                     json_text(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out, "routes",
+                     mask->n_routes, "responses", mask->n_distinct, "rate", json_known(mask->rate), "frames",
+                     mask->n_frames, "seconds",
                      mask->rate ? json_real((double)mask->n_frames / mask->rate) : json_null(), "bytes", bytes_of(mask),
-                     "partition", mask->partition ? json_integer(mask->partition) : json_null(), "client",
-                     mask_text_json(mask->client), "server", mask_text_json(mask->server), "input",
-                     ports_json(mask->in_port, mask->n_in), "output", ports_json(mask->out_port, mask->n_out),
-                     "remarks", mask_remarks_json(mask));
+                     "partition", json_known(mask->partition), "client", json_text(mask->client), "server",
+                     json_text(mask->server), "input", ports_json(mask->in_port, mask->n_in), "output",
+                     ports_json(mask->out_port, mask->n_out), "diagnostics", mask_diagnostics_json(mask));
 }

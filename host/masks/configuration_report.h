@@ -1,4 +1,4 @@
-/* configuration_report - what a configuration asks for, for `haloconv info`: the matrix, not its channels. */
+/* configuration_report - the matrix of a configuration, for `haloconv info`. */
 #ifndef CONFIGURATION_REPORT_H
 #define CONFIGURATION_REPORT_H
 

@@ -1,17 +1,15 @@
-/* haloconv design - makes a filter or a room, and writes it as a mask. */
-#include "host/commands.h"
+/* haloconv design - makes a filter or a room, and writes the mask. */
 #include "fir_design.h"
+#include "host/commands.h"
+#include "host/files/file_convolution.h"
+#include "host/files/sound_format.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "host/files/part_file.h"
-#include "host/files/room.h"
-#include "host/files/sample.h"
-#include "host/files/sound_format.h"
-#include "host/files/sound_out.h"
+#include "random_room.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,51 +17,22 @@
 #include <strings.h>
 #include <unistd.h>
 
-static const char help[] =
-    "haloconv design KIND ... -o MASK - makes a filter or a room\n"
-    "\n"
-    "  lowpass, highpass     --cutoff HZ       linear-phase FIR by the window method; gain 1 in the pass band,\n"
-    "  bandpass, bandstop    --cutoff HZ,HZ    1/2 at the cutoffs, (taps - 1) / 2 frames of delay\n"
-    "  hilbert                                 90 degrees at all frequencies; odd taps\n"
-    "  room                  --rt60 S          noise that decays by 60 dB in S seconds; energy 1\n"
-    "\n"
-    "  -o, --output FILE    where to: a sound file, or .txt or .csv for text; - is standard output\n"
-    "      --rate HZ        sample rate                                                               [48000]\n"
-    "      --format F       as in haloconv convolve                                  [by FILE's extension, float]\n"
-    "      --json           what was made, as one object on standard output\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "Filters:\n"
-    "      --taps N         length; highpass, bandstop and hilbert need it odd\n"
-    "      --window W       rectangular, hann, hamming, blackman, blackmanharris or kaiser          [hamming]\n"
-    "      --attenuation DB and --transition HZ: a Kaiser window of that attenuation, and as many taps as that\n"
-    "                       width from pass band to stop band needs (Kaiser, 1974); --taps overrides the number\n"
-    "      --beta B         the shape of a Kaiser window, instead of --attenuation\n"
-    "\n"
-    "Rooms:\n"
-    "      --length S       seconds, without the predelay                                       [as --rt60]\n"
-    "      --predelay MS    silence in front                                                              [0]\n"
-    "      --channels N     independent of each other                                                     [2]\n"
-    "      --seed N         the same seed gives the same room, everywhere                                 [1]\n"
-    "\n"
-    "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 -o lowpass.wav\n"
-    "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav\n";
-
 enum kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
 static const char *const kind_names[KINDS] = {"lowpass", "highpass", "bandpass", "bandstop", "hilbert", "room"};
 
 enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 
-struct settings {
+struct design_settings {
+    struct option_names names; /* KIND */
     enum kind kind;
     const char *output;
     int format, rate;
     bool json;
-    int n_cutoffs, taps; /* 0 = not given; likewise in what follows */
+    int n_cutoffs, taps; /* 0: not given */
     double cutoff_hz[2];
-    double transition_hz, attenuation_db, beta;
-    bool has_beta, has_window;
-    enum fir_window window;
+    double transition_hz, attenuation_db; /* 0: not given */
+    double beta;                          /* NaN: not given */
+    int window;                           /* enum fir_window; -1: not given */
     double rt60_s, length_s, predelay_ms;
     int channels;
     int seed;
@@ -77,126 +46,74 @@ struct design {
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
-enum {
-    OPT_RATE = 256,
-    OPT_FORMAT,
-    OPT_JSON,
-    OPT_CUTOFF,
-    OPT_TAPS,
-    OPT_WINDOW,
-    OPT_ATTENUATION,
-    OPT_TRANSITION,
-    OPT_BETA,
-    OPT_RT60,
-    OPT_LENGTH,
-    OPT_PREDELAY,
-    OPT_CHANNELS,
-    OPT_SEED
-};
-
-static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"rate", required_argument, NULL, OPT_RATE},
-    {"format", required_argument, NULL, OPT_FORMAT},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"cutoff", required_argument, NULL, OPT_CUTOFF},
-    {"taps", required_argument, NULL, OPT_TAPS},
-    {"window", required_argument, NULL, OPT_WINDOW},
-    {"attenuation", required_argument, NULL, OPT_ATTENUATION},
-    {"transition", required_argument, NULL, OPT_TRANSITION},
-    {"beta", required_argument, NULL, OPT_BETA},
-    {"rt60", required_argument, NULL, OPT_RT60},
-    {"length", required_argument, NULL, OPT_LENGTH},
-    {"predelay", required_argument, NULL, OPT_PREDELAY},
-    {"channels", required_argument, NULL, OPT_CHANNELS},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static bool parse_cutoff(const char *text, struct settings *s)
+static bool take_cutoff(const struct option_use *use, void *to)
 {
+    struct design_settings *s = to;
     char *end;
     s->n_cutoffs = 0;
-    for (const char *at = text; s->n_cutoffs < 2; at = end + 1) {
+    for (const char *at = use->text; s->n_cutoffs < 2; at = end + 1) {
         s->cutoff_hz[s->n_cutoffs++] = strtod(at, &end);
         if (end == at || (*end && *end != ',')) break;
         if (!*end) return true;
     }
-    message_usage("design", "--cutoff %s: needs one frequency in Hz, or two with a comma between", text);
-    return false;
+    return option_refuse(use, "needs one frequency in Hz, or two with a comma between");
 }
 
-static bool parse_window(const char *text, struct settings *s)
-{
-    for (int i = 0; i < FIR_WINDOWS; i++)
-        if (strcmp(text, fir_window_names[i]) == 0) {
-            s->window = (enum fir_window)i;
-            return s->has_window = true;
-        }
-    message_usage("design", "--window %s: needs rectangular, hann, hamming, blackman, blackmanharris or kaiser", text);
-    return false;
-}
+static const struct option_row design_options[] = {
+    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
+     OPTION_TO(struct design_settings, output)},
+    {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct design_settings, rate), .min = 1,
+     .max = 100000000},
+    OPTION_FORMAT(OPTION_TO(struct design_settings, format), "OUTPUT's extension and float"),
+    OPTION_JSON(OPTION_TO(struct design_settings, json)),
+    {0}};
 
-/* One option; -1 = go on, else the exit status. */
-static int take_option(int option, struct settings *s)
-{
-    bool good = true;
-    switch (option) {
-    case 'o':
-        s->output = optarg;
-        break;
-    case OPT_RATE:
-        good = option_int("design", "--rate", optarg, 1, 100000000, &s->rate);
-        break;
-    case OPT_FORMAT:
-        good = option_format("design", optarg, &s->format);
-        break;
-    case OPT_JSON:
-        s->json = true;
-        break;
-    case OPT_CUTOFF:
-        good = parse_cutoff(optarg, s);
-        break;
-    case OPT_TAPS:
-        good = option_int("design", "--taps", optarg, 1, MAX_TAPS, &s->taps);
-        break;
-    case OPT_WINDOW:
-        good = parse_window(optarg, s);
-        break;
-    case OPT_ATTENUATION:
-        good = option_number("design", "--attenuation", optarg, 8, 300, &s->attenuation_db);
-        break;
-    case OPT_TRANSITION:
-        good = option_number("design", "--transition", optarg, 1e-3, 1e8, &s->transition_hz);
-        break;
-    case OPT_BETA:
-        good = s->has_beta = option_number("design", "--beta", optarg, 0, 100, &s->beta);
-        break;
-    case OPT_RT60:
-        good = option_number("design", "--rt60", optarg, 1e-3, 600, &s->rt60_s);
-        break;
-    case OPT_LENGTH:
-        good = option_number("design", "--length", optarg, 1e-5, 600, &s->length_s);
-        break;
-    case OPT_PREDELAY:
-        good = option_number("design", "--predelay", optarg, 0, 60000, &s->predelay_ms);
-        break;
-    case OPT_CHANNELS:
-        good = option_int("design", "--channels", optarg, 1, 1024, &s->channels);
-        break;
-    case OPT_SEED:
-        good = option_int("design", "--seed", optarg, 0, 2147483647, &s->seed);
-        break;
-    case 'h':
-        fputs(help, stdout);
-        return 0;
-    default:
-        message_note("see `haloconv design --help`");
-        return EXIT_USAGE;
-    }
-    return good ? -1 : EXIT_USAGE;
-}
+static const struct option_row filter_options[] = {
+    {"cutoff", 0, "HZ[,HZ]",
+     "Cutoffs, at which the gain is 1/2: one frequency for lowpass and highpass, two for bandpass and bandstop",
+     take_cutoff, .to = 0},
+    {"taps", 0, "N", "Number of taps; odd for highpass, bandstop and hilbert", option_int,
+     OPTION_TO(struct design_settings, taps), .min = 1, .max = MAX_TAPS},
+    {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris|kaiser", "Window of the FIR [hamming]",
+     option_choice, OPTION_TO(struct design_settings, window)},
+    {"attenuation", 0, "DB",
+     "A Kaiser window of that attenuation; with --transition also as many taps as it needs (Kaiser, 1974), unless "
+     "--taps gives another number",
+     option_number, OPTION_TO(struct design_settings, attenuation_db), .min = 8, .max = 300},
+    {"transition", 0, "HZ", "Width from pass band to stop band, for --attenuation", option_number,
+     OPTION_TO(struct design_settings, transition_hz), .min = 1e-3, .max = 1e8},
+    {"beta", 0, "B", "The shape of a Kaiser window, instead of --attenuation", option_number,
+     OPTION_TO(struct design_settings, beta), .max = 100},
+    {0}};
+
+static const struct option_row room_options[] = {
+    {"rt60", 0, "SECONDS", "Time in which the noise decays by 60 dB", option_number,
+     OPTION_TO(struct design_settings, rt60_s), .min = 1e-3, .max = 600},
+    {"length", 0, "SECONDS", "Length without the predelay [as --rt60]", option_number,
+     OPTION_TO(struct design_settings, length_s), .min = 1e-5, .max = 600},
+    {"predelay", 0, "MS", "Silence in front [0]", option_number, OPTION_TO(struct design_settings, predelay_ms),
+     .max = 60000},
+    {"channels", 0, "N", "Channels, independent of each other [2]", option_int,
+     OPTION_TO(struct design_settings, channels), .min = 1, .max = 1024},
+    {"seed", 0, "N", "The same seed gives the same room everywhere [1]", option_int,
+     OPTION_TO(struct design_settings, seed), .max = INT_MAX},
+    {0}};
+
+static const struct command_line design_line = {
+    .command = "design",
+    .usage = "KIND -o MASK",
+    .text =
+        "Makes a filter or a room. KIND is lowpass, highpass, bandpass or bandstop: a linear-phase FIR by the window "
+        "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
+        "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1.\v"
+        "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
+        "    -o lp.wav\n"
+        "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
+    .groups = {{NULL, design_options}, {"Filters:", filter_options}, {"Rooms:", room_options}},
+    .names = "one KIND",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct design_settings, names)};
 
 static int parse_kind(const char *text, enum kind *kind)
 {
@@ -219,7 +136,7 @@ static bool is_text(const char *path)
     return ends_with(path, ".txt") || ends_with(path, ".csv");
 }
 
-static int check_output(const struct settings *s)
+static int check_output(const struct design_settings *s)
 {
     if (!option_output("design", s->output, s->json, "mask")) return EXIT_USAGE;
     if (is_text(s->output) && s->format)
@@ -229,21 +146,18 @@ static int check_output(const struct settings *s)
     return -1;
 }
 
-static int parse(int argc, char **argv, struct settings *s)
+static int parse(int argc, char **argv, struct design_settings *s)
 {
-    int option, status;
-    *s = (struct settings){.rate = 48000, .window = FIR_HAMMING, .length_s = SAME_AS_RT60, .channels = 2, .seed = 1};
-    argv[0] = "haloconv";
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1)
-        if ((status = take_option(option, s)) >= 0) return status;
-    if (argc - optind != 1) return message_usage("design", "needs one KIND, and got %d names", argc - optind);
-    status = parse_kind(argv[optind], &s->kind);
+    *s = (struct design_settings){
+        .rate = 48000, .window = -1, .beta = NAN, .length_s = SAME_AS_RT60, .channels = 2, .seed = 1};
+    int status = option_parse(&design_line, argc, argv, s);
+    if (status < 0) status = parse_kind(s->names.list[0], &s->kind);
     return status >= 0 ? status : check_output(s);
 }
 
 /* ---- filters ------------------------------------------------------------------------------------ */
 
-static int check_cutoffs(const struct settings *s)
+static int check_cutoffs(const struct design_settings *s)
 {
     const char *kind = kind_names[s->kind];
     int needs = s->kind == KIND_HILBERT ? 0 : s->kind == KIND_BANDPASS || s->kind == KIND_BANDSTOP ? 2 : 1;
@@ -259,23 +173,23 @@ static int check_cutoffs(const struct settings *s)
     return -1;
 }
 
-/* Window, beta and length from what was given. */
-static int settle_filter(struct settings *s, struct design *design)
+/* Choose window, beta and length by the options. -1: go on; else the exit status. */
+static int choose_filter(struct design_settings *s, struct design *design)
 {
     bool odd = s->kind == KIND_HIGHPASS || s->kind == KIND_BANDSTOP || s->kind == KIND_HILBERT;
-    bool kaiser = s->attenuation_db > 0 || s->has_beta;
-    if (kaiser && s->has_window && s->window != FIR_KAISER)
+    bool has_beta = !isnan(s->beta), kaiser = s->attenuation_db > 0 || has_beta;
+    if (kaiser && s->window >= 0 && s->window != FIR_KAISER)
         return message_usage("design", "--attenuation and --beta shape a Kaiser window; leave --window %s out",
                              fir_window_names[s->window]);
-    if (s->attenuation_db > 0 && s->has_beta)
-        return message_usage("design", "--attenuation and --beta say the same; give one of them");
-    if (kaiser) s->window = FIR_KAISER;
+    if (s->attenuation_db > 0 && has_beta)
+        return message_usage("design", "--attenuation and --beta have the same effect; give one of them");
     if (s->window == FIR_KAISER && !kaiser)
         return message_usage("design", "--window kaiser: needs --attenuation DB or --beta B");
     if (!s->taps && !(s->attenuation_db > 0 && s->transition_hz > 0))
         return message_usage("design", "%s: needs --taps N, or --attenuation DB and --transition HZ",
                              kind_names[s->kind]);
-    design->beta = s->has_beta ? s->beta : kaiser ? fir_kaiser_beta(s->attenuation_db) : NAN;
+    if (s->window < 0) s->window = kaiser ? FIR_KAISER : FIR_HAMMING;
+    design->beta = has_beta ? s->beta : kaiser ? fir_kaiser_beta(s->attenuation_db) : NAN;
     if (s->taps) {
         design->n_frames = s->taps;
     } else {
@@ -298,12 +212,12 @@ static int settle_filter(struct settings *s, struct design *design)
     return -1;
 }
 
-static bool fill_filter(const struct settings *s, struct design *design)
+static bool fill_filter(const struct design_settings *s, struct design *design)
 {
     double edges[2] = {2 * s->cutoff_hz[0] / s->rate, 2 * s->cutoff_hz[1] / s->rate};
     double *w = malloc((size_t)design->n_frames * sizeof *w);
     if (!w) return false;
-    fir_window_fill(s->window, design->beta, design->n_frames, w);
+    fir_window_fill((enum fir_window)s->window, design->beta, design->n_frames, w);
     if (s->kind == KIND_HILBERT)
         fir_hilbert_fill(w, design->n_frames, design->h);
     else
@@ -314,15 +228,15 @@ static bool fill_filter(const struct settings *s, struct design *design)
 
 /* ---- rooms -------------------------------------------------------------------------------------- */
 
-static int predelay_frames(const struct settings *s)
+static int predelay_frames(const struct design_settings *s)
 {
     return (int)lrint(s->predelay_ms * 1e-3 * s->rate);
 }
 
-static int settle_room(struct settings *s, struct design *design)
+static int choose_room(struct design_settings *s, struct design *design)
 {
     if (!(s->rt60_s > 0)) return message_usage("design", "room: needs --rt60 S");
-    if (s->n_cutoffs || s->taps || s->has_window || s->has_beta || s->attenuation_db > 0 || s->transition_hz > 0)
+    if (s->n_cutoffs || s->taps || s->window >= 0 || !isnan(s->beta) || s->attenuation_db > 0 || s->transition_hz > 0)
         return message_usage("design", "room: takes no filter options; see --rt60 and --length");
     if (s->length_s == SAME_AS_RT60) s->length_s = s->rt60_s;
     double frames = s->predelay_ms * 1e-3 * s->rate + ceil(s->length_s * s->rate);
@@ -335,16 +249,16 @@ static int settle_room(struct settings *s, struct design *design)
     return -1;
 }
 
-static void fill_room(const struct settings *s, struct design *design)
+static void fill_room(const struct design_settings *s, struct design *design)
 {
     for (int ch = 0; ch < design->n_channels; ch++)
-        room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, predelay_frames(s), design->n_frames,
-                  design->h + (size_t)ch * (size_t)design->n_frames);
+        random_room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, predelay_frames(s), design->n_frames,
+                         design->h + (size_t)ch * (size_t)design->n_frames);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-static bool write_text(const struct settings *s, const struct design *design, char *why, size_t cap)
+static bool write_text(const struct design_settings *s, const struct design *design, char *why, size_t cap)
 {
     struct part_file part;
     if (!part_file_open(&part, s->output, why, cap)) return false;
@@ -355,7 +269,7 @@ static bool write_text(const struct settings *s, const struct design *design, ch
     bool good = file != NULL;
     for (int i = 0; good && i < design->n_frames; i++)
         for (int ch = 0; ch < design->n_channels; ch++) {
-            /* Nine digits give every float back. */
+            /* Nine digits are enough to read the same float again. */
             double value = (float)design->h[(size_t)ch * (size_t)design->n_frames + (size_t)i];
             good = fprintf(file, "%.9g%c", value, ch + 1 < design->n_channels ? separator : '\n') > 0;
         }
@@ -372,30 +286,20 @@ static bool write_text(const struct settings *s, const struct design *design, ch
 
 static bool write_frames(struct sound_out *out, const struct design *design, char *why, size_t cap)
 {
-    enum { PIECE = 4096 };
-    size_t n_channels = (size_t)design->n_channels;
-    float *planar = malloc(PIECE * n_channels * sizeof *planar);
-    void *raw = malloc(PIECE * n_channels * sample_bytes(out->kind));
-    bool good = planar && raw;
-    if (!good) message_write(why, cap, "%s: no memory; free some", out->path);
-    struct sample_peak seen = {0};
-    for (int done = 0; good && done < design->n_frames; done += PIECE) {
-        int n = design->n_frames - done < PIECE ? design->n_frames - done : PIECE;
-        for (size_t ch = 0; ch < n_channels; ch++)
-            for (int i = 0; i < n; i++)
-                planar[ch * PIECE + (size_t)i] = (float)design->h[ch * (size_t)design->n_frames + (size_t)(done + i)];
-        sample_join(out->kind, out->bits, planar, PIECE, design->n_channels, (size_t)n, raw, &seen);
-        good = sound_out_write(out, raw, n, why, cap);
-    }
+    size_t n_samples = (size_t)design->n_channels * (size_t)design->n_frames;
+    struct file_writer writer = {.out = out, .gain = 1};
+    float *planar = malloc(n_samples * sizeof *planar);
+    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
+    for (size_t i = 0; i < n_samples; i++) planar[i] = (float)design->h[i];
+    bool good = file_write(&writer, planar, (size_t)design->n_frames, design->n_frames, why, cap);
     free(planar);
-    free(raw);
-    if (good && out->bits && seen.clipped)
+    if (good && out->bits && writer.seen.clipped)
         message_note("%s: %llu taps beyond full scale were limited; use --format float", out->path,
-                     (unsigned long long)seen.clipped);
+                     (unsigned long long)writer.seen.clipped);
     return good;
 }
 
-static bool write_sound(const struct settings *s, const struct design *design, char *why, size_t cap)
+static bool write_sound(const struct design_settings *s, const struct design *design, char *why, size_t cap)
 {
     struct sound_out out;
     int format = sound_format_choose(s->format, s->output, SF_FORMAT_WAV | SF_FORMAT_FLOAT, s->rate, design->n_channels,
@@ -408,7 +312,7 @@ static bool write_sound(const struct settings *s, const struct design *design, c
     return false;
 }
 
-static int print_json(const struct settings *s, const struct design *design)
+static int print_json(const struct design_settings *s, const struct design *design)
 {
     json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:o}", "kind", kind_names[s->kind], "rate", s->rate, "channels",
                             design->n_channels, "taps", design->n_frames, "beta",
@@ -430,16 +334,16 @@ static int print_json(const struct settings *s, const struct design *design)
 
 int design_command(int argc, char **argv)
 {
-    struct settings settings;
+    struct design_settings settings;
     struct design design = {0};
     char why[MESSAGE_CAP];
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
     if (settings.kind == KIND_ROOM) {
-        status = settle_room(&settings, &design);
+        status = choose_room(&settings, &design);
     } else {
         status = check_cutoffs(&settings);
-        if (status < 0) status = settle_filter(&settings, &design);
+        if (status < 0) status = choose_filter(&settings, &design);
     }
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
@@ -453,5 +357,6 @@ int design_command(int argc, char **argv)
                                     : write_sound(&settings, &design, why, sizeof why);
     free(design.h);
     if (!good) return message_error("%s", why);
+    if (settings.kind == KIND_ROOM) message_note("%s: seed %d", settings.output, settings.seed);
     return settings.json ? print_json(&settings, &design) : 0;
 }

@@ -43,7 +43,8 @@ void fir_window_fill(enum fir_window window, double beta, int n, double *w)
     static const double hann[] = {0.5, 0.5}, hamming[] = {0.54, 0.46}, blackman[] = {0.42, 0.5, 0.08},
                         blackmanharris[] = {0.35875, 0.48829, 0.14128, 0.01168};
     for (int i = 0; i < n; i++) {
-        double phase = n > 1 ? PI * (2.0 * i / (n - 1) - 1) : 0; /* -pi to pi: the sums then have plus signs only */
+        double phase =
+            n > 1 ? PI * (2.0 * i / (n - 1) - 1) : 0; /* -pi to pi, so that all signs of the cosine sums are plus */
         double x = phase / PI;
         switch (window) {
         case FIR_HANN:

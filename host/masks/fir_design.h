@@ -4,23 +4,21 @@
 #ifndef FIR_DESIGN_H
 #define FIR_DESIGN_H
 
-#include <stdbool.h>
-
 enum fir_window { FIR_RECTANGULAR, FIR_HANN, FIR_HAMMING, FIR_BLACKMAN, FIR_BLACKMANHARRIS, FIR_KAISER, FIR_WINDOWS };
 enum fir_band { FIR_LOWPASS, FIR_HIGHPASS, FIR_BANDPASS, FIR_BANDSTOP };
 
 extern const char *const fir_window_names[FIR_WINDOWS];
 
-/* Kaiser's formulas (1974): the shape for an attenuation in dB, and the length for that and a transition width as a
- * share of half the rate. */
+/* Kaiser's formulas (1974): the shape of the window for an attenuation in dB, and the number of taps for it and a
+ * transition width, given as a share of half the rate. */
 double fir_kaiser_beta(double attenuation_db);
 int fir_kaiser_length(double attenuation_db, double transition);
 
 /* w[n]; beta is Kaiser's. */
 void fir_window_fill(enum fir_window window, double beta, int n, double *w);
 
-/* h[n] for edges as shares of half the rate (one for lowpass and highpass), scaled to gain 1 in the middle of the first
- * pass band (at 0 or half the rate where it reaches there). highpass and bandstop need an odd n. */
+/* h[n] for edges as shares of half the rate (one for lowpass and highpass). The gain is 1 in the middle of the first
+ * pass band, or at 0 or half the rate if the band ends there. highpass and bandstop need an odd n. */
 void fir_band_fill(enum fir_band band, const double *edges, const double *w, int n, double *h);
 
 /* A Hilbert transformer of odd length n, type III: 90 degrees, zero at 0 and at half the rate. */

@@ -1,4 +1,4 @@
-/* haloconv info - what a mask is, and the plan for it. No GPU is touched: the answer comes at once. */
+/* haloconv info - prints the figures of a mask and the plan for it. It opens no GPU, so it answers at once. */
 #include "configuration_report.h"
 #include "dsp/haloconv_masks.h"
 #include "host/commands.h"
@@ -8,43 +8,25 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "mask_analysis.h"
-#include "mask_remarks.h"
+#include "mask_diagnostics.h"
 #include "plan_report.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "haloconv info MASK - what a mask is, and the plan for it\n"
-    "\n"
-    "MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration (.conf).\n"
-    "\n"
-    "      --rate HZ        as it will be in a session of that rate; for a text, its rate            [the file's]\n"
-    "      --backend NAME   the plan for cpu, for cuda or for hybrid, both                                    [cpu]\n"
-    "      --block N        frames a call of the session that the plan is for, 0 = for files               [64]\n"
-    "      --json           all of it as one object on standard output\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "For each channel: peak and RMS (dBFS), silence before the first sound (60 dB below the peak), decay time T30\n"
-    "(60 dB, from the fall from -5 to -35 dB of the backward integral), the gain at 0 Hz, and the largest gain that\n"
-    "the mask can give: to a sine (the peak of the frequency response), and to any signal (L1, the sum of |h|).\n"
-    "For a configuration: its channels, how many responses it has and how long and large they are.\n"
-    "\n"
-    "  haloconv info hall.wav --json\n";
-
-struct settings {
+struct info_settings {
+    struct option_names names; /* MASK */
     const char *path;
     int rate, block;
     const char *backend;
     bool json;
 };
 
-struct subject {
-    const struct settings *settings;
+struct mask_info {
+    const struct info_settings *settings;
     hc_responses mask;
     char format[64];
     struct mask_figures *figures; /* [n_channels] */
@@ -52,49 +34,43 @@ struct subject {
     char why[MESSAGE_CAP];
 };
 
-static int parse(int argc, char **argv, struct settings *s)
+static bool take_backend(const struct option_use *use, void *to)
 {
-    static const struct option options[] = {
-        {"rate", required_argument, NULL, 'r'},    {"block", required_argument, NULL, 'b'},
-        {"backend", required_argument, NULL, 'k'}, {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    int option;
-    *s = (struct settings){.block = 64, .backend = "cpu"};
-    argv[0] = "haloconv";
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        bool good = true;
-        switch (option) {
-        case 'r':
-            good = option_int("info", "--rate", optarg, 1, 100000000, &s->rate);
-            break;
-        case 'b':
-            good = option_int("info", "--block", optarg, 0, 1 << 20, &s->block);
-            break;
-        case 'k':
-            s->backend = optarg;
-            if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0 && strncmp(optarg, "hybrid", 6) != 0)
-                return message_usage("info", "--backend %s: needs cpu, cuda or hybrid", optarg);
-            break;
-        case 'j':
-            s->json = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        default:
-            message_note("see `haloconv info --help`");
-            return EXIT_USAGE;
-        }
-        if (!good) return EXIT_USAGE;
-    }
-    if (argc - optind != 1) return message_usage("info", "needs one MASK, and got %d names", argc - optind);
-    s->path = argv[optind];
-    return -1;
+    if (strcmp(use->text, "cpu") != 0 && strcmp(use->text, "cuda") != 0 && strncmp(use->text, "hybrid", 6) != 0)
+        return option_refuse(use, "needs cpu, cuda or hybrid");
+    return option_text(use, to);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------ */
+static const struct option_row info_options[] = {
+    {"rate", 0, "HZ", "Rate to resample the mask to; for a text, its rate [the file's]", option_int,
+     OPTION_TO(struct info_settings, rate), .min = 1, .max = 100000000},
+    {"backend", 0, "cpu|cuda|hybrid", "Backend that the plan is for [cpu]", take_backend,
+     OPTION_TO(struct info_settings, backend)},
+    {"block", 0, "N", "Block size in frames that the plan is for; 0: the plan for a file [64]", option_int,
+     OPTION_TO(struct info_settings, block), .max = 1 << 20},
+    OPTION_JSON(OPTION_TO(struct info_settings, json)),
+    {0}};
 
-static void name_format(struct subject *subject)
+static const struct command_line info_line = {
+    .command = "info",
+    .usage = "MASK",
+    .text =
+        "Prints the figures of a mask and the plan for it. MASK is a sound file, a text of coefficients (.txt, .csv) "
+        "or a configuration (.conf).\v"
+        "For each channel: peak and RMS (dBFS), silence before the first sound (60 dB below the peak), decay time T30 "
+        "(60 dB, from the fall from -5 to -35 dB of the backward integral), the gain at 0 Hz, and the largest gain "
+        "that the mask can give: to a sine (the peak of the frequency response), and to any signal (L1, the sum of "
+        "|h|). For a configuration: its channels, the number of its responses, their length and their memory.\n\n"
+        "  haloconv info hall.wav --json",
+    .groups = {{NULL, info_options}},
+    .names = "one MASK",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct info_settings, names)};
+
+/* ---- the figures and the plan ------------------------------------------------------------------- */
+
+static void name_format(struct mask_info *subject)
 {
     struct sound_in in;
     char why[MESSAGE_CAP];
@@ -104,13 +80,13 @@ static void name_format(struct subject *subject)
     sound_in_close(&in);
 }
 
-static bool is_configuration(const struct subject *subject)
+static bool is_configuration(const struct mask_info *subject)
 {
     return subject->mask.in_port != NULL;
 }
 
-/* What an engine for it would do; of a file, a response a channel. */
-static void ask_for_plan(struct subject *subject)
+/* The plan of an engine for the mask; for a file, with a response a channel. */
+static void make_plan(struct mask_info *subject)
 {
     hc_config config;
     hc_config_init(&config);
@@ -122,86 +98,71 @@ static void ask_for_plan(struct subject *subject)
         config.n_out = subject->mask.n_out;
         config.n_routes = subject->mask.n_routes;
     }
-    config.max_taps = subject->mask.n_frames > 0 ? subject->mask.n_frames : 1; /* one without responses has none */
+    /* A configuration may have no responses. */
+    config.max_taps = subject->mask.n_frames > 0 ? subject->mask.n_frames : 1;
     config.backend = subject->settings->backend;
     plan_report_make(&subject->plan, &config);
 }
 
-static bool look(struct subject *subject)
+static bool examine(struct mask_info *subject)
 {
     hc_responses *mask = &subject->mask;
-    const struct settings *s = subject->settings;
+    const struct info_settings *s = subject->settings;
     if (hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK) return false;
     if (mask->rate == 0) mask->rate = s->rate;
     if (is_configuration(subject)) {
-        mask_remarks_print(mask, s->path);
-        ask_for_plan(subject);
+        mask_diagnostics_print(mask, s->path);
+        make_plan(subject);
         return true;
     }
     name_format(subject);
     subject->figures = calloc((size_t)mask->n_channels, sizeof *subject->figures);
     if (!subject->figures) return message_write(subject->why, sizeof subject->why, "%s: no memory; free some", s->path);
     mask_analyse(mask->channel, mask->n_channels, mask->n_frames, mask->rate, subject->figures);
-    ask_for_plan(subject);
+    make_plan(subject);
     return true;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- the report --------------------------------------------------------------------------------- */
 
 static double db(double linear)
 {
     return linear > 0 ? 20 * log10(linear) : -INFINITY;
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *channel_json(const struct mask_figures *f, int rate)
 {
     return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak",
-                     number(f->peak), "peak_db", number(db(f->peak)), "peak_frame", f->peak_frame, "peak_s",
-                     number(rate ? (double)f->peak_frame / rate : NAN), "rms", number(f->rms), "rms_db",
-                     number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", number(f->t30_s), "t30_reason",
-                     isnan(f->t30_s) ? json_string(f->t30_reason) : json_null(), "dc_gain", number(f->dc_gain),
-                     "dc_gain_db", number(db(fabs(f->dc_gain))), "l1", number(f->l1), "l1_db", number(db(f->l1)),
-                     "response_peak", number(f->response_peak), "response_peak_db", number(db(f->response_peak)),
-                     "response_peak_hz", number(rate ? f->response_peak_hz : NAN));
+                     json_number(f->peak), "peak_db", json_number(db(f->peak)), "peak_frame", f->peak_frame, "peak_s",
+                     json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
+                     json_number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", json_number(f->t30_s),
+                     "t30_reason", isnan(f->t30_s) ? json_string(f->t30_reason) : json_null(), "dc_gain",
+                     json_number(f->dc_gain), "dc_gain_db", json_number(db(fabs(f->dc_gain))), "l1", json_number(f->l1),
+                     "l1_db", json_number(db(f->l1)), "response_peak", json_number(f->response_peak),
+                     "response_peak_db", json_number(db(f->response_peak)), "response_peak_hz",
+                     json_number(rate ? f->response_peak_hz : NAN));
 }
 
-/* The largest gain of all the channels, of what at() picks. */
-static double largest(const struct subject *subject, double (*at)(const struct mask_figures *))
-{
-    double most = -INFINITY;
-    for (int ch = 0; ch < subject->mask.n_channels; ch++) most = fmax(most, at(&subject->figures[ch]));
-    return most;
-}
-static double l1_of(const struct mask_figures *f)
-{
-    return f->l1;
-}
-static double response_peak_of(const struct mask_figures *f)
-{
-    return f->response_peak;
-}
-
-static json_t *mask_json(const struct subject *subject)
+static json_t *mask_json(const struct mask_info *subject)
 {
     const hc_responses *mask = &subject->mask;
-    json_t *channels = json_array(), *path = json_string(subject->settings->path);
-    for (int ch = 0; ch < mask->n_channels; ch++)
-        json_array_append_new(channels, channel_json(&subject->figures[ch], mask->rate));
+    json_t *channels = json_array();
+    double l1 = 0, response_peak = 0; /* the largest of all channels */
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        const struct mask_figures *f = &subject->figures[ch];
+        json_array_append_new(channels, channel_json(f, mask->rate));
+        l1 = fmax(l1, f->l1);
+        response_peak = fmax(response_peak, f->response_peak);
+    }
     double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
-    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "file", path ? path : json_null(), "format",
-                     subject->format, "channels", mask->n_channels, "rate",
-                     mask->rate ? json_integer(mask->rate) : json_null(), "file_rate",
-                     mask->file_rate ? json_integer(mask->file_rate) : json_null(), "frames", mask->n_frames, "seconds",
-                     number(seconds), "largest_gain_db", number(db(largest(subject, l1_of))), "largest_response_db",
-                     number(db(largest(subject, response_peak_of))), "channel", channels);
+    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "file", json_text(subject->settings->path),
+                     "format", subject->format, "channels", mask->n_channels, "rate", json_known(mask->rate),
+                     "file_rate", json_known(mask->file_rate), "frames", mask->n_frames, "seconds",
+                     json_number(seconds), "largest_gain_db", json_number(db(l1)), "largest_response_db",
+                     json_number(db(response_peak)), "channel", channels);
 }
 
-static int print_json(const struct subject *subject)
+static int print_json(const struct mask_info *subject)
 {
     json_t *all = is_configuration(subject) ? configuration_report_json(subject->settings->path, &subject->mask)
                                             : mask_json(subject);
@@ -235,10 +196,10 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
     printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
 }
 
-static void print_mask(const struct subject *subject)
+static void print_mask(const struct mask_info *subject)
 {
     const hc_responses *mask = &subject->mask;
-    printf("%s: %d channel%s, ", subject->settings->path, mask->n_channels, mask->n_channels == 1 ? "" : "s");
+    printf("%s: %d channel%s, ", subject->settings->path, mask->n_channels, message_s(mask->n_channels));
     if (mask->rate)
         printf("%d Hz, %d frames (%.3f s), ", mask->rate, mask->n_frames, (double)mask->n_frames / mask->rate);
     else
@@ -248,7 +209,7 @@ static void print_mask(const struct subject *subject)
     for (int ch = 0; ch < mask->n_channels; ch++) print_channel(ch, &subject->figures[ch], mask->rate);
 }
 
-static void print_text(const struct subject *subject)
+static void print_text(const struct mask_info *subject)
 {
     if (is_configuration(subject))
         configuration_report_print(subject->settings->path, &subject->mask);
@@ -259,12 +220,13 @@ static void print_text(const struct subject *subject)
 
 int info_command(int argc, char **argv)
 {
-    struct settings settings;
-    int status = parse(argc, argv, &settings);
+    struct info_settings settings = {.block = 64, .backend = "cpu"};
+    int status = option_parse(&info_line, argc, argv, &settings);
     if (status >= 0) return status;
-    struct subject subject = {.settings = &settings};
+    settings.path = settings.names.list[0];
+    struct mask_info subject = {.settings = &settings};
     status = 0;
-    if (!look(&subject))
+    if (!examine(&subject))
         status = message_error("%s", subject.why);
     else if (settings.json)
         status = print_json(&subject);

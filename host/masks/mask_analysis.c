@@ -28,8 +28,8 @@ static void levels(const float *h, int n, struct mask_figures *f)
 /* ---- the response ------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_FFTW
-/* Padded to four times its length, the spectrum between two bins is at most 0.2 dB above them; for a long response,
- * whose bins lie closer than its resonances are wide, twice must do. */
+/* With a response padded to four times its length, the spectrum between two bins is at most 0.2 dB above them. For a
+ * long response, whose bins are closer than its resonances are wide, twice the length is enough. */
 static size_t padded(int n)
 {
     size_t size = 16;
@@ -85,8 +85,8 @@ static double energy_of(const float *h, int from, int to)
     return sum;
 }
 
-/* By how many dB the level falls until the end. Backward integration makes any end look like a decay, so a response
- * that was cut before it had fallen by 35 dB must be told by its own level. */
+/* The fall of the level until the end, in dB. Backward integration makes any end look like a decay, so only this level
+ * shows whether a response was cut before it had fallen by 35 dB. */
 static double fall_db(const float *h, int from, int to)
 {
     int window = (to - from) / 20 > 0 ? (to - from) / 20 : 1;
@@ -126,7 +126,7 @@ static struct line fit(const float *h, int from, int to, int rate, double total)
 static void decay(const float *h, int n, int rate, struct mask_figures *f)
 {
     enum { FEWEST_FRAMES = 32 };
-    const double shortest_s = 0.02; /* below this it is a filter's ringing and no room's decay */
+    const double shortest_s = 0.02; /* a shorter fall is the ringing of a filter, not the decay of a room */
     int to = n;
     while (to > 0 && h[to - 1] == 0) to--;
     double total = energy_of(h, 0, to), fall = fall_db(h, f->peak_frame, to);

@@ -1,10 +1,12 @@
 #include "plan_report.h"
 
+#include "host/json_print.h"
+
 #include <stdio.h>
 
 enum { MOST_CHANNELS = 4096 };
 
-/* The first size at which the GPU's plan costs less than the CPU's, to a tenth or so. */
+/* The first number of channels at which the plan of the GPU costs less than that of the CPU, within an eighth. */
 static int crossover(struct plan_report *report, const hc_config *config, bool matrix)
 {
     for (int n = 1; n <= MOST_CHANNELS; n += n < 16 ? 1 : n / 8) {
@@ -32,7 +34,7 @@ void plan_report_make(struct plan_report *report, const hc_config *config)
     if (report->knows_gpu) report->from_matrix = crossover(report, config, true);
 }
 
-/* ---- in words ----------------------------------------------------------------------------------- */
+/* ---- as text ------------------------------------------------------------------------------------ */
 
 static void print_level(const hc_level *l, bool is_tail)
 {
@@ -46,7 +48,7 @@ static void print_level(const hc_level *l, bool is_tail)
     else if (l->size == 0 || l->n_slices == 0)
         printf(", inside the call\n");
     else
-        printf(", in %d slice%s\n", l->n_slices, l->n_slices == 1 ? "" : "s");
+        printf(", in %d slice%s\n", l->n_slices, message_s(l->n_slices));
 }
 
 static void print_gpu(const struct plan_report *report)
@@ -69,8 +71,7 @@ void plan_report_print(const struct plan_report *report, int rate)
     }
     printf("plan for blocks of %d frames, on the %s\n", plan->block, plan->backend);
     printf("  from tap    taps   partitions\n");
-    for (int i = 0; i < plan->n_levels; i++)
-        print_level(&plan->levels[i], i >= plan->n_levels - plan->n_tail_levels);
+    for (int i = 0; i < plan->n_levels; i++) print_level(&plan->levels[i], i >= plan->n_levels - plan->n_device_levels);
     printf("  a frame of all channels reads %.0f bytes and takes %.0f operations\n", plan->bytes_a_frame,
            plan->flops_a_frame);
     printf("  expected: %.1f ns a frame, %.2f %% of the time, by costs %s\n", plan->cost_ns,
@@ -82,11 +83,6 @@ void plan_report_print(const struct plan_report *report, int rate)
 
 /* ---- as JSON ------------------------------------------------------------------------------------ */
 
-static json_t *number_or_null(int n)
-{
-    return n > 0 ? json_integer(n) : json_null();
-}
-
 json_t *plan_report_json(const struct plan_report *report)
 {
     const hc_info *plan = &report->plan;
@@ -97,15 +93,15 @@ json_t *plan_report_json(const struct plan_report *report)
         json_array_append_new(levels,
                               json_pack("{s:i, s:i, s:i, s:i, s:i, s:b}", "offset", l->offset, "taps", l->n_taps,
                                         "partition", l->size, "partitions", l->n_partitions, "slices", l->n_slices,
-                                        "on_device", i >= plan->n_levels - plan->n_tail_levels));
+                                        "on_device", i >= plan->n_levels - plan->n_device_levels));
     }
     if (report->knows_gpu)
-        gpu = json_pack("{s:o, s:o, s:b}", "channels", number_or_null(report->from_channels), "matrix",
-                        number_or_null(report->from_matrix), "measured", (int)report->gpu_measured);
+        gpu = json_pack("{s:o, s:o, s:b}", "channels", json_known(report->from_channels), "matrix",
+                        json_known(report->from_matrix), "measured", (int)report->gpu_measured);
     return json_pack("{s:i, s:s, s:i, s:i, s:s, s:i, s:o, s:f, s:f, s:f, s:b, s:I, s:i, s:i, s:o}", "block",
                      plan->block, "method", plan->method, "partition", plan->partition, "partitions",
-                     plan->n_partitions, "backend", plan->backend, "tick", plan->tick, "levels", levels,
-                     "bytes_a_frame", plan->bytes_a_frame, "flops_a_frame", plan->flops_a_frame, "expected_ns_a_frame",
-                     plan->cost_ns, "costs_measured", plan->measured, "memory_bytes", (json_int_t)plan->memory,
-                     "swap_delay", plan->swap_delay, "swap_usual", plan->swap_usual, "gpu_is_cheaper_from", gpu);
+                     plan->n_partitions, "backend", plan->backend, "hop", plan->hop, "levels", levels, "bytes_a_frame",
+                     plan->bytes_a_frame, "flops_a_frame", plan->flops_a_frame, "expected_ns_a_frame", plan->cost_ns,
+                     "costs_measured", plan->measured, "memory_bytes", (json_int_t)plan->memory, "swap_delay",
+                     plan->swap_delay, "swap_usual", plan->swap_usual, "gpu_is_cheaper_from", gpu);
 }

@@ -1,5 +1,5 @@
-/* plan_report - the plan for an engine, in words and as JSON, and from what size on a GPU would be cheaper. No device
- * is touched: the answer comes at once. */
+/* plan_report - the plan for an engine, as text and as JSON, and the size from which a GPU is cheaper. No device is
+ * opened, so the answer comes at once. */
 #ifndef PLAN_REPORT_H
 #define PLAN_REPORT_H
 
@@ -11,12 +11,12 @@
 
 struct plan_report {
     bool has_plan;
-    char why[MESSAGE_CAP];    /* it has none */
+    char why[MESSAGE_CAP];    /* the reason if there is no plan */
     hc_info plan;
-    bool knows_gpu;           /* this build can do CUDA, and there is a deadline */
-    bool gpu_measured;        /* its costs, and the CPU's, are those of this machine */
-    int from_channels;        /* so many channels with a response each are cheaper on a GPU; 0: no number up to 4096 */
-    int from_matrix;          /* so large a matrix */
+    bool knows_gpu;           /* this build has CUDA, and the plan is for a live session */
+    bool gpu_measured;        /* the costs of the GPU and of the CPU were measured on this machine */
+    int from_channels;        /* number of channels, a response each, from which a GPU is cheaper; 0: none up to 4096 */
+    int from_matrix;          /* the same for a matrix */
 };
 
 void plan_report_make(struct plan_report *report, const hc_config *config);

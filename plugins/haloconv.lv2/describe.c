@@ -1,4 +1,4 @@
-/* describe - writes the bundle's Turtle from the tables of ports.h: manifest.ttl, a file a plugin, presets.ttl.
+/* describe - writes the bundle's Turtle files from the tables of ports.h: manifest.ttl, presets.ttl, a file a plugin.
  *
  *   describe FOLDER BINARY VERSION
  */
@@ -28,7 +28,8 @@ static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#>
                                "@prefix urid:   <http://lv2plug.in/ns/ext/urid#> .\n"
                                "@prefix work:   <http://lv2plug.in/ns/ext/worker#> .\n";
 
-/* The masks in the bundle. Those without a direct sound stand beside the dry one. */
+/* The masks of the bundle, with the gains of their presets. A mask without a direct sound is mixed with the dry signal.
+ */
 static const struct shipped {
     const char *file, *symbol, *label;
     int n_channels;
@@ -41,8 +42,7 @@ static const struct shipped {
 };
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
-/* The channel rule of haloconv_masks.h; a mono mask goes to every output of a plugin with one input. Four channels are
- * true stereo. */
+/* Does the mask work on the plugin by the channel rule of haloconv_masks.h? */
 static int fits(const struct shipped *s, const struct variant *v)
 {
     if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == v->n_out;
@@ -55,7 +55,7 @@ static FILE *create(const char *folder, const char *name, const char *ending)
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
     FILE *file = fopen(path, "w");
     if (!file) {
-        fprintf(stderr, "describe: %s: cannot be written; check the folder\n", path);
+        fprintf(stderr, "describe: %s: cannot be written; check that the folder exists and is writable\n", path);
         exit(1);
     }
     fputs(prefixes, file);
@@ -65,24 +65,29 @@ static FILE *create(const char *folder, const char *name, const char *ending)
 static void finish(FILE *file)
 {
     if (ferror(file) || fclose(file) != 0) {
-        fprintf(stderr, "describe: a file could not be written whole; check the disk\n");
+        fprintf(stderr, "describe: a file could not be written completely; is the disk full?\n");
         exit(1);
     }
+}
+
+/* Begins the description of a preset. */
+static void preset(FILE *file, const struct variant *v, const struct shipped *s)
+{
+    fprintf(file, "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI "%s>", v->symbol,
+            s->symbol, v->symbol);
 }
 
 static void write_manifest(const char *folder, const char *binary)
 {
     FILE *file = create(folder, "manifest", ".ttl");
-    for (int v = 0; v < N_VARIANTS; v++) {
-        const char *symbol = variants[v].symbol;
+    for (const struct variant *v = variants; v < variants + N_VARIANTS; v++) {
         fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n",
-                symbol, binary, symbol);
-        for (int s = 0; s < N_SHIPPED; s++)
-            if (fits(&shipped[s], &variants[v]))
-                fprintf(file,
-                        "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI
-                        "%s> ;\n    rdfs:seeAlso <presets.ttl> .\n",
-                        symbol, shipped[s].symbol, symbol);
+                v->symbol, binary, v->symbol);
+        for (const struct shipped *s = shipped; s < shipped + N_SHIPPED; s++) {
+            if (!fits(s, v)) continue;
+            preset(file, v, s);
+            fputs(" ;\n    rdfs:seeAlso <presets.ttl> .\n", file);
+        }
     }
     finish(file);
 }
@@ -90,20 +95,19 @@ static void write_manifest(const char *folder, const char *binary)
 static void write_presets(const char *folder)
 {
     FILE *file = create(folder, "presets", ".ttl");
-    for (int v = 0; v < N_VARIANTS; v++)
-        for (int s = 0; s < N_SHIPPED; s++)
-            if (fits(&shipped[s], &variants[v]))
-                fprintf(file,
-                        "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI
-                        "%s> ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
-                        "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI
-                        "> <%s> ] .\n",
-                        variants[v].symbol, shipped[s].symbol, variants[v].symbol, shipped[s].label,
-                        (double)shipped[s].dry_db, (double)shipped[s].wet_db, shipped[s].file);
+    for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
+        for (const struct shipped *s = shipped; s < shipped + N_SHIPPED; s++) {
+            if (!fits(s, v)) continue;
+            preset(file, v, s);
+            fprintf(file,
+                    " ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
+                    "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI "> <%s> ] .\n",
+                    s->label, (double)s->dry_db, (double)s->wet_db, s->file);
+        }
     finish(file);
 }
 
-/* Begin a port; the first one opens the list. */
+/* Begins a port. The caller closes it with "]". */
 static void port(FILE *file, int *index, const char *kinds, const char *symbol, const char *name)
 {
     fprintf(file, "%s[\n        a %s ;\n        lv2:index %d ;\n        lv2:symbol \"%s\" ;\n        lv2:name \"%s\"",
@@ -111,8 +115,9 @@ static void port(FILE *file, int *index, const char *kinds, const char *symbol, 
     (*index)++;
 }
 
-static void more(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void more(FILE *file, const char *format, ...)
+/* Adds a property to the subject whose description is open. */
+static void property(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void property(FILE *file, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -135,9 +140,9 @@ static void write_audio(FILE *file, const struct variant *v, int *index, int out
         else
             snprintf(name, sizeof name, "%s %d", out ? "Out" : "In", ch + 1);
         port(file, index, out ? "lv2:AudioPort , lv2:OutputPort" : "lv2:AudioPort , lv2:InputPort", symbol, name);
-        more(file, "pg:group <" PLUGIN_URI "%s:%s>", v->symbol, out ? "out" : "in");
-        if (n == 2) more(file, "lv2:designation pg:%s", designations[ch]);
-        if (n == 1) more(file, "lv2:designation pg:center");
+        property(file, "pg:group <" PLUGIN_URI "%s:%s>", v->symbol, out ? "out" : "in");
+        if (n == 2) property(file, "lv2:designation pg:%s", designations[ch]);
+        if (n == 1) property(file, "lv2:designation pg:center");
         fputs("\n    ]", file);
     }
 }
@@ -148,11 +153,11 @@ static void write_controls(FILE *file, int *index)
         const struct port *p = &controls[c];
         port(file, index, control_is_output(c) ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort",
              p->symbol, p->name);
-        if (!control_is_output(c)) more(file, "lv2:default %.1f", (double)p->standard);
-        more(file, "lv2:minimum %.1f", (double)p->least);
-        more(file, "lv2:maximum %.1f", (double)p->most);
-        if (p->unit) more(file, "units:unit units:%s", p->unit);
-        if (p->more[0]) more(file, "%s", p->more);
+        if (!control_is_output(c)) property(file, "lv2:default %.1f", (double)p->initial);
+        property(file, "lv2:minimum %.1f", (double)p->least);
+        property(file, "lv2:maximum %.1f", (double)p->most);
+        if (p->unit) property(file, "units:unit units:%s", p->unit);
+        if (p->turtle[0]) property(file, "%s", p->turtle);
         fputs("\n    ]", file);
     }
 }
@@ -162,11 +167,11 @@ static void write_messages(FILE *file, int *index)
     for (int out = 0; out < 2; out++) {
         port(file, index, out ? "atom:AtomPort , lv2:OutputPort" : "atom:AtomPort , lv2:InputPort",
              out ? "notify" : "control", out ? "Messages out" : "Messages in");
-        more(file, "atom:bufferType atom:Sequence");
-        more(file, "atom:supports patch:Message");
-        more(file, "lv2:designation lv2:control");
-        more(file, "lv2:portProperty lv2:connectionOptional");
-        more(file, "rsz:minimumSize %d", MESSAGE_BYTES);
+        property(file, "atom:bufferType atom:Sequence");
+        property(file, "atom:supports patch:Message");
+        property(file, "lv2:designation lv2:control");
+        property(file, "lv2:portProperty lv2:connectionOptional");
+        property(file, "rsz:minimumSize %d", MESSAGE_BYTES);
         fputs("\n    ]", file);
     }
 }
@@ -191,21 +196,22 @@ static void write_plugin(const char *folder, const struct variant *v, const char
                   "    rdfs:range atom:Path .\n");
     write_group(file, v, 0);
     write_group(file, v, 1);
-    fprintf(file,
-            "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
-            "    doap:license <http://opensource.org/licenses/MIT> ;\n"
-            "    lv2:project <urn:haloconv> ;\n"
-            "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
-            "    rdfs:comment \"Convolution with impulse responses of any length, without latency, on the CPU or an "
-            "NVIDIA GPU.\" ;\n"
-            "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
-            "        state:loadDefaultState , state:threadSafeRestore ;\n"
-            "    lv2:extensionData work:interface , state:interface ;\n"
-            "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-            "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI
-            "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
-            v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
-            v->symbol, v->symbol, v->mask);
+    fprintf(
+        file,
+        "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
+        "    doap:license <http://opensource.org/licenses/MIT> ;\n"
+        "    lv2:project <urn:haloconv> ;\n"
+        "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
+        "    rdfs:comment \"Convolution with impulse responses of any length and no latency, on the CPU or an NVIDIA "
+        "GPU.\" ;\n"
+        "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
+        "        state:loadDefaultState , state:threadSafeRestore ;\n"
+        "    lv2:extensionData work:interface , state:interface ;\n"
+        "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
+        "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI
+        "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
+        v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
+        v->symbol, v->symbol, v->mask);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
     write_controls(file, &index);
@@ -219,7 +225,7 @@ static void write_plugin(const char *folder, const struct variant *v, const char
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "describe: three words are needed: FOLDER BINARY VERSION\n");
+        fprintf(stderr, "usage: describe FOLDER BINARY VERSION\n");
         return 2;
     }
     write_manifest(argv[1], argv[2]);

@@ -38,28 +38,28 @@ static LV2_URID urid_of(const struct uris *uris, const LV2_Atom *atom)
                                                                                    : 0;
 }
 
-enum message message_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
+enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
 {
-    if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return MESSAGE_NONE;
+    if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return PATCH_NONE;
     const LV2_Atom_Object *object = (const LV2_Atom_Object *)atom;
     const LV2_Atom *subject = NULL, *property = NULL, *value = NULL;
     lv2_atom_object_get(object, uris->patch_subject, &subject, uris->patch_property, &property, uris->patch_value,
                         &value, 0);
-    LV2_URID about = urid_of(uris, subject), what = urid_of(uris, property);
-    if (about && about != uris->plugin) return MESSAGE_NONE;
-    if (object->body.otype == uris->patch_Get) return !what || what == uris->mask ? MESSAGE_GET : MESSAGE_NONE;
-    if (object->body.otype != uris->patch_Set || what != uris->mask || !value) return MESSAGE_NONE;
-    if (value->type != uris->atom_Path && value->type != uris->atom_String) return MESSAGE_NONE;
+    LV2_URID plugin = urid_of(uris, subject), parameter = urid_of(uris, property);
+    if (plugin && plugin != uris->plugin) return PATCH_NONE;
+    if (object->body.otype == uris->patch_Get) return !parameter || parameter == uris->mask ? PATCH_GET : PATCH_NONE;
+    if (object->body.otype != uris->patch_Set || parameter != uris->mask || !value) return PATCH_NONE;
+    if (value->type != uris->atom_Path && value->type != uris->atom_String) return PATCH_NONE;
     *path = (const char *)(value + 1);
     *length = strnlen(*path, value->size);
-    return *length > 0 ? MESSAGE_SET : MESSAGE_NONE;
+    return *length > 0 ? PATCH_SET : PATCH_NONE;
 }
 
-void message_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path)
+void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path)
 {
     size_t length = strlen(path);
     LV2_Atom_Forge_Frame object;
-    /* An event that does not fit as a whole would be cut: leave it. */
+    /* The forge would cut an event that does not fit. */
     if (forge->offset + length + 128 > forge->size) return;
     lv2_atom_forge_frame_time(forge, frame);
     lv2_atom_forge_object(forge, &object, 0, uris->patch_Set);

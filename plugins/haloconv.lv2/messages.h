@@ -1,4 +1,4 @@
-/* messages - the mask's path in LV2's words: patch:Set and patch:Get in, patch:Set out, and the URIs that take part. */
+/* messages - the mask's path as LV2 messages: patch:Set and patch:Get in, patch:Set out; and the URIs for them. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
@@ -17,12 +17,12 @@ struct uris {
 
 void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri);
 
-enum message { MESSAGE_NONE, MESSAGE_SET, MESSAGE_GET };
+enum patch { PATCH_NONE, PATCH_SET, PATCH_GET };
 
-/* What an event wants; for MESSAGE_SET path (not ended by a 0) and length are the new mask's. [rt] */
-enum message message_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length);
+/* Returns the request that an event makes. PATCH_SET: path (without a final 0) and length are the new mask's. [rt] */
+enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length);
 
-/* Append a patch:Set of the mask at a frame. [rt] */
-void message_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path);
+/* Appends a patch:Set of the mask at a frame. [rt] */
+void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path);
 
 #endif

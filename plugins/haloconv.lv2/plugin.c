@@ -1,13 +1,15 @@
-/* plugin - the LV2 side of an instance: ports, messages, the worker and the state. All that is heard is the live
- * convolver's (haloconv_live.h).
+/* plugin - an LV2 adapter over a live convolver (haloconv_live.h): ports, messages, the worker and the state.
  *
- *   run()            patch:Set, controls -> requests; hc_live_process; hc_live_has_work --- schedule --->  work()
- *   work()           hc_live_work: loads, builds, frees
- *   work_response()  the path of the mask that plays, to be told to the host
+ *   audio:   run()            requests from controls and patch:Set; hc_live_process; a patch:Set with the mask's path
+ *              |      ^
+ *     schedule |      | respond: the path of the mask that plays
+ *              v      |
+ *   worker:  work() --+       hc_live_work: loads masks, builds engines, frees old ones
  *
- * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one at a time;
- * "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, cleanup(). A host may call work()
- * out of schedule_work() in run(), and work_response() out of that: nothing here is in the middle of anything then.
+ * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one call at a
+ * time; "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, and cleanup(). A host may
+ * call work() inside schedule_work(), and work_response() inside work(): so schedule() is never called inside another
+ * call of the live core.
  */
 #include "haloconv_live.h"
 #include "messages.h"
@@ -30,18 +32,18 @@
 #include <string.h>
 
 enum {
-    STANDARD_BLOCK = 128, /* frames, for a host that does not say */
-    MOST_BLOCK = 4096,
+    DEFAULT_BLOCK = 128, /* frames, for a host that does not say */
+    MOST_USUAL_BLOCK = 4096,
     PATH_BYTES = 4096,
-    HISTORY_SECONDS = 10,
-    HISTORY_FLOATS = 1 << 23 /* 32 MiB, all channels together */
+    HISTORY_S = 10,          /* input history */
+    HISTORY_FLOATS = 1 << 23 /* most input history, all channels together: 32 MiB */
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
 
 struct plugin {
     const struct variant *variant;
-    char *bundle; /* folder, ends in / */
+    char *bundle; /* path of its folder, ends in / */
     int rate;
     hc_live *live;
 
@@ -57,17 +59,17 @@ struct plugin {
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
-    int backend;           /* the control's, as it was asked for */
-    bool tell;             /* the mask's path goes out with the next run() */
-    float load;            /* percent, smoothed */
-    char told[PATH_BYTES]; /* the mask that plays, as the host is told */
+    int backend;              /* last value of the control */
+    float load;               /* percent, smoothed */
+    bool must_notify;         /* the next run() sends `playing` to the host */
+    char playing[PATH_BYTES]; /* path of the mask that plays */
 
-    atomic_bool is_scheduled; /* a work() is to come */
-    atomic_bool is_asked;     /* the host waits to be told of a mask */
-    bool active, stale;       /* setup; stale: `restored` is to be loaded */
+    atomic_bool is_scheduled;  /* a work() is to come */
+    atomic_bool is_requested;  /* the host requested a mask; work() responds with the one that plays */
+    bool is_active, must_load; /* setup; must_load: activate() loads `restored` */
 
     pthread_mutex_t lock;      /* worker, setup and save(); never held while the host or hc_live_work is called */
-    char restored[PATH_BYTES]; /* a mask to be saved again, which is not loaded yet or cannot be read; "" = none */
+    char restored[PATH_BYTES]; /* a mask for save() that is not loaded yet or cannot be read; "" = none */
 };
 
 static void set_restored(struct plugin *p, const char *path)
@@ -77,8 +79,8 @@ static void set_restored(struct plugin *p, const char *path)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The mask to be saved. */
-static void path_get(struct plugin *p, char path[PATH_BYTES])
+/* Gets the path that save() stores. */
+static void path_to_save(struct plugin *p, char path[PATH_BYTES])
 {
     pthread_mutex_lock(&p->lock);
     memcpy(path, p->restored, sizeof p->restored);
@@ -95,11 +97,11 @@ static void say(void *data, int level, const char *text)
         lv2_log_error(&p->log, "haloconv: %s\n", text);
     else if (level == HC_LIVE_WARNING)
         lv2_log_warning(&p->log, "haloconv: %s\n", text);
-    else if (p->log.log) /* a note is not for standard error */
+    else if (p->log.log) /* without a host's log, notes would go to standard error */
         lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
-/* Do the work, and give the path of the mask that plays then. */
+/* Does the work, and gets the path of the mask that plays afterwards. */
 static void do_work(struct plugin *p, char playing[PATH_BYTES])
 {
     int error = hc_live_work(p->live);
@@ -107,13 +109,13 @@ static void do_work(struct plugin *p, char playing[PATH_BYTES])
     if (!error && !hc_live_has_work(p->live)) set_restored(p, "");
 }
 
-/* On a thread that is not beside run(). */
-static void load_here(struct plugin *p, const char *path)
+/* Loads at once; run() must not be running. */
+static void load_now(struct plugin *p, const char *path)
 {
     set_restored(p, path);
     hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
-    do_work(p, p->told);
-    p->tell = true;
+    do_work(p, p->playing);
+    p->must_notify = true;
 }
 
 static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function respond, LV2_Worker_Respond_Handle to,
@@ -123,22 +125,24 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
     struct plugin *p = handle;
     char playing[PATH_BYTES];
     atomic_store(&p->is_scheduled, false);
-    bool is_asked = atomic_exchange(&p->is_asked, false);
+    bool is_requested = atomic_exchange(&p->is_requested, false);
     do_work(p, playing);
-    if (!is_asked) return LV2_WORKER_SUCCESS;
+    if (!is_requested) return LV2_WORKER_SUCCESS;
     LV2_Worker_Status status = respond(to, (uint32_t)strlen(playing) + 1, playing);
     if (status != LV2_WORKER_SUCCESS)
-        lv2_log_error(&p->log, "haloconv: %s: the host took no answer from the worker; it is not told\n", playing);
+        lv2_log_error(&p->log,
+                      "haloconv: %s plays, but the host refused the worker's response and shows another path\n",
+                      playing);
     return status;
 }
 
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
 {
     struct plugin *p = handle;
-    if (size == 0 || size > sizeof p->told) return LV2_WORKER_ERR_UNKNOWN;
-    memcpy(p->told, data, size);
-    p->told[size - 1] = '\0';
-    p->tell = true; /* after a failure too: the host shows the path that was asked for */
+    if (size == 0 || size > sizeof p->playing) return LV2_WORKER_ERR_UNKNOWN;
+    memcpy(p->playing, data, size);
+    p->playing[size - 1] = '\0';
+    p->must_notify = true; /* after a failure too: the host shows the path that it requested */
     return LV2_WORKER_SUCCESS;
 }
 
@@ -148,26 +152,26 @@ static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
     if (!to || !hc_live_has_work(p->live) || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
-        atomic_store(&p->is_scheduled, false); /* next time */
+        atomic_store(&p->is_scheduled, false); /* the next run() tries again */
 }
 
 static void request_mask(struct plugin *p, LV2_Worker_Schedule *to, const char *path, size_t length)
 {
     char text[PATH_BYTES];
     if (!to || length >= sizeof text) {
-        p->tell = true; /* what plays goes on */
+        p->must_notify = true; /* the mask that plays stays */
         return;
     }
     memcpy(text, path, length);
     text[length] = '\0';
     hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
-    atomic_store(&p->is_asked, true);
+    atomic_store(&p->is_requested, true);
     schedule(p, to);
 }
 
 static float control(const struct plugin *p, enum control c)
 {
-    float x = p->control[c] ? *p->control[c] : controls[c].standard;
+    float x = p->control[c] ? *p->control[c] : controls[c].initial;
     if (!(x >= controls[c].least)) return controls[c].least; /* NaN too */
     return x > controls[c].most ? controls[c].most : x;
 }
@@ -192,7 +196,7 @@ static void turn_knobs(struct plugin *p)
     p->backend = backend;
 }
 
-/* Returns the nanoseconds that it took. */
+/* Convolves frames from...to - 1. Returns the time it took in ns. */
 static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
 {
     const float *in[MOST_CHANNELS];
@@ -206,7 +210,7 @@ static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
     return stats.took_ns;
 }
 
-/* Play the block, and do in it what the messages ask for at their frames. */
+/* Convolves the block in parts, and obeys each message at its frame. Returns the time it took in ns. */
 static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
@@ -216,29 +220,29 @@ static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
         {
             const char *path = NULL;
             size_t length = 0;
-            enum message message = message_read(&p->uris, &event->body, &path, &length);
-            if (message == MESSAGE_NONE) continue;
+            enum patch patch = patch_read(&p->uris, &event->body, &path, &length);
+            if (patch == PATCH_NONE) continue;
             int64_t at = event->time.frames;
             if (at > done && at <= n_frames) {
                 took_ns += play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
-            if (message == MESSAGE_GET) p->tell = true;
-            if (message == MESSAGE_SET) request_mask(p, p->schedule, path, length);
+            if (patch == PATCH_GET) p->must_notify = true;
+            if (patch == PATCH_SET) request_mask(p, p->schedule, path, length);
         }
     if (done < n_frames) took_ns += play(p, done, n_frames);
     return took_ns;
 }
 
-static void tell(struct plugin *p, uint32_t n_frames)
+static void notify(struct plugin *p, uint32_t n_frames)
 {
     if (!p->map || !p->messages_out) return;
     LV2_Atom_Forge_Frame sequence;
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
-    if (p->tell && p->told[0]) message_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, p->told);
+    if (p->must_notify && p->playing[0]) patch_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, p->playing);
     lv2_atom_forge_pop(&p->forge, &sequence);
-    p->tell = false;
+    p->must_notify = false;
 }
 
 static void run(LV2_Handle handle, uint32_t n_frames)
@@ -250,7 +254,7 @@ static void run(LV2_Handle handle, uint32_t n_frames)
         p->load += (float)((100e-9 * took_ns / lasts - p->load) * (lasts < 0.3 ? lasts / 0.3 : 1));
     }
     schedule(p, p->schedule);
-    tell(p, n_frames);
+    notify(p, n_frames);
     if (p->control[LATENCY]) *p->control[LATENCY] = 0;
     if (p->control[LOAD]) *p->control[LOAD] = p->load;
 }
@@ -278,21 +282,21 @@ static void activate(LV2_Handle handle)
     struct plugin *p = handle;
     char path[PATH_BYTES];
     hc_live_reset(p->live);
-    if (p->stale) {
-        path_get(p, path);
-        load_here(p, path);
+    if (p->must_load) {
+        path_to_save(p, path);
+        load_now(p, path);
     }
-    p->stale = false;
-    p->active = true;
+    p->must_load = false;
+    p->is_active = true;
 }
 
 static void deactivate(LV2_Handle handle)
 {
     struct plugin *p = handle;
-    p->active = false;
+    p->is_active = false;
 }
 
-/* Frames a run() is likely to have. */
+/* The usual number of frames of a run(). */
 static int usual_block(const struct uris *uris, const LV2_Options_Option *option)
 {
     int most = 0, nominal = 0;
@@ -301,9 +305,9 @@ static int usual_block(const struct uris *uris, const LV2_Options_Option *option
         if (option->key == uris->max_block) most = *(const int32_t *)option->value;
         if (option->key == uris->nominal_block) nominal = *(const int32_t *)option->value;
     }
-    int block = nominal > 0 ? nominal : STANDARD_BLOCK;
+    int block = nominal > 0 ? nominal : DEFAULT_BLOCK;
     if (most > 0 && block > most) block = most;
-    return block < 16 ? 16 : block > MOST_BLOCK ? MOST_BLOCK : block;
+    return block < 16 ? 16 : block > MOST_USUAL_BLOCK ? MOST_USUAL_BLOCK : block;
 }
 
 static void cleanup(LV2_Handle handle)
@@ -324,10 +328,10 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.rate = p->rate;
     config.block = block;
     config.fade_ms = 20;
-    config.standby_share = -1; /* fifty instances would keep the CPU as busy as without a GPU */
+    config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
     config.cpu_if_no_device = 1;
     config.most_predelay_ms = MOST_PREDELAY_MS;
-    config.history_s = fmin(HISTORY_SECONDS, (double)HISTORY_FLOATS / config.n_in / config.rate);
+    config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = say;
     config.data = p;
     return hc_live_open(&config, &p->live, why, cap) == HC_OK;
@@ -342,7 +346,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     if (!p) return NULL;
     LV2_Log_Log *log = NULL;
     const LV2_Options_Option *options = NULL;
-    char why[400] = "no memory; close something";
+    char why[400] = "no memory; close other plugins or programs";
     lv2_features_query(features, LV2_URID__map, &p->map, false, LV2_WORKER__schedule, &p->schedule, false, LV2_LOG__log,
                        &log, false, LV2_OPTIONS__options, &options, false, NULL);
     lv2_log_logger_init(&p->log, p->map, log);
@@ -362,7 +366,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     }
     snprintf(p->bundle, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
     snprintf(p->restored, sizeof p->restored, "%s%s", p->bundle, p->variant->mask);
-    p->stale = true;
+    p->must_load = true;
     return p;
 }
 
@@ -384,8 +388,8 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[PATH_BYTES];
-    path_get(p, path);
-    if (!map_path) /* then it is good on this machine only */
+    path_to_save(p, path);
+    if (!map_path) /* then the state works on this machine only */
         return store(to, p->uris.mask, path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
     char *mapped = map_path->abstract_path(map_path->handle, path);
     if (!mapped) return LV2_STATE_ERR_UNKNOWN;
@@ -395,7 +399,7 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     return status;
 }
 
-/* The path out of a state, as a path on this machine; without one, the mask of a new instance. */
+/* The mask's path in a state, as a path on this machine. A state without one has the mask of a new instance. */
 static LV2_State_Status path_of_state(struct plugin *p, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
                                       const LV2_Feature *const *features, char *path, size_t cap)
 {
@@ -428,14 +432,14 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     LV2_State_Status status = path_of_state(p, retrieve, from, features, path, sizeof path);
     if (status != LV2_STATE_SUCCESS) return status;
     LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
-    if (!p->active) { /* activate() loads it */
+    if (!p->is_active) { /* activate() loads it */
         set_restored(p, path);
-        p->stale = true;
-    } else if (schedule_of_restore) { /* run() may be under way */
+        p->must_load = true;
+    } else if (schedule_of_restore) { /* run() may be running */
         set_restored(p, path);
         request_mask(p, schedule_of_restore, path, strlen(path));
     } else { /* the host has paused run() for this */
-        load_here(p, path);
+        load_now(p, path);
     }
     return LV2_STATE_SUCCESS;
 }

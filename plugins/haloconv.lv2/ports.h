@@ -1,19 +1,19 @@
-/* ports - what the plugins look like from outside: names, channels, ports, their ranges. The Turtle that hosts read
- * (describe.c) and the code that they load (plugin.c) are both made from these tables.
+/* ports - tables of the plugins: their names, channels, ports and ranges. describe.c writes the Turtle for hosts from
+ * them, and plugin.c, the code that hosts load, uses them.
  *
- * A plugin's ports are, in this order: audio in, audio out, the controls of `controls`, messages in, messages out.
+ * Order of a plugin's ports: audio in, audio out, `controls`, messages in, messages out.
  */
 #ifndef PORTS_H
 #define PORTS_H
 
 #include <stddef.h>
 
-#define PLUGIN_URI "urn:haloconv:lv2:" /* a variant's symbol follows */
-#define MASK_URI PLUGIN_URI "mask"     /* the parameter that holds a mask's path */
+#define PLUGIN_URI "urn:haloconv:lv2:" /* followed by the variant's symbol */
+#define MASK_URI PLUGIN_URI "mask"     /* the parameter with the mask's path */
 
 enum { MOST_CHANNELS = 64, MOST_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
 
-/* symbol, name, inputs, outputs, the mask in the bundle that a new instance plays */
+/* symbol, name, inputs, outputs, mask of a new instance (a file of the bundle) */
 #define VARIANTS(V)                                                                                                    \
     V(mono, "haloconv Mono", 1, 1, "cabinet.wav")                                                                      \
     V(mono_to_stereo, "haloconv Mono to Stereo", 1, 2, "hall.wav")                                                     \
@@ -38,11 +38,11 @@ enum { N_VARIANTS = sizeof variants / sizeof *variants };
 enum control { DRY, WET, GAIN, PREDELAY, ENABLED, BACKEND, FREEWHEEL, LATENCY, LOAD, LATE, N_CONTROLS };
 enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_GPU };
 
-/* The least of a gain is silence. */
+/* The least value of a gain means silence. */
 static const struct port {
-    const char *symbol, *name, *unit; /* unit: of the units vocabulary, or NULL */
-    float least, standard, most;
-    const char *more; /* further Turtle */
+    const char *symbol, *name, *unit; /* unit: a name of LV2's units vocabulary, or NULL */
+    float least, initial, most;
+    const char *turtle; /* further properties */
 } controls[N_CONTROLS] = {
     [DRY] = {"dry", "Dry", "db", -90, -90, 12, ""},
     [WET] = {"wet", "Wet", "db", -90, 0, 12, ""},
@@ -58,9 +58,9 @@ static const struct port {
                    "        lv2:designation lv2:freeWheeling"},
     [LATENCY] = {"latency", "Latency", "frame", 0, 0, 8192,
                  "lv2:portProperty lv2:integer , lv2:reportsLatency , pprops:notOnGUI ; lv2:designation lv2:latency"},
-    [LOAD] = {"load", "Load", "pc", 0, 0, 1000, "rdfs:comment \"Time that a block takes, of the time it lasts.\""},
+    [LOAD] = {"load", "Load", "pc", 0, 0, 1000, "rdfs:comment \"Time to process a block, in percent of it.\""},
     [LATE] = {"late", "Late blocks", NULL, 0, 0, 1e9f,
-              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks that a GPU missed, played as silence.\""},
+              "lv2:portProperty lv2:integer ; rdfs:comment \"Blocks that a GPU missed; they play as silence.\""},
 };
 
 static inline int control_is_output(int control)

@@ -1,10 +1,10 @@
-/* ranks_mpi - the part of `haloconv batch` that speaks MPI: a shared library, loaded when mpirun started the program.
+/* ranks_mpi - the MPI part of `haloconv batch`: a shared library that is loaded when mpirun started the program.
  *
  *   rank r's worker   -- ASK -->   rank 0's server thread: the counter   -- GIVE -->   rank r's worker
  *   rank r at its end -- LEAVE, its counts -->   rank 0 adds them up
  *
- * The server takes turns with rank 0's own workers, so MPI is called by one thread at a time (MPI_THREAD_SERIALIZED);
- * who waits for a message looks for it and sleeps in between, with the lock free. A piece takes long beside that.
+ * A lock lets one thread at a time call MPI (MPI_THREAD_SERIALIZED). A thread that waits for a message polls, and
+ * sleeps without the lock in between; a piece takes far longer than that.
  */
 #include "host/batch/ranks.h"
 
@@ -14,11 +14,11 @@
 
 enum { ASK, GIVE, LEAVE, MOST_VALUES = 16, SLEEP_NS = 500000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of MPI, and of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of MPI, and of the variables below */
 static int rank, n_ranks;
 static int64_t counter;           /* rank 0 */
-static int n_left;                /* rank 0: ranks that are through */
-static int64_t sums[MOST_VALUES]; /* rank 0: of those */
+static int n_left;                /* rank 0: ranks that have ended */
+static int64_t sums[MOST_VALUES]; /* rank 0: of their values */
 static pthread_t server;
 
 static void wait_a_little(void)
@@ -76,7 +76,7 @@ static int open_ranks(int *rank_out, int *n_out, int *local_out)
 
 static int64_t next_number(void)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one question at a time: the answer is the asker's */
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* one request at a time: its answer has no address */
     int64_t next = 0, nothing = 0;
     if (rank == 0) {
         pthread_mutex_lock(&lock);

@@ -1,0 +1,27 @@
+/* partitions - a mask as the CPU backends keep it: its routing, and which partitions of a response have taps. */
+#ifndef HALOCONV_PARTITIONS_H
+#define HALOCONV_PARTITIONS_H
+
+#include "dsp/engine/backend.h"
+#include "fft.h"
+
+struct routing {
+    int n_cells;
+    struct cell *cells; /* sorted by out */
+    int *first_cell;    /* [n_out + 1]: cells [first_cell[out], first_cell[out + 1]) are those of an output */
+};
+
+/* Copies the cells of a matrix. false: no memory; routing_free is due all the same. [setup] */
+bool routing_make(struct routing *routing, const struct matrix *matrix, int n_out);
+void routing_free(struct routing *routing);
+
+bool all_zero(const float *x, int n);
+
+/* Partitions [*first, *end) of `size` taps each, from the first to the last that has a tap other than 0. */
+void partitions_find(const float *taps, int n_taps, int size, int *first, int *end);
+
+/* Partition i -> spectrum[size + 1], interleaved re im, scaled by 1 / (2 size). frames: [2 size], scratch. */
+void partition_transform(const struct fft *fft, const float *taps, int n_taps, int size, int i, float *frames,
+                         float *spectrum);
+
+#endif

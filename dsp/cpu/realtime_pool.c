@@ -1,0 +1,65 @@
+#include "realtime_pool.h"
+
+#include "priority.h"
+#include "simd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct realtime_pool {
+    bool (*job)(void *data, int thread);
+    void *data;
+    sem_t wake;
+    atomic_bool end;
+    struct priority priority; /* of the thread that wakes them */
+    atomic_int n_started;     /* threads that have their number */
+    int n_threads;
+    pthread_t threads[];
+};
+
+static void *realtime_pool_thread(void *arg)
+{
+    struct realtime_pool *pool = arg;
+    int thread = atomic_fetch_add(&pool->n_started, 1) + 1, followed = 0;
+    simd_denormals_off();
+    for (;;) {
+        while (sem_wait(&pool->wake) != 0 && errno == EINTR) continue;
+        if (atomic_load(&pool->end)) return NULL;
+        priority_follow(&pool->priority, &followed);
+        if (!pool->job(pool->data, thread)) continue;
+        sem_post(&pool->wake);
+        while (pool->job(pool->data, thread)) continue;
+    }
+}
+
+struct realtime_pool *realtime_pool_open(int n_threads, bool (*job)(void *data, int thread), void *data)
+{
+    struct realtime_pool *pool = calloc(1, sizeof *pool + (size_t)n_threads * sizeof *pool->threads);
+    if (!pool) return NULL;
+    pool->job = job;
+    pool->data = data;
+    sem_init(&pool->wake, 0, 0);
+    while (pool->n_threads < n_threads &&
+           pthread_create(&pool->threads[pool->n_threads], NULL, realtime_pool_thread, pool) == 0)
+        pool->n_threads++;
+    return pool;
+}
+
+void realtime_pool_close(struct realtime_pool *pool)
+{
+    if (!pool) return;
+    atomic_store(&pool->end, true);
+    for (int i = 0; i < pool->n_threads; i++) sem_post(&pool->wake);
+    for (int i = 0; i < pool->n_threads; i++) pthread_join(pool->threads[i], NULL);
+    sem_destroy(&pool->wake);
+    free(pool);
+}
+
+void realtime_pool_wake(struct realtime_pool *pool)
+{
+    priority_lead(&pool->priority);
+    sem_post(&pool->wake);
+}

@@ -1,0 +1,170 @@
+#include "backend_choice.h"
+
+#include "dsp/backends.h"
+#include "dsp/costs/costs.h"
+#include "dsp/cpu/processors.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plan_shape config_shape(const hc_config *c)
+{
+    return (struct plan_shape){c->max_taps, c->block, c->n_in, c->n_out, c->n_routes};
+}
+
+/* The backend that plays in the place of `backend` for this config: files have another one. */
+static const struct backend *backend_for(const hc_config *c, const struct backend *backend)
+{
+    return c->block == 0 && backend->files ? backend->files : backend;
+}
+
+const struct backend *backend_cpu_for(const hc_config *c)
+{
+    return backend_for(c, backend_find("cpu"));
+}
+
+/* ---- the rule of "auto" ------------------------------------------------------------------------------------------
+ *
+ * "auto" is the first GPU if auto_probes_gpu and then auto_takes_gpu agree, else the CPU. They compare the expected
+ * costs of the best plans (plan_cost_ns); the work of a file is divided among all processors. If the GPU then fails to
+ * open, hc_open opens the CPU.
+ *
+ *           a GPU is looked for if                     the GPU is taken if
+ *   file    the CPU needs least_file_ns or more        it needs less time than the CPU, gpu_start_ns included
+ *   live    the CPU is busy for least_live_ns or       it costs less than the CPU. By built-in costs, the CPU must also
+ *           more in a second of audio                  be busy for more than unmeasured_live_ns in a second of audio
+ *
+ * "auto" never chooses "hybrid": the share of a tail block's time that a device call takes, when other engines
+ * share the device, is not measured yet.
+ */
+static const double gpu_start_ns = 0.4e9;
+static const double least_file_ns = 2e9;
+static const double least_live_ns = 0.02e9;
+static const double unmeasured_live_ns = 0.33e9;
+
+static double best_plan_ns(const struct auto_task *task, const struct plan_costs *costs)
+{
+    struct plan plan;
+    plan_choose(&plan, costs, &task->shape, task->method);
+    return plan_cost_ns(&plan, costs, &task->shape);
+}
+
+bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
+{
+    double ns = best_plan_ns(task, cpu) / task->n_processors;
+    return task->n_frames > 0 ? ns * (double)task->n_frames >= least_file_ns : ns * task->rate >= least_live_ns;
+}
+
+bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
+                    bool measured)
+{
+    double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
+    if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + gpu_start_ns < cpu_ns * (double)task->n_frames;
+    return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > unmeasured_live_ns);
+}
+
+static bool auto_chooses_gpu(const hc_config *c)
+{
+    struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1};
+    struct plan_costs cpu, gpu;
+    const struct backend *device = backend_find("cuda");
+    char text[128];
+    if (!device) return false;
+    if (c->block == 0) task.n_processors = c->n_threads > 0 ? c->n_threads : processors_usable();
+    bool measured = costs_find(backend_cpu_for(c), 0, &cpu);
+    if (!auto_probes_gpu(&task, &cpu) || device->describe(0, text, sizeof text) != HC_OK) return false;
+    measured = costs_find(device, 0, &gpu) && measured;
+    return auto_takes_gpu(&task, &cpu, &gpu, measured);
+}
+
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
+
+/* Splits "cuda:1" into kind "cuda" and device 1, which it returns. "cuda": device 0. -1: no number follows the
+ * colon. */
+static int device_of(const char *name, char *kind, size_t cap)
+{
+    const char *colon = strchr(name, ':');
+    char *end;
+    snprintf(kind, cap, "%.*s", (int)strcspn(name, ":"), name);
+    if (!colon) return 0;
+    if (colon[1] < '0' || colon[1] > '9') return -1;
+    long device = strtol(colon + 1, &end, 10);
+    return *end == '\0' && device <= INT_MAX ? (int)device : -1;
+}
+
+/* May a device number follow the name? */
+static bool has_devices(const struct backend *backend)
+{
+    if (backend->tail) return !backend->choice;
+    return !backend->in_place;
+}
+
+int backend_choose(const hc_config *c, const struct backend **backend, int *device, char *why, size_t cap)
+{
+    char kind[16];
+    *device = 0;
+    *backend = backend_cpu_for(c);
+    if (strcmp(c->backend, "auto") == 0) {
+        if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
+        return HC_OK;
+    }
+    const struct backend *asked = backend_find(c->backend);
+    int number = device_of(c->backend, kind, sizeof kind);
+    bool has_number = number >= 0 && strchr(c->backend, ':');
+    if (!asked && has_number) asked = backend_find(kind);
+    if (asked && has_number && !has_devices(asked)) asked = NULL;
+    if (asked && asked->tail && c->block == 0)
+        return fail(HC_EINVAL, why, cap, "backend %s: it is for live blocks; use cuda for files", c->backend);
+    if (asked && (!asked->tail || backend_find(asked->tail))) {
+        if (has_number) *device = number;
+        *backend = backend_for(c, asked);
+        return HC_OK;
+    }
+    if (number >= 0 && (strcmp(kind, "cuda") == 0 || strcmp(kind, "hybrid") == 0))
+        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA; use cpu", c->backend);
+    return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
+                c->backend);
+}
+
+const struct backend *backend_head(const struct backend *backend)
+{
+    return backend->head ? backend_find(backend->head) : backend;
+}
+
+void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap)
+{
+    const struct backend *head = backend_head(backend), *tail = backend->tail ? backend_find(backend->tail) : NULL;
+    char text[96], tail_text[96];
+    if (head->describe(head == backend ? device : 0, text, sizeof text) != HC_OK) text[0] = '\0';
+    if (!tail && head->in_place)
+        snprintf(name, cap, "%s %s", head->name, text);
+    else if (!tail)
+        snprintf(name, cap, "%s:%d %s", head->name, device, text);
+    else if (tail->in_place)
+        snprintf(name, cap, "%s %s; %s", backend->name, text, has_tail ? "tail on a thread" : "no tail");
+    else if (!has_tail)
+        snprintf(name, cap, "%s %s; no tail for %s:%d", backend->name, text, tail->name, device);
+    else if (tail->describe(device, tail_text, sizeof tail_text) == HC_OK)
+        snprintf(name, cap, "%s %.32s; tail on %s:%d %.64s", backend->name, text, tail->name, device, tail_text);
+}
+
+int hc_list_devices(int i, char *text, size_t cap)
+{
+    char description[128];
+    const struct backend *backend;
+    if (i < 0 || !text) return HC_EINVAL;
+    for (int at = 0; (backend = backend_at(at)); at++) {
+        if (backend->head || backend_find(backend->name) != backend) continue;
+        for (int device = 0; backend->describe(device, description, sizeof description) == HC_OK; device++) {
+            if (i-- > 0) continue;
+            if (backend->in_place)
+                snprintf(text, cap, "%s\t%s", backend->name, description);
+            else
+                snprintf(text, cap, "%s:%d\t%s", backend->name, device, description);
+            return HC_OK;
+        }
+    }
+    return HC_EINVAL;
+}

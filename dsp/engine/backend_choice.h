@@ -1,0 +1,39 @@
+/* backend_choice - finds the backend that hc_config.backend asks for, and holds the rule of "auto". */
+#ifndef HALOCONV_BACKEND_CHOICE_H
+#define HALOCONV_BACKEND_CHOICE_H
+
+#include "backend.h"
+
+/* The backend and the device number that hc_config.backend asks for. Fails with HC_EINVAL, HC_EUNSUPPORTED. [setup] */
+int backend_choose(const hc_config *config, const struct backend **backend, int *device, char *why, size_t cap);
+
+/* The CPU backend for this config: one for live blocks, another one for files. */
+const struct backend *backend_cpu_for(const hc_config *config);
+
+/* The backend that convolves the first taps inside the call: `backend` itself, unless it is hybrid. */
+const struct backend *backend_head(const struct backend *backend);
+
+/* Writes the text of hc_info.device. has_tail: backend hybrid has a tail_plan. */
+void backend_device_name(const struct backend *backend, int device, bool has_tail, char *name, size_t cap);
+
+/* The shape that a resolved config asks for. */
+struct plan_shape config_shape(const hc_config *config);
+
+/* ---- the rule of "auto", which backend_choice.c has as a table. Pure functions: no device --------------------- */
+
+struct auto_task {
+    struct plan_shape shape;
+    const char *method;
+    int rate;             /* Hz                                                                             */
+    int64_t n_frames;     /* of a file; 0: live, or not known                                               */
+    int n_processors;     /* that share the CPU's work; 1 for live                                          */
+};
+
+/* Is the CPU busy enough to look for a GPU? To start a GPU takes tenths of a second. */
+bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu);
+
+/* Is this GPU the better choice? measured: both costs were measured on this machine. */
+bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
+                    bool measured);
+
+#endif

@@ -1,0 +1,176 @@
+#include "parallel_copy.h"
+
+#include "await.h"
+#include "dsp/cpu/processors.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_BYTES = 512 << 10,  /* of a block, in and out: a smaller one is copied before other threads are awake */
+    THREAD_BYTES = 512 << 10, /* for each copy thread */
+    MOST_COPY_THREADS = 7,    /* more did not raise the memory rate (16 processors of a Xeon, 32 MiB a block) */
+};
+
+struct copy_thread {
+    pthread_t thread;
+    struct parallel_copy *copy;
+    sem_t work; /* posted for each block, and to end */
+};
+
+struct parallel_copy {
+    const struct simd *simd;
+    int n_in, n_out, block;
+    int64_t spin_us;
+    /* the current block; the audio thread writes it while all chunks of the previous block are done */
+    struct slot *slot;
+    const float *const *in;
+    float *const *out;
+    int n;
+    /* The next chunk to take. A copy thread that comes late finds no chunk, or one of the next block: the fields above
+     * are written before a chunk can be taken. */
+    atomic_int next_in, next_out;
+    atomic_int loaded[COPY_CHUNKS];
+    atomic_int outputs_done; /* channels of the output that are in the slot */
+    atomic_int chunks_unloaded;
+    atomic_size_t non_finite;
+    atomic_uint_fast64_t begun; /* blocks */
+    atomic_bool end;
+    int n_threads;
+    struct copy_thread threads[];
+};
+
+static int chunk_start(int n_channels, int chunk)
+{
+    return (int)((int64_t)n_channels * chunk / COPY_CHUNKS);
+}
+
+/* spin_us is 0 on a machine with few processors: the other thread may need this one. */
+static void relax(const struct parallel_copy *c)
+{
+    if (c->spin_us)
+        cpu_relax();
+    else
+        sched_yield();
+}
+
+static bool take_chunk(atomic_int *next, int *chunk)
+{
+    if (atomic_load_explicit(next, memory_order_relaxed) >= COPY_CHUNKS) return false;
+    *chunk = atomic_fetch_add_explicit(next, 1, memory_order_acq_rel);
+    return *chunk < COPY_CHUNKS;
+}
+
+/* Takes and copies chunks until none is left. */
+static void copy_chunks(struct parallel_copy *c)
+{
+    int chunk;
+    while (take_chunk(&c->next_in, &chunk)) {
+        size_t bad = 0;
+        uint32_t peak = 0;
+        for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
+            bad += c->simd->copy_finite(c->slot->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
+        if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
+        atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
+    }
+    while (take_chunk(&c->next_out, &chunk)) {
+        int end = chunk_start(c->n_out, chunk + 1);
+        while (atomic_load_explicit(&c->outputs_done, memory_order_acquire) < end) relax(c);
+        for (int ch = chunk_start(c->n_out, chunk); ch < end; ch++)
+            memcpy(c->out[ch], c->slot->out + (size_t)ch * (size_t)c->block, (size_t)c->n * sizeof(float));
+        atomic_fetch_add_explicit(&c->chunks_unloaded, 1, memory_order_release);
+    }
+}
+
+static void *copy_thread(void *data)
+{
+    struct copy_thread *self = data;
+    struct parallel_copy *c = self->copy;
+    for (uint64_t seen = 0;; seen++) {
+        if (c->spin_us) await(&c->begun, seen + 1, now_us() + c->spin_us);
+        while (sem_wait(&self->work) != 0 && errno == EINTR) continue;
+        if (atomic_load(&c->end)) return NULL;
+        copy_chunks(c);
+    }
+}
+
+int parallel_copy_threads(int n_in, int n_out, int block, int n_threads)
+{
+    int64_t bytes = ((int64_t)n_in + n_out) * block * (int64_t)sizeof(float);
+    if (bytes < LEAST_BYTES) return 0;
+    int most = n_threads > 0 ? n_threads - 1 : processors_usable() / 2 - 1;
+    if (most > MOST_COPY_THREADS) most = MOST_COPY_THREADS;
+    return bytes / THREAD_BYTES < most ? (int)(bytes / THREAD_BYTES) : most < 0 ? 0 : most;
+}
+
+struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,
+                                         const struct simd *simd)
+{
+    struct parallel_copy *c = calloc(1, sizeof *c + (size_t)n_threads * sizeof *c->threads);
+    if (!c) return NULL;
+    c->simd = simd;
+    c->n_in = n_in;
+    c->n_out = n_out;
+    c->block = block;
+    c->spin_us = spin_us;
+    atomic_init(&c->next_in, COPY_CHUNKS);
+    atomic_init(&c->next_out, COPY_CHUNKS);
+    for (; c->n_threads < n_threads; c->n_threads++) {
+        struct copy_thread *thread = &c->threads[c->n_threads];
+        thread->copy = c;
+        sem_init(&thread->work, 0, 0);
+        if (pthread_create(&thread->thread, NULL, copy_thread, thread) == 0) continue;
+        sem_destroy(&thread->work);
+        break;
+    }
+    return c;
+}
+
+void parallel_copy_close(struct parallel_copy *c)
+{
+    if (!c) return;
+    atomic_store(&c->end, true);
+    for (int i = 0; i < c->n_threads; i++) sem_post(&c->threads[i].work);
+    for (int i = 0; i < c->n_threads; i++) {
+        pthread_join(c->threads[i].thread, NULL);
+        sem_destroy(&c->threads[i].work);
+    }
+    free(c);
+}
+
+void parallel_copy_begin(struct parallel_copy *c, struct slot *slot, const float *const *in, float *const *out, int n)
+{
+    c->slot = slot;
+    c->in = in;
+    c->out = out;
+    c->n = n;
+    for (int i = 0; i < COPY_CHUNKS; i++) atomic_store_explicit(&c->loaded[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&c->outputs_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->chunks_unloaded, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->next_out, 0, memory_order_release);
+    atomic_store_explicit(&c->next_in, 0, memory_order_release);
+    atomic_fetch_add_explicit(&c->begun, 1, memory_order_release);
+    for (int i = 0; i < c->n_threads; i++) sem_post(&c->threads[i].work);
+}
+
+size_t parallel_copy_finish(struct parallel_copy *c)
+{
+    copy_chunks(c);
+    while (atomic_load_explicit(&c->chunks_unloaded, memory_order_acquire) < COPY_CHUNKS) relax(c);
+    return atomic_exchange_explicit(&c->non_finite, 0, memory_order_relaxed);
+}
+
+int parallel_copy_loaded(struct parallel_copy *c, int from)
+{
+    while (!atomic_load_explicit(&c->loaded[from], memory_order_acquire)) relax(c);
+    while (from < COPY_CHUNKS && atomic_load_explicit(&c->loaded[from], memory_order_acquire)) from++;
+    return from;
+}
+
+void parallel_copy_done(struct parallel_copy *c, int n_channels)
+{
+    atomic_store_explicit(&c->outputs_done, n_channels, memory_order_release);
+}

@@ -1,0 +1,39 @@
+/* parallel_copy - copies a block of many channels into a slot and out of it, in chunks, with several threads,
+ * overlapped with the device's work.
+ *
+ *   audio thread, copy threads   [load 0][load 1] .. [load n-1]              [unload 0][unload 1] .. [unload n-1]
+ *   engine thread                    [upload 0..1][upload 2 ..]  [device]  [outputs of 0..3][outputs of 4..7] ..
+ *
+ * A thread takes the next chunk that no other thread has taken. Chunks are those of backend.h. At 16384 channels one
+ * thread needs 0.4 ms each way for data that a GPU fetches in 0.1 ms.
+ *
+ * The copy threads use the caller's buffers. A parallel copy is therefore only for a call of hc_process that waits for
+ * its block without bound. The engine thread's side, parallel_copy_loaded and parallel_copy_done, is in backend.h.
+ */
+#ifndef HALOCONV_PARALLEL_COPY_H
+#define HALOCONV_PARALLEL_COPY_H
+
+#include "backend.h"
+#include "dsp/cpu/simd.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns the number of copy threads, besides the audio thread, that speed up blocks of this size; 0: no parallel copy.
+ * n_threads: as in hc_config. */
+int parallel_copy_threads(int n_in, int n_out, int block, int n_threads);
+
+/* spin_us: how long a copy thread spins for the next block before it sleeps. If the system gives fewer threads, the
+ * copy has fewer. NULL: no memory. [setup] */
+struct parallel_copy *parallel_copy_open(int n_threads, int n_in, int n_out, int block, int64_t spin_us,
+                                         const struct simd *simd);
+void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup] */
+
+/* Starts a block of n frames: `in` goes to the slot, and the slot's output to `out`. [rt], audio thread */
+void parallel_copy_begin(struct parallel_copy *copy, struct slot *slot, const float *const *in, float *const *out,
+                         int n);
+/* Copies chunks, together with the copy threads, until the whole output is in `out`. Call it after the block is posted
+ * to the device. Returns how many samples were not finite and became 0. [rt], audio thread */
+size_t parallel_copy_finish(struct parallel_copy *copy);
+
+#endif

@@ -1,0 +1,145 @@
+/* open - opens, closes and resets a live convolver. */
+#include "live.h"
+
+#include "dsp/cpu/memory.h"
+#include "dsp/cpu/simd.h"
+#include "dsp/engine/backend.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Replaces zero and NULL by the default. */
+static void live_defaults(hc_live_config *c)
+{
+    if (!c->n_in) c->n_in = 2;
+    if (!c->n_out) c->n_out = 2;
+    if (!c->rate) c->rate = 48000;
+    if (!c->block) c->block = 64;
+    if (!c->backend) c->backend = "auto";
+    if (!c->method) c->method = "auto";
+    if (c->fade_ms == 0) c->fade_ms = 10;
+    if (c->standby_share == 0) c->standby_share = 0.6; /* the remaining time is for the host's graph and for delays */
+    if (c->history_s == 0) c->history_s = 6;
+}
+
+void hc_live_config_init(hc_live_config *config)
+{
+    *config = (hc_live_config){.size = sizeof *config};
+    live_defaults(config);
+}
+
+static int check_config(const hc_live_config *c, char *why, size_t cap)
+{
+    hc_config config;
+    hc_info info = {.size = sizeof info};
+    hc_config_init(&config);
+    config.rate = c->rate;
+    config.block = c->block < MOST_BLOCK ? c->block : MOST_BLOCK;
+    config.n_in = c->n_in;
+    config.n_out = c->n_out;
+    config.method = c->method;
+    config.backend = "cpu";
+    if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
+    return hc_plan(&config, &info, why, cap);
+}
+
+static bool allocate(hc_live *l)
+{
+    const hc_live_config *c = &l->config;
+    size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out, stride = MOST_BLOCK + 16;
+    l->frames = memory_place(n_out * stride);
+    l->rows = calloc(n_in, sizeof *l->rows);
+    l->wet = calloc(n_out, sizeof *l->wet);
+    l->faded = calloc(n_out, sizeof *l->faded);
+    l->reaches = calloc(n_in, n_out);
+    for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
+    double history_s = c->history_s + HISTORY_SLACK_S;
+    return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
+           mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
+           l->frames && l->rows && l->wet && l->faded && l->reaches;
+}
+
+int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
+{
+    if (!live) return fail(HC_EINVAL, why, cap, "hc_live_open: live is NULL");
+    *live = NULL;
+    if (config && (config->size < sizeof(size_t) || config->size > 4096))
+        return fail(HC_EINVAL, why, cap, "hc_live_config.size is %zu; call hc_live_config_init", config->size);
+    hc_live *l = calloc(1, sizeof *l);
+    if (!l) return fail(HC_ENOMEM, why, cap, "no memory for a live convolver; free some");
+    if (config) memcpy(&l->config, config, config->size < sizeof *config ? config->size : sizeof *config);
+    live_defaults(&l->config);
+    int error = check_config(&l->config, why, cap);
+    if (!error && !allocate(l))
+        error = fail(HC_ENOMEM, why, cap, "no memory for %d channels; free some or use fewer",
+                     l->config.n_in + l->config.n_out);
+    pthread_mutex_init(&l->setup, NULL);
+    pthread_mutex_init(&l->info_lock, NULL);
+    l->simd = simd_choose();
+    l->is_fresh = true;
+    l->told_us = INT_MIN;
+    l->refused = UINT_MAX;
+    snprintf(l->requested_backend, sizeof l->requested_backend, "%s", l->config.backend);
+    memcpy(l->next_backend, l->requested_backend, sizeof l->next_backend);
+    l->config.method = strcmp(l->config.method, "direct") == 0 ? "direct"
+                       : strcmp(l->config.method, "fft") == 0  ? "fft"
+                                                               : "auto"; /* static: the caller may free its string */
+    l->config.backend = NULL;
+    feedback_limiter_open(&l->limiter);
+    atomic_init(&l->format, (uint64_t)l->config.rate << 32 | (uint32_t)l->config.block);
+    atomic_init(&l->wait_us, l->config.wait_us);
+    atomic_init(&l->next_probe_ns, INT64_MAX);
+    if (error) {
+        hc_live_close(l);
+        return error;
+    }
+    *live = l;
+    return HC_OK;
+}
+
+int hc_live_close(hc_live *l)
+{
+    if (!l) return HC_OK;
+    struct failover *all[] = {l->playing, l->joining, l->former, atomic_load(&l->next), atomic_load(&l->returned)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_close_engine(l, all[i]);
+    if (l->has_hung) return HC_EDEVICE; /* an engine that hangs may still read the history */
+    hc_responses_free(&l->responses);
+    input_history_close(&l->history);
+    mixer_close(&l->mixer);
+    memory_place_free(l->frames);
+    free(l->rows);
+    free(l->wet);
+    free(l->faded);
+    free(l->reaches);
+    pthread_mutex_destroy(&l->setup);
+    pthread_mutex_destroy(&l->info_lock);
+    free(l);
+    return HC_OK;
+}
+
+void hc_live_reset(hc_live *l)
+{
+    if (!l) return;
+    pthread_mutex_lock(&l->setup);
+    struct failover *all[] = {l->former, l->playing, l->joining, atomic_exchange(&l->next, NULL)}, *newest = NULL;
+    live_close_returned(l);
+    for (int i = 0; i < 4; i++) { /* from the oldest to the newest */
+        if (!all[i]) continue;
+        live_close_engine(l, newest);
+        newest = all[i];
+    }
+    l->playing = newest;
+    l->joining = l->former = NULL;
+    l->is_fading = false;
+    l->is_fresh = true;
+    memset(l->told, 0, sizeof l->told);
+    if (newest) failover_reset(newest);
+    atomic_store(&l->history_begin, input_history_end(&l->history));
+    l->newest_begin = atomic_load(&l->history_begin);
+    mixer_reset(&l->mixer);
+    l->limiter.hold = 0;
+    pthread_mutex_unlock(&l->setup);
+}

@@ -1,0 +1,25 @@
+/* diagnostics - errors and warnings about the lines of a file, collected so that a user sees all of them at once. */
+#ifndef HALOCONV_DIAGNOSTICS_H
+#define HALOCONV_DIAGNOSTICS_H
+
+#include "arena.h"
+#include "dsp/haloconv_masks.h"
+
+enum {
+    DIAGNOSTICS_KEPT = 10000, /* the first are enough to mend a file with a million bad lines           */
+    DIAGNOSTIC_CAP = 1024     /* bytes of a text                                                        */
+};
+
+struct diagnostics {
+    const char *path;        /* file that the diagnostics are about; the caller's string             */
+    struct arena *arena;     /* holds their texts                                                    */
+    hc_diagnostic *kept;     /* [n_kept], by line; in the order of the calls where lines are equal   */
+    int n_kept, n_errors, n_warnings;
+};
+
+/* Adds "path:line: command: text", with "warning: " in front of the command if code is HC_OK. line 0: without a line;
+ * command NULL: without a command. */
+void diagnostic(struct diagnostics *diagnostics, int code, int line, const char *command, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,74 @@
+/* file_job - one file of a batch: reads its input and writes its output in blocks; measures and matches its level.
+ *
+ *   open --> open_output --> per block: read, (the worker's engine), take --> match_level --> commit --> close
+ *                            ^                                                     |
+ *                            +---- a long file, once more with its gain -----------+
+ */
+#ifndef FILE_JOB_H
+#define FILE_JOB_H
+
+#include "batch_run.h"
+
+#include "host/files/file_convolution.h"
+
+#include <limits.h>
+
+enum job_stage {  /* the use of the engine's output */
+    JOB_WRITES,   /* write it: the gain is known */
+    JOB_KEEPS,    /* measure it and keep it in memory until the gain is known */
+    JOB_MEASURES, /* measure it; a long file is convolved again when the gain is known */
+};
+
+struct loudness {
+    double peak, sum; /* sum: of the squares of n samples */
+    int64_t n;
+};
+
+struct file_job {
+    struct batch *batch;
+    const struct manifest_row *row;
+    struct sound_in in;
+    struct sound_out out;
+    struct file_writer writer;
+    struct cached_mask *mask;
+    char path[PATH_MAX];  /* of the output */
+    int n_in, n_out, n_taps;
+    bool failed, at_end;  /* at_end: of the input */
+    enum job_stage stage;
+    struct output_range range;
+    int64_t end;          /* output_range_end; INT64_MAX: not known yet */
+    int64_t n_read;       /* frames of the input */
+    int64_t n_queued, n_convolved; /* frames of the convolution: given to the engine, and back from it */
+    struct loudness loudness_in, loudness_out;
+    float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; loudness_out.n / n_out frames so far */
+    int64_t kept_stride;
+};
+
+/* Opens input and mask. false: the job has failed, its reason is in the batch, and nothing is open. */
+bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row);
+
+/* Opens the output, or fails the job. */
+void file_job_open_output(struct file_job *job);
+
+/* Does the job still take frames from the engine? */
+bool file_job_is_busy(const struct file_job *job);
+
+/* Frames that the job needs from the next block of the engine; 0 = all it needs are queued. */
+int64_t file_job_needs(const struct file_job *job, int block);
+
+/* Reads n frames, or fewer at the end, to planar[n_in][stride]. Returns how many. */
+int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n);
+
+/* Measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
+void file_job_take(struct file_job *job, const float *planar, int64_t stride, int n);
+
+/* Finds the gain of an output whose level is matched and writes what was kept. true: convolve the input again. */
+bool file_job_match_level(struct file_job *job);
+
+/* Gives the output its name and enters it in the journal. */
+void file_job_commit(struct file_job *job);
+
+/* Frees everything; removes an output that is not committed. */
+void file_job_close(struct file_job *job);
+
+#endif

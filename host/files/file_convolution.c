@@ -1,0 +1,85 @@
+#include "file_convolution.h"
+
+#include "host/message.h"
+#include "host/stopwatch.h"
+#include "sound_format.h"
+
+enum {
+    CHUNK_BYTES = 1 << 17,
+    CHUNK_SAMPLES = CHUNK_BYTES / 2, /* at most: a sample has two bytes or more */
+    ALIGNMENT = 64,
+};
+
+void file_engine_config(hc_config *config, int rate, const char *backend, const char *method)
+{
+    hc_config_init(config);
+    config->rate = rate;
+    config->block = HC_BLOCK_FILES;
+    config->fade_frames = HC_NO_FADE; /* the mask is there from the start */
+    config->wait_us = -1;             /* a file has no deadline */
+    config->backend = backend;
+    config->method = method;
+}
+
+bool file_engine_failed(hc_engine *engine, char *why, size_t cap)
+{
+    hc_info info = {.size = sizeof info};
+    hc_get_info(engine, &info);
+    return message_write(why, cap, "%s: %s", info.device,
+                         info.error[0] ? info.error : "the engine stopped; use --backend cpu");
+}
+
+bool file_too_loud(const char *path, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: beyond the range of a float; use a lower --gain, or a quieter mask or input",
+                         path);
+}
+
+bool file_open_output(struct sound_out *out, const char *path, int format, const struct sound_in *in, int n_channels,
+                      struct output_range range, char *why, size_t cap)
+{
+    int whole = sound_format_choose(format, path, in->format, in->rate, n_channels, why, cap);
+    int64_t n_frames = in->n_frames < 0 ? -1 : in->n_frames + range.extra;
+    return whole && sound_out_open(out, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap);
+}
+
+int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)
+{
+    _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
+    const int64_t most = (int64_t)(CHUNK_BYTES / (sample_bytes(in->kind) * (size_t)in->n_channels));
+    int64_t done = 0;
+    while (done < n) {
+        int64_t want = n - done < most ? n - done : most;
+        int64_t got = first == FILE_NEXT ? sound_in_read(in, chunk, want, why, cap)
+                                         : sound_in_read_at(in, first + done, chunk, want, why, cap);
+        if (got < 0) return -1;
+        sample_split(in->kind, chunk, in->n_channels, (size_t)got, planar + done, stride);
+        done += got;
+        if (got < want) break;
+    }
+    return done;
+}
+
+bool file_write(struct file_writer *writer, const float *planar, size_t stride, int64_t n, char *why, size_t cap)
+{
+    struct sound_out *out = writer->out;
+    _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
+    _Alignas(ALIGNMENT) float scaled[CHUNK_SAMPLES]; /* [n_channels][frames of the chunk] */
+    const int64_t most = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
+    const float gain = writer->gain;
+    for (int64_t done = 0; done < n; done += most) {
+        int64_t frames = n - done < most ? n - done : most;
+        double start = stopwatch_now();
+        for (int ch = 0; ch < out->n_channels && gain != 1.0f; ch++)
+            for (int64_t i = 0; i < frames; i++)
+                scaled[ch * frames + i] = planar[(size_t)ch * stride + (size_t)(done + i)] * gain;
+        sample_join(out->kind, out->bits, gain != 1.0f ? scaled : planar + done, gain != 1.0f ? (size_t)frames : stride,
+                    out->n_channels, (size_t)frames, chunk, &writer->seen);
+        double encoded = stopwatch_now();
+        writer->encode_s += encoded - start;
+        if (sample_peak_overflows(&writer->seen)) return file_too_loud(out->path, why, cap);
+        if (!sound_out_write(out, chunk, frames, why, cap)) return false;
+        writer->write_s += stopwatch_now() - encoded;
+    }
+    return true;
+}

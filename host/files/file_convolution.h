@@ -1,0 +1,47 @@
+/* file_convolution - the steps that `convolve` and `batch` share: open the output, decode frames from the input, encode
+ * frames to the output (so does `design`), and report failures.
+ *
+ *   sound_in  -->  chunk: samples as libsndfile has them  -->  planar[n_channels][stride]   file_read
+ *   planar    -->  gain  -->  chunk, peak and clipping seen  -->  sound_out                 file_write
+ *
+ * A chunk stays in the second-level cache and is large enough to make few system calls.
+ */
+#ifndef FILE_CONVOLUTION_H
+#define FILE_CONVOLUTION_H
+
+#include "output_range.h"
+#include "sound_in.h"
+#include "sound_out.h"
+
+/* Settings of an engine for files: no deadline, no fade, the block length that the engine prefers. */
+void file_engine_config(hc_config *config, int rate, const char *backend, const char *method);
+
+/* Writes to why the reason why the engine stopped; returns false. */
+bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
+
+/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input.
+ * path must outlive out. false: why has the reason. */
+bool file_open_output(struct sound_out *out, const char *path, int format, const struct sound_in *in, int n_channels,
+                      struct output_range range, char *why, size_t cap);
+
+/* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT, or, if
+ * sound_in_is_placed, the first frame to read, in any order and on any thread. Returns how many; -1: why has the
+ * reason. */
+enum { FILE_NEXT = -1 };
+int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap);
+
+struct file_writer {
+    struct sound_out *out;
+    float gain;
+    struct sample_peak seen;  /* of all frames so far */
+    double encode_s, write_s; /* busy seconds */
+};
+
+/* Writes n frames of planar[n_channels][stride]. false: why has the reason; sample_peak_overflows(&writer->seen) if the
+ * sound is too loud. */
+bool file_write(struct file_writer *writer, const float *planar, size_t stride, int64_t n, char *why, size_t cap);
+
+/* Writes to why that the output at `path` is too loud; returns false. */
+bool file_too_loud(const char *path, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,282 @@
+#include "async_resampler.h"
+
+#include "host/message.h"
+
+#ifdef HC_WITH_SAMPLERATE
+#include "clock.h"
+
+#include <math.h>
+#include <samplerate.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUALITY = SRC_SINC_MEDIUM_QUALITY, /* 121 dB, flat to 90 % of the band */
+    LOOKAHEAD = 46,                    /* frames of delay of its filter */
+    READ_CHUNK = 2048,                 /* frames resampled at once */
+    LONG_BLOCKS = 32768                /* frames of the ring beyond a second, for long blocks */
+};
+static const double LEARN_S = 2; /* silence while the clocks settle */
+static const double LEAST_MARGIN_S = 0.002, MOST_MARGIN_S = 0.25;
+static const double LOOP_HZ = 0.02;   /* bandwidth of the control loop: far below audible wow */
+static const double MOST_OFF = 0.001; /* largest deviation of the ratio from 1: no card is off by 1000 ppm */
+static const double GLIDE_S = 10;     /* time constant with which the computed position follows the counted one */
+
+/* "Frame k was written at time_s, and a frame lasts frame_s": the input thread's estimate. */
+struct line {
+    int64_t k;
+    double time_s, frame_s;
+};
+
+struct async_resampler {
+    int n_channels, rate;
+    int64_t cap;                    /* frames of the ring */
+    float *ring;                    /* [cap][n_channels] */
+    _Atomic int64_t written, taken; /* frames since the start */
+
+    /* input thread */
+    struct clock in;
+    /* published by it; a sequence lock: seq is odd while the line is being written */
+    atomic_uint seq;
+    _Atomic int64_t line_k;
+    _Atomic double line_time, line_frame, in_off;
+    atomic_int in_block; /* the longest */
+
+    /* output thread */
+    struct clock out;
+    SRC_STATE *resampler;
+    float *chunk;    /* [READ_CHUNK][n_channels] */
+    int out_block;   /* the longest */
+    double first_s;  /* start of the learning time; 0: not begun */
+    double margin_s; /* allowance for late callbacks */
+    bool plays;
+    double behind;   /* frames by which the reader follows the line, after it has read */
+    double position; /* frames read, with the fraction inside the resampler */
+    double steady;   /* integral part of the control loop: the ratio less 1 */
+
+    /* published by it */
+    atomic_bool runs;
+    _Atomic double ppm, latency_s;
+    atomic_uint_fast64_t restarts;
+};
+
+struct async_resampler *async_resampler_open(int n_channels, int rate, char *why, size_t cap)
+{
+    int error = 0;
+    struct async_resampler *r = calloc(1, sizeof *r);
+    if (r) {
+        *r = (struct async_resampler){
+            .n_channels = n_channels, .rate = rate, .cap = rate + LONG_BLOCKS, .margin_s = LEAST_MARGIN_S};
+        r->ring = calloc((size_t)r->cap * (size_t)n_channels, sizeof *r->ring);
+        r->chunk = calloc((size_t)READ_CHUNK * (size_t)n_channels, sizeof *r->chunk);
+        r->resampler = src_new(QUALITY, n_channels, &error);
+        clock_open(&r->in, rate);
+        clock_open(&r->out, rate);
+    }
+    if (r && r->ring && r->chunk && r->resampler) return r;
+    message_write(why, cap, "a resampler of %d channels: %s; free some memory", n_channels,
+                  error ? src_strerror(error) : "no memory");
+    async_resampler_close(r);
+    return NULL;
+}
+
+void async_resampler_close(struct async_resampler *r)
+{
+    if (!r) return;
+    if (r->resampler) src_delete(r->resampler);
+    free(r->chunk);
+    free(r->ring);
+    free(r);
+}
+
+/* ---- input ------------------------------------------------------------------------------------- */
+
+static void publish_line(struct async_resampler *r, int64_t k, double time_s)
+{
+    atomic_fetch_add(&r->seq, 1);
+    atomic_store(&r->line_k, k);
+    atomic_store(&r->line_time, time_s);
+    atomic_store(&r->line_frame, r->in.frame_s);
+    atomic_fetch_add(&r->seq, 1);
+}
+
+void async_resampler_write(struct async_resampler *r, const float *in, int n, double time_s)
+{
+    clock_update(&r->in, time_s, n);
+    int64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
+    int64_t space = r->cap - (written - atomic_load_explicit(&r->taken, memory_order_acquire));
+    size_t frame = (size_t)r->n_channels * sizeof *in;
+    /* A full ring drops frames. The reader then sees that it is too far behind, and starts again. */
+    int fits = n < space ? n : (int)space;
+    int64_t at = written % r->cap, first = fits < r->cap - at ? fits : r->cap - at;
+    memcpy(r->ring + at * r->n_channels, in, (size_t)first * frame);
+    memcpy(r->ring, in + first * r->n_channels, (size_t)(fits - first) * frame);
+    atomic_store_explicit(&r->written, written + fits, memory_order_release);
+    if (n > atomic_load(&r->in_block)) atomic_store(&r->in_block, n);
+    atomic_store(&r->in_off, r->in.most_off_s);
+    publish_line(r, written + fits, r->in.now_s);
+}
+
+/* ---- output ------------------------------------------------------------------------------------ */
+
+/* false: nothing is written yet, or the writer interrupted every attempt. */
+static bool copy_line(const struct async_resampler *r, struct line *line)
+{
+    for (int i = 0; i < 100; i++) {
+        unsigned before = atomic_load(&r->seq);
+        *line = (struct line){atomic_load(&r->line_k), atomic_load(&r->line_time), atomic_load(&r->line_frame)};
+        if (before % 2 == 0 && atomic_load(&r->seq) == before) return before != 0;
+    }
+    return false;
+}
+
+static void stop(struct async_resampler *r)
+{
+    atomic_fetch_add(&r->restarts, 1);
+    r->plays = false;
+    atomic_store(&r->runs, false);
+}
+
+/* While nothing plays, keeps only the newest half of the ring. */
+static void skip_old(struct async_resampler *r)
+{
+    int64_t oldest = atomic_load_explicit(&r->written, memory_order_acquire) - r->cap / 2;
+    if (oldest > atomic_load(&r->taken)) atomic_store_explicit(&r->taken, oldest, memory_order_release);
+}
+
+/* Begins to read, as far behind the line as late callbacks need, at the ratio of both clocks. false: the ring has too
+ * few frames yet. */
+static bool begin(struct async_resampler *r, const struct line *line, int n)
+{
+    double off_s = r->out.most_off_s + atomic_load(&r->in_off), ratio = r->out.frame_s / line->frame_s;
+    r->margin_s = fmin(fmax(r->margin_s, 2 * off_s), MOST_MARGIN_S);
+    r->behind = atomic_load(&r->in_block) + r->margin_s * r->rate + LOOKAHEAD;
+    double line_now = (double)line->k + (r->out.now_s - line->time_s) / line->frame_s;
+    int64_t taken = atomic_load(&r->taken), start = (int64_t)(line_now - r->behind - n * ratio);
+    int64_t available = atomic_load_explicit(&r->written, memory_order_acquire) - start;
+    if (start < taken || (double)available < n * ratio + LOOKAHEAD) return false;
+    atomic_store_explicit(&r->taken, start, memory_order_release);
+    src_reset(r->resampler);
+    src_set_ratio(r->resampler, 1 / ratio);
+    r->position = (double)start;
+    r->steady = ratio - 1;
+    r->plays = true;
+    atomic_store(&r->runs, true);
+    return true;
+}
+
+/* Computes the ratio, in input frames an output frame, that keeps the reader `behind` frames behind the line: a control
+ * loop of second order, critically damped. false: the reader is so far off that it must start again. */
+static bool control_ratio(struct async_resampler *r, const struct line *line, int n, double *ratio)
+{
+    double line_now = (double)line->k + (r->out.now_s - line->time_s) / line->frame_s;
+    double off_s = (line_now - r->position - n * (1 + r->steady) - r->behind) / r->rate;
+    double w = 2 * M_PI * LOOP_HZ, step_s = (double)n / r->rate;
+    r->steady += w * w * off_s * step_s;
+    r->steady = fmin(fmax(r->steady, -MOST_OFF), MOST_OFF);
+    *ratio = 1 + fmin(fmax(r->steady + 2 * w * off_s, -2 * MOST_OFF), 2 * MOST_OFF);
+    return fabs(off_s) < 0.5 * r->margin_s + 0.05;
+}
+
+/* Feeds the resampler only the frames that it needs: frames that wait inside it would be latency. false: the ring is
+ * empty. */
+static bool resample(struct async_resampler *r, float *const *out, int at, int n, double ratio)
+{
+    SRC_DATA data = {.src_ratio = 1 / ratio};
+    int64_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
+    int64_t available = atomic_load_explicit(&r->written, memory_order_acquire) - taken;
+    long made = 0, feed = (long)(n * ratio);
+    while (made < n) {
+        int64_t from = taken % r->cap, most = r->cap - from < available ? r->cap - from : available;
+        data.data_in = r->ring + from * r->n_channels;
+        data.input_frames = feed < most ? feed : (long)most;
+        data.data_out = r->chunk + made * r->n_channels;
+        data.output_frames = n - made;
+        if (src_process(r->resampler, &data) != 0) return false;
+        taken += data.input_frames_used;
+        available -= data.input_frames_used;
+        made += data.output_frames_gen;
+        feed = feed > data.input_frames_used ? feed - data.input_frames_used : 1;
+        if (data.input_frames_used == 0 && data.output_frames_gen == 0) return false;
+    }
+    atomic_store_explicit(&r->taken, taken, memory_order_release);
+    for (int ch = 0; ch < r->n_channels; ch++)
+        for (int i = 0; i < n; i++) out[ch][at + i] = r->chunk[i * r->n_channels + ch];
+    r->position += n * ratio;
+    r->position += ((double)taken - LOOKAHEAD - r->position) * n / (GLIDE_S * r->rate);
+    return true;
+}
+
+static bool has_learned(struct async_resampler *r, double time_s)
+{
+    if (r->first_s == 0) r->first_s = time_s;
+    return time_s - r->first_s >= LEARN_S;
+}
+
+static bool read_resampled(struct async_resampler *r, float *const *out, int n, double time_s)
+{
+    struct line line;
+    double ratio = 1;
+    bool is_regular = clock_update(&r->out, time_s, n);
+    if (n > r->out_block) r->out_block = n;
+    if (!copy_line(r, &line)) return false;
+    if (r->plays && (!is_regular || !control_ratio(r, &line, n, &ratio))) stop(r);
+    if (!is_regular) r->first_s = 0;
+    if (!r->plays) skip_old(r);
+    if (!r->plays && !(has_learned(r, time_s) && begin(r, &line, n) && control_ratio(r, &line, n, &ratio)))
+        return false;
+    for (int at = 0, chunk; at < n; at += chunk) {
+        chunk = n - at < READ_CHUNK ? n - at : READ_CHUNK;
+        if (resample(r, out, at, chunk, ratio)) continue;
+        stop(r);
+        return false;
+    }
+    atomic_store(&r->ppm, 1e6 * r->steady);
+    atomic_store(&r->latency_s, (r->behind + r->out_block) / r->rate);
+    return true;
+}
+
+bool async_resampler_read(struct async_resampler *r, float *const *out, int n, double time_s)
+{
+    if (read_resampled(r, out, n, time_s)) return true;
+    for (int ch = 0; ch < r->n_channels; ch++) memset(out[ch], 0, (size_t)n * sizeof(float));
+    return false;
+}
+
+void async_resampler_get_status(const struct async_resampler *r, struct async_resampler_status *status)
+{
+    *status = (struct async_resampler_status){.runs = atomic_load(&r->runs),
+                                              .ppm = atomic_load(&r->ppm),
+                                              .latency_s = atomic_load(&r->latency_s),
+                                              .restarts = atomic_load(&r->restarts)};
+}
+
+#else
+#include <string.h>
+
+struct async_resampler *async_resampler_open(int n_channels, int rate, char *why, size_t cap)
+{
+    (void)n_channels, (void)rate;
+    message_write(why, cap, "this build has no libsamplerate; install libsamplerate0-dev and build again");
+    return NULL;
+}
+void async_resampler_close(struct async_resampler *r)
+{
+    (void)r;
+}
+void async_resampler_write(struct async_resampler *r, const float *in, int n, double time_s)
+{
+    (void)r, (void)in, (void)n, (void)time_s;
+}
+bool async_resampler_read(struct async_resampler *r, float *const *out, int n, double time_s)
+{
+    (void)r, (void)out, (void)n, (void)time_s;
+    return false;
+}
+void async_resampler_get_status(const struct async_resampler *r, struct async_resampler_status *status)
+{
+    (void)r;
+    *status = (struct async_resampler_status){0};
+}
+#endif

@@ -1,0 +1,41 @@
+/* async_resampler - carries audio from one sound card's clock to another's: a ring between their callbacks, and a
+ * resampler whose ratio follows the two clocks so slowly that the pitch does not audibly move.
+ *
+ *   input callback  -> async_resampler_write: input clock -> ring, and the line "frame k was written at time t"
+ *   output callback -> async_resampler_read:  output clock -> distance of the reader from that line -> ratio
+ *                                             ring -> resampler (libsamplerate) -> the host's buffers
+ *
+ * The first two seconds are silence, in which both clocks and the lateness of their callbacks are measured. Then the
+ * reader follows the writer by one block of each side, the resampler's 46 frames, and twice the largest lateness. This
+ * distance is the whole added latency. If a callback comes later than ever before, the ring may run empty: that counts
+ * as a restart, and the distance grows with the new lateness.
+ */
+#ifndef ASYNC_RESAMPLER_H
+#define ASYNC_RESAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct async_resampler;
+
+/* NULL: why has the reason, for example a build without libsamplerate. */
+struct async_resampler *async_resampler_open(int n_channels, int rate, char *why, size_t cap);
+void async_resampler_close(struct async_resampler *resampler); /* NULL is allowed */
+
+/* Writes in[n][n_channels], interleaved, from the input callback that came at time_s. [rt], input thread */
+void async_resampler_write(struct async_resampler *resampler, const float *in, int n, double time_s);
+
+/* Fills out[n_channels][n] for the output callback that came at time_s. false: silence, because the clocks are not
+ * measured yet or the ring is empty. [rt], output thread */
+bool async_resampler_read(struct async_resampler *resampler, float *const *out, int n, double time_s);
+
+struct async_resampler_status {
+    bool runs;           /* audio passes                                                                     */
+    double ppm;          /* parts per million by which the input's clock is faster than the output's         */
+    double latency_s;    /* added                                                                            */
+    uint64_t restarts;   /* times that the ring ran empty or full, or a clock jumped, since audio first passed */
+};
+void async_resampler_get_status(const struct async_resampler *resampler, struct async_resampler_status *status);
+
+#endif

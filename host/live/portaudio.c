@@ -1,0 +1,583 @@
+/* portaudio - the command `haloconv live`: microphone to speakers through PortAudio. */
+#include "host/commands.h"
+#include "host/message.h"
+#include "live_options.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static const struct option_row portaudio_options[] = {
+    {"input", 0, "DEV", "Input device, by its number or (a part of) its name in `haloconv devices` [the default one]",
+     option_text, LIVE_OPTION_TO(input)},
+    {"output", 0, "DEV", "Output device, likewise [the default one]", option_text, LIVE_OPTION_TO(output)},
+    {"rate", 0, "HZ", "Sample rate [the output device's]", option_int, LIVE_OPTION_TO(rate), .min = 1000,
+     .max = 768000},
+    {"block", 0, "N", "Frames a callback [the device's choice]", option_int, LIVE_OPTION_TO(block), .min = 1,
+     .max = 8192},
+    {"latency", 0, "MS", "Latency that is requested from the devices [their low one]", option_number,
+     LIVE_OPTION_TO(latency_ms), .max = 10000},
+    {"one-clock", 0, NULL,
+     "Input and output run by one clock (linked by word clock, say), although they look like two cards: nothing is "
+     "resampled between them, and no latency is added. The drift between them is measured, and printed at the end if "
+     "it is more than 5 ppm",
+     option_flag, LIVE_OPTION_TO(one_clock)},
+    {"reconnect", 0, NULL, "Wait for a device that is not there, or that disappeared", option_flag,
+     LIVE_OPTION_TO(reconnect)},
+    {"no-feedback-limiter", 0, NULL,
+     "Do not turn the output down by 40 dB for two seconds when it stays at full scale for half a second, as it does "
+     "in feedback",
+     option_set, LIVE_OPTION_TO(session.live.limit_feedback), .min = 0, .old_name = "no-guard"},
+    {0}};
+
+static const struct command_line portaudio_line = {
+    .command = "live",
+    .usage = "MASK...",
+    .text = "Sends a microphone through a mask to the speakers, by PortAudio. MASK is a sound file, a text of "
+            "coefficients or a configuration (see haloconv --help). With several masks the first plays, and keys n and "
+            "p go through them. The latency that the devices have is printed.\v" LIVE_OPTIONS_KEYS,
+    .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
+    .names = "MASK",
+    .most_names = INT_MAX,
+    .names_to = offsetof(struct live_settings, masks)};
+
+#ifdef HC_WITH_PORTAUDIO
+#include "async_resampler.h"
+#include "audio_devices.h"
+#include "clock.h"
+#include "control.h"
+#include "host/stopwatch.h"
+#include "keys.h"
+#include "realtime.h"
+#include "restart.h"
+#include "session.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <portaudio.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    GUESSED_BLOCK = 256,    /* frames, until callbacks show the device's block */
+    SAME_CALLS = 50,        /* callbacks of one length in a row that show it */
+    RESAMPLED_CHUNK = 8192, /* frames that the resampler delivers at once */
+    MOST_CHANNELS = 1024,
+    CLOSE_S = 2 /* longest wait for PortAudio to close its streams */
+};
+static const double SILENT_S = 2; /* time without a callback after which a device is gone */
+
+/* Over- and underflows that PortAudio reports, with their names in the statistics. */
+static const struct flow {
+    PaStreamCallbackFlags flag;
+    const char *name;
+} flows[] = {{paInputOverflow, "input_overflows"},
+             {paInputUnderflow, "input_underflows"},
+             {paOutputOverflow, "output_overflows"},
+             {paOutputUnderflow, "output_underflows"}};
+enum { N_FLOWS = sizeof flows / sizeof *flows };
+
+struct device {
+    char name[256], api[64]; /* identify the device when it comes back; its number may change */
+    int index, most_channels, rate;
+};
+
+struct portaudio_host {
+    const struct live_settings *settings;
+    char **argv; /* the whole command, for start_over; owned */
+    struct restart restart;
+    bool was_restarted; /* restart_run of an earlier process started this one */
+    int osc_port;       /* 0: none */
+    struct session *session;
+    int n_in, n_out;
+    struct device input, output;
+    bool has_names;                    /* both devices were found once: from then on by their names */
+    bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
+    PaStream *stream;                  /* of both devices, or of the output if input_stream is open */
+    PaStream *input_stream;            /* stream of an input with a clock of its own */
+    struct async_resampler *resampler; /* from the input's clock to the output's; NULL: there is one clock */
+    float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
+    struct async_resampler_status resampling;
+    double said_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
+    int rate;
+    double input_latency_s, output_latency_s;
+    struct drift drift;
+    double next_point_s, last_call_s; /* time of the next point of the drift; when is_alive last saw new callbacks */
+    uint64_t last_calls, last_input_calls;
+
+    /* written by the callbacks */
+    bool is_new; /* the stream's first callback is still to come; audio thread */
+    atomic_uint_fast64_t calls, input_calls;
+    atomic_uint_fast64_t flows[N_FLOWS]; /* over- and underflows */
+    atomic_int n_frames, same;           /* length of the last callback, and how many in a row had it */
+    atomic_int_fast64_t delay_us;        /* from the microphone to the speakers, as the device reports it */
+};
+
+/* ---- callback ---------------------------------------------------------------------------------- */
+
+static void count_flags(struct portaudio_host *h, PaStreamCallbackFlags flags)
+{
+    bool any = false;
+    for (int i = 0; i < N_FLOWS; i++) {
+        if (!(flags & flows[i].flag)) continue;
+        atomic_fetch_add_explicit(&h->flows[i], 1, memory_order_relaxed);
+        any = true;
+    }
+    if (any) session_count_xrun(h->session);
+}
+
+/* Callback of an input with a clock of its own. */
+static int on_input(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
+                    PaStreamCallbackFlags flags, void *data)
+{
+    (void)output, (void)time;
+    struct portaudio_host *h = data;
+    if (flags) count_flags(h, flags);
+    async_resampler_write(h->resampler, input, (int)n, stopwatch_now());
+    atomic_fetch_add_explicit(&h->input_calls, 1, memory_order_relaxed);
+    return paContinue;
+}
+
+static void play_resampled(struct portaudio_host *h, float *const *output, int n)
+{
+    float *in[MOST_CHANNELS], *out[MOST_CHANNELS];
+    double now = stopwatch_now();
+    for (int ch = 0; ch < h->n_in; ch++) in[ch] = h->resampled + (size_t)ch * RESAMPLED_CHUNK;
+    for (int at = 0, chunk; at < n; at += chunk) {
+        chunk = n - at < RESAMPLED_CHUNK ? n - at : RESAMPLED_CHUNK;
+        for (int ch = 0; ch < h->n_out; ch++) out[ch] = output[ch] + at;
+        async_resampler_read(h->resampler, in, chunk, now + (double)at / h->rate);
+        hc_live_process(session_live(h->session), (const float *const *)in, out, chunk);
+    }
+}
+
+static int on_audio(const void *input, void *output, unsigned long n, const PaStreamCallbackTimeInfo *time,
+                    PaStreamCallbackFlags flags, void *data)
+{
+    struct portaudio_host *h = data;
+    if (h->is_new) realtime_touch_stack();
+    h->is_new = false;
+    if (flags) count_flags(h, flags);
+    if (h->resampler)
+        play_resampled(h, output, (int)n);
+    else
+        hc_live_process(session_live(h->session), input, output, (int)n);
+    bool same = atomic_load_explicit(&h->n_frames, memory_order_relaxed) == (int)n;
+    atomic_store_explicit(&h->same, same ? atomic_load_explicit(&h->same, memory_order_relaxed) + 1 : 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(&h->n_frames, (int)n, memory_order_relaxed);
+    atomic_store_explicit(&h->delay_us, (int64_t)(1e6 * (time->outputBufferDacTime - time->inputBufferAdcTime)),
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->calls, 1, memory_order_relaxed);
+    return paContinue;
+}
+
+/* ---- devices ----------------------------------------------------------------------------------- */
+
+static bool choose_device(struct device *device, const json_t *list, const char *wanted, bool is_input, char *why,
+                          size_t cap)
+{
+    const char *side = is_input ? "input" : "output";
+    const json_t *found = audio_devices_find(list, wanted, is_input);
+    if (!found && wanted)
+        return message_write(why, cap, "--%s %s: no such device with %ss; `haloconv devices` lists them", side, wanted,
+                             side);
+    if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
+    snprintf(device->name, sizeof device->name, "%s", json_string_value(json_object_get(found, "name")));
+    snprintf(device->api, sizeof device->api, "%s", json_string_value(json_object_get(found, "api")));
+    device->index = (int)json_integer_value(json_object_get(found, "index"));
+    device->most_channels = (int)json_integer_value(json_object_get(found, is_input ? "inputs" : "outputs"));
+    device->rate = (int)json_number_value(json_object_get(found, "rate"));
+    return true;
+}
+
+static bool find_devices(void *data, char *why, size_t cap)
+{
+    struct portaudio_host *h = data;
+    char input[400], output[400];
+    snprintf(input, sizeof input, "%s: %s", h->input.api, h->input.name);
+    snprintf(output, sizeof output, "%s: %s", h->output.api, h->output.name);
+    json_t *list = audio_devices_list();
+    if (!list)
+        return message_write(why, cap,
+                             "live: PortAudio fails on this machine's audio set-up; repair it (`aplay -l` lists "
+                             "ALSA's devices), or use haloconv jack");
+    bool good = choose_device(&h->input, list, h->has_names ? input : h->settings->input, true, why, cap) &&
+                choose_device(&h->output, list, h->has_names ? output : h->settings->output, false, why, cap);
+    h->has_names = h->has_names || good;
+    json_decref(list);
+    return good;
+}
+
+/* Number of an ALSA card: 0 for "HDA Intel PCH: ALC257 Analog (hw:0,0)". -1: the name has none. */
+static int card_of(const struct device *device)
+{
+    const char *hw = strstr(device->name, "(hw:");
+    return hw && hw[4] >= '0' && hw[4] <= '9' ? atoi(hw + 4) : -1;
+}
+
+/* All devices of JACK share the server's clock; two devices of one card share the card's. */
+static bool have_one_clock(const struct portaudio_host *h)
+{
+    int in = card_of(&h->input), out = card_of(&h->output);
+    if (h->settings->one_clock) return true;
+    if (strcmp(h->input.api, h->output.api) != 0) return false;
+    return strncmp(h->input.api, "JACK", 4) == 0 || strcmp(h->input.name, h->output.name) == 0 ||
+           (in >= 0 && in == out);
+}
+
+/* Sets the name of PortAudio's JACK client; some builds of PortAudio lack it. */
+PaError PaJack_SetClientName(const char *name) __attribute__((weak));
+
+/* ALSA and JACK print every attempt on standard error. */
+static PaError initialise_quietly(void)
+{
+    if (PaJack_SetClientName) PaJack_SetClientName("haloconv");
+    fflush(stderr);
+    int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (saved >= 0 && null >= 0) dup2(null, STDERR_FILENO);
+    PaError error = Pa_Initialize();
+    if (saved >= 0) dup2(saved, STDERR_FILENO);
+    if (saved >= 0) close(saved);
+    if (null >= 0) close(null);
+    return error;
+}
+
+static const char *reason(PaError error)
+{
+    const PaHostErrorInfo *host = Pa_GetLastHostErrorInfo();
+    return error == paUnanticipatedHostError && host && host->errorText && *host->errorText ? host->errorText
+                                                                                            : Pa_GetErrorText(error);
+}
+
+static PaStreamParameters parameters(const struct portaudio_host *h, const struct device *device, int n_channels,
+                                     bool is_input)
+{
+    const PaDeviceInfo *info = Pa_GetDeviceInfo(device->index);
+    double low = !info ? 0 : is_input ? info->defaultLowInputLatency : info->defaultLowOutputLatency;
+    return (PaStreamParameters){
+        .device = device->index,
+        .channelCount = n_channels,
+        .sampleFormat = paFloat32 | paNonInterleaved,
+        .suggestedLatency = h->settings->latency_ms >= 0 ? h->settings->latency_ms * 1e-3 : low,
+    };
+}
+
+/* ---- the stream -------------------------------------------------------------------------------- */
+
+/* Opens a resampler if the devices have two clocks. Without a resampler both devices run as one stream, which drift
+ * interrupts now and then. */
+static bool open_resampler(struct portaudio_host *h, char *why, size_t cap)
+{
+    if (have_one_clock(h)) return true;
+    h->resampler = async_resampler_open(h->n_in, h->rate, why, cap);
+    h->resampled = h->resampler ? calloc((size_t)h->n_in * RESAMPLED_CHUNK, sizeof *h->resampled) : NULL;
+    if (h->resampled) return true;
+    async_resampler_close(h->resampler);
+    h->resampler = NULL;
+    if (strcmp(h->input.api, h->output.api) != 0) return false; /* they cannot be one stream */
+    message_note("the clocks of %s and %s are not joined: %s", h->input.name, h->output.name, why);
+    return true;
+}
+
+/* One stream, or with a resampler two, each with callbacks from its own device. */
+static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, const PaStreamParameters *out,
+                            unsigned long block)
+{
+    PaError error = paNoError;
+    if (h->resampler) {
+        in->sampleFormat = paFloat32; /* interleaved, as async_resampler_write takes it */
+        error = Pa_OpenStream(&h->input_stream, in, NULL, h->rate, block, paNoFlag, on_input, h);
+        if (error != paNoError) h->input_stream = NULL;
+        in = NULL;
+    }
+    if (error == paNoError) error = Pa_OpenStream(&h->stream, in, out, h->rate, block, paNoFlag, on_audio, h);
+    if (error != paNoError) h->stream = NULL;
+    return error == paNoError && h->resampler ? Pa_StartStream(h->input_stream) : error;
+}
+
+static bool start(struct portaudio_host *h, char *why, size_t cap)
+{
+    if (!open_resampler(h, why, cap)) return false;
+    PaStreamParameters in = parameters(h, &h->input, h->n_in, true);
+    PaStreamParameters out = parameters(h, &h->output, h->n_out, false);
+    unsigned long block = h->settings->block ? (unsigned long)h->settings->block : paFramesPerBufferUnspecified;
+    PaError error = Pa_IsFormatSupported(&in, h->resampler ? NULL : &out, h->rate);
+    if (h->resampler && error == paFormatIsSupported) error = Pa_IsFormatSupported(NULL, &out, h->rate);
+    if (error != paFormatIsSupported)
+        return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
+                             h->input.name, h->output.name, in.channelCount, out.channelCount, h->rate, reason(error));
+    h->is_new = true;
+    error = open_streams(h, &in, &out, block);
+    if (error == paNoError) error = Pa_StartStream(h->stream);
+    if (error != paNoError)
+        return message_write(why, cap, "live: %s to %s: %s; is another program using it?", h->input.name,
+                             h->output.name, reason(error));
+    const PaStreamInfo *info = Pa_GetStreamInfo(h->stream),
+                       *input = h->resampler ? Pa_GetStreamInfo(h->input_stream) : info;
+    h->input_latency_s = input ? input->inputLatency : 0;
+    h->output_latency_s = info ? info->outputLatency : 0;
+    h->said_latency_s = 0;
+    h->drift = (struct drift){0};
+    h->last_calls = atomic_load(&h->calls);
+    h->last_input_calls = atomic_load(&h->input_calls);
+    h->last_call_s = stopwatch_now();
+    h->next_point_s = h->last_call_s + 5; /* delays vary at the start */
+    return true;
+}
+
+struct closing {
+    PaStream *streams[2]; /* NULL: not open */
+    sem_t done;
+};
+
+static void *close_streams(void *arg)
+{
+    struct closing *c = arg;
+    for (int i = 0; i < 2; i++) {
+        if (!c->streams[i]) continue;
+        Pa_AbortStream(c->streams[i]); /* faded out already */
+        Pa_CloseStream(c->streams[i]);
+    }
+    Pa_Terminate();
+    sem_post(&c->done);
+    return NULL;
+}
+
+/* Closes the streams in a thread, because PortAudio can wait ten minutes for a JACK server that has ended. */
+static void stop(void *data)
+{
+    struct portaudio_host *h = data;
+    if (h->resampler) async_resampler_get_status(h->resampler, &h->resampling);
+    if (h->stream || h->input_stream) {
+        static struct closing c; /* a thread that is stuck outlives this call, and no other is started after it */
+        pthread_t thread;
+        struct timespec give_up;
+        c.streams[0] = h->stream;
+        c.streams[1] = h->input_stream;
+        sem_init(&c.done, 0, 0);
+        clock_gettime(CLOCK_REALTIME, &give_up);
+        give_up.tv_sec += CLOSE_S;
+        if (pthread_create(&thread, NULL, close_streams, &c) != 0) return;
+        pthread_detach(thread);
+        h->is_stuck = sem_timedwait(&c.done, &give_up) != 0;
+    } else if (h->is_initialised) {
+        Pa_Terminate();
+    }
+    h->stream = h->input_stream = NULL;
+    h->is_initialised = false;
+    if (h->is_stuck) return; /* a callback may still run */
+    async_resampler_close(h->resampler);
+    h->resampler = NULL;
+    free(h->resampled);
+    h->resampled = NULL;
+}
+
+static bool initialise(struct portaudio_host *h, char *why, size_t cap)
+{
+    PaError error = initialise_quietly();
+    h->is_initialised = error == paNoError;
+    return h->is_initialised ||
+           message_write(why, cap, "live: PortAudio cannot start: %s; see `haloconv devices`", reason(error));
+}
+
+static void add_stats(void *data, json_t *json)
+{
+    struct portaudio_host *h = data;
+    for (int i = 0; i < N_FLOWS; i++)
+        json_object_set_new(json, flows[i].name, json_integer((json_int_t)atomic_load(&h->flows[i])));
+    bool two_clocks = h->resampling.latency_s > 0;
+    json_object_set_new(json, "latency_ms",
+                        json_real(1e3 * (h->input_latency_s + h->output_latency_s + h->resampling.latency_s)));
+    json_object_set_new(json, "drift_ppm", json_real(two_clocks ? h->resampling.ppm : drift_ppm(&h->drift)));
+    json_object_set_new(json, "clocks", json_integer(two_clocks ? 2 : 1));
+    json_object_set_new(json, "clock_restarts", json_integer((json_int_t)h->resampling.restarts));
+}
+
+/* Runs the same command again: PortAudio is stuck in this process, and works in a new one. */
+static void start_over(struct portaudio_host *h)
+{
+    const char *asked = h->settings->osc, *colon = asked ? strrchr(asked, ':') : NULL;
+    char osc[300];
+    message_note("%s: is back; starting over", h->output.name);
+    keys_close();
+    snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "", h->osc_port);
+    json_t *more = json_object();
+    add_stats(h, more);
+    restart_run(h->argv, h->session, h->osc_port ? osc : NULL, more);
+}
+
+/* After a restart: takes over the settings of the process before this one. */
+static void take_restart(struct portaudio_host *h, struct live_settings *settings)
+{
+    h->was_restarted = restart_take(&h->restart);
+    if (!h->was_restarted) return;
+    session_state_settings(&h->restart.state, &settings->session);
+    settings->mask = h->restart.state.mask;
+    if (*h->restart.osc) settings->osc = h->restart.osc;
+}
+
+/* After a restart: continues the statistics. */
+static void continue_statistics(struct portaudio_host *h)
+{
+    if (!h->was_restarted) return;
+    session_continue_counters(h->session, &h->restart.before);
+    for (int i = 0; i < N_FLOWS; i++) {
+        const json_t *count = json_object_get(h->restart.more, flows[i].name);
+        atomic_store(&h->flows[i], (uint64_t)json_integer_value(count));
+    }
+}
+
+static bool restart(void *data, char *why, size_t cap)
+{
+    struct portaudio_host *h = data;
+    if (!find_devices(h, why, cap)) return false;
+    if (h->is_stuck) start_over(h);
+    if (!h->is_stuck && initialise(h, why, cap) && start(h, why, cap)) return true;
+    stop(h);
+    return false;
+}
+
+static bool is_alive(void *data)
+{
+    struct portaudio_host *h = data;
+    uint64_t calls = atomic_load(&h->calls), input_calls = atomic_load(&h->input_calls);
+    double now = stopwatch_now();
+    bool went_on = calls != h->last_calls && (!h->resampler || input_calls != h->last_input_calls);
+    if (went_on) {
+        h->last_call_s = now;
+        h->last_calls = calls;
+        h->last_input_calls = input_calls;
+    }
+    return Pa_IsStreamActive(h->stream) == 1 && (!h->resampler || Pa_IsStreamActive(h->input_stream) == 1) &&
+           now - h->last_call_s < SILENT_S;
+}
+
+static void say_latency(const struct portaudio_host *h, double added_s)
+{
+    char added[64] = "none added";
+    if (added_s > 0) snprintf(added, sizeof added, "%.1f added to join two clocks", 1e3 * added_s);
+    message_note("latency %.1f ms: input %.1f, output %.1f, %s",
+                 1e3 * (h->input_latency_s + h->output_latency_s + added_s), 1e3 * h->input_latency_s,
+                 1e3 * h->output_latency_s, added);
+}
+
+/* The resampler's latency is known once it runs, and may grow later. */
+static void say_resampling(struct portaudio_host *h)
+{
+    async_resampler_get_status(h->resampler, &h->resampling);
+    if (!h->resampling.runs || h->resampling.latency_s == h->said_latency_s) return;
+    h->said_latency_s = h->resampling.latency_s;
+    say_latency(h, h->resampling.latency_s);
+}
+
+/* Requests the device's block once it is known, and adds a point to the drift each second. */
+static void tend(void *data)
+{
+    struct portaudio_host *h = data;
+    int n = atomic_load(&h->n_frames);
+    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_request_format(h->session, h->rate, n);
+    double now = stopwatch_now();
+    if (h->resampler) say_resampling(h);
+    if (now < h->next_point_s || h->resampler) return;
+    h->next_point_s = now + 1;
+    drift_add(&h->drift, now, 1e-6 * (double)atomic_load(&h->delay_us));
+}
+
+static void say_more(void *data)
+{
+    struct portaudio_host *h = data;
+    double ppm = drift_ppm(&h->drift);
+    if (h->resampling.restarts > 0)
+        message_note("the sound from %s to %s was interrupted %llu times, because callbacks came late", h->input.name,
+                     h->output.name, (unsigned long long)h->resampling.restarts);
+    if (strcmp(h->input.name, h->output.name) != 0 && (ppm > 5 || ppm < -5))
+        message_note(
+            "the clocks of %s and %s drift apart by %.0f ppm, which now and then causes an over- or underflow; "
+            "use one device for both, or omit --one-clock",
+            h->input.name, h->output.name, ppm);
+}
+
+static bool open_session(struct portaudio_host *h, char *why, size_t cap)
+{
+    struct session_settings settings = h->settings->session;
+    settings.most_inputs = h->input.most_channels;
+    h->rate = h->settings->rate ? h->settings->rate : h->output.rate;
+    int block = h->settings->block ? h->settings->block : GUESSED_BLOCK;
+    hc_responses mask;
+    if (!session_load(&settings, h->settings->mask, h->rate, &mask, why, cap)) return false;
+    h->n_in = mask.n_in;
+    h->n_out = mask.n_out;
+    h->session = session_open(&settings, h->settings->mask, &mask, h->rate, block, why, cap);
+    if (!h->session) return false;
+    continue_statistics(h);
+    if (h->n_in > h->input.most_channels)
+        return message_write(why, cap,
+                             "live: the mask needs %d inputs, but %s has %d; give --inputs, or another --input",
+                             h->n_in, h->input.name, h->input.most_channels);
+    if (h->n_out > h->output.most_channels)
+        return message_write(why, cap, "live: the mask makes %d outputs, but %s has %d; give another --output",
+                             h->n_out, h->output.name, h->output.most_channels);
+    return true;
+}
+
+static void say_start(const struct portaudio_host *h)
+{
+    struct session_status status;
+    session_get_status(h->session, &status);
+    message_note("%s to %s (%s): %d in, %d out, %d Hz on %s (%s)", h->input.name, h->output.name, h->output.api,
+                 h->n_in, h->n_out, h->rate, status.info.device, status.info.method);
+    if (!h->resampler) say_latency(h, 0);
+}
+
+int live_command(int argc, char **argv)
+{
+    struct live_settings settings;
+    int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
+    if (status >= 0) return status;
+    char **whole = calloc((size_t)argc + 2, sizeof *whole);
+    if (!whole) return message_error("live: no memory; free some");
+    whole[0] = "haloconv";
+    whole[1] = "live";
+    for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
+    char why[MESSAGE_CAP];
+    struct portaudio_host h = {.settings = &settings, .argv = whole};
+    const struct control_host host = {.data = &h,
+                                      .name = "the audio device",
+                                      .is_alive = is_alive,
+                                      .restart = restart,
+                                      .stop = stop,
+                                      .tend = tend,
+                                      .add_stats = add_stats,
+                                      .say_more = say_more,
+                                      .osc_port = &h.osc_port};
+    take_restart(&h, &settings);
+    message_set_quiet(settings.quiet);
+    control_hold_signals();
+    if (control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&
+        initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
+        say_start(&h);
+        status = control_run(&settings, h.session, &host);
+    } else {
+        status = *why ? message_error("%s", why) : 0;
+    }
+    stop(&h);
+    free(whole);
+    restart_free(&h.restart);
+    return control_leave(h.session, h.is_stuck, status);
+}
+
+#else
+
+int live_command(int argc, char **argv)
+{
+    struct live_settings settings;
+    int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
+    if (status >= 0) return status;
+    return message_error("live: this build has no PortAudio; install portaudio19-dev and build again");
+}
+#endif

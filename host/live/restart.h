@@ -1,0 +1,27 @@
+/* restart - runs the same command again in place of this process, when a library is stuck in it (PortAudio after a
+ * device hung). The new process gets mask, knobs, OSC port and statistics in the environment. */
+#ifndef RESTART_H
+#define RESTART_H
+
+#include "session.h"
+#include "session_state.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct restart {
+    struct session_state state;
+    char osc[300];                /* where OSC listened; "": nowhere                     */
+    struct session_status before; /* counters, times and seconds; the rest is empty      */
+    json_t *more;                 /* further statistics, of the host; owned              */
+};
+
+/* Runs argv again. osc: where OSC listens, or NULL; more: further statistics, released here. Returns only after a
+ * failure. */
+void restart_run(char **argv, struct session *session, const char *osc, json_t *more);
+
+/* Did restart_run start this process? Answers true once. Call restart_free afterwards. */
+bool restart_take(struct restart *restart);
+void restart_free(struct restart *restart);
+
+#endif

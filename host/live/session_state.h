@@ -1,0 +1,30 @@
+/* session_state - the mask and knobs of a session, as JSON and back, so that another process can continue with them. */
+#ifndef SESSION_STATE_H
+#define SESSION_STATE_H
+
+#include "session.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct session_state {
+    char mask[4096];      /* path of the mask that plays; "": none yet */
+    float wet, dry, gain; /* linear                                    */
+    bool bypass;
+};
+
+/* Copies the state of a session. */
+void session_state_take(struct session *session, struct session_state *state);
+
+/* Puts the knobs into the settings of the next session_open. */
+void session_state_settings(const struct session_state *state, struct session_settings *settings);
+
+bool session_state_same(const struct session_state *a, const struct session_state *b);
+
+/* Returns the state as JSON; NULL: no memory. */
+json_t *session_state_json(const struct session_state *state);
+
+/* Reads from JSON. A field that is missing or has another type leaves *state as it is. */
+void session_state_read(const json_t *json, struct session_state *state);
+
+#endif

@@ -1,0 +1,38 @@
+#include "mask_diagnostics.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+
+enum { MOST_LINES = 10 }; /* of a command other than `check` */
+
+/* Returns the number of errors and warnings that were not printed. */
+static int print_first(const hc_responses *mask, int most)
+{
+    int n = mask->n_diagnostics < most ? mask->n_diagnostics : most;
+    for (int i = 0; i < n; i++) message_note("%s", mask->diagnostics[i].text);
+    return mask->n_errors + mask->n_warnings - n;
+}
+
+void mask_diagnostics_print(const hc_responses *mask, const char *path)
+{
+    int left = print_first(mask, MOST_LINES);
+    if (left > 0) message_note("%s: and %d more; see `haloconv check %s`", path, left, path);
+}
+
+void mask_diagnostics_print_all(const hc_responses *mask)
+{
+    int left = print_first(mask, mask->n_diagnostics);
+    if (left > 0) message_note("and %d more", left);
+}
+
+json_t *mask_diagnostics_json(const hc_responses *mask)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < mask->n_diagnostics; i++) {
+        const hc_diagnostic *diagnostic = &mask->diagnostics[i];
+        json_array_append_new(all,
+                              json_pack("{s:i, s:s, s:o}", "line", diagnostic->line, "kind",
+                                        diagnostic->code ? "error" : "warning", "text", json_text(diagnostic->text)));
+    }
+    return all;
+}

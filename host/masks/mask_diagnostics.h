@@ -1,0 +1,18 @@
+/* mask_diagnostics - prints the errors and warnings of the reader of configurations, or makes JSON of them. */
+#ifndef MASK_DIAGNOSTICS_H
+#define MASK_DIAGNOSTICS_H
+
+#include "dsp/haloconv_masks.h"
+
+#include <jansson.h>
+
+/* Print the first ten, a line each, and point to `haloconv check` for the others. */
+void mask_diagnostics_print(const hc_responses *mask, const char *path);
+
+/* Print all that the reader kept. */
+void mask_diagnostics_print_all(const hc_responses *mask);
+
+/* An array that the caller owns. */
+json_t *mask_diagnostics_json(const hc_responses *mask);
+
+#endif

@@ -1,0 +1,26 @@
+/* cuda_error - turns a CUDA error into an enum hc_error and a line for (why, cap). The macros use the parameters `why`
+ * and `cap` of the enclosing function. */
+#ifndef HALOCONV_CUDA_ERROR_H
+#define HALOCONV_CUDA_ERROR_H
+
+#include "dsp/engine/backend.h"
+
+#include <cuda_runtime.h>
+
+/* Returns the enum hc_error for e. The format and its arguments name the call that failed. */
+int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* TRY(call, "cudaSomething(%d)", n): if the call fails, returns cuda_fail(...) from the enclosing function. */
+#define TRY(call, ...)                                                                  \
+    do {                                                                                \
+        cudaError_t try_error = (call);                                                 \
+        if (try_error != cudaSuccess) return cuda_fail(try_error, why, cap, __VA_ARGS__); \
+    } while (0)
+/* PASS(call): if the call returns a negative enum hc_error, returns it from the enclosing function. */
+#define PASS(call)                      \
+    do {                                \
+        int pass_rc = (call);           \
+        if (pass_rc < 0) return pass_rc; \
+    } while (0)
+
+#endif

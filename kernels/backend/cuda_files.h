@@ -1,0 +1,15 @@
+/* cuda_files - the calls of a file, several of which are under way at once; for plans without tail levels. Picture in
+ * cuda_files.cu. */
+#ifndef HALOCONV_CUDA_FILES_H
+#define HALOCONV_CUDA_FILES_H
+
+#include "cuda_state.h"
+
+int cuda_files_open(struct state *s, char *why, size_t cap); /* if s->queue_depth > 1 */
+void cuda_files_close(struct state *s);
+
+/* As struct backend's begin and end. */
+int cuda_files_begin(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap);
+int cuda_files_end(void *state, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,338 @@
+/* cuda_masks - makes masks on the device, from taps in host memory or from noise.
+ *
+ * A mask is packed in pinned host memory and sent from there in a few calls, however many responses it has: a driver
+ * call blocks the driver calls of all other threads. Copies from memory that is not pinned, and waits that spin, delay
+ * audio.
+ *
+ *   header, to the mask's memory   | first_cell | fir_cells | part_cells | head taps, padded |
+ *   parts, to `staging`            | part 0 of response 0 | part 1 | .. | part 0 of response 1 | ..
+ *                                    P taps each; the last part of a response ends with zeros; one launch transforms
+ *                                    all
+ *
+ * The two halves of the pinned memory take turns: one is filled while the other is copied.
+ */
+#include "cuda_masks.h"
+
+#include "cuda_error.h"
+#include "cuda_tail.h"
+#include "fft_block.cuh"
+#include "fir.h"
+#include "partition.h"
+#include "pinned_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HALF_LEAST = 2 * FFT_MOST * (int)sizeof(float), /* bytes: a multiple of a partition of any size            */
+    HALF_MOST = 1 << 20      /* sent in 20 us (55 GB/s), but filled more slowly: more would not help           */
+};
+
+/* Pinned memory is slow to allocate, and the driver calls of other threads wait meanwhile. So it is allocated once, and
+ * no larger than a mask of this shape needs. A larger mask is sent in several turns. */
+int cuda_staging_open(struct state *s, const hc_config *config, char *why, size_t cap)
+{
+    const size_t n_channels = s->n_in > s->n_out ? s->n_in : s->n_out;
+    const size_t n_routes = config->n_routes ? (size_t)config->n_routes : n_channels;
+    const size_t taps = s->plan->direct ? s->plan->max_taps : (size_t)(s->plan->n_partitions + 1) * s->plan->partition;
+    for (s->half = HALF_LEAST; s->half < HALF_MOST && 2 * s->half < n_routes * taps * sizeof(float);) s->half *= 2;
+    PASS(pinned_alloc((void **)&s->pinned, 2 * s->half, why, cap));
+    for (int i = 0; i < 2; i++)
+        TRY(cudaEventCreateWithFlags(&s->half_sent[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return HC_OK;
+}
+
+void cuda_staging_close(struct state *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->half_sent[i]) cudaEventDestroy(s->half_sent[i]);
+    pinned_free(s->pinned);
+}
+
+/* ---- from taps in host memory ------------------------------------------------------------------------------------ */
+
+/* For each response: the number of taps for the FIR and the index of the first; the same of its partitions. */
+struct mask_layout { int *head, *head_at, *parts, *parts_at; };
+
+struct mask_header { size_t fir_cells, part_cells, taps, bytes; }; /* their offsets, and the size of all */
+
+struct mask_upload {
+    char *to;                /* destination in the mask of the next byte                                       */
+    float2 *spectra;         /* NULL: bytes go to `to`; else by s->staging and a transform to this spectrum    */
+    int half;                /* the half that is being filled                                                  */
+    size_t used, sent;       /* bytes of this half that are filled; that are sent                              */
+};
+
+static size_t taps_padded(int n) { return ((size_t)n + FIR_PAD - 1) / FIR_PAD * FIR_PAD; }
+
+static struct mask_header header_of(const struct state *s, const struct matrix *matrix, size_t head_taps)
+{
+    const size_t n_part_cells = s->plan->direct ? 0 : matrix->n_cells;
+    struct mask_header header;
+    header.fir_cells = ((size_t)s->n_out + 1 + 3) / 4 * 4 * sizeof(int); /* all are 16-byte aligned */
+    header.part_cells = header.fir_cells + matrix->n_cells * sizeof(struct fir_cell);
+    header.taps = header.part_cells + n_part_cells * sizeof(struct part_cell);
+    header.bytes = header.taps + head_taps * sizeof(float);
+    return header;
+}
+static_assert(sizeof(struct fir_cell) == 16 && sizeof(struct part_cell) == 16, "the arrays that follow are aligned");
+
+static size_t mask_cut(struct mask *m, const struct state *s, const struct mask_header *header, size_t parts,
+                       void *base)
+{
+    const size_t P = (size_t)s->plan->partition;
+    size_t used = 0;
+    char *at = (char *)device_cut(base, &used, header->bytes);
+    if (at) {
+        m->first_cell = (int *)at;
+        m->fir_cells = (struct fir_cell *)(at + header->fir_cells);
+        m->part_cells = (struct part_cell *)(at + header->part_cells);
+        m->taps = (float *)(at + header->taps);
+    }
+    if (s->plan->direct) return used;
+    m->due = (float *)device_cut(base, &used, s->n_out * P * sizeof(float));
+    m->spectra = (float2 *)device_cut(base, &used, parts * P * sizeof(float2));
+    return used;
+}
+
+static int parts_transform(struct state *s, float2 *spectra, int n, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    struct part_forward job = {};
+    job.x = s->staging;
+    job.ring_mask = ~0u;
+    job.hop = job.n_valid = P;
+    job.n_ch = 1;
+    job.n_blocks = job.n_slots = n;
+    job.spectra = spectra;
+    job.scale = 0.5f / (float)P; /* undoes the gain of the inverse */
+    TRY(part_forward_launch(&job, P, s->twiddles, s->setup), "the transform of responses");
+    return HC_OK;
+}
+
+/* Sends the bytes that were packed since the last call of upload_send. */
+static int upload_send(struct state *s, struct mask_upload *upload, char *why, size_t cap)
+{
+    const size_t bytes = upload->used - upload->sent, P = (size_t)s->plan->partition;
+    const char *from = s->pinned + upload->half * s->half + upload->sent;
+    if (!bytes) return HC_OK;
+    char *to = upload->spectra ? (char *)s->staging : upload->to;
+    TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync(%zu)", bytes);
+    upload->sent = upload->used;
+    if (!upload->spectra) {
+        upload->to += bytes;
+        return HC_OK;
+    }
+    const size_t n = bytes / (P * sizeof(float));
+    PASS(parts_transform(s, upload->spectra, (int)n, why, cap));
+    upload->spectra += n * P;
+    return HC_OK;
+}
+
+/* The half is full: sends it and waits until the other one is free. */
+static int upload_turn(struct state *s, struct mask_upload *upload, char *why, size_t cap)
+{
+    PASS(upload_send(s, upload, why, cap));
+    TRY(cudaEventRecord(s->half_sent[upload->half], s->setup), "cudaEventRecord");
+    upload->half ^= 1;
+    upload->sent = upload->used = 0;
+    TRY(device_wait_event(s->half_sent[upload->half]), "making a mask");
+    return HC_OK;
+}
+
+/* Packs `bytes` and then zeros, `padded` bytes in all. */
+static int upload_pack(struct state *s, struct mask_upload *upload, const void *from, size_t bytes, size_t padded,
+                       char *why, size_t cap)
+{
+    for (size_t done = 0, n; done < padded; done += n) {
+        if (upload->used == s->half) PASS(upload_turn(s, upload, why, cap));
+        char *to = s->pinned + upload->half * s->half + upload->used;
+        const size_t end = done < bytes ? bytes : padded, room = s->half - upload->used;
+        n = end - done < room ? end - done : room;
+        if (done < bytes) memcpy(to, (const char *)from + done, n);
+        else memset(to, 0, n);
+        upload->used += n;
+    }
+    return HC_OK;
+}
+
+static int header_pack(struct state *s, struct mask_upload *upload, const struct matrix *matrix,
+                       const struct mask_layout *layout, const struct mask_header *header, const int *first_cell,
+                       const struct fir_cell *fir, const struct part_cell *part, char *why, size_t cap)
+{
+    const size_t fir_bytes = header->part_cells - header->fir_cells, part_bytes = header->taps - header->part_cells;
+    PASS(upload_pack(s, upload, first_cell, (s->n_out + 1) * sizeof *first_cell, header->fir_cells, why, cap));
+    PASS(upload_pack(s, upload, fir, fir_bytes, fir_bytes, why, cap));
+    PASS(upload_pack(s, upload, part, part_bytes, part_bytes, why, cap));
+    for (int r = 0; r < matrix->n_responses; r++)
+        PASS(upload_pack(s, upload, matrix->taps[r], layout->head[r] * sizeof(float),
+                         taps_padded(layout->head[r]) * sizeof(float), why, cap));
+    return upload_send(s, upload, why, cap);
+}
+
+static int parts_pack(struct state *s, struct mask *m, struct mask_upload *upload, const struct matrix *matrix,
+                      const struct mask_layout *layout, char *why, size_t cap)
+{
+    const size_t bytes = s->plan->partition * sizeof(float);
+    /* so that no partition is cut at the end of a half */
+    upload->used = upload->sent = (upload->used + bytes - 1) / bytes * bytes;
+    upload->spectra = m->spectra;
+    for (int r = 0; r < matrix->n_responses; r++)
+        PASS(upload_pack(s, upload, matrix->taps[r], matrix->n_taps[r] * sizeof(float), layout->parts[r] * bytes, why,
+                         cap));
+    return upload_send(s, upload, why, cap);
+}
+
+/* Fills the tables of cells, the arrays `first_cell`, fir and part. */
+static void cells_make(const struct state *s, struct mask *m, const struct matrix *matrix,
+                       const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part)
+{
+    const int n = matrix->n_cells;
+    for (int out = 0, c = 0; out <= s->n_out; out++) {
+        int taps = 0, cells = 0;
+        first_cell[out] = c;
+        for (; c < n && matrix->cells[c].out == out; c++, cells++) {
+            const int r = matrix->cells[c].response;
+            fir[c].taps = m->taps + layout->head_at[r];
+            fir[c].n_taps = layout->head[r];
+            fir[c].in = matrix->cells[c].in;
+            taps += layout->head[r];
+            if (s->plan->direct) continue;
+            part[c].spectra = m->spectra + (size_t)layout->parts_at[r] * s->plan->partition;
+            part[c].n_parts = layout->parts[r];
+            part[c].in = matrix->cells[c].in;
+        }
+        if (taps > m->most_taps) m->most_taps = taps;
+        if (cells > m->most_cells) m->most_cells = cells;
+    }
+}
+
+static int mask_fill(struct state *s, struct mask *m, const struct matrix *matrix, const struct mask_layout *layout,
+                     int *first_cell, struct fir_cell *fir, struct part_cell *part, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    size_t head_taps = 0, parts = 0;
+    for (int r = 0; r < matrix->n_responses; r++) {
+        const int n = matrix->n_taps[r];
+        layout->head[r] = s->plan->direct || n < P ? n : P;
+        layout->head_at[r] = (int)head_taps;
+        layout->parts[r] = s->plan->direct ? 0 : (n + P - 1) / P;
+        layout->parts_at[r] = (int)parts;
+        head_taps += taps_padded(layout->head[r]);
+        parts += layout->parts[r];
+        if (layout->parts[r] > m->most_parts) m->most_parts = layout->parts[r];
+        if (head_taps > INT32_MAX || parts > INT32_MAX)
+            return fail(HC_ENOMEM, why, cap, "cuda: the mask has over 2^31 taps; use fewer or shorter responses");
+    }
+    const struct mask_header header = header_of(s, matrix, head_taps);
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(device_take(&s->store, &m->memory, &m->bytes, mask_cut(m, s, &header, parts, NULL), why, cap));
+    mask_cut(m, s, &header, parts, m->memory);
+    cells_make(s, m, matrix, layout, first_cell, fir, part);
+    struct mask_upload upload = {};
+    upload.to = (char *)m->memory;
+    PASS(header_pack(s, &upload, matrix, layout, &header, first_cell, fir, part, why, cap));
+    if (!s->plan->direct) PASS(parts_pack(s, m, &upload, matrix, layout, why, cap));
+    TRY(device_wait(s->setup), "making a mask");
+    return HC_OK;
+}
+
+void cuda_mask_free(void *state, void *mask)
+{
+    struct state *s = (struct state *)state;
+    struct mask *m = (struct mask *)mask;
+    if (!m) return;
+    cudaSetDevice(s->device);
+    device_give(&s->store, m->memory, m->bytes, s->audio); /* its last products may still be under way */
+    free(m);
+}
+
+static int partitions_mask_make(struct state *s, const struct matrix *matrix, struct mask *m, char *why, size_t cap)
+{
+    const size_t n_r = (size_t)matrix->n_responses, n_c = (size_t)matrix->n_cells;
+    int *counts = (int *)calloc(4 * n_r + s->n_out + 1, sizeof(int));
+    struct fir_cell *fir = (struct fir_cell *)calloc(n_c + 1, sizeof *fir);
+    struct part_cell *part = (struct part_cell *)calloc(n_c + 1, sizeof *part);
+    struct mask_layout layout = {counts, counts + n_r, counts + 2 * n_r, counts + 3 * n_r};
+    const int rc = counts && fir && part
+                       ? mask_fill(s, m, matrix, &layout, counts + 4 * n_r, fir, part, why, cap)
+                       : fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    free(part);
+    free(fir);
+    free(counts);
+    return rc;
+}
+
+/* noise: instead of matrix->taps, only with tail levels; or NULL. */
+static int mask_make(struct state *s, const struct matrix *matrix, const struct noise *noise, void **mask, char *why,
+                     size_t cap)
+{
+    struct mask *m = (struct mask *)calloc(1, sizeof *m);
+    *mask = NULL;
+    if (!m) return fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    m->due_block = -1;
+    const int rc = s->tail ? cuda_tail_mask_make(s, matrix, noise, m, why, cap)
+                           : partitions_mask_make(s, matrix, m, why, cap);
+    if (rc < 0) {
+        device_wait(s->setup);
+        cuda_mask_free(s, m);
+        return rc;
+    }
+    *mask = m;
+    return rc;
+}
+
+int cuda_mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+{
+    return mask_make((struct state *)state, matrix, NULL, mask, why, cap);
+}
+
+/* ---- from noise -------------------------------------------------------------------------------------------------- */
+
+static void noise_matrix_free(struct matrix *matrix)
+{
+    for (int r = 0; matrix->taps && r < matrix->n_responses; r++) free(matrix->taps[r]);
+    free(matrix->taps);
+    free(matrix->n_taps);
+    free(matrix->cells);
+}
+
+/* Makes the matrix that a mask of noise has. with_taps: also its taps, on the host; else the device makes them. False:
+ * no memory; noise_matrix_free frees the rest. */
+static bool noise_matrix_make(struct matrix *matrix, const struct state *s, const struct noise *noise, bool with_taps)
+{
+    const int n_diagonal = s->n_in < s->n_out ? s->n_in : s->n_out;
+    const size_t n = noise->diagonal ? n_diagonal : (size_t)s->n_in * s->n_out;
+    memset(matrix, 0, sizeof *matrix);
+    if (n > INT32_MAX / 2) return false;
+    matrix->n_taps = (int *)malloc(n * sizeof(int));
+    matrix->cells = (struct cell *)malloc(n * sizeof(struct cell));
+    if (with_taps) matrix->taps = (float **)calloc(n, sizeof(float *));
+    if (!matrix->n_taps || !matrix->cells || (with_taps && !matrix->taps)) return false;
+    matrix->n_responses = matrix->n_cells = (int)n;
+    for (int r = 0; r < (int)n; r++) {
+        struct cell *cell = &matrix->cells[r]; /* by out, then in, as noise_response numbers them */
+        cell->in = noise->diagonal ? r : r % s->n_in;
+        cell->out = noise->diagonal ? r : r / s->n_in;
+        cell->response = r;
+        matrix->n_taps[r] = noise->n_taps;
+        if (!with_taps) continue;
+        const struct noise_key key = noise_key_of(noise->seed, (uint32_t)r);
+        matrix->taps[r] = (float *)malloc(noise->n_taps * sizeof(float));
+        if (!matrix->taps[r]) return false;
+        for (int k = 0; k < noise->n_taps; k++) matrix->taps[r][k] = noise_tap(key, (uint32_t)k, noise->envelope[k]);
+    }
+    return true;
+}
+
+int cuda_mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
+{
+    struct state *s = (struct state *)state;
+    struct matrix matrix;
+    *mask = NULL;
+    const int rc = noise_matrix_make(&matrix, s, noise, !s->tail)
+                       ? mask_make(s, &matrix, noise, mask, why, cap)
+                       : fail(HC_ENOMEM, why, cap, "cuda: out of memory for a mask");
+    noise_matrix_free(&matrix);
+    return rc;
+}

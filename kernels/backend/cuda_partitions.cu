@@ -1,0 +1,186 @@
+/* cuda_partitions - a call of a plan without tail levels.
+ *
+ *   stream   |  block b-1  |   block b   |  block b+1  |..     blocks of P frames from the start of the stream
+ *   a call         [ start |     whole blocks     | end  ]
+ *
+ *   start, end   parts of a block: the first P taps in the time domain (fir), plus `due`, the sum of partitions 1 ...
+ *                for this block, which is known when the block before is complete
+ *   whole        transforms, all blocks of the call in one launch (partition)
+ *
+ * The spectra and sums that the next call needs are made behind the output; nobody waits for them. A single whole block
+ * of P <= 256 is treated as a part of a block: then only the FIR runs between input and output.
+ */
+#include "cuda_partitions.h"
+
+#include "crossfade.h"
+#include "cuda_transfer.h"
+#include "cuda_error.h"
+#include "fir.h"
+#include "partition.h"
+
+#include <string.h>
+
+enum { FIR_MOST = 256 };     /* a call of one whole block of up to so many frames goes through the FIR         */
+
+/* Makes the spectra of all blocks before `end`, whose input is in the ring. */
+static int spectra_make(struct state *s, int64_t end, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    if (s->n_spectra >= end) return HC_OK;
+    struct part_forward job = {};
+    job.x = s->ring;
+    job.x_pitch = s->ring_length;
+    job.ring_mask = s->ring_length - 1;
+    job.from = (unsigned)((s->n_spectra - 1) * P);
+    job.hop = P;
+    job.n_valid = 2 * P;
+    job.n_ch = s->n_in;
+    job.n_blocks = (int)(end - s->n_spectra);
+    job.spectra = s->spectra;
+    job.slot = (int)(s->n_spectra % s->n_slots);
+    job.n_slots = s->n_slots;
+    job.scale = 1.0f;
+    TRY(part_forward_launch(&job, P, s->twiddles, s->audio), "the transform of the input");
+    s->n_spectra = end;
+    return HC_OK;
+}
+
+/* Writes the sum of partitions first_part ... for n_blocks blocks from block b on to y. */
+static int parts_play(struct state *s, const struct mask *m, int64_t b, int n_blocks, int first_part, float *y,
+                      size_t y_pitch, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    struct part_mac mac = {};
+    struct part_inverse inverse = {};
+    mac.x = s->spectra;
+    mac.slot = (int)(b % s->n_slots);
+    mac.n_slots = s->n_slots;
+    mac.cells = m->part_cells;
+    mac.first_cell = m->first_cell;
+    mac.n_out = inverse.n_out = s->n_out;
+    mac.n_blocks = inverse.n_blocks = n_blocks;
+    mac.first_part = first_part;
+    mac.most_parts = m->most_parts;
+    mac.sums = s->sums;
+    mac.sums_room = s->sums_room;
+    mac.n_sm = s->n_sm;
+    TRY(part_mac_launch(&mac, P, &inverse.n_splits, s->audio), "the products of spectra");
+    inverse.sums = s->sums;
+    inverse.y = y;
+    inverse.y_pitch = y_pitch;
+    TRY(part_inverse_launch(&inverse, P, s->twiddles, s->audio), "the inverse transform");
+    return HC_OK;
+}
+
+/* Makes m->due for block b, unless it is there. The blocks before b are in the ring. */
+static int due_make(struct state *s, struct mask *m, int64_t b, char *why, size_t cap)
+{
+    if (m->most_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
+    PASS(spectra_make(s, b, why, cap));
+    PASS(parts_play(s, m, b, 1, 1, m->due, (size_t)s->plan->partition, why, cap));
+    m->due_block = b;
+    m->due_resets = s->resets;
+    return HC_OK;
+}
+
+/* Writes the FIR's output for n frames from frame `from` of the stream on to y[n_out][.]. due: m->due at frame `from`,
+ * to be added, or NULL. */
+static int fir_play(struct state *s, const struct mask *m, int64_t from, int n, const float *due, float *y, char *why,
+                    size_t cap)
+{
+    struct fir_job job = {};
+    job.x = s->ring;
+    job.ring_mask = s->ring_length - 1;
+    job.pos = (unsigned)from;
+    job.cells = m->fir_cells;
+    job.first_cell = m->first_cell;
+    job.y = y;
+    job.y_pitch = (size_t)s->plan->block;
+    job.add = due;
+    job.add_pitch = (size_t)s->plan->partition;
+    job.n = n;
+    job.n_out = s->n_out;
+    job.most_taps = m->most_taps;
+    job.most_cells = m->most_cells;
+    job.scratch = s->fir_scratch;
+    job.n_sm = s->n_sm;
+    TRY(fir_launch(&job, s->audio), "the FIR");
+    return HC_OK;
+}
+
+bool cuda_partitions_whole(const struct state *s, int n)
+{
+    const int P = s->plan->partition;
+    if (s->plan->direct) return false;
+    const int64_t n_whole = (s->total + n) / P - (s->total + P - 1) / P; /* -1: the call is inside one block */
+    return n_whole > 1 || (n_whole == 1 && P > FIR_MOST);
+}
+
+int cuda_partitions_play(struct state *s, struct mask *m, int n, bool whole, float *wet, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    if (s->plan->direct) return fir_play(s, m, s->total, n, NULL, wet, why, cap);
+    for (int frame = 0, len; frame < n; frame += len) {
+        const int64_t b = (s->total + frame) / P;
+        const int at = (int)((s->total + frame) % P);
+        if (whole && at == 0 && n - frame >= P) {
+            const int n_blocks = (n - frame) / P;
+            len = n_blocks * P;
+            PASS(spectra_make(s, b + n_blocks, why, cap));
+            PASS(parts_play(s, m, b, n_blocks, 0, wet + frame, (size_t)s->plan->block, why, cap));
+        } else {
+            len = P - at < n - frame ? P - at : n - frame;
+            PASS(due_make(s, m, b, why, cap));
+            PASS(fir_play(s, m, s->total + frame, len, m->most_parts < 2 ? NULL : m->due + at, wet + frame, why, cap));
+        }
+    }
+    return HC_OK;
+}
+
+int cuda_partitions_prepare(struct state *s, bool whole, struct mask *to, struct mask *from, char *why, size_t cap)
+{
+    const int P = s->plan->partition;
+    if (s->plan->direct) return HC_OK;
+    PASS(spectra_make(s, s->total / P, why, cap));
+    if (whole && s->total % P == 0) return HC_OK; /* a file: its next call starts with a whole block, without `due` */
+    if (to) PASS(due_make(s, to, s->total / P, why, cap));
+    if (from) PASS(due_make(s, from, s->total / P, why, cap));
+    return HC_OK;
+}
+
+int cuda_partitions_process(struct state *s, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    const int block = s->plan->block;
+    struct mask *to = (struct mask *)fade->to, *from = fade->pos < fade->len ? (struct mask *)fade->from : NULL;
+    const bool two = fade->pos < fade->len, fading = two && !fade->apart;
+    const bool live = cuda_is_live(s, n);
+    float *wet = live && !fading ? slot->out : s->wet[0]; /* rows of `block` frames, both */
+    PASS(cuda_upload(s, slot, n, live, s->audio, why, cap));
+
+    const bool whole = cuda_partitions_whole(s, n);
+    if (to) PASS(cuda_partitions_play(s, to, n, whole, wet, why, cap));
+    float *other = live && two && !fading ? fade->apart->out : s->wet[1];
+    if (from) PASS(cuda_partitions_play(s, from, n, whole, other, why, cap));
+    if (fading && (to || from)) {
+        const struct crossfade job = {s->wet[0], from ? s->wet[1] : NULL, to ? s->wet[0] : NULL, (size_t)block,
+                                      s->n_out, n, fade->pos, fade->len};
+        TRY(crossfade_launch(&job, s->audio), "the crossfade");
+    }
+    if ((to || (from && fading)) && wet != slot->out) PASS(cuda_download(s, slot, s->wet[0], n, s->audio, why, cap));
+    PASS(cuda_seen_download(s, slot, s->audio, why, cap));
+    if (from && !fading && other != fade->apart->out)
+        TRY(cudaMemcpy2DAsync(fade->apart->out, block * sizeof(float), other, block * sizeof(float), n * sizeof(float),
+                              s->n_out, cudaMemcpyDeviceToHost, s->audio), "cudaMemcpy2DAsync(%zu)", n * sizeof(float));
+    TRY(cudaEventRecord(s->done, s->audio), "cudaEventRecord");
+
+    s->total += n;
+    /* behind the output */
+    PASS(cuda_partitions_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why, cap));
+    if (!to && !(from && fading) && s->raw_out)
+        memset(slot->out, 0, (size_t)n * s->n_out * samples_bytes(s->out_samples));
+    else if (!to && !(from && fading))
+        cuda_rows_clear(slot->out, s->n_out, (size_t)block, n);
+    if (two && !fading && !from) cuda_rows_clear(fade->apart->out, s->n_out, (size_t)block, n);
+    TRY(cudaEventSynchronize(s->done), "cudaEventSynchronize");
+    return HC_OK;
+}

@@ -1,0 +1,32 @@
+/* device_memory - memory on the device. An owner counts its parts first, then takes one allocation for all of them. The
+ * memory of freed masks is kept for the next mask. */
+#ifndef HALOCONV_DEVICE_MEMORY_H
+#define HALOCONV_DEVICE_MEMORY_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+/* Returns the next n bytes of a region at base and advances *used. base NULL: only counts, returns NULL. */
+void *device_cut(void *base, size_t *used, size_t n);
+
+/* Waits for a stream or an event, for set-up while audio runs. cudaStreamSynchronize and cudaEventSynchronize poll
+ * without a pause and delay the launches of other threads: with masks of 256 x 256 x 1 s made in a loop, the audio's
+ * p50 was 215 us. */
+cudaError_t device_wait(cudaStream_t stream);
+cudaError_t device_wait_event(cudaEvent_t event);
+
+/* Allocates bytes. HC_ENOMEM: the line says how much is needed and how much is free. what: the owner, "the engine". */
+int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap);
+
+/* The memory of freed masks. It is not freed at once, because cudaFree waits for the device, and audio would wait too.
+ * One thread at a time uses a store. */
+struct kept_memory;
+struct device_store { struct kept_memory *newest; }; /* a list, newest first; all zero: empty */
+
+/* Takes memory for a mask: kept memory of *got >= bytes, after a wait until no work uses it, or new memory. */
+int device_take(struct device_store *store, void **p, size_t *got, size_t bytes, char *why, size_t cap);
+/* Gives memory back. Work that is in the stream now may still use it. NULL is allowed. */
+void device_give(struct device_store *store, void *p, size_t bytes, cudaStream_t stream);
+void device_store_clear(struct device_store *store);
+
+#endif

@@ -1,0 +1,233 @@
+/* partition - overlap-save in uniform partitions of P frames.
+ *
+ *   x        ..[ block b-1 ][ block b ]..      forward: X_b = transform of both, 2P frames
+ *   h          [ part 0 | 0 ][ part 1 | 0 ]..  forward: H_p = transform of P taps and P zeros, once a mask
+ *   y(block b) = last P frames of the inverse of sum_p H_p X_(b-p): the first P are wrapped round and dropped
+ *
+ *   mac_many: the products for many blocks of audio at once. A thread owns one bin of 8 neighbouring blocks. From part
+ *   p to p + 1 the 8 spectra slide back by one, so a window in registers takes one X and one H (16 bytes) for 8 complex
+ *   products (32 FMA).
+ *   mac_one: the products for one block. The parts are divided among the threads of a thread block and among thread
+ *   blocks ("splits"). The inverse adds the splits up, in a fixed order, as it loads them. No atomics: same input, same
+ *   bits.
+ *
+ * cost     a block of audio and a cell: n_parts * P * 4 FMA; 16 P n_parts bytes for one block, 16 P (n_parts + 7) / 8
+ *          for many
+ * limits   P = 32 ... 4096 (fft_block.cuh)
+ * ceiling  one block: memory bandwidth over the spectra; many: 32 FMA to 16 bytes. In a file's block on an H200 the
+ *          three kernels take 26 of 219 us (2 channels, 144000 taps) and 171 of 1865 (16 channels, 480000 taps); the
+ *          copies take the rest. Overlap-save in one kernel (kernels/ladder) is faster, but would gain at most 9% here,
+ *          and needs spectra of its own for each mask
+ */
+#include "partition.h"
+
+#include "fft_block.cuh"
+#include "kernels_load.h"
+
+#include <math.h>
+
+enum {
+    MAC_BLOCKS = 8,    /* of audio, a thread                                                                 */
+    MAC_THREADS = 128,
+    ONE_THREADS = 512, /* of mac_one                                                                         */
+    LEAF = 32,         /* products in one plain sum, so that the error does not grow with the number of parts */
+    MOST_SPLITS = 16   /* the inverse reads the splits one after another                                     */
+};
+
+void part_twiddles(float2 *tw, int P)
+{
+    for (int i = 0; i < P; i++) {
+        double a = 3.14159265358979323846 * i / P;
+        tw[i] = make_float2((float)cos(a), (float)-sin(a));
+    }
+}
+
+/* grid: the transforms (channel, block of audio), several a thread block */
+static __global__ void __launch_bounds__(512) forward(struct part_forward job, int log2_P, const float2 *tw)
+{
+    extern __shared__ float2 shared[];
+    const int P = 1 << log2_P, per_transform = P / 8;
+    const int t = threadIdx.x & (per_transform - 1), mine = threadIdx.x >> (log2_P - 3);
+    const int which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine;
+    const bool active = which < job.n_ch * job.n_blocks;
+    const int ch = active ? which / job.n_blocks : 0, b = active ? which % job.n_blocks : 0;
+    float2 *s = shared + mine * fft_skew(P), r[8];
+
+    const float *x = job.x + ch * job.x_pitch;
+    const unsigned from = job.from + (unsigned)b * job.hop;
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const int i = 2 * (t + m * per_transform);
+        r[m] = i < job.n_valid ? *(const float2 *)(x + ((from + i) & job.ring_mask)) : make_float2(0.0f, 0.0f);
+    }
+    fft_forward(s, log2_P, t, tw, r);
+    if (!active) return;
+
+    const int slot = (job.slot + b) % job.n_slots;
+    fft_unpack(s, log2_P, t, tw, job.scale, job.spectra + ((size_t)ch * job.n_slots + slot) * P);
+}
+
+/* grid: the transforms (output, block of audio), several a thread block. Gain: 2P. */
+static __global__ void __launch_bounds__(512) inverse(struct part_inverse job, int log2_P, const float2 *tw)
+{
+    extern __shared__ float2 shared[];
+    const int P = 1 << log2_P, per_transform = P / 8;
+    const int t = threadIdx.x & (per_transform - 1), mine = threadIdx.x >> (log2_P - 3);
+    const int which = blockIdx.x * (blockDim.x >> (log2_P - 3)) + mine, n = job.n_out * job.n_blocks;
+    const bool active = which < n;
+    float2 *s = shared + mine * fft_skew(P), r[8];
+
+    const float2 *Y = job.sums + (size_t)(active ? which : 0) * P;
+    fft_pack(s, log2_P, t, tw, [&](int k) {
+        float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll 8
+        for (int split = 0; split < job.n_splits; split++) sum = cadd(sum, Y[(size_t)split * n * P + k]);
+        return sum;
+    });
+    fft_inverse(s, log2_P, t, tw, r);
+    if (!active) return;
+
+    float *y = job.y + which / job.n_blocks * job.y_pitch + (size_t)(which % job.n_blocks) * P;
+#pragma unroll
+    for (int m = 4; m < 8; m++) {
+        const int i = 2 * (t + m * per_transform) - P;
+        y[i] = r[m].x;
+        y[i + 1] = r[m].y;
+    }
+}
+
+/* sum += x h. Bin 0 holds two real bins (fft_block.cuh). */
+__device__ static inline void multiply_add(float2 &sum, float2 x, float2 h, bool bin0)
+{
+    const float hb = bin0 ? 0.0f : h.y, hc = bin0 ? h.y : h.x; /* computed once for all blocks that meet this h */
+    sum.x = fmaf(x.x, h.x, fmaf(-x.y, hb, sum.x));
+    sum.y = fmaf(x.y, hc, fmaf(x.x, hb, sum.y));
+}
+
+/* The parts [from, to) of split i of n. */
+__device__ static inline void my_parts(int first, int most, int i, int n, int *from, int *to)
+{
+    int share = (most - first + n - 1) / n;
+    *from = first + i * share;
+    *to = min(most, *from + share);
+}
+
+/* grid: bins x outputs x (groups of 8 blocks of audio, splits) */
+static __global__ void __launch_bounds__(MAC_THREADS, 4) mac_many(struct part_mac job, int P, int n_splits)
+{
+    const int bin = blockIdx.x * blockDim.x + threadIdx.x, out = blockIdx.y;
+    const int group = blockIdx.z / n_splits, split = blockIdx.z % n_splits, b0 = group * MAC_BLOCKS;
+    const bool bin0 = bin == 0;
+    float2 total[MAC_BLOCKS] = {};
+    int from, to;
+    my_parts(job.first_part, job.most_parts, split, n_splits, &from, &to);
+
+    for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
+        const struct part_cell cell = job.cells[c];
+        const int end = min(to, cell.n_parts);
+        const float2 *x = job.x + (size_t)cell.in * job.n_slots * P + bin, *h = cell.spectra + bin;
+        int slot = (job.slot + b0 - from) % job.n_slots; /* of block b0, part `from` */
+        if (slot < 0) slot += job.n_slots;
+        float2 window[MAC_BLOCKS];
+#pragma unroll
+        for (int j = 0; j < MAC_BLOCKS; j++) window[j] = x[(size_t)((slot + j) % job.n_slots) * P];
+        for (int p = from; p < end;) {
+            float2 sum[MAC_BLOCKS] = {};
+            for (int stop = min(end, p + LEAF); p < stop; p += MAC_BLOCKS) {
+                float2 hs[MAC_BLOCKS], next[MAC_BLOCKS]; /* all loads first */
+#pragma unroll
+                for (int u = 0; u < MAC_BLOCKS; u++) {
+                    if (--slot < 0) slot += job.n_slots;
+                    hs[u] = p + u < end ? h[(size_t)(p + u) * P] : make_float2(0.0f, 0.0f);
+                    next[u] = x[(size_t)slot * P];
+                }
+#pragma unroll
+                for (int u = 0; u < MAC_BLOCKS; u++) { /* block j meets window[j - u]; then the oldest is replaced */
+#pragma unroll
+                    for (int j = 0; j < MAC_BLOCKS; j++)
+                        multiply_add(sum[j], window[(j - u) & (MAC_BLOCKS - 1)], hs[u], bin0);
+                    window[(MAC_BLOCKS - 1 - u)] = next[u];
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < MAC_BLOCKS; j++) total[j] = cadd(total[j], sum[j]);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < MAC_BLOCKS; j++)
+        if (b0 + j < job.n_blocks)
+            job.sums[(((size_t)split * job.n_out + out) * job.n_blocks + b0 + j) * P + bin] = total[j];
+}
+
+/* grid: bins x outputs x splits; one block of audio. If P is small, several threads of a bin (helpers) divide the parts
+ * of the split. */
+static __global__ void __launch_bounds__(ONE_THREADS) mac_one(struct part_mac job, int P)
+{
+    __shared__ float2 sums[ONE_THREADS];
+    const int bins = min(P, ONE_THREADS), helpers = ONE_THREADS / bins, helper = threadIdx.x / bins;
+    const int bin = blockIdx.x * bins + threadIdx.x % bins, out = blockIdx.y, split = blockIdx.z;
+    const bool bin0 = bin == 0;
+    float2 total = make_float2(0.0f, 0.0f);
+    int from, to;
+    my_parts(job.first_part, job.most_parts, split * helpers + helper, gridDim.z * helpers, &from, &to);
+
+    for (int c = job.first_cell[out]; c < job.first_cell[out + 1]; c++) {
+        const struct part_cell cell = job.cells[c];
+        const int end = min(to, cell.n_parts);
+        const float2 *x = job.x + (size_t)cell.in * job.n_slots * P + bin, *h = cell.spectra + bin;
+        int slot = (job.slot - from) % job.n_slots;
+        if (slot < 0) slot += job.n_slots;
+        for (int p = from; p < end;) {
+            float2 sum = make_float2(0.0f, 0.0f);
+            int stop = min(end, p + LEAF);
+#pragma unroll 8
+            for (; p < stop; p++) {
+                multiply_add(sum, x[(size_t)slot * P], h[(size_t)p * P], bin0);
+                if (--slot < 0) slot += job.n_slots;
+            }
+            total = cadd(total, sum);
+        }
+    }
+    sums[threadIdx.x] = total;
+    __syncthreads();
+    if (helper) return;
+    for (int i = 1; i < helpers; i++) total = cadd(total, sums[i * bins + threadIdx.x]);
+    job.sums[((size_t)split * job.n_out + out) * P + bin] = total;
+}
+
+cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream)
+{
+    const int n = job->n_ch * job->n_blocks, per_block = fft_per_block(P);
+    forward<<<(n + per_block - 1) / per_block, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
+    return cudaGetLastError();
+}
+
+cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream)
+{
+    const int n = job->n_out * job->n_blocks, per_block = fft_per_block(P);
+    inverse<<<(n + per_block - 1) / per_block, fft_threads(P), fft_shared_bytes(P), stream>>>(*job, log2_of(P), tw);
+    return cudaGetLastError();
+}
+
+cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cudaStream_t stream)
+{
+    const bool one = job->n_blocks == 1;
+    const int threads = one ? ONE_THREADS : P < MAC_THREADS ? P : MAC_THREADS;
+    const int bins = P < threads ? P : threads, groups = one ? 1 : (job->n_blocks + MAC_BLOCKS - 1) / MAC_BLOCKS;
+    const int parts = job->most_parts - job->first_part;
+    const int least = one ? 4 * (threads / bins) : 16; /* parts of a split */
+    const long blocks = (long)(P / bins) * job->n_out * groups;
+    /* As many splits as give two thread blocks a multiprocessor, if there are enough parts and room. */
+    long splits = 2L * job->n_sm / blocks, room = (long)(job->sums_room / ((size_t)job->n_out * job->n_blocks));
+    if (splits > parts / least) splits = parts / least;
+    if (splits > MOST_SPLITS) splits = MOST_SPLITS;
+    if (splits > room) splits = room;
+    if (splits < 1) splits = 1;
+    *n_splits = (int)splits;
+    dim3 grid(P / bins, job->n_out, (unsigned)(groups * splits));
+    if (one) mac_one<<<grid, threads, 0, stream>>>(*job, P);
+    else mac_many<<<grid, threads, 0, stream>>>(*job, P, (int)splits);
+    return cudaGetLastError();
+}
+
+cudaError_t part_load(void) { return kernels_load(forward, inverse, mac_many, mac_one); }

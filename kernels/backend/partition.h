@@ -1,0 +1,62 @@
+/* partition - uniform partitioned overlap-save: transforms of blocks of P frames and sums of products of spectra.
+ * Picture and cost in partition.cu. A spectrum is [P] float2 in the layout of fft_block.cuh. */
+#ifndef HALOCONV_PARTITION_H
+#define HALOCONV_PARTITION_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+struct part_cell {            /* one response from one input                                                         */
+    const float2 *spectra;    /* [n_parts][P]                                                                        */
+    int n_parts;
+    int in;
+};
+
+struct part_forward {         /* spectrum of block b = scale * transform of 2P frames from `from + b hop` on          */
+    const float *x;           /* row ch at x + ch * x_pitch, frame f at f & ring_mask; x_pitch is even                */
+    size_t x_pitch;
+    unsigned ring_mask;
+    unsigned from;            /* frame at which block 0 starts; even                                                 */
+    int hop, n_valid;         /* n_valid: frames that are read, 2P or P; the others are zeros                        */
+    int n_ch, n_blocks;
+    float2 *spectra;          /* [n_ch][n_slots][P]: an FDL                                                          */
+    int slot, n_slots;        /* the spectrum of block b goes to slot (slot + b) % n_slots                           */
+    float scale;
+};
+
+struct part_mac {             /* sums[.][out][b] = sum over out's cells and parts p of x[in][slot + b - p] spectra[p] */
+    const float2 *x;          /* [n_in][n_slots][P]: the FDL                                                         */
+    int slot, n_slots;
+    const struct part_cell *cells;
+    const int *first_cell;    /* [n_out + 1]: the cells of out are first_cell[out] to first_cell[out + 1] - 1        */
+    int n_out, n_blocks;
+    int first_part, most_parts; /* parts first_part ... of each cell; most_parts: of the cell that has most          */
+    float2 *sums;             /* [n_splits][n_out][n_blocks][P]                                                      */
+    size_t sums_room;         /* the size of sums in spectra; at least n_out * n_blocks                              */
+    int n_sm;
+};
+
+struct part_inverse {         /* y[out][b P + i] = frame P + i of the inverse of the sum over the splits, i < P       */
+    const float2 *sums;
+    int n_splits, n_out, n_blocks;
+    float *y;
+    size_t y_pitch;
+};
+
+/* Fills tw[P], in host memory: tw[k] = (cos a, -sin a), a = pi k / P. */
+void part_twiddles(float2 *tw, int P);
+/* The least log2 with n <= 1 << log2. */
+static inline int log2_of(int n)
+{
+    int log2 = 0;
+    while (1 << log2 < n) log2++;
+    return log2;
+}
+
+cudaError_t part_forward_launch(const struct part_forward *job, int P, const float2 *tw, cudaStream_t stream);
+/* *n_splits receives the number of partial sums of each output and block. */
+cudaError_t part_mac_launch(const struct part_mac *job, int P, int *n_splits, cudaStream_t stream);
+cudaError_t part_inverse_launch(const struct part_inverse *job, int P, const float2 *tw, cudaStream_t stream);
+cudaError_t part_load(void); /* before the first launch on a device */
+
+#endif

@@ -1,0 +1,115 @@
+/* tail_levels - the tail levels of a plan on the device: their memory, and which slice of which level runs in which
+ * hop.
+ *
+ * A level of partition size S has a spectrum for each window, the 2S frames of an overlap-save block:
+ *
+ *   window j of a level   frames (j-2) S ... j S - 1, complete after hop j m - 1, where m = S / hop
+ *   work on a window      [ forward: inputs | products: units | inverse: outputs ]   cut into m slices of equal cost
+ *   step w                runs behind hop w - 1: slice w % m of window w / m of each level
+ *   output of window j    S frames from frame (j+1) S - hop on, due from the hop after step j m + m - 1 on
+ *
+ * The forward transforms are part of the state and serve all masks. Products and inverses run for each prepared mask:
+ * at most for one that plays and one that fades in or out or is being prepared. The host computes from counts what to
+ * launch; it reads nothing back from the device and does not wait.
+ */
+#ifndef HALOCONV_TAIL_LEVELS_H
+#define HALOCONV_TAIL_LEVELS_H
+
+#include "dsp/engine/backend.h"
+#include "tail_product.h"
+#include "head.h"
+
+#include <stdint.h>
+
+enum { TAIL_PREPARED = 2 };  /* masks that are prepared at once                                                     */
+
+struct gpu_tail_level {
+    int offset, size, log2_size, n_parts;
+    int n_slices;            /* m                                                                                   */
+    double forward_share;    /* the forward transforms' share of the work                                           */
+    int n_slots;             /* n_parts + 1: catch_up (tail_levels.cu) also reads the window before                 */
+    float2 *tw;              /* [S]                                                                                 */
+    float2 *spectra;         /* [n_in][n_slots][S]: window j at slot j % n_slots                                    */
+};
+
+struct gpu_tail {            /* the tail levels of a state                                                          */
+    int n_in, n_out, n_sm, hop;
+    int head_taps;           /* taps computed in the time domain: level[0] starts behind them                       */
+    int n_levels;
+    struct gpu_tail_level level[TAIL_LEVELS];
+    int64_t step;            /* steps since the stream began, one for each complete hop                             */
+    struct gpu_tail_mask *prepared[TAIL_PREPARED];
+    void *head_scratch;
+    /* Buffers for a batch of responses, of which a mask's spectra are made; for stream `setup`.                    */
+    int rows;                /* responses of a batch                                                                */
+    size_t pitch;            /* floats of a row                                                                     */
+    float *taps;             /* [rows][pitch]                                                                       */
+    float *envelope;         /* [pitch]: of noise                                                                   */
+    int *counts;             /* [n_levels][2][rows]: the number of parts of a response; the index of the first      */
+    void *pinned;            /* gpu_tail_pinned_bytes of host memory, for all uploads                               */
+};
+
+struct gpu_tail_mask_level {
+    int64_t from_window;     /* the first window that was computed whole                                            */
+    double product_share;    /* the products' share of the work behind the forward transforms                       */
+    int most_terms, most_parts;
+    struct tail_terms *terms;
+    int *first_term;         /* [n_groups + 1]                                                                      */
+    float2 *spectra;         /* responses one after another, [n_parts][S] each                                      */
+    float2 *sums;            /* [n_out][S]                                                                          */
+    float *due;              /* [n_out][2S]                                                                         */
+};
+
+struct gpu_tail_mask {
+    int n_groups, n_chunks, most_terms;
+    size_t spectra_bytes;
+    struct head_terms *head_terms;   /* NULL for a sparse mask (head_is_sparse)                                     */
+    struct head_cell *head_cells;    /* NULL for every other mask                                                   */
+    int *head_first;         /* first_term or first_cell of head_job, whichever is used                             */
+    float *head_taps;        /* [n_responses][n_chunks * HEAD_CHUNK]                                                */
+    struct gpu_tail_mask_level level[TAIL_LEVELS];
+};
+
+/* Set-up. gpu_tail_open needs no device. gpu_tail_cut and gpu_tail_mask_cut lay memory out at base (NULL: they only
+ * count) and return its size. */
+int gpu_tail_open(struct gpu_tail *tail, const struct plan *plan, const hc_config *config, int n_sm, char *why,
+                  size_t cap);
+size_t gpu_tail_ring_frames(const struct gpu_tail *tail, int block); /* of the input history and a call */
+size_t gpu_tail_cut(struct gpu_tail *tail, void *base);
+size_t gpu_tail_pinned_bytes(const struct gpu_tail *tail);
+cudaError_t gpu_tail_load(struct gpu_tail *tail, int device, cudaStream_t stream); /* loads kernels, fills tables */
+
+struct draft_terms { int in, response[TAIL_OUTS]; }; /* from one input to a group of outputs; response -1: none     */
+
+/* The layout of a mask, in host memory: the outputs that share an input, and the place of every partition. */
+struct gpu_tail_draft {
+    const struct matrix *matrix;
+    const struct noise *noise;         /* the taps, instead of matrix->taps; or NULL                                */
+    int n_groups;
+    int *first_term;                   /* [n_groups + 1]                                                            */
+    struct draft_terms *terms;         /* [first_term[n_groups]]                                                    */
+    int *n_parts, *part_at;            /* [n_levels][n_responses]                                                   */
+    int all_parts[TAIL_LEVELS];
+};
+int gpu_tail_draft_make(struct gpu_tail_draft *draft, const struct gpu_tail *tail, const struct matrix *matrix,
+                        const struct noise *noise, char *why, size_t cap);
+void gpu_tail_draft_free(struct gpu_tail_draft *draft);
+size_t gpu_tail_mask_cut(struct gpu_tail_mask *mask, const struct gpu_tail *tail, const struct gpu_tail_draft *draft,
+                         void *base);
+/* Asynchronous: the mask may play when the work in the stream is done. */
+cudaError_t gpu_tail_mask_fill(struct gpu_tail_mask *mask, const struct gpu_tail *tail,
+                               const struct gpu_tail_draft *draft, cudaStream_t stream);
+
+/* Calls from the thread that plays. Everything is ordered by the stream. */
+void gpu_tail_reset(struct gpu_tail *tail);
+cudaError_t gpu_tail_step(struct gpu_tail *tail, const float *ring, unsigned ring_mask, cudaStream_t stream);
+cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream);
+bool gpu_tail_ready(const struct gpu_tail *tail, const struct gpu_tail_mask *mask);
+void gpu_tail_retire(struct gpu_tail *tail, struct gpu_tail_mask *mask);
+/* Writes n frames from frame `from` on to y[out][i], for n_groups groups of HEAD_OUTS outputs. All frames are inside
+ * hop number tail->step. */
+cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, const float *ring, unsigned ring_mask,
+                          int64_t from, int n, float *y, size_t y_pitch, int first_group, int n_groups,
+                          cudaStream_t stream);
+
+#endif

@@ -1,0 +1,235 @@
+/* tail_transform - forward and inverse transforms of several sizes in one launch. Each tail level of a plan has its own
+ * size, and a launch for each level in each hop would cost more than the work.
+ *
+ *   blocks   [ level 0: S = 64, 128 transforms a block ][ level 1: S = 128, 64 ][ ... ][ S = 8192, one ]
+ *
+ * Every block has room for the largest transform of the launch; smaller transforms lie side by side in a block. A level
+ * with enough channels to fill the device has a launch of its own: tail_transform_many.cu. The transform itself is that
+ * of fft_block.cuh: S/8 threads with 8 points each in registers, 2S real points as S complex ones.
+ *
+ * cost     a channel and window: 5 S log2(S) flop; 8 S bytes read, 8 S written (forward), 8 S and 4 S (inverse)
+ * limits   S <= 8192: 1024 threads, 68.3 KiB of shared memory; 64 KiB without the skew, for devices that have no more
+ *          (sm_75)
+ * ceiling  memory bandwidth
+ */
+#include "tail_transform.h"
+
+#include "tail_transform_many.h"
+#include "fft_block.cuh"
+
+enum { MOST_THREADS = TAIL_SIZE_MOST / 8, MOST_DEVICES = 64 };
+
+/* Written once, by tail_transform_load. */
+static bool no_skew[MOST_DEVICES]; /* the device has no room for the skew at TAIL_SIZE_MOST */
+static int n_sm[MOST_DEVICES];     /* multiprocessors; 0 = not loaded */
+
+/* The level of this block: the last one that starts at or before it. */
+__device__ static inline int my_level(const int *first_block, int n)
+{
+    int l = 0;
+    while (l + 1 < n && (int)blockIdx.x >= first_block[l + 1]) l++;
+    return l;
+}
+
+/* The transform that this thread works on. */
+struct my_transform {
+    int which; /* of the level's */
+    int t;     /* the thread's index in the transform */
+    float2 *s; /* its shared memory */
+};
+
+template <bool SKEWED>
+__device__ static inline struct my_transform my_transform_of(float2 *shared, int log2_size, int first_block)
+{
+    const int log2_threads = log2_size - 3, i = (int)threadIdx.x >> log2_threads;
+    struct my_transform mine;
+    mine.t = threadIdx.x & ((1 << log2_threads) - 1);
+    mine.which = ((int)blockIdx.x - first_block) * ((int)blockDim.x >> log2_threads) + i;
+    mine.s = shared + i * fft_at<SKEWED>(1 << log2_size);
+    return mine;
+}
+
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) forward(const __grid_constant__ struct tail_forwards job)
+{
+    extern __shared__ float2 shared[];
+    const int l = my_level(job.first_block, job.n);
+    const struct tail_forward &level = job.level[l];
+    const int log2_size = level.log2_size, step = 1 << (log2_size - 3);
+    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, job.first_block[l]);
+    const bool active = mine.which < level.n_ch;
+    const size_t ch = level.first_ch + (active ? mine.which : 0);
+    const float *x = job.x + ch * ((size_t)job.ring_mask + 1);
+    float2 r[8];
+#pragma unroll
+    for (int m = 0; m < 8; m++) r[m] = *(const float2 *)(x + ((level.from + 2 * (mine.t + m * step)) & job.ring_mask));
+    fft_forward<SKEWED>(mine.s, log2_size, mine.t, level.tw, r);
+    if (active)
+        fft_unpack<SKEWED>(mine.s, log2_size, mine.t, level.tw, 1.0f,
+                           level.spectra + ((ch * level.n_slots + level.slot) << log2_size));
+}
+
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) inverse(const __grid_constant__ struct tail_inverses job)
+{
+    extern __shared__ float2 shared[];
+    const int l = my_level(job.first_block, job.n);
+    const struct tail_inverse &level = job.level[l];
+    const int log2_size = level.log2_size, size = 1 << log2_size;
+    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, job.first_block[l]);
+    const bool active = mine.which < level.n_out;
+    const size_t out = level.first_out + (active ? mine.which : 0);
+    const float2 *sums = level.sums + (out << log2_size);
+    float2 r[8];
+    fft_pack<SKEWED>(mine.s, log2_size, mine.t, level.tw, [&](int k) { return sums[k]; });
+    fft_inverse<SKEWED>(mine.s, log2_size, mine.t, level.tw, r);
+    if (!active) return;
+    float *due = level.due + (out << (log2_size + 1));
+#pragma unroll
+    for (int m = 4; m < 8; m++) { /* `at` is even, as is every hop */
+        const int i = 2 * (mine.t + m * (size / 8)) - size;
+        *(float2 *)(due + ((level.at + i) & (2 * size - 1))) = r[m];
+    }
+}
+
+/* grid: the transforms (row, part), several a thread block */
+template <bool SKEWED>
+static __global__ void __launch_bounds__(MOST_THREADS) responses(const __grid_constant__ struct tail_responses job)
+{
+    extern __shared__ float2 shared[];
+    const int log2_size = job.log2_size, size = 1 << log2_size;
+    const struct my_transform mine = my_transform_of<SKEWED>(shared, log2_size, 0);
+    const int row = mine.which / job.most_parts, part = mine.which % job.most_parts;
+    const bool active = row < job.n_rows && part < job.n_parts[row];
+    const size_t first = (size_t)job.offset + ((size_t)part << log2_size);
+    const float *taps = job.taps + (active ? row : 0) * job.pitch + first;
+    float2 r[8];
+#pragma unroll
+    for (int m = 0; m < 8; m++) {
+        const int i = 2 * (mine.t + m * (size / 8));
+        r[m] = active && i < size && first + i < job.pitch ? *(const float2 *)(taps + i) : make_float2(0.0f, 0.0f);
+    }
+    fft_forward<SKEWED>(mine.s, log2_size, mine.t, job.tw, r);
+    if (active) /* the scale undoes the gain of the inverse */
+        fft_unpack<SKEWED>(mine.s, log2_size, mine.t, job.tw, 0.5f / (float)size,
+                           job.spectra + ((size_t)(job.part_at[row] + part) << log2_size));
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+static int threads_for(int log2_size) { return log2_size > 9 ? 1 << (log2_size - 3) : 64; }
+static int blocks_for(int n, int log2_size, int threads)
+{
+    const int per_block = threads >> (log2_size - 3);
+    return (n + per_block - 1) / per_block;
+}
+
+static size_t shared_for(bool skewed, int log2_size, int threads)
+{
+    const int size = 1 << log2_size;
+    return (size_t)(threads / (size / 8)) * (skewed ? fft_skew(size) : size) * sizeof(float2);
+}
+
+static bool is_skewed(void)
+{
+    int device = 0;
+    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES || !no_skew[device];
+}
+
+static int multiprocessors(void)
+{
+    int device = 0;
+    return cudaGetDevice(&device) != cudaSuccess || device >= MOST_DEVICES ? 0 : n_sm[device];
+}
+
+/* Does a level fill the device by itself? Then it is launched alone, by the kernel of its size. */
+static bool goes_alone(int n, int log2_size, int sms) { return sms > 0 && tail_are_many(n, log2_size, sms); }
+
+#define LAUNCH(kernel, blocks, threads, shared, stream, job)                         \
+    do {                                                                             \
+        if (skewed) kernel<true><<<blocks, threads, shared, stream>>>(job);          \
+        else kernel<false><<<blocks, threads, shared, stream>>>(job);                \
+    } while (0)
+
+/* Declares threads, blocks, shared and skewed of a launch, and sets first_block. count: n_ch or n_out of a level. */
+#define LAY_OUT(job, count)                                                                                    \
+    int threads = 64, blocks = 0;                                                                              \
+    size_t shared = 0;                                                                                         \
+    const bool skewed = is_skewed();                                                                           \
+    for (int l = 0; l < (job)->n; l++)                                                                         \
+        if (threads_for((job)->level[l].log2_size) > threads) threads = threads_for((job)->level[l].log2_size); \
+    for (int l = 0; l < (job)->n; l++) {                                                                       \
+        const size_t bytes = shared_for(skewed, (job)->level[l].log2_size, threads);                           \
+        if (bytes > shared) shared = bytes;                                                                    \
+        (job)->first_block[l] = blocks;                                                                        \
+        blocks += blocks_for((job)->level[l].count, (job)->level[l].log2_size, threads);                       \
+    }
+
+cudaError_t tail_forward_launch(struct tail_forwards *job, cudaStream_t stream)
+{
+    const int sms = multiprocessors();
+    int n = 0;
+    for (int l = 0; l < job->n; l++) {
+        const struct tail_forward level = job->level[l];
+        const bool alone = goes_alone(level.n_ch, level.log2_size, sms);
+        const cudaError_t e = alone ? tail_forward_many_launch(&level, job->x, job->ring_mask, stream) : cudaSuccess;
+        if (e != cudaSuccess) return e;
+        if (!alone) job->level[n++] = level;
+    }
+    job->n = n;
+    LAY_OUT(job, n_ch)
+    if (blocks) LAUNCH(forward, blocks, threads, shared, stream, *job);
+    return cudaGetLastError();
+}
+
+cudaError_t tail_inverse_launch(struct tail_inverses *job, cudaStream_t stream)
+{
+    const int sms = multiprocessors();
+    int n = 0;
+    for (int l = 0; l < job->n; l++) {
+        const struct tail_inverse level = job->level[l];
+        const bool alone = goes_alone(level.n_out, level.log2_size, sms);
+        const cudaError_t e = alone ? tail_inverse_many_launch(&level, stream) : cudaSuccess;
+        if (e != cudaSuccess) return e;
+        if (!alone) job->level[n++] = level;
+    }
+    job->n = n;
+    LAY_OUT(job, n_out)
+    if (blocks) LAUNCH(inverse, blocks, threads, shared, stream, *job);
+    return cudaGetLastError();
+}
+
+cudaError_t tail_responses_launch(const struct tail_responses *job, cudaStream_t stream)
+{
+    const bool skewed = is_skewed();
+    const int threads = threads_for(job->log2_size), n = job->n_rows * job->most_parts;
+    if (n)
+        LAUNCH(responses, blocks_for(n, job->log2_size, threads), threads, shared_for(skewed, job->log2_size, threads),
+               stream, *job);
+    return cudaGetLastError();
+}
+
+template <bool SKEWED> static cudaError_t load(size_t shared)
+{
+    const void *kernels[] = {(const void *)forward<SKEWED>, (const void *)inverse<SKEWED>,
+                             (const void *)responses<SKEWED>};
+    for (int i = 0; i < 3; i++) {
+        cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        if (e != cudaSuccess) return e;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t tail_transform_load(int device)
+{
+    const size_t skewed = shared_for(true, 13, MOST_THREADS), plain = shared_for(false, 13, MOST_THREADS);
+    int most = 0, n = 0;
+    cudaError_t e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    if (e == cudaSuccess) e = tail_transform_many_load();
+    if (e != cudaSuccess) return e;
+    if (device < MOST_DEVICES) n_sm[device] = n;
+    if ((size_t)most >= skewed) return load<true>(skewed);
+    if (device < MOST_DEVICES) no_skew[device] = true;
+    return load<false>(plain);
+}

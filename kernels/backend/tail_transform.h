@@ -1,0 +1,68 @@
+/* tail_transform - the transforms of tail levels, for all levels of a hop in one launch. Picture in tail_transform.cu.
+ * S is the level's partition size, 32 to TAIL_SIZE_MOST; a spectrum is [S] float2 in the layout of fft_block.cuh. */
+#ifndef HALOCONV_TAIL_TRANSFORM_H
+#define HALOCONV_TAIL_TRANSFORM_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    TAIL_SIZE_LEAST = 32,
+    TAIL_SIZE_MOST = 8192,
+    TAIL_LEVELS = 10         /* a size each; one more for the uniform partitions of a plan that is not direct       */
+};
+
+struct tail_forward {         /* spectra[ch][slot] = transform of frames from ... from + 2S - 1, of n_ch channels    */
+    const float2 *tw;         /* [S]                                                                                */
+    float2 *spectra;          /* [n_in][n_slots][S]: the level's FDL                                                */
+    int log2_size, first_ch, n_ch;
+    int slot, n_slots;
+    unsigned from;            /* even                                                                               */
+};
+
+struct tail_inverse {         /* due[out][at + i] = frame S + i of the inverse of sums[out], i < S                   */
+    const float2 *tw;
+    const float2 *sums;       /* [out][S]                                                                           */
+    float *due;               /* [out][2S]: a ring                                                                  */
+    int log2_size, first_out, n_out;
+    unsigned at;              /* even                                                                               */
+};
+
+struct tail_forwards {
+    const float *x;           /* row ch at x + ch * (ring_mask + 1), frame f at f & ring_mask                        */
+    unsigned ring_mask;
+    int n;
+    struct tail_forward level[TAIL_LEVELS];
+    int first_block[TAIL_LEVELS + 1]; /* set by the launch, which may also remove levels                            */
+};
+
+struct tail_inverses {
+    int n;
+    struct tail_inverse level[TAIL_LEVELS];
+    int first_block[TAIL_LEVELS + 1]; /* as above                                                                   */
+};
+
+struct tail_responses {       /* spectra[part_at[row] + p] = transform of S taps of a row from offset + p S on        */
+    const float *taps;        /* [n_rows][pitch], zeros behind the last tap; even pitch                              */
+    size_t pitch;
+    int n_rows;
+    const int *n_parts, *part_at; /* [n_rows]; device memory                                                         */
+    int most_parts, offset, log2_size;
+    float2 *spectra;
+    const float2 *tw;
+};
+
+cudaError_t tail_transform_load(int device); /* before the first launch on a device                                   */
+cudaError_t tail_forward_launch(struct tail_forwards *job, cudaStream_t stream);
+cudaError_t tail_inverse_launch(struct tail_inverses *job, cudaStream_t stream);
+cudaError_t tail_responses_launch(const struct tail_responses *job, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,229 @@
+/* device - the properties of the device, the errors of the runtime's calls, and the limits of a launch. */
+#include "emulator.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { /* of sm_90 */
+    SHARED_DEFAULT = 48 << 10,
+    SHARED_OPTIN = 227 << 10,
+    SHARED_OF_SM = 228 << 10,
+    THREADS_OF_SM = 2048,
+    BLOCKS_OF_SM = 32
+};
+
+static std::recursive_mutex &mutex_of_all()
+{
+    static auto *mutex = new std::recursive_mutex; /* engines may be closed by a destructor */
+    return *mutex;
+}
+
+std::unique_lock<std::recursive_mutex> runtime_lock() { return std::unique_lock<std::recursive_mutex>(mutex_of_all()); }
+
+static long setting(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? atol(text) : otherwise;
+}
+
+/* ---- chance ------------------------------------------------------------------------------------------------------ */
+
+uint64_t device_seed()
+{
+    static const uint64_t seed = (uint64_t)setting("CUDA_ON_CPU_SEED", 1);
+    return seed;
+}
+
+unsigned device_random(unsigned n)
+{
+    static uint64_t state = device_seed() * 0x9E3779B97F4A7C15u + 0x1234567u;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return n ? (unsigned)((state * 0x2545F4914F6CDD1Du) >> 32) % n : 0;
+}
+
+device_order::device_order(size_t n_) : n(n_), at(0), stride(1)
+{
+    if (n < 2) {
+        stride = 0;
+        return;
+    }
+    at = device_random((unsigned)n);
+    do stride = 1 + device_random((unsigned)(n - 1));
+    while (std::gcd(stride, n) != 1);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static thread_local cudaError_t last_error;
+static thread_local int current_device;
+
+cudaError_t remember(cudaError_t error)
+{
+    if (error != cudaSuccess) last_error = error;
+    return error;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+static const struct {
+    cudaError_t error;
+    const char *text;
+} errors[] = {{cudaSuccess, "no error"},
+              {cudaErrorInvalidValue, "invalid argument"},
+              {cudaErrorMemoryAllocation, "out of memory"},
+              {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+              {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+              {cudaErrorNoDevice, "no CUDA-capable device is detected"},
+              {cudaErrorInvalidDevice, "invalid device ordinal"},
+              {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+              {cudaErrorNotReady, "device not ready"},
+              {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"}};
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    for (const auto &e : errors)
+        if (e.error == error) return e.text;
+    return "unrecognized error code";
+}
+
+void device_fault(const char *format, ...)
+{
+    char what[512], where[256] = "";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    const bool in_kernel = grid_where(where, sizeof where);
+    printf("FAIL cuda_on_cpu: %s%s%s (CUDA_ON_CPU_SEED=%llu)\n", what, in_kernel ? "\n    in " : "", where,
+           (unsigned long long)device_seed());
+    fflush(stdout);
+    abort();
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+int device_current() { return current_device; }
+double device_haste() { return (double)setting("CUDA_ON_CPU_HASTE", 1); }
+size_t device_bytes() { return (size_t)setting("CUDA_ON_CPU_MIB", 2048) << 20; }
+static int n_devices() { return (int)setting("CUDA_ON_CPU_DEVICES", 1); }
+static int n_sm() { return (int)setting("CUDA_ON_CPU_SMS", 4); }
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = n_devices();
+    return remember(*n > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (device < 0 || device >= n_devices()) return remember(cudaErrorInvalidDevice);
+    current_device = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current_device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+    if (device < 0 || device >= n_devices()) return remember(cudaErrorInvalidDevice);
+    memset(prop, 0, sizeof *prop);
+    snprintf(prop->name, sizeof prop->name, "CUDA on the CPU");
+    size_t free_bytes;
+    cudaMemGetInfo(&free_bytes, &prop->totalGlobalMem);
+    prop->major = 9;
+    prop->multiProcessorCount = n_sm();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    if (device < 0 || device >= n_devices()) return remember(cudaErrorInvalidDevice);
+    switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
+    case cudaDevAttrL2CacheSize: *value = 1 << 20; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
+    case cudaDevAttrHostRegisterSupported: *value = 1; break;
+    default: return remember(cudaErrorInvalidValue);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) { return *version = 13000, cudaSuccess; }
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static std::map<const void *, int> &shared_allowed()
+{
+    static auto *allowed = new std::map<const void *, int>;
+    return *allowed;
+}
+
+static int shared_allowed_to(const void *entry)
+{
+    const auto found = shared_allowed().find(entry);
+    return found == shared_allowed().end() ? (int)SHARED_DEFAULT : found->second;
+}
+
+cudaError_t cuda_func_attributes(struct cudaFuncAttributes *attributes, const void *entry)
+{
+    auto lock = runtime_lock();
+    memset(attributes, 0, sizeof *attributes);
+    attributes->maxThreadsPerBlock = 1024;
+    attributes->numRegs = 64;
+    attributes->maxDynamicSharedSizeBytes = shared_allowed_to(entry);
+    return cudaSuccess;
+}
+
+cudaError_t cuda_func_attribute(const void *entry, enum cudaFuncAttribute attribute, int value)
+{
+    auto lock = runtime_lock();
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_OPTIN)
+        return remember(cudaErrorInvalidValue);
+    shared_allowed()[entry] = value;
+    return cudaSuccess;
+}
+
+cudaError_t cuda_occupancy(int *blocks, const void *entry, int threads, size_t shared)
+{
+    auto lock = runtime_lock();
+    *blocks = 0;
+    if (threads < 1 || threads > 1024) return remember(cudaErrorInvalidValue);
+    if (shared > (size_t)shared_allowed_to(entry)) return cudaSuccess;
+    *blocks = std::min({(int)BLOCKS_OF_SM, THREADS_OF_SM / ((threads + 31) / 32 * 32),
+                        (int)(SHARED_OF_SM / (shared + 1024))});
+    return cudaSuccess;
+}
+
+cudaError_t launch_check(const cuda_grid &grid, const void *entry, int most_threads)
+{
+    const dim3 g = grid.grid, b = grid.block;
+    if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535) return cudaErrorInvalidConfiguration;
+    if (!b.x || !b.y || !b.z || b.x > 1024 || b.y > 1024 || b.z > 64 || (size_t)b.x * b.y * b.z > 1024)
+        return cudaErrorInvalidConfiguration;
+    if (most_threads && b.x * b.y * b.z > (unsigned)most_threads) return cudaErrorInvalidValue;
+    if (grid.shared > (size_t)shared_allowed_to(entry)) return cudaErrorInvalidValue;
+    return cudaSuccess;
+}

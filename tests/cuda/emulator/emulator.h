@@ -1,0 +1,61 @@
+/* emulator - the functions that the emulator's files share. The caller holds the lock of runtime_lock, so one host
+ * thread at a time is the device. */
+#ifndef CUDA_ON_CPU_EMULATOR_H
+#define CUDA_ON_CPU_EMULATOR_H
+
+#include "cuda_runtime.h"
+
+#include <mutex>
+
+std::unique_lock<std::recursive_mutex> runtime_lock();
+
+/* CUDA_ON_CPU_SEED: the seed of all random decisions. 0: everything as late as possible. */
+uint64_t device_seed();
+/* Random numbers of the device, 0 <= result < n. */
+unsigned device_random(unsigned n);
+
+/* CUDA_ON_CPU_HASTE: the times of events are divided by it. CUDA_ON_CPU_MIB: the size of the memory. */
+double device_haste();
+size_t device_bytes();
+
+/* Stores an error for cudaGetLastError, as every call of the runtime does, and returns it. */
+cudaError_t remember(cudaError_t error);
+
+/* Prints a fault, which on a device corrupts the context or stays unseen, with the running thread, and aborts. */
+[[noreturn]] void device_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Visits 0 ... n - 1 in a random order: by a stride that shares no factor with n. */
+struct device_order {
+    size_t n, at, stride;
+    explicit device_order(size_t n_);
+    size_t next()
+    {
+        at += stride;
+        if (at >= n) at -= n;
+        return at;
+    }
+};
+
+/* ---- grid.cpp ---- */
+/* Runs all threads of a grid. name: of the kernel. */
+void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread);
+/* Writes the running kernel, block and thread to text. False: no kernel runs. */
+bool grid_where(char *text, size_t cap);
+
+/* ---- memory.cpp ---- */
+enum memory_kind { MEMORY_OF_HOST, MEMORY_PINNED, MEMORY_OF_DEVICE };
+/* The kind of memory of [p, p + bytes); *whole: all of it is inside the allocation that p is in. */
+memory_kind memory_of(const void *p, size_t bytes, bool *whole);
+void memory_set(void *to, int value, size_t bytes);
+/* Faults if a zone (memory.cpp) was written. after: the work that ran, for the message. */
+void memory_check(const char *after);
+
+/* ---- device.cpp ---- */
+int device_current();
+/* Can a kernel with this entry be launched with this grid? */
+cudaError_t launch_check(const cuda_grid &grid, const void *entry, int most_threads);
+
+/* ---- streams.cpp ---- */
+void streams_finish(); /* does all work that is queued */
+
+#endif

@@ -1,0 +1,390 @@
+/* grid - runs the threads of a kernel as fibers on one host thread.
+ *
+ * A fiber runs until it waits at a barrier, so between two barriers the threads of a block are as far apart as CUDA
+ * allows. Their order is random and different after each barrier. Blocks run one after another in a random order. So a
+ * kernel that lacks a barrier reads a value that is not written yet or already overwritten. Shared memory is NaN at the
+ * start of a block; its dynamic part ends at a page without access.
+ *
+ * The emulator cannot show two threads that write at the same instant, the weak memory order between blocks, or a block
+ * that waits for another block.
+ */
+#include "emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+enum {
+    MOST_THREADS = 1024,
+    WARP = 32,
+#if defined(__SANITIZE_ADDRESS__)
+    STACK_BYTES = 1 << 18,
+#else
+    STACK_BYTES = 1 << 16,
+#endif
+    SHARED_BYTES = 256 << 10 /* room for a block's dynamic shared memory: more than any device has */
+};
+
+struct late_copy { void *to; const void *from; size_t bytes, valid; };
+
+struct fiber {
+    uint3 index;
+    unsigned number;           /* in its block */
+    int stack;                 /* -1: not begun, or done */
+    bool done;
+    const unsigned long *wait; /* waits while this count of passed barriers is `seen`; NULL: can run */
+    unsigned long seen;
+    unsigned exchanges;
+    std::vector<late_copy> copies;
+#if defined(__x86_64__)
+    void *sp;
+#else
+    ucontext_t context;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+    void *fake_stack;
+#endif
+};
+
+struct warp {
+    unsigned long barriers; /* passed */
+    unsigned waiting, lanes, here; /* masks of lanes: at the barrier, of the barrier, not done */
+    alignas(16) unsigned char given[2][WARP][16];
+};
+
+static struct {
+    const std::function<void()> *thread;
+    const char *name;
+    bool running;
+    struct fiber fibers[MOST_THREADS];
+    struct warp warps[MOST_THREADS / WARP];
+    unsigned n, alive, waiting;
+    unsigned long barriers;
+    const char *barrier_file;
+    int barrier_line;
+    struct fiber *now;
+    device_order order{0};     /* of this pass over the fibers; visited: so many; any: one could run */
+    unsigned visited;
+    bool any;
+    int dead_stack;            /* of the fiber that was done last; -1: none */
+    char *stacks, *shared_end, *shared;
+    int free_stacks[MOST_THREADS], n_free;
+#if defined(__x86_64__)
+    void *host_sp;
+#else
+    ucontext_t host;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+    const void *host_stack;    /* of the thread that runs the grid */
+    size_t host_stack_bytes;
+    void *host_fake_stack;
+#endif
+} block;
+
+/* ---- fibers ------------------------------------------------------------------------------------------------------ */
+
+static size_t page_bytes() { return (size_t)sysconf(_SC_PAGESIZE); }
+
+/* Allocates memory that ends at a page without access. */
+static char *guarded(size_t bytes)
+{
+    const size_t page = page_bytes();
+    char *p = (char *)mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED || mprotect(p + bytes, page, PROT_NONE)) device_fault("no memory for the threads of a block");
+    return p;
+}
+
+static void memory_make()
+{
+    if (block.stacks) return;
+    block.shared_end = guarded(SHARED_BYTES) + SHARED_BYTES;
+    block.stacks = (char *)mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block.stacks == MAP_FAILED) device_fault("no memory for the threads of a block");
+    for (int i = 0; i < MOST_THREADS; i++) {
+        mprotect(block.stacks + (size_t)i * STACK_BYTES, page_bytes(), PROT_NONE);
+        block.free_stacks[block.n_free++] = MOST_THREADS - 1 - i;
+    }
+}
+
+#if defined(__x86_64__)
+/* Saves the callee-saved registers, and continues `to` where it stopped. */
+extern "C" void cuda_fiber_switch(void **from, void *to);
+asm(".text\n"
+    ".globl cuda_fiber_switch\n"
+    ".type cuda_fiber_switch, @function\n"
+    "cuda_fiber_switch:\n"
+    "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+    "  movq %rsp, (%rdi)\n"
+    "  movq %rsi, %rsp\n"
+    "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+    "  ret\n"
+    ".size cuda_fiber_switch, .-cuda_fiber_switch\n");
+#endif
+
+/* Continues `to`, or the host thread if all are done (NULL); returns when f is continued. */
+static void switch_from(struct fiber *f, struct fiber *to);
+
+static void warp_open_if_all_wait(struct warp *w)
+{
+    if (!w->waiting || (w->waiting & w->lanes) != (w->lanes & w->here)) return;
+    w->waiting = 0;
+    w->barriers++;
+}
+
+static void block_open_if_all_wait()
+{
+    if (!block.waiting || block.waiting != block.alive) return;
+    block.waiting = 0;
+    block.barriers++;
+}
+
+/* The next fiber that can run, in the order of this pass or of a new one; NULL: all are done. */
+static struct fiber *fiber_next()
+{
+    while (block.alive) {
+        for (; block.visited < block.n; block.visited++) {
+            struct fiber *f = &block.fibers[block.order.next()];
+            if (f->done || (f->wait && *f->wait == f->seen)) continue;
+            block.visited++;
+            block.any = true;
+            return f;
+        }
+        if (!block.any) {
+            block.now = NULL;
+            device_fault("its threads wait for one another: %u of %u are done, %u wait at __syncthreads (%s:%d)",
+                         block.n - block.alive, block.n, block.waiting, block.waiting ? block.barrier_file : "-",
+                         block.waiting ? block.barrier_line : 0);
+        }
+        block.order = device_order(block.n);
+        block.visited = 0;
+        block.any = false;
+    }
+    return NULL;
+}
+
+static void fiber_main();
+
+static void fiber_begin(struct fiber *f)
+{
+    f->stack = block.free_stacks[--block.n_free];
+    char *low = block.stacks + (size_t)f->stack * STACK_BYTES;
+    /* At different places of a page: else the stacks would share one cache line. */
+    char *top = low + STACK_BYTES - (size_t)(f->stack % 12) * 320;
+#if defined(__x86_64__)
+    void **sp = (void **)((uintptr_t)top & ~(uintptr_t)15);
+    *--sp = NULL; /* the return address of fiber_main; it also aligns the stack as a call does */
+    *--sp = (void *)fiber_main;
+    for (int i = 0; i < 6; i++) *--sp = NULL;
+    f->sp = sp;
+#else
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = low + page_bytes();
+    f->context.uc_stack.ss_size = (size_t)(top - low) - page_bytes();
+    f->context.uc_link = NULL;
+    makecontext(&f->context, fiber_main, 0);
+#endif
+}
+
+/* Called in a fiber that continues: frees the stack of the fiber that was done before. */
+static void fiber_arrive(void *fake_stack)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake_stack, NULL, NULL);
+#else
+    (void)fake_stack;
+#endif
+    if (block.dead_stack >= 0) block.free_stacks[block.n_free++] = block.dead_stack;
+    block.dead_stack = -1;
+}
+
+static void switch_from(struct fiber *f, struct fiber *to)
+{
+    if (to) {
+        if (to->stack < 0) fiber_begin(to);
+        to->wait = NULL;
+        block.now = to;
+        threadIdx = to->index;
+    }
+    if (f && f->done) block.dead_stack = f->stack;
+#if defined(__SANITIZE_ADDRESS__)
+    void **fake_stack = !f ? &block.host_fake_stack : f->done ? NULL : &f->fake_stack;
+    if (to) __sanitizer_start_switch_fiber(fake_stack, block.stacks + (size_t)to->stack * STACK_BYTES, STACK_BYTES);
+    else __sanitizer_start_switch_fiber(fake_stack, block.host_stack, block.host_stack_bytes);
+#endif
+#if defined(__x86_64__)
+    cuda_fiber_switch(f ? &f->sp : &block.host_sp, to ? to->sp : block.host_sp);
+#else
+    swapcontext(f ? &f->context : &block.host, to ? &to->context : &block.host);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+    fiber_arrive(f ? f->fake_stack : block.host_fake_stack);
+#else
+    fiber_arrive(NULL);
+#endif
+}
+
+static void fiber_main()
+{
+    fiber_arrive(NULL);
+    struct fiber *f = block.now;
+    (*block.thread)();
+    f->done = true;
+    struct warp *w = &block.warps[f->number / WARP];
+    w->here &= ~(1u << f->number % WARP);
+    block.alive--;
+    warp_open_if_all_wait(w);
+    block_open_if_all_wait();
+    switch_from(f, fiber_next());
+    abort(); /* a fiber that is done never continues */
+}
+
+static void wait_for(const unsigned long *barriers, unsigned long seen)
+{
+    struct fiber *f = block.now;
+    if (*barriers != seen) return;
+    f->wait = barriers;
+    f->seen = seen;
+    struct fiber *to = fiber_next(); /* the last thread opens the barrier, so this may be f */
+    if (to != f) switch_from(f, to);
+    else f->wait = NULL;
+}
+
+/* ---- what a kernel calls ----------------------------------------------------------------------------------------- */
+
+void cuda_block_barrier(const char *file, int line)
+{
+    if (!block.waiting) block.barrier_file = file, block.barrier_line = line;
+    else if (block.barrier_line != line || strcmp(block.barrier_file, file) != 0)
+        device_fault("__syncthreads at %s:%d, while others of the block wait at %s:%d", file, line, block.barrier_file,
+                     block.barrier_line);
+    const unsigned long seen = block.barriers;
+    block.waiting++;
+    block_open_if_all_wait();
+    wait_for(&block.barriers, seen);
+}
+
+unsigned cuda_lane() { return block.now->number % WARP; }
+
+void cuda_warp_barrier(unsigned lanes)
+{
+    struct warp *w = &block.warps[block.now->number / WARP];
+    const unsigned mine = 1u << cuda_lane();
+    if (!(lanes & mine)) device_fault("a barrier of the lanes %08x, of which lane %u is none", lanes, cuda_lane());
+    if (w->waiting && w->lanes != lanes)
+        device_fault("a barrier of the lanes %08x, while others wait for %08x", lanes, w->lanes);
+    const unsigned long seen = w->barriers;
+    w->lanes = lanes;
+    w->waiting |= mine;
+    warp_open_if_all_wait(w);
+    wait_for(&w->barriers, seen);
+}
+
+void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes, unsigned from)
+{
+    struct fiber *f = block.now;
+    struct warp *w = &block.warps[f->number / WARP];
+    /* Two buffers in turn: a thread that gives the next value may be one barrier ahead of one that takes this value. */
+    unsigned char(*given)[16] = w->given[f->exchanges++ & 1];
+    if (bytes > sizeof given[0]) device_fault("a shuffle of %zu bytes", bytes);
+    if (!(lanes >> from & 1) || !(w->here >> from & 1))
+        device_fault("a shuffle from lane %u, which does not take part", from);
+    memcpy(given[cuda_lane()], mine, bytes);
+    cuda_warp_barrier(lanes);
+    memcpy(theirs, given[from], bytes);
+}
+
+void *cuda_dynamic_shared() { return block.shared; }
+
+void cuda_copy_later(void *to, const void *from, size_t bytes, size_t valid)
+{
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes)
+        device_fault("a copy of %zu bytes from %p to %p: not aligned", bytes, from, to);
+    memset(to, 0xff, bytes);
+    block.now->copies.push_back({to, from, bytes, valid});
+}
+
+void cuda_copies_wait()
+{
+    for (const late_copy &copy : block.now->copies) {
+        memcpy(copy.to, copy.from, copy.valid);
+        memset((char *)copy.to + copy.valid, 0, copy.bytes - copy.valid);
+    }
+    block.now->copies.clear();
+}
+
+/* ---- blocks and grids -------------------------------------------------------------------------------------------- */
+
+extern "C" char __start_cuda_shared[] __attribute__((weak)), __stop_cuda_shared[] __attribute__((weak));
+
+static void block_run(size_t shared_bytes)
+{
+    memset(__start_cuda_shared, 0xff, (size_t)(__stop_cuda_shared - __start_cuda_shared));
+    block.shared = block.shared_end - (shared_bytes + 15) / 16 * 16;
+    memset(block.shared, 0xff, (size_t)(block.shared_end - block.shared));
+    block.alive = block.n;
+    block.waiting = 0;
+    for (unsigned i = 0; i < (block.n + WARP - 1) / WARP; i++) {
+        const unsigned left = block.n - i * WARP;
+        block.warps[i].here = left >= WARP ? ~0u : (1u << left) - 1;
+        block.warps[i].waiting = 0;
+    }
+    for (unsigned i = 0; i < block.n; i++) {
+        struct fiber *f = &block.fibers[i];
+        f->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+        f->number = i;
+        f->stack = -1;
+        f->done = false;
+        f->wait = NULL;
+        f->exchanges = 0;
+        f->copies.clear();
+    }
+    block.order = device_order(block.n);
+    block.visited = 0;
+    block.any = false;
+    block.dead_stack = -1;
+    switch_from(NULL, fiber_next());
+}
+
+void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread)
+{
+    memory_make();
+    block.thread = &thread;
+    block.name = name;
+    block.n = grid.block.x * grid.block.y * grid.block.z;
+    gridDim = grid.grid;
+    blockDim = grid.block;
+    block.running = true;
+    const size_t x = grid.grid.x, y = grid.grid.y, n = x * y * grid.grid.z;
+    device_order order(n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t b = order.next();
+        blockIdx = {(unsigned)(b % x), (unsigned)(b / x % y), (unsigned)(b / x / y)};
+        block_run(grid.shared);
+    }
+    block.running = false;
+    block.now = NULL;
+}
+
+bool grid_where(char *text, size_t cap)
+{
+    if (!block.running) return false;
+    const uint3 t = block.now ? block.now->index : uint3{0, 0, 0};
+    snprintf(text, cap, "%s, block (%u, %u, %u) of (%u, %u, %u), thread (%u, %u, %u) of (%u, %u, %u)", block.name,
+             blockIdx.x, blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, t.x, t.y, t.z, blockDim.x, blockDim.y,
+             blockDim.z);
+    return true;
+}

@@ -1,0 +1,458 @@
+/* streams - streams that do their work as late and as much out of step with one another as CUDA allows.
+ *
+ * A stream does its work in order, behind the events that it waits for. CUDA promises nothing else about two streams,
+ * and neither does the emulator. Work is done when a call forces it (a synchronize, a copy that waits, a full queue),
+ * and then only the work that this call needs; or after enough queries; or at random: each stream has a habit, which
+ * changes now and then, to work at once, sometimes, or only when forced. Pinned memory is read and written when the
+ * work is done, other host memory when the call is made. So a test fails if the host acts too early, or if a stream
+ * lacks a wait.
+ *
+ * CUDA_ON_CPU_SEED=0: nothing at random, everything as late as possible.
+ */
+#include "emulator.h"
+
+#include <deque>
+#include <memory>
+#include <stdio.h>
+#include <time.h>
+#include <vector>
+
+enum { QUEUE_MOST = 1000 }; /* work that a stream holds before a call must wait */
+enum habit { LATE, NOW_AND_THEN, AT_ONCE, HABITS };
+
+struct work {
+    CUstream_st *stream;
+    std::function<void()> run; /* empty: a mark for an event */
+    std::vector<std::shared_ptr<work>> after;
+    bool done;
+    double ms;                 /* when it was done */
+};
+using work_ref = std::shared_ptr<work>;
+
+struct CUstream_st {
+    std::deque<work_ref> queue;
+    int device;
+    bool blocking; /* waits for the legacy default stream, which waits for it */
+    bool destroyed;
+    habit does;
+};
+
+struct CUevent_st {
+    int device;
+    bool timed;
+    work_ref record; /* the last one; NULL: none yet */
+};
+
+static std::vector<CUstream_st *> &streams()
+{
+    static auto *all = new std::vector<CUstream_st *>;
+    return *all;
+}
+
+static habit habit_drawn() { return device_seed() ? (habit)device_random(HABITS) : LATE; }
+
+static CUstream_st *stream_new(bool blocking)
+{
+    auto *s = new CUstream_st{{}, device_current(), blocking, false, habit_drawn()};
+    streams().push_back(s);
+    return s;
+}
+
+/* The legacy default stream of the device. */
+static CUstream_st *legacy()
+{
+    static auto *all = new std::vector<CUstream_st *>;
+    for (CUstream_st *s : *all)
+        if (s->device == device_current()) return s;
+    all->push_back(stream_new(true));
+    return all->back();
+}
+
+static bool stream_find(cudaStream_t stream, CUstream_st **found)
+{
+    CUstream_st *first = legacy();
+    *found = stream ? stream : first;
+    for (CUstream_st *s : streams())
+        if (s == *found && !s->destroyed) return true;
+    return false;
+}
+
+/* Deletes the streams that are destroyed and have done their work. */
+static void streams_sweep()
+{
+    auto &all = streams();
+    for (size_t i = 0; i < all.size();)
+        if (all[i]->destroyed && all[i]->queue.empty()) {
+            delete all[i];
+            all.erase(all.begin() + (long)i);
+        } else {
+            i++;
+        }
+}
+
+/* ---- doing work -------------------------------------------------------------------------------------------------- */
+
+static double now_ms()
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static bool is_ready(const CUstream_st *s)
+{
+    if (s->queue.empty()) return false;
+    for (const work_ref &a : s->queue.front()->after)
+        if (!a->done) return false;
+    return true;
+}
+
+static void front_do(CUstream_st *s)
+{
+    const work_ref w = s->queue.front();
+    if (w->run) w->run();
+    w->ms = now_ms();
+    w->done = true;
+    w->run = nullptr;
+    w->after.clear();
+    s->queue.pop_front();
+}
+
+/* Does work at random. */
+static void stir()
+{
+    if (!device_seed()) return;
+    auto &all = streams();
+    for (bool any = true; any;) {
+        any = false;
+        for (CUstream_st *s : all)
+            while (s->does == AT_ONCE && is_ready(s)) front_do(s), any = true;
+    }
+    CUstream_st *s = all[device_random((unsigned)all.size())];
+    if (s->does == NOW_AND_THEN && device_random(3) == 0)
+        for (unsigned n = 1 + device_random(4); n && is_ready(s); n--) front_do(s);
+    if (device_random(64) == 0) s->does = habit_drawn();
+}
+
+static void force(const work_ref &w)
+{
+    while (!w->done) {
+        const work_ref front = w->stream->queue.front();
+        const std::vector<work_ref> after = front->after;
+        for (const work_ref &a : after) force(a);
+        if (device_seed() && device_random(8) == 0) stir();
+        if (!front->done) front_do(w->stream);
+    }
+}
+
+/* Does one item of the work that w needs. */
+static void advance(const work_ref &w)
+{
+    const work_ref front = w->stream->queue.front();
+    for (const work_ref &a : front->after)
+        if (!a->done) return advance(a);
+    front_do(w->stream);
+}
+
+static work_ref add(CUstream_st *s, std::function<void()> run, const work_ref &event = nullptr)
+{
+    auto w = std::make_shared<work>(work{s, std::move(run), {}, false, 0});
+    CUstream_st *first = legacy();
+    if (s == first) {
+        for (CUstream_st *other : streams())
+            if (other != s && other->blocking && other->device == s->device && !other->queue.empty())
+                w->after.push_back(other->queue.back());
+    } else if (s->blocking && !first->queue.empty()) {
+        w->after.push_back(first->queue.back());
+    }
+    if (event && !event->done) w->after.push_back(event);
+    s->queue.push_back(w);
+    if (s->queue.size() > QUEUE_MOST) {
+        const work_ref front = s->queue.front();
+        force(front);
+    }
+    stir();
+    return w;
+}
+
+static void stream_finish(CUstream_st *s)
+{
+    if (s == legacy())
+        for (size_t i = 0; i < streams().size(); i++) {
+            CUstream_st *other = streams()[i];
+            const bool before = other->blocking && other->device == s->device && !other->queue.empty();
+            if (before) force(work_ref(other->queue.back()));
+        }
+    if (!s->queue.empty()) force(work_ref(s->queue.back()));
+}
+
+void streams_finish()
+{
+    legacy();
+    for (size_t i = 0; i < streams().size(); i++)
+        if (!streams()[i]->queue.empty()) force(work_ref(streams()[i]->queue.back()));
+}
+
+/* The result of a query, which may also advance the work. */
+static cudaError_t polled(const work_ref &w)
+{
+    if (!w || w->done) return cudaSuccess;
+    if (device_random(2)) advance(w);
+    return remember(cudaErrorNotReady);
+}
+
+/* ---- streams and events ------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    auto lock = runtime_lock();
+    streams_finish();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    auto lock = runtime_lock();
+    streams_sweep();
+    legacy();
+    if (flags & ~(unsigned)cudaStreamNonBlocking) return remember(cudaErrorInvalidValue);
+    *stream = stream_new(!(flags & cudaStreamNonBlocking));
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) /* returns at once; the work is done all the same */
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    if (!stream || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    s->destroyed = true;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    stream_finish(s);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    return polled(s->queue.empty() ? nullptr : s->queue.back());
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (flags) return remember(cudaErrorInvalidValue);
+    add(s, nullptr, event->record);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    auto lock = runtime_lock();
+    *event = new CUevent_st{device_current(), !(flags & cudaEventDisableTiming), nullptr};
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    auto lock = runtime_lock();
+    if (!event) return remember(cudaErrorInvalidResourceHandle);
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    if (!event || !stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (s->device != event->device) return remember(cudaErrorInvalidResourceHandle);
+    event->record = add(s, nullptr);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    auto lock = runtime_lock();
+    if (!event) return remember(cudaErrorInvalidResourceHandle);
+    const work_ref record = event->record;
+    if (record) force(record);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    auto lock = runtime_lock();
+    if (!event) return remember(cudaErrorInvalidResourceHandle);
+    return polled(work_ref(event->record));
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    auto lock = runtime_lock();
+    if (!from || !to || !from->timed || !to->timed || !from->record || !to->record)
+        return remember(cudaErrorInvalidResourceHandle);
+    if (!from->record->done || !to->record->done) return remember(cudaErrorNotReady);
+    *ms = (float)((to->record->ms - from->record->ms) / device_haste());
+    return cudaSuccess;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+struct rows {
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, width, height;
+    void copy() const
+    {
+        for (size_t i = 0; i < height; i++) memmove(to + i * to_pitch, from + i * from_pitch, width);
+    }
+};
+
+static bool kind_fits(enum cudaMemcpyKind kind, memory_kind from, memory_kind to)
+{
+    switch (kind) {
+    case cudaMemcpyHostToHost: return from != MEMORY_OF_DEVICE && to != MEMORY_OF_DEVICE;
+    case cudaMemcpyHostToDevice: return from != MEMORY_OF_DEVICE && to == MEMORY_OF_DEVICE;
+    case cudaMemcpyDeviceToHost: return from == MEMORY_OF_DEVICE && to != MEMORY_OF_DEVICE;
+    case cudaMemcpyDeviceToDevice: return from == MEMORY_OF_DEVICE && to == MEMORY_OF_DEVICE;
+    }
+    return false;
+}
+
+/* The behaviour of each call towards the host is that of the documentation ("API synchronization behavior"). */
+static cudaError_t copy_add(rows r, enum cudaMemcpyKind kind, cudaStream_t stream, bool waits)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    bool to_whole, from_whole;
+    if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (!r.width || !r.height) return cudaSuccess;
+    if (r.height > 1 && (r.to_pitch < r.width || r.from_pitch < r.width)) return remember(cudaErrorInvalidValue);
+    const memory_kind to = memory_of(r.to, (r.height - 1) * r.to_pitch + r.width, &to_whole);
+    const memory_kind from = memory_of(r.from, (r.height - 1) * r.from_pitch + r.width, &from_whole);
+    if (!to_whole || !from_whole) return remember(cudaErrorInvalidValue);
+    if (!kind_fits(kind, from, to)) return remember(cudaErrorInvalidMemcpyDirection);
+    if (from == MEMORY_OF_HOST && to == MEMORY_OF_DEVICE) {
+        /* Staged at the call, which need not wait until the data has arrived. cudaMemcpy waits for the stream first. */
+        if (waits) stream_finish(s);
+        auto staged = std::make_shared<std::vector<char>>(r.width * r.height);
+        rows{staged->data(), r.from, r.width, r.from_pitch, r.width, r.height}.copy();
+        add(s, [staged, r] { rows{r.to, staged->data(), r.to_pitch, r.width, r.width, r.height}.copy(); });
+        return cudaSuccess;
+    }
+    const work_ref w = add(s, [r] { r.copy(); });
+    const bool on_device = from == MEMORY_OF_DEVICE && to == MEMORY_OF_DEVICE;
+    const bool of_host = from != MEMORY_OF_DEVICE && to != MEMORY_OF_DEVICE;
+    if ((waits && !on_device) || to == MEMORY_OF_HOST || of_host) force(w);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return copy_add({(char *)to, (const char *)from, bytes, bytes, bytes, 1}, kind, nullptr, true);
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return copy_add({(char *)to, (const char *)from, bytes, bytes, bytes, 1}, kind, stream, false);
+}
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                         enum cudaMemcpyKind kind)
+{
+    return copy_add({(char *)to, (const char *)from, to_pitch, from_pitch, width, height}, kind, nullptr, true);
+}
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return copy_add({(char *)to, (const char *)from, to_pitch, from_pitch, width, height}, kind, stream, false);
+}
+
+cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, size_t bytes, size_t offset)
+{
+    auto lock = runtime_lock();
+    bool whole;
+    if (offset > symbol_bytes || bytes > symbol_bytes - offset) return remember(cudaErrorInvalidValue);
+    const bool pageable = memory_of(from, bytes, &whole) == MEMORY_OF_HOST;
+    CUstream_st *s = legacy();
+    if (pageable) stream_finish(s);
+    auto staged = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
+    char *to = (char *)symbol + offset;
+    const work_ref w = add(s, [staged, to, bytes] { memcpy(to, staged->data(), bytes); });
+    if (!pageable) force(w);
+    return cudaSuccess;
+}
+
+static cudaError_t set_add(void *to, int value, size_t bytes, cudaStream_t stream, bool waits)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    bool whole;
+    if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
+    if (!bytes) return cudaSuccess;
+    const memory_kind of = memory_of(to, bytes, &whole);
+    if (of == MEMORY_OF_HOST || !whole) return remember(cudaErrorInvalidValue);
+    const work_ref w = add(s, [to, value, bytes] { memory_set(to, value, bytes); });
+    if (waits && of == MEMORY_PINNED) force(w);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *to, int value, size_t bytes) { return set_add(to, value, bytes, nullptr, true); }
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    return set_add(to, value, bytes, stream, false);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+static struct { /* the kernel that is being launched; its first thread names it */
+    bool active;
+    const void *entry;
+    const char *name;
+    int most_threads;
+} launching;
+
+bool cuda_kernel_named(const void *entry, const char *name, int most_threads)
+{
+    if (!launching.active) return false;
+    launching.entry = entry;
+    launching.name = name;
+    launching.most_threads = most_threads;
+    return true;
+}
+
+void cuda_kernel_launch(const cuda_grid &grid, std::function<void()> thread)
+{
+    auto lock = runtime_lock();
+    CUstream_st *s;
+    launching.active = true;
+    thread();
+    launching.active = false;
+    cudaError_t e = cudaErrorInvalidResourceHandle;
+    if (stream_find(grid.stream, &s) && s->device == device_current()) e = cudaSuccess;
+    if (e == cudaSuccess) e = launch_check(grid, launching.entry, launching.most_threads);
+    if (e != cudaSuccess) {
+        remember(e);
+        return;
+    }
+    const char *name = launching.name;
+    add(s, [grid, name, thread = std::move(thread)] {
+        grid_run(grid, name, thread);
+        memory_check(name);
+    });
+}

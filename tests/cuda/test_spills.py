@@ -1,0 +1,35 @@
+"""No kernel spills registers to local memory, by the report that ptxas made when it was compiled (kernels/*/*.ptxas)."""
+
+import re
+
+import pytest
+from conftest import BUILD, ROOT
+
+SOURCES = sorted((ROOT / "kernels").glob("*/*.cu"))
+PROPERTIES = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, "
+                        r"(\d+) bytes spill loads")
+TARGET = re.compile(r"Compiling entry function '(\S+)' for '(sm_\w+)'")
+
+
+def local_memory(report):
+    """(kernel, target, frame, stores, loads) of each function that uses local memory, and how many there were."""
+    found, n, target = [], 0, "?"
+    for line in re.split(r"(?=^ptxas info)", report, flags=re.MULTILINE):
+        if entry := TARGET.search(line):
+            target = entry[2]
+        if seen := PROPERTIES.search(line):
+            n += 1
+            if any(int(seen[i]) for i in (2, 3, 4)):
+                found.append((seen[1], target, *(int(seen[i]) for i in (2, 3, 4))))
+    return found, n
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_no_kernel_spills(source):
+    if not list((BUILD / "kernels").glob("*/*.ptxas")):
+        pytest.skip("built without CUDA")
+    report = (BUILD / source.relative_to(ROOT)).with_suffix(".ptxas").read_text()
+    found, n = local_memory(report)
+    assert n or "__global__" not in source.read_text(), "no kernel in the report"
+    assert not found, "\n".join(f"{kernel} for {target}: frame {frame}, spill stores {stores}, loads {loads} bytes"
+                                for kernel, target, frame, stores, loads in found)

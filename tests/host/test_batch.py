@@ -1,0 +1,399 @@
+"""`haloconv batch`: every listed file is made once, the same however the work is divided; failures are reported."""
+
+import contextlib
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import scipy.signal
+import soundfile
+from conftest import BUILD, HALOCONV, SAN, assert_close, good, noise, peak_mb, read, refused, write
+
+RATE = 16000
+
+
+@pytest.fixture
+def sounds(folder):
+    """Twelve inputs of mixed lengths and channels in in/, five masks in masks/; a list of every column in list.csv."""
+    (folder / "in").mkdir()
+    (folder / "masks").mkdir()
+    lengths = [9000, 16000, 16001, 15000, 40000, 16000, 100, 16500, 9001, 30000, 16002, 1]
+    for i, n in enumerate(lengths):
+        write(folder / f"in/u{i}.wav", noise(n, 2 if i == 5 else 1, seed=i), RATE, "PCM_16" if i % 2 else "FLOAT")
+    for i, n in enumerate([1600, 1601, 8000, 1, 3000]):
+        write(folder / f"masks/m{i}.wav", noise(n, 1, seed=100 + i, scale=0.02), RATE, "FLOAT")
+    rows = ["input,mask,output,gain,tail,level,speaker"]
+    tails, levels = ["", "full", "same", "centre"], ["", "none", "peak", "rms"]
+    for i in range(12):
+        name = f'"sub {i % 3}/out, {i}.wav"' if i % 2 else ""
+        gain, tail, level = "-6" if i % 4 == 0 else "", tails[i % 4], levels[(i // 2) % 4]
+        rows.append(f"in/u{i}.wav,masks/m{i % 5}.wav,{name},{gain},{tail},{level},somebody")
+    (folder / "list.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def wanted(folder, i):
+    """Row i of list.csv by definition, and its output's name."""
+    x, h = read(folder / f"in/u{i}.wav"), read(folder / f"masks/m{i % 5}.wav")
+    y = scipy.signal.fftconvolve(x, h, axes=0)
+    tail, level = ["full", "full", "same", "centre"][i % 4], ["none", "none", "peak", "rms"][(i // 2) % 4]
+    if tail != "full":
+        skip = (len(h) - 1) // 2 if tail == "centre" else 0
+        y = y[skip:skip + len(x)]
+    size = {"none": lambda a: 1, "peak": lambda a: np.abs(a).max(), "rms": lambda a: np.sqrt((a ** 2).mean())}[level]
+    y = y * (size(x) / size(y) if size(y) else 1)
+    if i % 4 == 0:
+        y = y * 10 ** (-6 / 20)
+    return y, f"sub {i % 3}/out, {i}.wav" if i % 2 else f"u{i}_m{i % 5}.wav"
+
+
+def batch(*args, backend="cpu", **kwargs):
+    """Run; the report as a dict."""
+    return json.loads(good("batch", *args, "--backend", backend, "--json", "-q", **kwargs).stdout)
+
+
+def tree(path):
+    """Every sound below a folder: name -> digest of its bytes."""
+    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(path.rglob("*.wav"))}
+
+
+def test_every_column_is_obeyed(sounds, backend):
+    report = batch("list.csv", "-o", "out", backend=backend)
+    assert report["done"] == 12 and report["failed"] == 0 and report["backend"] == backend
+    for i in range(12):
+        want, name = wanted(sounds, i)
+        info = soundfile.info(sounds / "out" / name)
+        assert info.subtype == ("PCM_16" if i % 2 else "FLOAT") and info.samplerate == RATE
+        assert_close(read(sounds / "out" / name), want, quantum=1 / 32768 if i % 2 else 0)
+    assert len(tree(sounds / "out")) == 12
+
+
+def test_json_lines_are_the_same_list(sounds):
+    with open(sounds / "list.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.dumps({k: (float(v) if k == "gain" else v) for k, v in row.items() if v}) for row in rows]
+    (sounds / "list.jsonl").write_text("\n".join(lines))
+    batch("list.csv", "-o", "a")
+    batch("-", "-o", "b", input=(sounds / "list.jsonl").read_text())
+    assert tree(sounds / "a") == tree(sounds / "b")
+
+
+def test_any_sharing_out_is_identical(sounds, backend):
+    batch("list.csv", "-o", "one", "--workers", "1", backend=backend)
+    want = tree(sounds / "one")
+    assert len(want) == 12
+    batch("list.csv", "-o", "five", "--workers", "5", "--cache", "0", backend=backend)
+    assert tree(sounds / "five") == want
+    n = [batch("list.csv", "-o", "shards", "--shard", f"{i}/3", backend=backend)["done"] for i in (1, 2, 3)]
+    assert sum(n) == 12 and tree(sounds / "shards") == want
+
+
+def mpirun(*args):
+    """Start `haloconv batch` in three ranks; the process."""
+    if not (BUILD / "haloconv_mpi.so").exists() or not shutil.which("mpirun"):
+        pytest.skip("built without MPI, or no mpirun")
+    if SAN:
+        pytest.skip("MPI leaks by design, and the sanitizer would report nothing else")
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", *args],
+                            env={**os.environ, **root}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def report_of(process):
+    """The report of ranks that end well, as a dict."""
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return json.loads(out)
+
+
+def test_ranks_share_one_list(sounds, backend):
+    process = mpirun("list.csv", "-o", "ranks", "--backend", backend, "--json", "-q")
+    report, want = report_of(process), batch("list.csv", "-o", "one", backend=backend)
+    assert report["ranks"] == 3 and report["done"] == 12 and report["frames_out"] == want["frames_out"]
+    assert tree(sounds / "ranks") == tree(sounds / "one")
+    journals = sorted((sounds / "ranks").glob("haloconv-batch.rank*.journal"))
+    assert len(journals) == 3 and sum(len(j.read_text().splitlines()) for j in journals) == 12
+    (sounds / "ranks" / "u0_m0.wav").unlink()  # as if its rank had died
+    report = batch("list.csv", "-o", "ranks", "--resume", backend=backend)
+    assert (report["done"], report["resumed"]) == (1, 11) and tree(sounds / "ranks") == tree(sounds / "one")
+
+
+def pid_of_rank(mpirun_pid, rank):
+    """The process that mpirun started as this rank; None while it is not there."""
+    for environ in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            parent = int((environ.parent / "stat").read_text().rsplit(") ", 1)[1].split()[1])
+            if parent == mpirun_pid and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ.read_bytes().split(b"\0"):
+                return int(environ.parent.name)
+    return None
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
+    """mpirun ends the other ranks. Every file is whole or absent, and --resume makes the absent ones only."""
+    n = 1200
+    rows = [f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(n)]
+    (sounds / "many.csv").write_text("input,mask,output\n" + "\n".join(rows))
+    args = ["many.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q"]
+    process = mpirun(*args)
+    while process.poll() is None and len(list((sounds / "ranks").glob("[0-9]*.wav"))) < 100:
+        time.sleep(0.002)
+    pid = pid_of_rank(process.pid, rank)
+    assert pid, "the run was over before a rank could be killed"
+    os.kill(pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0, said
+    for part in (sounds / "ranks").glob(".*.part"):  # the killed ones could not clean up
+        part.unlink()
+    batch("many.csv", "-o", "whole")
+    before, want = tree(sounds / "ranks"), tree(sounds / "whole")
+    assert 100 <= len(before) < n and all(want[name] == data for name, data in before.items())
+    report = report_of(mpirun(*args, "--resume"))
+    assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
+    assert len(before) - 12 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
+    assert tree(sounds / "ranks") == want
+
+
+def test_without_the_mpi_part_mpirun_is_refused(sounds):
+    lone = sounds / "bin"
+    lone.mkdir()
+    shutil.copy(HALOCONV, lone / "haloconv")
+    done = subprocess.run([str(lone / "haloconv"), "batch", "list.csv", "-o", "out"],
+                          env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2"},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "--shard" in done.stderr and not (sounds / "out").exists()
+
+
+def test_patterns_pair_up(sounds):
+    ins, masks = "in/u[0-3].wav", "masks/m*.wav"
+    assert batch("--inputs", ins, "--masks", masks, "-o", "all")["done"] == 20
+    assert set(tree(sounds / "all")) == {f"u{i}_m{m}.wav" for i in range(4) for m in range(5)}
+    batch("--inputs", ins, "--masks", "masks/m[0-3].wav", "--pairs", "zip", "-o", "zip")
+    assert set(tree(sounds / "zip")) == {f"u{i}_m{i}.wav" for i in range(4)}
+    assert tree(sounds / "zip")["u2_m2.wav"] == tree(sounds / "all")["u2_m2.wav"]
+    draws = []
+    for seed in (1, 1, 2, 3):
+        shutil.rmtree(sounds / "random", ignore_errors=True)
+        report = batch("--inputs", ins, "--masks", masks, "--pairs", "random:3", "--seed", seed, "-o", "random")
+        assert report["done"] == 12
+        draws.append(set(tree(sounds / "random")))
+        assert all(sum(name.startswith(f"u{i}_") for name in draws[-1]) == 3 for i in range(4)), draws[-1]
+    assert draws[0] == draws[1] and len({frozenset(d) for d in draws}) == 3
+    refused("batch", "--inputs", ins, "--masks", masks, "--pairs", "zip", "-o", "x", says=["4 inputs", "5 masks"])
+    refused("batch", "--inputs", ins, "--masks", masks, "--pairs", "random:6", "-o", "x", says="5 masks")
+    refused("batch", "--inputs", "nothing*", "--masks", masks, "-o", "x", says="matches no file")
+
+
+def test_a_row_draws_its_mask_by_its_seed(sounds):
+    rows = [f"in/u1.wav,masks/m*.wav,{i}.wav,{i // 2}" for i in range(40)]
+    (sounds / "draw.csv").write_text("input,mask,output,seed\n" + "\n".join(rows))
+    batch("draw.csv", "-o", "out")
+    got = tree(sounds / "out")
+    assert all(got[f"{i}.wav"] == got[f"{i + 1}.wav"] for i in range(0, 40, 2))
+    assert len(set(got.values())) == 5  # twenty draws of five
+
+
+def test_a_mask_may_have_the_name_of_a_pattern(sounds):
+    (sounds / "masks/[1].wav").write_bytes((sounds / "masks/m1.wav").read_bytes())
+    (sounds / "l.csv").write_text("input,mask,output\nin/u1.wav,masks/[1].wav,a.wav\nin/u1.wav,masks/m1.wav,b.wav\n")
+    assert batch("l.csv", "-o", "out")["done"] == 2
+    assert tree(sounds / "out")["a.wav"] == tree(sounds / "out")["b.wav"]
+
+
+def test_names_that_meet_are_numbered(sounds):
+    (sounds / "twice.csv").write_text("input,mask,gain\nin/u0.wav,masks/m0.wav,0\nin/u0.wav,masks/m0.wav,-20\n")
+    assert batch("twice.csv", "-o", "out")["done"] == 2
+    assert set(tree(sounds / "out")) == {"u0_m0-1.wav", "u0_m0-2.wav"}
+
+
+def test_bad_files_are_left_out_and_listed(sounds):
+    (sounds / "in/u3.wav").write_bytes(b"not a sound")
+    (sounds / "in/u4.wav").write_bytes((sounds / "in/u4.wav").read_bytes()[:-1000])
+    (sounds / "masks/m0.wav").unlink()
+    bad = {3, 4, 0, 5, 10}
+    done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", "cpu"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 1 and "5 files failed:" in done.stderr and "7 files, 5 failed" in done.stderr, done.stderr
+    for i in range(12):
+        want, name = wanted(sounds, i) if i not in bad else (None, None)
+        if i in bad:
+            assert done.stderr.count(f"in/u{i}.wav -> ") == 1, done.stderr
+        else:
+            assert_close(read(sounds / "out" / name), want, quantum=1 / 32768 if i % 2 else 0)
+    assert len(tree(sounds / "out")) == 7
+    assert not list((sounds / "out").rglob("*.part"))
+    few = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "fast", "--fail-fast", "--workers", "1", "-q"],
+                         capture_output=True, text=True, check=False)
+    assert few.returncode == 1 and few.stderr.count("haloconv: ") == 1 and len(tree(sounds / "fast")) < 7
+
+
+def test_an_interrupted_run_is_resumed(sounds):
+    """Killed in the middle: every file is whole or absent, and --resume makes the absent ones only."""
+    (sounds / "many.csv").write_text("input,mask,output\n"
+                                     + "\n".join(f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(1500)))
+    whole = batch("many.csv", "-o", "whole")
+    args = [str(HALOCONV), "batch", "many.csv", "-o", "cut", "-q", "--backend", "cpu"]
+    for stop in (signal.SIGKILL, signal.SIGTERM):
+        process = subprocess.Popen([*args, "--resume"], stdin=subprocess.DEVNULL)
+        enough = 200 if stop == signal.SIGKILL else 600
+        while process.poll() is None and len(list((sounds / "cut").glob("*.wav"))) < enough:
+            time.sleep(0.002)
+        process.send_signal(stop)
+        status = process.wait()
+        assert status in (-stop, 128 + stop), "it was through before it could be stopped"
+        if stop == signal.SIGKILL:  # nobody could clean up
+            for part in (sounds / "cut").glob(".*.part"):
+                part.unlink()
+    left = [p.name for p in (sounds / "cut").iterdir() if p.name.endswith(".part")]
+    assert not left, left
+    before, want = tree(sounds / "cut"), tree(sounds / "whole")
+    assert 600 <= len(before) < 1500 and all(want[name] == data for name, data in before.items())
+    report = batch("many.csv", "-o", "cut", "--resume")
+    assert report["done"] + report["resumed"] == 1500 == whole["done"]
+    assert report["resumed"] >= len(before) - 2  # a worker may die before it writes the journal
+    assert tree(sounds / "cut") == want
+    assert batch("many.csv", "-o", "cut", "--resume")["done"] == 0
+    assert batch("many.csv", "-o", "cut", "--resume", "--gain", "-1")["resumed"] == 0  # another result is not done yet
+
+
+def test_a_long_file_gets_its_level_too(folder, backend):
+    x, h = noise(17 << 20, seed=1), noise(50, seed=2)
+    write(folder / "x.wav", x, 48000)
+    write(folder / "h.wav", h, 48000)
+    (folder / "l.csv").write_text("input,mask,level\nx.wav,h.wav,peak\n")
+    batch("l.csv", "-o", "out", backend=backend)
+    want = scipy.signal.oaconvolve(x[:, 0].astype(np.float64), h[:, 0].astype(np.float64))
+    want *= np.abs(x).max() / np.abs(want).max()
+    assert_close(read(folder / "out/x_h.wav"), want)
+
+
+def test_files_of_many_blocks_go_side_by_side(folder, backend):
+    """Inputs and masks of one class of length: on a GPU four at a time share an engine and end in different blocks."""
+    lengths = [650000, 600000, 640000, 610000, 600000, 530001, 590000, 570000]
+    xs = [noise(n, seed=i)[:, 0] for i, n in enumerate(lengths)]
+    xs[5][[5, 300000, 530000]] = np.nan, np.inf, -np.inf
+    hs = [noise(900 + i, seed=9 + i)[:, 0] for i in range(4)]
+    for i, x in enumerate(xs):
+        write(folder / f"x{i}.wav", x, 48000)
+        write(folder / f"h{i % 4}.wav", hs[i % 4], 48000)
+    (folder / "l.csv").write_text("input,mask\n" + "".join(f"x{i}.wav,h{i % 4}.wav\n" for i in range(8)))
+    assert batch("l.csv", "-o", "out", "--workers", 1, backend=backend)["done"] == 8
+    for i, x in enumerate(xs):
+        x = np.where(np.isfinite(x), x, 0).astype(np.float64)  # such numbers count as zeros
+        want = scipy.signal.oaconvolve(x, hs[i % 4].astype(np.float64))
+        assert_close(read(folder / f"out/x{i}_h{i % 4}.wav"), want)
+
+
+def test_formats_and_clipping(sounds):
+    (sounds / "loud.csv").write_text("input,mask,gain\nin/u1.wav,masks/m0.wav,40\n")
+    done = good("batch", "loud.csv", "-o", "out", "--format", "flac")
+    assert "clipped in 1 file;" in done.stderr and soundfile.info(sounds / "out/u1_m0.flac").format == "FLAC"
+    good("batch", "loud.csv", "-o", "out", "--format", "wav:pcm24", "-q")
+    assert soundfile.info(sounds / "out/u1_m0.wav").subtype == "PCM_24"
+
+
+GOOD_LISTS = {  # a row each, of the name
+    "a quote inside a name": ('input,mask\n5" snare.wav,m.wav\n', '5" snare.wav'),
+    "a quoted one": ('"input","mask"\n"5"" snare.wav","m.wav"\n', '5" snare.wav'),
+    "two lines": ('input,mask\n"two\nlines.wav",m.wav\n', "two\nlines.wav"),
+    "a comma": ('input,mask\r\n"a, b.wav",m.wav\r\n', "a, b.wav"),
+    "a quoted header behind a mark": ('\ufeff"input","mask"\nx.wav,m.wav\n', "x.wav"),
+    "JSON behind a mark": ('\ufeff{"input": "x.wav", "mask": "m.wav"}\n', "x.wav"),
+}
+
+
+@pytest.mark.parametrize("what", GOOD_LISTS)
+def test_names_are_taken_as_they_are(folder, what):
+    text, name = GOOD_LISTS[what]
+    write(folder / name, noise(100), 48000)
+    write("m.wav", noise(10), 48000)
+    write("z.wav", noise(200), 48000)
+    last = '{"input": "z.wav", "mask": "m.wav"}\n' if "{" in text else "z.wav,m.wav\n"  # nothing may swallow it
+    (folder / "list.csv").write_bytes((text + last).encode())
+    assert batch("list.csv", "-o", "out")["done"] == 2
+    assert set(tree(folder / "out")) == {name.replace(".wav", "_m.wav"), "z_m.wav"}
+
+
+@pytest.mark.parametrize("output", ["u0.wav", "../in/u1.wav", "link.wav", "masks.wav"])
+def test_no_output_is_an_input(sounds, output):
+    """Else the input of another row would depend on the order of the rows."""
+    (sounds / "in/link.wav").symlink_to("u0.wav")
+    (sounds / "in/masks.wav").hardlink_to(sounds / "masks/m0.wav")
+    before = tree(sounds / "in")
+    (sounds / "l.csv").write_text(f"input,mask,output\nin/u0.wav,masks/m1.wav,new.wav\n"
+                                  f"in/u1.wav,masks/m0.wav,{output}\n")
+    refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "would be overwritten")
+    assert tree(sounds / "in") == before
+
+
+def test_a_folder_is_no_list(folder):
+    refused("batch", ".", "-o", "out", says="is a directory")
+
+
+BAD_LISTS = {
+    "input,gain\na,1\n": "mask",
+    "input,mask\na.wav\n": "list.csv:2: has no mask",
+    "input,mask,gain\na,b,loud\n": "list.csv:2: gain \"loud\"",
+    "input,mask,tail\na,b,long\n": "full, same or centre",
+    "input,mask,level\na,b,max\n": "none, peak or rms",
+    "input,mask,seed\na,b,-1\n": "whole number",
+    "input,mask,output\na,b,../c.wav\n": "below the folder",
+    "input,mask,output\na,b,/c.wav\n": "below the folder",
+    "input,mask,output\na,b,.\n": "below the folder",
+    "input,mask,output\na,b,c/./\n": "below the folder",
+    "input,mask,output\na,b,./haloconv-batch.1of2.journal\n": "the journal has this one",
+    "input,mask,output\na,b,c.wav\nd,e,c.wav\n": "rows 1 and 2 both write it",
+    "input,mask,output\na,b,c/d.wav\nd,e,./c//./d.wav\n": "rows 1 and 2 both write it",
+    "input,mask,mask\na,b,c\n": 'names the column "mask" twice',
+    "input;mask\na;b\n": "put commas between",
+    "input\tmask\na\tb\n": "put commas between",
+    "input,mask\na\0.wav,b\n": "list.csv:2: is not text",
+    "input,mask\n" + "a" * 500 + "\0,b\n": "list.csv:2: is not text",
+    "inp\0ut,mask\na,b\n": "list.csv:1: is not text",
+    "\n \r\n\ninput,mask\na\n": "list.csv:5: has no mask",
+    "\n{\"input\": 1}\n": "list.csv:2: has no mask",
+    'input,mask\n"a,b\n': "a quote has no end",
+    "input,mask\na,b,c\n": "3 fields",
+    "input,mask\n": "lists no file",
+    "": "lists no file",
+    '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
+    '{"input": "a", "mask": ["b"]}\n': "neither a text nor a number",
+    '{"input": "a", "mask": "b", "mask": "c"}\n': "duplicate",
+}
+
+
+@pytest.mark.parametrize("text", BAD_LISTS)
+def test_bad_lists_are_refused_with_their_line(folder, text):
+    (folder / "list.csv").write_text(text)
+    refused("batch", "list.csv", "-o", "out", says=BAD_LISTS[text])
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("args", [
+    ["list.csv"], ["-o", "out"], ["--inputs", "a", "-o", "out"], ["a", "b", "-o", "out"],
+    ["--inputs", "a", "--masks", "b", "-o", "out", "--pairs", "random:0"],
+    *(["list.csv", "-o", "out", *wrong] for wrong in [
+        ["--shard", "0/3"], ["--shard", "4/3"], ["--shard", "1/99999999999"], ["--shard", "1/3x"], ["--pairs", "all"],
+        ["--seed", "-1"], ["--backend", "tpu"], ["--level", "loud"]])], ids=" ".join)
+def test_wrong_usage(folder, args):
+    refused("batch", *args, exit=2)
+
+
+def test_memory_stays_bounded(folder):
+    """A long file costs no more than a short one: it goes through in blocks."""
+    write(folder / "h.wav", noise(4000, seed=2), 48000)
+    peaks = []
+    for seconds in (20, 400):
+        write(folder / "x.wav", np.tile(noise(48000 * 20, seed=1), (seconds // 20, 1)), 48000, "PCM_16")
+        (folder / "l.csv").write_text("input,mask\nx.wav,h.wav\n")
+        peaks.append(peak_mb("batch", "l.csv", "-o", "out", "-q", "--backend", "cpu"))
+    assert peaks[1] < peaks[0] * 1.5 + 8, f"peak memory {peaks} MB for 20 and 400 s"

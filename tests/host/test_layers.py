@@ -1,0 +1,279 @@
+"""The layers of the code: which folder may include and call which, what headers promise, what the library exports.
+
+    host, plugins -> dsp/haloconv*.h <- dsp/live -> dsp/engine -> dsp/engine/backend.h <- {dsp/cpu, kernels/backend}
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import BUILD, PUBLIC_HEADERS, ROOT, SAN
+
+
+# ---- what a folder includes ------------------------------------------------------------------------------------------
+def declarations(header):
+    return re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+
+
+def calls_of(header):
+    return set(re.findall(r"\b(hc_\w+)\(", declarations(header)))
+
+
+def includes(path):
+    return re.findall(r'#\s*include\s+["<]([^">]+)[">]', path.read_text())
+
+
+def sources(folder, *endings):
+    return [p for p in (ROOT / folder).rglob("*") if p.suffix in endings]
+
+
+def belongs_to(name, folder):
+    """Does an #include name a file of this folder?"""
+    return (ROOT / folder / pathless(name, folder)).exists() if "/" not in name else name.startswith(folder + "/")
+
+
+def pathless(name, folder):
+    return name[len(folder) + 1:] if name.startswith(folder + "/") else name
+
+
+BENCHES = [("bench_kernels.c", "kernels/bench/bench.h"), ("bench_offline.c", "kernels/bench/bench_offline.h")]
+
+
+@pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
+def test_hosts_know_only_the_public_headers(folder):
+    for path in sources(folder, ".c", ".h"):
+        for name in includes(path):
+            own = (path.parent / name).exists()
+            inside = (not own and belongs_to(name, "dsp")) or belongs_to(name, "kernels") and not own
+            bench = (path.name, name) in BENCHES  # they measure kernels and copies: their one way to them
+            public = name in [h.name for h in PUBLIC_HEADERS] + [f"dsp/{h.name}" for h in PUBLIC_HEADERS]
+            public = public or (path.name, name) == ("sound_in.c", "dsp/sndfile_log.h")  # text only; it calls nothing
+            bench = bench or (name == "dsp/bench.h" and path.parent == ROOT / "host/bench")
+            assert not inside or bench or public, f"{path.relative_to(ROOT)} includes {name}"
+            assert "cuda" not in name.lower(), f"{path.relative_to(ROOT)} includes {name}"
+
+
+def test_the_engine_knows_no_cuda():
+    for path in sources("dsp", ".c", ".h"):
+        for name in includes(path):
+            assert not re.search(r"cuda|cufft|\.cuh?$", name.lower()), f"{path.relative_to(ROOT)} includes {name}"
+            assert not name.startswith(("host/", "kernels/", "plugins/")), f"{path.relative_to(ROOT)} includes {name}"
+            assert (path.parent / name).exists() or not (ROOT / "host" / name).exists(), f"{path.name} includes {name}"
+        where = path.relative_to(ROOT)
+        assert path.name == "backends.c" or not re.search(r"#\s*if.*CUDA(?!CC)", path.read_text()), f"{where}: #if CUDA"
+    for path in sources("dsp/engine", ".c", ".h"):
+        assert not re.search(r"\b([AH][0-9]{2,3}|RTX|GeForce)\b", path.read_text()), f"{path.name} names a GPU model"
+
+
+def test_kernels_know_no_host():
+    for path in sources("kernels", ".cu", ".cuh", ".h"):
+        for name in includes(path):
+            own = (path.parent / name).exists()
+            assert own or not (ROOT / "host" / name).exists(), f"{path.relative_to(ROOT)} includes {name}"
+            assert "sndfile" not in name and "jack" not in name, f"{path.relative_to(ROOT)} includes {name}"
+            if not own and belongs_to(name, "dsp"):
+                assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h",
+                                                 "haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
+
+
+def test_the_gpu_backend_knows_no_ladder():
+    for path in sources("kernels/backend", ".cu", ".cuh", ".h"):
+        for name in includes(path):
+            for folder in ("kernels/ladder", "kernels/bench"):
+                assert not belongs_to(name, folder), f"{path.relative_to(ROOT)} includes {name}"
+
+
+# ---- headers and the exported names ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("header", [*PUBLIC_HEADERS, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
+@pytest.mark.parametrize("compiler,standard,ending",
+                         [("cc", "c11", "c"), ("c++", "c++17", "cc"), ("c++", "c++11", "cc")])
+def test_each_header_stands_alone(folder, compiler, standard, ending, header):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    (folder / f"one.{ending}").write_text(f'#include "{header.name}"\n'
+                                          'int main(void) { hc_config c; hc_config_init(&c); return c.rate; }\n')
+    subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+                    f"-I{ROOT}/dsp",
+                    f"one.{ending}"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("header", PUBLIC_HEADERS, ids=lambda path: path.name)
+def test_the_public_headers_name_no_device(header):
+    assert not re.search(r"cuda|fftw|sndfile|cufft", declarations(header), re.I)
+    standard = ["stddef.h", "stdint.h"]
+    assert includes(header) == standard if header.name == "haloconv.h" else set(includes(header)) <= {
+        "haloconv.h", "haloconv_masks.h", *standard}
+
+
+@pytest.mark.parametrize("header", [*PUBLIC_HEADERS, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
+def test_every_call_carries_its_tag(header):
+    """[rt] or [setup], in the comment before the call or behind it on its line."""
+    parts = re.split(r"(/\*.*?\*/)", header.read_text(), flags=re.S)
+    calls = 0
+    for before, code, behind in zip(parts[1::2], parts[2::2], parts[3::2] + [""]):
+        for call in re.finditer(r"\b(hc_\w+)\(", code):
+            calls += 1
+            tags = before if "\n" in code[call.end():] else before + behind
+            assert re.search(r"\[(rt|setup)\]", tags), f"{call.group(1)} has no tag"
+    assert calls == len(calls_of(header)) > 0
+
+
+def test_no_header_declares_what_another_does():
+    names = [name for header in [*PUBLIC_HEADERS, ROOT / "dsp/bench.h"] for name in calls_of(header)]
+    assert len(names) == len(set(names)) and len(calls_of(ROOT / "dsp/haloconv.h")) >= 12
+
+
+def test_library_exports_its_own_names_only():
+    if not shutil.which("nm") or SAN:
+        pytest.skip("no nm, or a sanitizer's names are there too")
+    done = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libhaloconv.so")], stdout=subprocess.PIPE,
+                          text=True, check=True)
+    exported = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    declared = set().union(*map(calls_of, PUBLIC_HEADERS))
+    assert exported == declared, exported ^ declared
+
+
+def test_library_never_prints_and_never_exits():
+    for path in sources("dsp", ".c"):
+        if path.parent == ROOT / "dsp/examples":
+            continue  # programs
+        text = re.sub(r"/\*.*?\*/|\"(\\.|[^\"\\])*\"", "", path.read_text(), flags=re.S)
+        found = re.search(r"\b(printf|fprintf|puts|fputs|perror|exit|abort|_exit|putchar)\s*\(", text)
+        assert not found, f"{path.relative_to(ROOT)}: {found.group(0)}"
+
+# ---- what a folder calls: the symbols of the built objects -----------------------------------------------------------
+PUBLIC = [f"dsp/{header.name}" for header in PUBLIC_HEADERS]
+BACKEND = ["dsp/engine/backend.h", "dsp/engine/plan.h"]  # the backends that there are, and helpers of a backend
+ANY = ["any"]
+
+# {folder of the caller: {folder of the callee: what may be used there}}: the names that a header declares, or one name.
+ARROWS = {
+    "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
+    "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY},
+    "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
+    "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},
+    "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail"], "dsp/cpu": ANY, "dsp/masks": PUBLIC},
+    "dsp/masks": {"dsp/engine": ["fail"]},
+    "kernels/backend": {"dsp/engine": BACKEND},
+    "kernels/ladder": {"kernels/backend": ANY, "dsp/engine": BACKEND},
+    "kernels/bench": {"kernels/backend": ANY, "kernels/ladder": ANY, "dsp/engine": BACKEND},
+    "host": {"host/files": ANY, "host/live": ANY, "host/batch": ANY, "host/masks": ANY, "host/bench": ANY},
+    "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
+    "host/masks": {"host": ANY, "host/files": ANY},
+    "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
+    "host/batch": {"host": ANY, "host/files": ANY},
+    "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
+}
+
+
+def arrow(caller, callee):
+    """The headers (or single names) that the caller's folder may use of the callee's; None: nothing."""
+    if caller.startswith(("host", "plugins")) and callee.startswith("dsp"):
+        return PUBLIC + (["dsp/bench.h"] if caller == "host/bench" else [])
+    return ARROWS.get(caller, {}).get(callee)
+
+
+def symbols(objects):
+    """{object: (names that it defines, names that it takes from others)}, of the names that a linker sees."""
+    if not objects:
+        return {}
+    done = subprocess.run(["nm", "-A", *map(str, objects)], stdout=subprocess.PIPE, text=True, check=True)
+    table = {path: (set(), set()) for path in objects}
+    for line in done.stdout.splitlines():
+        path, entry = line.rsplit(":", 1)
+        kind, name = entry.split()[-2:]
+        if kind == "U" or kind.isupper() or kind in "vw":
+            table[pathlib.Path(path)][kind in "Uvw"].add(name)
+    return table
+
+
+def objects_of(build):
+    """{name: path} of the product's objects in a build folder, as `dsp/cpu/fft.o`; not those whose source is gone."""
+    roots = [build] + ([] if list(build.glob("kernels/ladder/*.o")) else [build / "cuda_on_cpu"])
+    found = {}
+    for root in roots:
+        for path in [p for top in ("dsp", "kernels", "host", "plugins") for p in (root / top).rglob("*.o")]:
+            name = path.relative_to(root)
+            stem = re.sub(r"_(base|v3|v4)$", "", path.stem)  # simd.c is compiled once for each instruction set
+            if any((ROOT / name).with_name(stem + ending).exists() for ending in (".c", ".cu")):
+                found.setdefault(str(name), path)
+    return found
+
+
+def is_named(symbol, allowed, root):
+    """Is the symbol the allowed name, or declared in the allowed header? C++ wraps a name: _Z8fir_openi."""
+    if "/" not in allowed:
+        return symbol == allowed
+    return any(re.search(rf"(^|\d){word}", symbol) if symbol.startswith("_Z") else word == symbol
+               for word in set(re.findall(r"\w+", declarations(root / allowed))))
+
+
+def breaches(objects, arrows=arrow, root=ROOT):
+    """Lines `a/x.o uses y of b/z.o`, for all that the arrows do not allow. objects: {name: path}."""
+    table = symbols(list(objects.values()))
+    definers = {}
+    for name, path in objects.items():
+        for symbol in table[path][0]:
+            definers.setdefault(symbol, []).append(name)
+    lines = []
+    for name, path in objects.items():
+        folder = str(pathlib.PurePath(name).parent)
+        for symbol in table[path][1]:
+            # The program and a plugin are linked by themselves: each has its own function of a name that both define.
+            there = definers.get(symbol, [])
+            there = [n for n in there if n.split("/")[0] == name.split("/")[0]] or there
+            for other in there:
+                callee = str(pathlib.PurePath(other).parent)
+                allowed = ANY if callee == folder else arrows(folder, callee) or []
+                if allowed != ANY and not any(is_named(symbol, one, root) for one in allowed):
+                    lines.append(f"{name} uses {symbol} of {other}")
+    return sorted(lines)
+
+
+def needs_nm():
+    if not shutil.which("nm"):
+        pytest.skip("no nm")
+
+
+def test_calls_follow_the_arrows():
+    needs_nm()
+    objects = objects_of(BUILD)
+    if not any(name.startswith("dsp/engine/") for name in objects):
+        pytest.skip(f"no objects in {BUILD}")
+    found = breaches(objects)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_a_call_against_the_arrows_is_found(folder):
+    """The check itself, on four planted objects: one may call the other by a header, one calls past it."""
+    needs_nm()
+    if not shutil.which("cc"):
+        pytest.skip("no cc")
+    texts = {"a/well": "int y(void); int x(void); int x(void) { return y(); }",
+             "a/ill": "int z(void); int v(void); int v(void) { return z(); }",
+             "b/both": "int y(void); int y(void) { return 1; } int z(void); int z(void) { return 2; }",
+             "c/stranger": "int y(void); int w(void); int w(void) { return y(); }"}
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / f"{name}.c").write_text(text)
+        subprocess.run(["cc", "-c", f"{name}.c", "-o", f"{name}.o"], check=True, timeout=60)
+    (folder / "b/both.h").write_text("int y(void); /* z is not for others */")
+    objects = {f"{name}.o": folder / f"{name}.o" for name in texts}
+    found = breaches(objects, lambda caller, callee: ["b/both.h"] if (caller, callee) == ("a", "b") else None, folder)
+    assert found == ["a/ill.o uses z of b/both.o", "c/stranger.o uses y of b/both.o"]
+
+
+def test_every_arrow_is_used():
+    """An arrow that nothing follows any more is taken out. The arrows of CUDA count where its objects were built."""
+    needs_nm()
+    objects = objects_of(BUILD)
+    if not any(name.startswith("host/bench/") for name in objects) or SAN:
+        pytest.skip(f"not all objects are in {BUILD}")
+    for caller, callees in ARROWS.items():
+        for callee in callees:
+            if "kernels" in caller + callee:
+                continue
+            found = breaches(objects, lambda a, b, gone=(caller, callee): None if (a, b) == gone else ANY)
+            assert found, f"nothing in {caller} uses {callee} any more"

@@ -1,0 +1,152 @@
+"""The map in CONTRIBUTING.md, a table `| question | file: function |`: every function named there is defined there.
+
+A cell may name several, `file: function, function; file: function`. A definition begins its line: a function's head, a
+struct, an enum, a macro, a table, a Python function, a goal of the Makefile.
+"""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+HEADING = "## Question -> file: function"
+
+
+def rows_of(page):
+    """[(question, [(file, name)])] of the table below the heading; malformed rows fail."""
+    text = page.split(HEADING + "\n", 1)[1]
+    text = re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
+    rows = []
+    for line in text.splitlines():
+        if not line.startswith("|") or re.fullmatch(r"[|\s:-]+", line):
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        assert len(cells) == 2 and all(cells), f"not a question and its answer: {line}"
+        if cells[1].replace("`", "").lower().startswith("file:"):
+            continue  # the head of the table
+        answers = []
+        for answer in cells[1].replace("`", "").split(";"):
+            file, colon, names = (part.strip() for part in answer.partition(":"))
+            assert colon and file and names, f"want `file: function`: {line}"
+            answers += [(file, name.strip().removesuffix("()")) for name in names.split(",")]
+        rows.append((cells[0], answers))
+    return rows
+
+
+def closing(text, at):
+    """The place behind the bracket that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def defines(path, name):
+    """Does a line of this file begin a definition of the name? A call, a declaration or a comment is none."""
+    text = path.read_text()
+    if path.suffix in (".c", ".h", ".cu", ".cuh", ".cpp"):
+        text = re.sub(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/',
+                      lambda found: found[0] if found[0][0] == '"' else "\n" * found[0].count("\n"), text, flags=re.S)
+    n = re.escape(re.sub(r"^(struct|enum|union|class) ", "", name))
+    kinds = [
+        rf"^(?:typedef )?(?:static |extern )?(?:const )?(?:struct|enum|union|class) {n}\b[^;(=]*{{",
+        rf"^}} {n};",  # the name of a typedef
+        rf"^\s*#\s*define {n}\b",
+        rf"^(?!extern|typedef)[A-Za-z_][\w *]*[ *]{n}(?:\[[^\]]*\])* *[=;]",  # a table or a variable of the file
+        rf"^\s*(?:def|class) {n}\b",  # Python
+        rf"^{n} *[:?]?=|^{n}(?: [\w-]+)* ?:(?!=)",  # the Makefile: a variable, a goal
+        rf"^{n}\(\) ?{{",  # a shell function
+    ]
+    if any(re.search(kind, text, re.M) for kind in kinds):
+        return True
+    functions = re.finditer(rf"^[A-Za-z_][^;={{}}\n]*[ *]{n}\(", text, re.M)  # of C, at the beginning of a line
+    return any(re.match(r"\s*(const\s*)?(__attribute__\(\(.*?\)\)\s*)?{", text[closing(text, f.end() - 1):])
+               for f in functions)
+
+
+def faults_of(page, root):
+    """The faults of a map, a line each."""
+    faults = []
+    for question, answers in rows_of(page):
+        for file, name in answers:
+            if not (root / file).is_file():
+                faults.append(f"{question}: there is no {file}")
+            elif not defines(root / file, name):
+                faults.append(f"{question}: {file} does not define {name}")
+    return faults
+
+
+def test_the_map_names_what_is_there():
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    if HEADING not in page:
+        pytest.skip("CONTRIBUTING.md has no map yet")
+    faults = faults_of(page, ROOT)
+    assert not faults, "\n" + "\n".join(faults)
+    assert len(rows_of(page)) >= 30
+
+
+def test_a_wrong_map_is_found(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.c").write_text("""/* planted - calls and defines.
+int in_a_comment(void) {
+*/
+#define A_MACRO(x) (x)
+enum { LIMIT = 3 };
+enum state { READY };
+static const struct rung *const rungs[] = {0};
+struct thing {
+    int size;
+};
+typedef struct hc_thing {
+    int size;
+} hc_thing;
+int declared(int x);
+int defined(int x)
+{
+    return declared(x) + other(x);
+}
+static const struct backend *of_two_lines(const char *name, int a,
+                                          int b)
+{
+    struct used here = {0};
+    if (called(a)) {
+        b = 1;
+    }
+    return 0;
+}
+template <int N> __global__ void __launch_bounds__(256) kernel_like(const float *x, int n)
+{
+}
+""")
+    (tmp_path / "Makefile").write_text("ALL := $(wildcard a/*/*.c b/*)\nA_GOAL = $(wildcard */b)\nrun-it: $(ALL)\n")
+    (tmp_path / "a/two.py").write_text("def measured():\n    return measured_not()\n")
+    good = ["A_MACRO", "state", "enum state", "rungs", "thing", "struct thing", "hc_thing", "defined", "of_two_lines",
+            "defined()", "kernel_like"]
+    bad = ["in_a_comment", "declared", "other", "used", "struct used", "called", "here", "size", "planted", "kernel"]
+    lines = [f"| where is {name}? | `a/one.c: {name}` |" for name in good + bad]
+    page = f"# x\n\n{HEADING}\n\n| question | file: function |\n|---|---|\n" + "\n".join(lines) + """
+| two? | a/one.c: defined, A_MACRO; a/two.py: measured |
+| the Makefile's? | Makefile: ALL, A_GOAL, run-it |
+| called? | a/two.py: measured_not |
+| gone? | a/three.c: defined |
+
+## Another heading
+| not | a/row |
+"""
+    assert len(rows_of(page)) == len(good) + len(bad) + 4
+    wrong = [f"where is {name}?: a/one.c does not define {name}" for name in bad]
+    assert faults_of(page, tmp_path) == [*wrong, "called?: a/two.py does not define measured_not",
+                                         "gone?: there is no a/three.c"]
+    with pytest.raises(AssertionError, match="file: function"):
+        rows_of(f"{HEADING}\n| a? | just words |\n")
+
+
+def test_every_function_of_the_engine_is_found():
+    """The check knows what a definition looks like here: no false alarm for a function that the compiler has seen."""
+    for path in [*(ROOT / "dsp").rglob("*.c"), *(ROOT / "host").rglob("*.c")]:
+        heads = re.findall(r"^(?:static )?(?:inline )?[a-z_][\w ]*[ *]+(?!__)(\w+)\([^;{}]*\)\n{", path.read_text(),
+                           re.M)
+        missing = [name for name in heads if not defines(path, name)]
+        assert not missing, f"{path}: {missing}"

@@ -1,0 +1,251 @@
+#include "fake_jack.h"
+#include "trap.h"
+
+#ifdef HC_WITH_JACK
+
+#include <jack/jack.h>
+#include <jack/thread.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PORTS = 16 };
+
+struct _jack_port {
+    char name[128];
+    unsigned long flags;
+    void *buffer;
+    jack_latency_range_t latency[2];
+};
+
+struct _jack_client {
+    char name[64];
+    struct _jack_port ports[MOST_PORTS];
+    int n_ports;
+    bool is_active, has_thread;
+    JackThreadInitCallback on_thread;
+    JackProcessCallback on_process;
+    JackBufferSizeCallback on_block;
+    JackSampleRateCallback on_rate;
+    JackFreewheelCallback on_freewheel;
+    JackLatencyCallback on_latency;
+    void *thread_data, *process_data, *block_data, *rate_data, *freewheel_data, *latency_data;
+};
+
+/* The lock keeps the client from closing inside a cycle. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct _jack_client client;
+static bool is_open;
+static atomic_int server_rate, server_block;
+
+/* ---- the server -------------------------------------------------------------------------------- */
+
+void fake_jack_start(int rate, int block)
+{
+    atomic_store(&server_rate, rate);
+    atomic_store(&server_block, block);
+}
+
+bool fake_jack_has_client(void)
+{
+    pthread_mutex_lock(&lock);
+    bool has = is_open && client.is_active;
+    pthread_mutex_unlock(&lock);
+    return has;
+}
+
+static void give_buffers(unsigned long side, void *const *buffers)
+{
+    int n = 0;
+    for (int i = 0; i < client.n_ports; i++)
+        if (client.ports[i].flags & side) client.ports[i].buffer = buffers[n++];
+}
+
+const char *fake_jack_cycle(const float *const *in, float *const *out, int n)
+{
+    const char *caught = NULL;
+    pthread_mutex_lock(&lock);
+    if (is_open && client.is_active) {
+        if (!client.has_thread && client.on_thread) client.on_thread(client.thread_data);
+        client.has_thread = true;
+        give_buffers(JackPortIsInput, (void *const *)in);
+        give_buffers(JackPortIsOutput, (void *const *)out);
+        if (!SANITIZED) trap_arm();
+        client.on_process((jack_nframes_t)n, client.process_data);
+        if (!SANITIZED) caught = trap_disarm();
+    }
+    pthread_mutex_unlock(&lock);
+    return caught;
+}
+
+void fake_jack_set_block(int block)
+{
+    atomic_store(&server_block, block);
+    client.on_block((jack_nframes_t)block, client.block_data);
+}
+
+void fake_jack_set_rate(int rate)
+{
+    atomic_store(&server_rate, rate);
+    client.on_rate((jack_nframes_t)rate, client.rate_data);
+}
+
+void fake_jack_set_freewheel(bool on)
+{
+    client.on_freewheel(on, client.freewheel_data);
+}
+
+/* ---- what the client calls --------------------------------------------------------------------- */
+
+jack_client_t *jack_client_open(const char *name, jack_options_t options, jack_status_t *status, ...)
+{
+    pthread_mutex_lock(&lock);
+    client = (struct _jack_client){0};
+    snprintf(client.name, sizeof client.name, "%s", name);
+    is_open = true;
+    pthread_mutex_unlock(&lock);
+    if (status) *status = 0;
+    return &client;
+}
+
+int jack_client_close(jack_client_t *c)
+{
+    pthread_mutex_lock(&lock);
+    c->is_active = is_open = false;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int jack_activate(jack_client_t *c)
+{
+    pthread_mutex_lock(&lock);
+    c->is_active = true;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+char *jack_get_client_name(jack_client_t *c)
+{
+    return c->name;
+}
+
+int jack_is_realtime(jack_client_t *c)
+{
+    return 1;
+}
+
+jack_nframes_t jack_get_sample_rate(jack_client_t *c)
+{
+    return (jack_nframes_t)atomic_load(&server_rate);
+}
+
+jack_nframes_t jack_get_buffer_size(jack_client_t *c)
+{
+    return (jack_nframes_t)atomic_load(&server_block);
+}
+
+jack_port_t *jack_port_register(jack_client_t *c, const char *name, const char *type, unsigned long flags,
+                                unsigned long size)
+{
+    if (c->n_ports == MOST_PORTS) return NULL;
+    struct _jack_port *port = &c->ports[c->n_ports++];
+    strcpy(port->name, "test:");
+    strncat(port->name, name, sizeof port->name - 6);
+    port->flags = flags;
+    return port;
+}
+
+void *jack_port_get_buffer(jack_port_t *port, jack_nframes_t n)
+{
+    return port->buffer;
+}
+
+const char *jack_port_name(const jack_port_t *port)
+{
+    return port->name;
+}
+
+jack_port_t *jack_port_by_name(jack_client_t *c, const char *name)
+{
+    return NULL;
+}
+
+int jack_connect(jack_client_t *c, const char *from, const char *to)
+{
+    return 1;
+}
+
+const char **jack_get_ports(jack_client_t *c, const char *name, const char *type, unsigned long flags)
+{
+    return NULL;
+}
+
+const char **jack_port_get_all_connections(const jack_client_t *c, const jack_port_t *port)
+{
+    return NULL;
+}
+
+void jack_free(void *p)
+{
+    free(p);
+}
+
+void jack_port_get_latency_range(jack_port_t *port, jack_latency_callback_mode_t mode, jack_latency_range_t *range)
+{
+    *range = port->latency[mode == JackPlaybackLatency];
+}
+
+void jack_port_set_latency_range(jack_port_t *port, jack_latency_callback_mode_t mode, jack_latency_range_t *range)
+{
+    port->latency[mode == JackPlaybackLatency] = *range;
+}
+
+int jack_recompute_total_latencies(jack_client_t *c)
+{
+    if (!c->on_latency) return 0;
+    c->on_latency(JackCaptureLatency, c->latency_data);
+    c->on_latency(JackPlaybackLatency, c->latency_data);
+    return 0;
+}
+
+#define SETTER(function, type, callback, data)                                                                         \
+    int function(jack_client_t *c, type handler, void *arg)                                                            \
+    {                                                                                                                  \
+        c->callback = handler;                                                                                         \
+        c->data = arg;                                                                                                 \
+        return 0;                                                                                                      \
+    }
+SETTER(jack_set_thread_init_callback, JackThreadInitCallback, on_thread, thread_data)
+SETTER(jack_set_process_callback, JackProcessCallback, on_process, process_data)
+SETTER(jack_set_buffer_size_callback, JackBufferSizeCallback, on_block, block_data)
+SETTER(jack_set_sample_rate_callback, JackSampleRateCallback, on_rate, rate_data)
+SETTER(jack_set_freewheel_callback, JackFreewheelCallback, on_freewheel, freewheel_data)
+SETTER(jack_set_latency_callback, JackLatencyCallback, on_latency, latency_data)
+
+int jack_set_xrun_callback(jack_client_t *c, JackXRunCallback handler, void *arg)
+{
+    return 0;
+}
+
+void jack_on_info_shutdown(jack_client_t *c, JackInfoShutdownCallback handler, void *arg) {}
+
+void jack_set_error_function(void (*say)(const char *)) {}
+
+void jack_set_info_function(void (*say)(const char *)) {}
+
+#else /* never called: live_driver.missing is set */
+void fake_jack_start(int rate, int block) {}
+bool fake_jack_has_client(void)
+{
+    return false;
+}
+const char *fake_jack_cycle(const float *const *in, float *const *out, int n)
+{
+    return "no JACK";
+}
+void fake_jack_set_block(int block) {}
+void fake_jack_set_rate(int rate) {}
+void fake_jack_set_freewheel(bool on) {}
+#endif

@@ -1,0 +1,286 @@
+/* jack_stage - plays a sound into a JACK client and records what comes out, to the frame.
+ *
+ *   jack_stage SERVER PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [freewheel] [resize FRAME PERIOD]...
+ *
+ *   jack_stage idle SERVER          a client that does nothing, until SIGINT; prints the number of xruns reported to it
+ *   jack_stage copy SERVER          the same, and copies the sound card's first two inputs to its first two outputs
+ *
+ * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
+ * comes from LAST:out-1.... One client plays and another records, so that the graph has no loop: a sound is recorded in
+ * the cycle in which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY. Prints `begun` with the
+ * first recorded frame.
+ */
+#include <jack/jack.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 64, MOST_RESIZES = 16 };
+
+struct side {
+    jack_client_t *client;
+    jack_port_t *ports[MOST];
+    int n_channels;
+    float *frames; /* [n_frames][n_channels] */
+    long n_frames;
+    atomic_long done; /* frames since the common start; -1: not begun */
+};
+
+static struct side player, recorder;
+static atomic_long frames_passed; /* through the player, from its start */
+static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
+static atomic_bool is_down;
+
+/* The player begins at start_time. The recorder runs later in the same cycle, and records the result. */
+static bool has_begun(struct side *side)
+{
+    if (atomic_load(&side->done) >= 0) return true;
+    unsigned start = atomic_load(&start_time);
+    bool begins = side == &recorder ? atomic_load(&player.done) > 0
+                                    : start != 0 && (int)(jack_last_frame_time(side->client) - start) >= 0;
+    if (begins) atomic_store(&side->done, 0);
+    return begins;
+}
+
+static int on_play(jack_nframes_t n, void *data)
+{
+    (void)data;
+    bool begun = has_begun(&player);
+    long at = atomic_load(&player.done);
+    for (int ch = 0; ch < player.n_channels; ch++) {
+        float *out = jack_port_get_buffer(player.ports[ch], n);
+        for (long i = 0; i < (long)n; i++)
+            out[i] = begun && at + i < player.n_frames ? player.frames[(at + i) * player.n_channels + ch] : 0;
+    }
+    if (begun) atomic_store(&player.done, at + (long)n);
+    atomic_fetch_add(&frames_passed, (long)n);
+    return 0;
+}
+
+static int on_record(jack_nframes_t n, void *data)
+{
+    (void)data;
+    if (!has_begun(&recorder)) return 0;
+    long at = atomic_load(&recorder.done);
+    for (int ch = 0; ch < recorder.n_channels; ch++) {
+        const float *in = jack_port_get_buffer(recorder.ports[ch], n);
+        for (long i = 0; i < (long)n && at + i < recorder.n_frames; i++)
+            recorder.frames[(at + i) * recorder.n_channels + ch] = in[i];
+    }
+    atomic_store(&recorder.done, at + (long)n);
+    return 0;
+}
+
+static void on_shutdown(void *data)
+{
+    (void)data;
+    atomic_store(&is_down, true);
+}
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "jack_stage: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void open_side(struct side *side, const char *server, const char *name, JackProcessCallback process,
+                      unsigned long flags)
+{
+    jack_status_t status;
+    side->client = jack_client_open(name, JackNoStartServer | JackServerName | JackUseExactName, &status, server);
+    if (!side->client) die(server, "the client cannot be opened");
+    atomic_init(&side->done, -1);
+    for (int ch = 0; ch < side->n_channels; ch++) {
+        char port[32];
+        snprintf(port, sizeof port, "%d", ch + 1);
+        side->ports[ch] = jack_port_register(side->client, port, JACK_DEFAULT_AUDIO_TYPE, flags, 0);
+        if (!side->ports[ch]) die(port, "cannot be registered");
+    }
+    jack_set_process_callback(side->client, process, NULL);
+    jack_on_shutdown(side->client, on_shutdown, NULL);
+    if (jack_activate(side->client) != 0) die(name, "cannot be activated");
+}
+
+/* Waits until n frames have passed through the graph, however slow the machine. */
+static void pass(const char *server, long n)
+{
+    long end = atomic_load(&frames_passed) + n, waited_ms = 0;
+    for (; atomic_load(&frames_passed) < end; waited_ms += 5) {
+        if (atomic_load(&is_down) || waited_ms > 60000) die(server, "plays nothing");
+        pause_ms(5);
+    }
+}
+
+/* The other client may still be starting. */
+static void wire(jack_client_t *client, const char *from, const char *to)
+{
+    for (int i = 0; i < 3000; i++) {
+        if (jack_port_by_name(client, from) && jack_port_by_name(client, to) && jack_connect(client, from, to) == 0)
+            return;
+        pause_ms(20);
+    }
+    die(from, "cannot be connected");
+}
+
+static void wire_all(const char *first, const char *last)
+{
+    char name[400];
+    for (int ch = 0; ch < player.n_channels; ch++) {
+        snprintf(name, sizeof name, "%s:in-%d", first, ch + 1);
+        wire(player.client, jack_port_name(player.ports[ch]), name);
+    }
+    for (int ch = 0; ch < recorder.n_channels; ch++) {
+        snprintf(name, sizeof name, "%s:out-%d", last, ch + 1);
+        wire(recorder.client, name, jack_port_name(recorder.ports[ch]));
+    }
+}
+
+static void read_frames(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file) die(path, "cannot be read");
+    fseek(file, 0, SEEK_END);
+    player.n_frames = ftell(file) / (long)sizeof(float) / player.n_channels;
+    rewind(file);
+    player.frames = malloc((size_t)player.n_frames * (size_t)player.n_channels * sizeof(float) + 1);
+    size_t want = (size_t)player.n_frames * (size_t)player.n_channels;
+    if (!player.frames || fread(player.frames, sizeof(float), want, file) != want) die(path, "cannot be read");
+    fclose(file);
+}
+
+/* ---- clients to compare with --------------------------------------------------------------------- */
+
+enum { COPIED = 2 };
+
+static atomic_ulong n_xruns, n_cycles;
+static jack_port_t *copy_from[COPIED], *copy_to[COPIED]; /* NULL: not copying */
+
+static int on_cycle(jack_nframes_t n, void *data)
+{
+    (void)data;
+    for (int ch = 0; ch < COPIED && copy_to[ch]; ch++)
+        memcpy(jack_port_get_buffer(copy_to[ch], n), jack_port_get_buffer(copy_from[ch], n), n * sizeof(float));
+    atomic_fetch_add(&n_cycles, 1);
+    return 0;
+}
+
+static int on_xrun(void *data)
+{
+    (void)data;
+    atomic_fetch_add(&n_xruns, 1);
+    return 0;
+}
+
+/* JACK calls only clients with a port. */
+static bool make_ports(jack_client_t *client, bool copies)
+{
+    char name[16];
+    if (!copies) return jack_port_register(client, "in", JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0) != NULL;
+    for (int ch = 0; ch < COPIED; ch++) {
+        snprintf(name, sizeof name, "in-%d", ch + 1);
+        copy_from[ch] = jack_port_register(client, name, JACK_DEFAULT_AUDIO_TYPE, JackPortIsInput, 0);
+        snprintf(name, sizeof name, "out-%d", ch + 1);
+        copy_to[ch] = jack_port_register(client, name, JACK_DEFAULT_AUDIO_TYPE, JackPortIsOutput, 0);
+        if (!copy_from[ch] || !copy_to[ch]) return false;
+    }
+    return true;
+}
+
+static void wire_card(jack_client_t *client)
+{
+    char port[32];
+    for (int ch = 0; ch < COPIED; ch++) {
+        snprintf(port, sizeof port, "system:capture_%d", ch + 1);
+        wire(client, port, jack_port_name(copy_from[ch]));
+        snprintf(port, sizeof port, "system:playback_%d", ch + 1);
+        wire(client, jack_port_name(copy_to[ch]), port);
+    }
+}
+
+static int stand_by(const char *what, const char *server)
+{
+    bool copies = strcmp(what, "copy") == 0;
+    sigset_t set;
+    int number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    jack_client_t *client = jack_client_open(what, JackNoStartServer | JackServerName, NULL, server);
+    if (!client) die(server, "no server answers");
+    jack_set_process_callback(client, on_cycle, NULL);
+    jack_set_xrun_callback(client, on_xrun, NULL);
+    if (!make_ports(client, copies) || jack_activate(client) != 0) die(what, "cannot be activated");
+    if (copies) wire_card(client);
+    sigwait(&set, &number);
+    jack_client_close(client);
+    printf("xruns %lu in %lu cycles\n", atomic_load(&n_xruns), atomic_load(&n_cycles));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && (strcmp(argv[1], "idle") == 0 || strcmp(argv[1], "copy") == 0)) return stand_by(argv[1], argv[2]);
+    if (argc < 9)
+        die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [freewheel] [resize FRAME PERIOD]...");
+    player.n_channels = atoi(argv[3]);
+    recorder.n_channels = atoi(argv[6]);
+    recorder.n_frames = atol(argv[8]);
+    long resize_at[MOST_RESIZES] = {0}, resize_to[MOST_RESIZES] = {0};
+    int n_resizes = 0;
+    bool freewheel = false;
+    for (int i = 9; i < argc; i++) {
+        if (strcmp(argv[i], "freewheel") == 0) freewheel = true;
+        if (strcmp(argv[i], "resize") == 0 && i + 2 < argc && n_resizes < MOST_RESIZES) {
+            resize_at[n_resizes] = atol(argv[i + 1]);
+            resize_to[n_resizes++] = atol(argv[i + 2]);
+        }
+    }
+    read_frames(argv[2]);
+    size_t n = (size_t)recorder.n_frames * (size_t)recorder.n_channels;
+    recorder.frames = calloc(n, sizeof(float));
+    if (!recorder.frames) die(argv[7], "no memory");
+
+    /* libjack's sockets bear the client's name alone: two of one name, opened at once on two servers, take each
+     * other's. */
+    char name[32];
+    snprintf(name, sizeof name, "play-%d", (int)getpid());
+    open_side(&player, argv[1], name, on_play, JackPortIsOutput);
+    snprintf(name, sizeof name, "record-%d", (int)getpid());
+    open_side(&recorder, argv[1], name, on_record, JackPortIsInput);
+    wire_all(argv[4], argv[5]);
+    pass(argv[1], jack_get_sample_rate(player.client) / 5); /* the graph has its new order */
+    if (freewheel && jack_set_freewheel(recorder.client, 1) != 0) die("freewheel", "refused");
+    if (freewheel) pause_ms(200);
+    atomic_store(&start_time, jack_frame_time(recorder.client) + jack_get_sample_rate(recorder.client) / 10);
+    int resized = 0;
+    double waited = 0;
+    bool said = false;
+    for (long last = -1, done; (done = atomic_load(&recorder.done)) < recorder.n_frames; last = done) {
+        if (atomic_load(&is_down)) die(argv[1], "the server went away");
+        waited = done == last ? waited + 0.005 : 0;
+        if (done > 0 && !said) said = puts("begun") >= 0 && fflush(stdout) == 0;
+        if (waited > 30) die(argv[1], "plays nothing for 30 s");
+        if (resized < n_resizes && done >= resize_at[resized])
+            jack_set_buffer_size(recorder.client, (jack_nframes_t)resize_to[resized++]);
+        pause_ms(5);
+    }
+    if (freewheel) jack_set_freewheel(recorder.client, 0);
+    jack_client_close(player.client);
+    jack_client_close(recorder.client);
+    FILE *file = fopen(argv[7], "wb");
+    if (!file || fwrite(recorder.frames, sizeof(float), n, file) != n || fclose(file) != 0)
+        die(argv[7], "cannot be written");
+    return 0;
+}

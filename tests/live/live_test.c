@@ -1,0 +1,304 @@
+/* The live core through its public header: all promises except those about the sound, which live_scenarios_test.c and
+ * session_test.c check. */
+#include "check.h"
+#include "dsp/live/feedback_limiter.h"
+#include "haloconv_live.h"
+#include "host/message.h"
+#include "host/live/session.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 64 };
+
+static char folder[64];
+
+static const char *mask_file(const char *name, const char *text)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    check(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
+    return path;
+}
+
+static hc_live *open_live(const hc_live_config *config)
+{
+    char why[400] = "";
+    hc_live *live;
+    check(hc_live_open(config, &live, why, sizeof why) == HC_OK, "%s", why);
+    return live;
+}
+
+static void load(hc_live *live, const char *path)
+{
+    hc_live_change change = {.size = sizeof change, .mask = path};
+    check(hc_live_request(live, &change) == HC_OK, "%s was not taken", path);
+    while (hc_live_has_work(live)) check(hc_live_work(live) == HC_OK, "%s was not loaded", path);
+}
+
+static void play(hc_live *live, float *x, float *y)
+{
+    const float *in[] = {x, x};
+    float *out[] = {y, y + BLOCK};
+    check(hc_live_process(live, in, out, BLOCK) == HC_OK, "a block was not played");
+}
+
+/* ---- promises ---------------------------------------------------------------------------------- */
+
+static void zero_and_null_mean_the_default(const char *backend)
+{
+    float x[BLOCK], y[2 * BLOCK] = {0};
+    hc_live_config zero = {.size = sizeof zero};
+    hc_live *live = open_live(&zero), *none = open_live(NULL);
+    for (int i = 0; i < BLOCK; i++) x[i] = 0.25f;
+    load(live, mask_file("half.txt", "0.5\n"));
+    for (int i = 0; i < 100; i++) play(live, x, y);
+    check(y[0] == 0.125f && y[2 * BLOCK - 1] == 0.125f, "%g and %g, want 0.125", (double)y[0],
+          (double)y[2 * BLOCK - 1]);
+    check(hc_live_close(live) == HC_OK && hc_live_close(none) == HC_OK && hc_live_close(NULL) == HC_OK, "close");
+}
+
+static void values_out_of_range_are_refused(const char *backend)
+{
+    char why[400];
+    hc_live *live = NULL;
+    hc_live_config c;
+    const struct {
+        size_t at;
+        int value;
+    } bad[] = {{offsetof(hc_live_config, n_in), -1},
+               {offsetof(hc_live_config, n_out), 1 << 20},
+               {offsetof(hc_live_config, rate), -48000},
+               {offsetof(hc_live_config, block), -1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        hc_live_config_init(&c);
+        memcpy((char *)&c + bad[i].at, &bad[i].value, sizeof(int));
+        why[0] = '\0';
+        check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "case %zu: \"%s\"", i, why);
+    }
+    c = (hc_live_config){0};
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL, "a config without its size");
+    live = open_live(NULL);
+    hc_live_change change = {.size = sizeof change, .rate = -1};
+    check(hc_live_request(live, &change) == HC_EINVAL, "a negative rate");
+    char *path = must_alloc(5000, 1);
+    memset(path, 'x', 4999);
+    change = (hc_live_change){.size = sizeof change, .mask = path};
+    check(hc_live_request(live, &change) == HC_EINVAL, "a path of 4999 bytes");
+    change = (hc_live_change){.size = sizeof change, .mask = "hall.wav", .backend = path};
+    check(hc_live_request(live, &change) == HC_EINVAL, "a backend of 4999 bytes");
+    check(!hc_live_has_work(live) && hc_live_work(live) == HC_OK, "a refused request is work");
+    float x[BLOCK] = {0}, y[2 * BLOCK];
+    const float *in[] = {x, x};
+    float *out[] = {y, y + BLOCK};
+    check(hc_live_process(live, in, out, -1) == HC_EINVAL && hc_live_process(live, NULL, out, 1) == HC_EINVAL &&
+              hc_live_process(NULL, in, out, 1) == HC_EINVAL && hc_live_process(live, in, out, 0) == HC_OK,
+          "hc_live_process");
+    free(path);
+    hc_live_close(live);
+}
+
+/* Every call has BLOCK frames, all of them NaN: so counters of different blocks would not match. */
+struct reader {
+    hc_live *live;
+    atomic_bool end;
+    char wrong[200];
+    long n;
+};
+
+static void *read_statistics(void *arg)
+{
+    struct reader *r = arg;
+    hc_live_stats stats = {.size = sizeof stats};
+    while (!atomic_load(&r->end)) {
+        hc_live_get_stats(r->live, &stats);
+        r->n++;
+        if (stats.frames == BLOCK * stats.blocks && stats.non_finite == 2 * stats.frames) continue;
+        snprintf(r->wrong, sizeof r->wrong, "%llu blocks, %llu frames, %llu NaN", (unsigned long long)stats.blocks,
+                 (unsigned long long)stats.frames, (unsigned long long)stats.non_finite);
+        break;
+    }
+    return NULL;
+}
+
+static void statistics_are_of_one_block(const char *backend)
+{
+    float x[BLOCK], y[2 * BLOCK];
+    pthread_t thread;
+    hc_live *live = open_live(NULL);
+    struct reader r = {.live = live};
+    for (int i = 0; i < BLOCK; i++) x[i] = NAN;
+    load(live, mask_file("one.txt", "1\n"));
+    check(pthread_create(&thread, NULL, read_statistics, &r) == 0, "no thread");
+    for (int i = 0; i < (SANITIZED ? 20000 : 500000); i++) play(live, x, y);
+    atomic_store(&r.end, true);
+    pthread_join(thread, NULL);
+    hc_live_close(live);
+    check(!r.wrong[0] && r.n > 0, "%s", r.wrong);
+}
+
+/* Threads request masks of gain 1, 2, ... at the same time: one of the last requests plays. */
+struct asker {
+    hc_live *live;
+    char path[4096];
+};
+
+static void *ask_often(void *arg)
+{
+    const struct asker *a = arg;
+    hc_live_change change = {.size = sizeof change, .mask = a->path};
+    for (int i = 0; i < 100000; i++)
+        if (hc_live_request(a->live, &change) != HC_OK) return (void *)a;
+    return NULL;
+}
+
+static void requests_of_many_threads_are_whole(const char *backend)
+{
+    enum { N = 4 };
+    struct asker askers[N];
+    pthread_t threads[N];
+    hc_live *live = open_live(NULL);
+    float x[BLOCK], y[2 * BLOCK];
+    for (int i = 0; i < BLOCK; i++) x[i] = 1;
+    for (int i = 0; i < N; i++) {
+        char name[32], text[32];
+        snprintf(name, sizeof name, "gain%d.txt", i);
+        snprintf(text, sizeof text, "%d\n", i + 1);
+        askers[i].live = live;
+        snprintf(askers[i].path, sizeof askers[i].path, "%s", mask_file(name, text));
+    }
+    for (int i = 0; i < N; i++) check(pthread_create(&threads[i], NULL, ask_often, &askers[i]) == 0, "no thread");
+    for (int i = 0; i < 200; i++) {
+        check(hc_live_work(live) == HC_OK, "a path was cut or mixed");
+        play(live, x, y);
+    }
+    for (int i = 0; i < N; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        check(!failed, "thread %d: a request was refused", i);
+    }
+    while (hc_live_has_work(live)) check(hc_live_work(live) == HC_OK, "the last path");
+    for (int i = 0; i < 200; i++) play(live, x, y);
+    check(y[0] == 1 || y[0] == 2 || y[0] == 3 || y[0] == 4, "the output is %g", (double)y[0]);
+    hc_live_close(live);
+}
+
+/* At the new rate the mask cannot be loaded, because the file is gone: the error comes once, and the next request
+ * works. */
+static void a_request_that_fails_is_not_tried_again(const char *backend)
+{
+    float x[BLOCK] = {0}, y[2 * BLOCK];
+    hc_live *live = open_live(NULL);
+    const char *path = mask_file("soon_gone.txt", "1\n");
+    load(live, path);
+    play(live, x, y);
+    unlink(path);
+    hc_live_change change = {.size = sizeof change, .rate = 44100};
+    check(hc_live_request(live, &change) == HC_OK && hc_live_work(live) < 0, "a mask that is gone was read");
+    play(live, x, y);
+    check(hc_live_work(live) == HC_OK, "the failed request was tried again");
+    load(live, mask_file("one.txt", "1\n")); /* at the new rate */
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(live, &info);
+    check(info.rate == 44100, "rate %d", info.rate);
+    hc_live_close(live);
+}
+
+static void half_a_day_of_quiet_does_not_turn_the_output_down(const char *backend)
+{
+    struct feedback_limiter limiter;
+    feedback_limiter_open(&limiter);
+    for (int i = 0; i < 24 * 6; i++) feedback_limiter_run(&limiter, NULL, 0, 48000 * 600, 48000, false); /* 24 h */
+    check(limiter.n == 0 && limiter.gain == 1, "turned down %d times", (int)limiter.n);
+}
+
+static void knobs_before_the_first_block_jump(const char *backend)
+{
+    float x[BLOCK], y[2 * BLOCK];
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.most_predelay_ms = 10;
+    hc_live *live = open_live(&c);
+    for (int i = 0; i < BLOCK; i++) x[i] = 1;
+    load(live, mask_file("one.txt", "1\n"));
+    hc_live_set(live, HC_GAIN, 0.5f);
+    hc_live_set(live, HC_PREDELAY, 3);
+    play(live, x, y);
+    for (int i = 0; i < BLOCK; i++) check(y[i] == (i < 3 ? 0 : 0.5f), "frame %d is %g", i, (double)y[i]);
+    hc_live_set(live, HC_GAIN, 1);
+    play(live, x, y);
+    check(y[BLOCK - 1] > 0.5f && y[BLOCK - 1] < 0.6f, "a later change jumped to %g", (double)y[BLOCK - 1]);
+    hc_live_reset(live);
+    play(live, x, y);
+    check(y[0] == 0 && y[3] == 1, "after a reset frames 0 and 3 are %g and %g", (double)y[0], (double)y[3]);
+    hc_live_close(live);
+}
+
+/* Counts how often the file is opened while a session begins. */
+static void the_first_mask_is_read_once(const char *backend)
+{
+    char events[4096], why[400] = "";
+    const char *path = mask_file("watched.txt", "0.5 0.25\n");
+    struct session_settings settings = {.wet = 1, .gain = 1};
+    hc_live_config_init(&settings.live);
+    settings.live.backend = "cpu";
+    int watch = inotify_init1(IN_NONBLOCK);
+    check(watch >= 0 && inotify_add_watch(watch, path, IN_OPEN) >= 0, "no inotify");
+    hc_responses mask;
+    check(session_load(&settings, path, 44100, &mask, why, sizeof why), "%s", why);
+    struct session *session = session_open(&settings, path, &mask, 44100, BLOCK, why, sizeof why);
+    check(session, "%s", why);
+    ssize_t bytes = read(watch, events, sizeof events);
+    close(watch);
+    check(session_close(session), "close");
+    check(bytes > 0 && (size_t)bytes < 2 * sizeof(struct inotify_event), "opened %zd times",
+          bytes / (ssize_t)sizeof(struct inotify_event));
+}
+
+static void a_path_may_be_long(const char *backend)
+{
+    char path[4096], told[4096];
+    size_t n = (size_t)snprintf(path, sizeof path, "%s", folder);
+    for (int i = 0; i < 8; i++) {
+        n += (size_t)snprintf(path + n, sizeof path - n, "/%0200d", i);
+        check(mkdir(path, 0700) == 0, "%s cannot be made", path);
+    }
+    snprintf(path + n, sizeof path - n, "/mask.txt");
+    FILE *file = fopen(path, "w");
+    check(file && fputs("1\n", file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
+    hc_live *live = open_live(NULL);
+    load(live, path);
+    check(hc_live_mask(live, told, sizeof told) == strlen(path) && strcmp(told, path) == 0, "hc_live_mask: %s", told);
+    hc_live_close(live);
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(zero_and_null_mean_the_default, false),
+        TEST(values_out_of_range_are_refused, false),
+        TEST(statistics_are_of_one_block, false),
+        TEST(requests_of_many_threads_are_whole, false),
+        TEST(a_request_that_fails_is_not_tried_again, false),
+        TEST(half_a_day_of_quiet_does_not_turn_the_output_down, false),
+        TEST(knobs_before_the_first_block_jump, false),
+        TEST(the_first_mask_is_read_once, false),
+        TEST(a_path_may_be_long, false),
+    };
+    const char *dir = getenv("TMPDIR");
+    char command[128];
+    message_set_quiet(true);
+    snprintf(folder, sizeof folder, "%.40s/hc_live_XXXXXX", dir ? dir : "/tmp");
+    if (!mkdtemp(folder)) return 1;
+    int status = check_main("live", tests, sizeof tests / sizeof *tests);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command) == 0 ? status : 1;
+}

@@ -1,0 +1,834 @@
+"""The live hosts on real servers with no sound card: jackd's dummy driver, PortAudio on top of it, and ALSA's file
+plugin.
+
+Every server has a name of its own, so that several run at once. In the synchronous mode of jackd no cycle is lost,
+however slow the machine: what is recorded is compared frame by frame. jack_stage plays and records. A test waits for
+what it sees happen, or plays a number of frames (Server.play_silence): on a busy machine nothing has a promised
+duration.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, generator, noise, read, refused, write
+from scipy.signal import fftconvolve
+
+STAGE = BUILD / "tests/jack_stage"
+FAULTY = BUILD / "tests/haloconv_faulty"
+FEATURES = subprocess.run([str(HALOCONV), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+HAS_JACK = "jack" in FEATURES and shutil.which("jackd") is not None
+needs_jack = pytest.mark.skipif(not HAS_JACK, reason="no JACK in the build, or no jackd; make setup installs it")
+PATIENCE = 120 if SAN else 60
+if "thread" in SAN or "address" in SAN:  # jackd's and PortAudio's leaks are not ours
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone():
+    """The JACK servers of a machine share a registry in /dev/shm with places for 8, and a process killed at the wrong
+    moment can block it for all. As root, these tests get a /dev/shm and System V semaphores of their own."""
+    libc, NEW_MOUNTS, NEW_IPC, PRIVATE = ctypes.CDLL(None, use_errno=True), 0x20000, 0x08000000, 1 << 18 | 1 << 14
+    if libc.unshare(NEW_MOUNTS | NEW_IPC) == 0:
+        libc.mount(b"none", b"/", None, PRIVATE, None)
+        libc.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"size=512m")
+
+
+# ---- servers and clients ---------------------------------------------------------------------------------------------
+def wait_for(what, truth, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = truth()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def stop(process, how=signal.SIGTERM):
+    if process.poll() is None:
+        process.send_signal(how)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Server:
+    count = 0
+
+    def __init__(self, period, name=None, synchronous=True):
+        Server.count += 1
+        self.name = name or f"hc{os.getpid()}-{Server.count}"
+        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
+                    "JACK_NO_START_SERVER": "1"}
+        # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
+        mode = ["-S", "-t", "3000"] if synchronous else []
+        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", "48000",
+                        "-p", str(period)]
+        self.start()
+
+    def start(self):
+        self.clean = True
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=open(f"{self.name}.log", "a"),
+                                        stderr=subprocess.STDOUT, env=self.env)
+        wait_for(f"server {self.name}", lambda: "system:playback_1" in self.ports())
+
+    def close(self):
+        """A killed server keeps its place, of which JACK has 8 on a machine, until it has run again: start it once
+        more."""
+        if not self.clean:
+            self.start()
+        stop(self.process)
+
+    def tool(self, *args, **kwargs):
+        return subprocess.run(list(map(str, args)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=60, **kwargs)
+
+    def ports(self, *options):
+        done = self.tool("jack_lsp", *options)
+        return done.stdout if done.returncode == 0 else ""
+
+    def alias(self, port, name):
+        """Another name for a port; looked at, because a busy server may turn the tool away."""
+        pattern = rf"^{re.escape(port)}\n(?:   .*\n)*   {name}$"
+        wait_for(f"{port} as {name}", lambda: re.search(pattern, self.ports("-A"), re.M)
+                 or (self.tool("jack_alias", port, name) and None))
+
+    def kill(self):
+        self.clean = False
+        self.process.kill()
+        self.process.wait()
+
+    def stage(self, x, n_out, n_frames, *options, first="hc", last=None):
+        """Play x [frames][channels] into `first`, record n_frames of `last`'s outputs."""
+        name = f"{self.name}-{Server.count}"
+        x.astype(np.float32).tofile(f"{name}.x")
+        self.said = pathlib.Path(f"{name}.said")
+        command = [STAGE, self.name, f"{name}.x", x.shape[1], first, last or first, n_out, f"{name}.y", n_frames,
+                   *options]
+        self.finish = subprocess.Popen(list(map(str, command)), env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=open(self.said, "w"), stderr=subprocess.PIPE, text=True, errors="replace")
+
+        def result():
+            err = self.finish.communicate(timeout=120)[1]
+            assert self.finish.returncode == 0, err
+            return np.fromfile(f"{name}.y", np.float32).reshape(-1, n_out).astype(np.float64)
+
+        return result
+
+    def play(self, *args, **kwargs):
+        return self.stage(*args, **kwargs)()
+
+    def play_silence(self, n_frames=40000):
+        """Plays silence until ramps have ended and the tail levels of a mask of up to a second are ready."""
+        self.play(np.zeros((1, 2)), 2, n_frames)
+
+
+class Client:
+    """The running program, with its messages and its report."""
+
+    def __init__(self, *args, program=HALOCONV, env=None, ready=r"\d+ Hz", **kwargs):
+        Server.count += 1
+        self.log, self.report = pathlib.Path(f"client-{Server.count}.log"), pathlib.Path(f"client-{Server.count}.json")
+        # The report's path is absolute: a reader elsewhere may want it.
+        self.process = subprocess.Popen([str(program), *map(str, args), "--stats", str(self.report.resolve())],
+                                        **{"stdin": subprocess.DEVNULL, **kwargs}, stdout=subprocess.DEVNULL,
+                                        stderr=open(self.log, "w"), env={**os.environ, **(env or {})})
+        if ready:
+            self.says(ready)
+
+    def said(self):
+        return self.log.read_text(errors="replace")
+
+    def says(self, pattern):
+        wait_for(f"'{pattern}' in: {self.said()}",
+                 lambda: re.search(pattern, self.said()) or (self.process.poll() is not None and self.gone()))
+
+    def gone(self):
+        time.sleep(0.05)
+        raise AssertionError(f"exit {self.process.returncode}: {self.said()}")
+
+    def end(self, how=signal.SIGTERM, status=0):
+        """Its statistics."""
+        if how:
+            self.process.send_signal(how)
+        assert self.process.wait(PATIENCE) == status, self.said()
+        return json.loads(self.report.read_text()) if self.report.exists() else None
+
+
+@pytest.fixture
+def run(folder):
+    """Makes servers and clients that are gone after the test."""
+    with contextlib.ExitStack() as stack:
+        class Run:
+            @staticmethod
+            def server(*args, **kwargs):
+                server = Server(*args, **kwargs)
+                stack.callback(server.close)
+                return server
+
+            @staticmethod
+            def client(*args, **kwargs):
+                client = Client(*args, **kwargs)
+                stack.callback(stop, client.process)
+                return client
+
+            @staticmethod
+            def jack(server, mask, *options, **kwargs):
+                return Run.client("jack", mask, "--server", server.name, "--name", "hc", *options, **kwargs)
+
+        yield Run
+
+
+def response(n_frames=12000, n_channels=2, seed=4):
+    """A decaying room [n_frames][n_channels]; sum of squares about 1."""
+    decay = np.exp(-6 * np.arange(n_frames) / n_frames)[:, None]
+    h = generator(seed).normal(size=(n_frames, n_channels)) * decay
+    return (h / np.sqrt((h ** 2).sum(0))).astype(np.float32)
+
+
+def wet(x, h, n_frames):
+    """Channel by channel, in float64; the first n_frames."""
+    y = np.stack([fftconvolve(x[:, c].astype(np.float64), h[:, c].astype(np.float64)) for c in range(x.shape[1])], 1)
+    return np.pad(y, ((0, max(0, n_frames - len(y))), (0, 0)))[:n_frames]
+
+
+# ---- OSC -------------------------------------------------------------------------------------------------------------
+needs_osc = pytest.mark.skipif("osc" not in FEATURES, reason="no liblo in the build")
+
+
+def osc(path, *args):
+    """An OSC message: strings, floats, integers, booleans."""
+    def padded(text):
+        return text.encode() + b"\0" * (4 - len(text) % 4)
+
+    tags, data = ",", b""
+    for arg in args:
+        if isinstance(arg, bool):
+            tags += "T" if arg else "F"
+        elif isinstance(arg, str):
+            tags, data = tags + "s", data + padded(arg)
+        else:
+            tag = "i" if isinstance(arg, int) else "f"
+            tags, data = tags + tag, data + struct.pack(">" + tag, arg)
+    return padded(path) + padded(tags) + data
+
+
+class Control:
+    def __init__(self, client, sock):
+        self.port, self.socket = int(re.search(r"OSC on port (\d+)", client.said()).group(1)), sock
+
+    def raw(self, packet):
+        self.socket.sendto(packet, ("127.0.0.1", self.port))
+
+    def send(self, *message):
+        self.raw(osc(*message))
+
+    def answer(self):
+        return self.socket.recv(65536)
+
+    def stats(self):
+        self.send("/stats")
+        answer = self.answer()
+        assert answer.startswith(b"/stats\0\0,s\0\0"), answer
+        return json.loads(answer[12:].rstrip(b"\0"))
+
+
+@contextlib.contextmanager
+def control_of(client):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(PATIENCE)
+        yield Control(client, sock)
+
+
+# ---- JACK ------------------------------------------------------------------------------------------------------------
+@needs_jack
+def test_several_servers_to_the_frame(run, backend):
+    """Different periods at once; what is recorded is what `haloconv convolve` makes, with no frame of latency."""
+    h, x = response(), noise(48000, 2)
+    write("h.wav", h), write("x.wav", x)
+    convolve("x.wav", "h.wav", "y.wav", "--format", "wav:float")
+    want, servers, clients, results = read("y.wav"), [], [], []
+    for period in [64, 256, 1024]:
+        servers.append(run.server(period))
+        clients.append(run.jack(servers[-1], "h.wav", "--backend", backend, "--wait-us", 1000000))
+    for server in servers:
+        results.append(server.stage(x, 2, len(want)))
+    for result in results:
+        assert_close(result(), want)
+    for period, client in zip([64, 256, 1024], clients):
+        stats = client.end()
+        assert stats["block"] == period and stats["late"] == 0 and stats["backend"] == backend, stats
+        assert 0 < stats["callback_us"]["p50"] <= stats["callback_us"]["p99"] <= stats["callback_us"]["max"], stats
+
+
+@needs_jack
+def test_freewheel_is_complete(run):
+    h, x = response(), noise(96000, 2)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h))
+    assert_close(server.play(x, 2, 480000, "freewheel"), wet(x, h, 480000))
+    client.end()
+
+
+@needs_jack
+@needs_osc
+def test_freewheel_waits_for_a_slow_device(run):
+    """Every 200th block takes the device too long. While the server freewheels no block is late, and the CPU does not
+    take over."""
+    h, x = response(), noise(96000, 2)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 100000, "--osc", 0,
+                      ready="OSC on port", program=FAULTY, env={"HC_FAULT": "slow 100 150 200"})
+    assert_close(server.play(x, 2, 110000, "freewheel"), wet(x, h, 110000))
+    with control_of(client) as control:
+        stats = wait_for("a late block by the clock", lambda: (lambda s: s["late"] > 0 and s)(control.stats()))
+    assert stats["backend"] == "cuda" and stats["state"] == "ok", stats
+    client.end()
+
+
+@needs_jack
+def test_the_buffer_size_changes_while_playing(run, backend):
+    h, x = response(), noise(200000, 2)
+    server = run.server(64)
+    client = run.jack(server, write("h.wav", h), "--backend", backend, "--wait-us", 1000000)
+    sizes = ["resize", 20000, 512, "resize", 70000, 128, "resize", 120000, 64]
+    assert_close(server.play(x, 2, 190000, *sizes), wet(x, h, 190000))
+    client.says("blocks of 512 frames[^$]*blocks of 128 frames[^$]*blocks of 64 frames")
+    assert client.end()["engines"] == 4
+
+
+@needs_jack
+def test_two_chained_clients(run):
+    h, g, x = response(seed=5), response(3000, seed=6), noise(48000, 2)
+    server = run.server(64)
+    one = run.jack(server, write("h.wav", h))
+    two = run.client("jack", write("g.wav", g), "--server", server.name, "--name", "hc2")
+    for ch in [1, 2]:
+        assert server.tool("jack_connect", f"hc:out-{ch}", f"hc2:in-{ch}").returncode == 0
+    n = 60000
+    assert_close(server.play(x, 2, n, first="hc", last="hc2"), wet(wet(x, h, n), g, n))
+    one.end(), two.end()
+
+
+DEBIAN = pathlib.Path("/usr/share/jconvolver/config-files/ambisonic/uhjenc.conf")
+
+
+@needs_jack
+@pytest.mark.skipif(not (shutil.which("jconvolver") and DEBIAN.exists()),
+                    reason="jconvolver and its configurations are not installed")
+def test_a_configuration_sounds_as_in_jconvolver(run):
+    """One of Debian's, as it is: Hilbert transforms, diracs and copies, with its own names of client and ports."""
+    server, x = run.server(1024), noise(30000, 3)
+    text = DEBIAN.read_text()
+    text = re.sub(r"(/convolver/new +\d+ +\d+ +)\d+", r"\g<1>1024", text)  # without latency only where it is the period
+    text = re.sub(r"^/(input|output)/name.*\n", "", text, flags=re.M) + "/input/name 1 W\n/input/name 2 X\n" \
+        "/input/name 3 Y\n/output/name 1 L system:playback_1\n/output/name 2 R\n"
+    text = re.sub(r"^/jack/client.*$", "", text, flags=re.M)
+    text = text.replace("/convolver/new", "/jack/client uhj\n/convolver/new", 1)
+    pathlib.Path("uhj.conf").write_text(text)
+    outputs, peer = {}, pathlib.Path("jconvolver.log")
+    for name, start in {
+            "jconvolver": lambda: subprocess.Popen(["jconvolver", "-s", server.name, "uhj.conf"], env=server.env,
+                                                   stdin=subprocess.DEVNULL, stdout=open(peer, "w"),
+                                                   stderr=subprocess.STDOUT),
+            "haloconv": lambda: run.client("jack", "uhj.conf", "--server", server.name).process}.items():
+        process = start()
+        wait_for(f"{name}'s ports", lambda: "uhj:R" in server.ports())
+        wait_for("its connection", lambda: re.search(r"uhj:L\n   system:playback_1", server.ports("-c")))
+        try:
+            for port, alias in zip("WXYLR", ["hc:in-1", "hc:in-2", "hc:in-3", "hc:out-1", "hc:out-2"]):
+                server.alias(f"uhj:{port}", alias)
+            outputs[name] = server.play(x, 2, 30000)
+        except AssertionError:
+            if "CPU overload" in peer.read_text():
+                pytest.skip("jconvolver leaves a server on a machine as busy as this")
+            raise
+        stop(process, signal.SIGINT)
+        wait_for("its end", lambda: "uhj:" not in server.ports())
+    assert np.abs(outputs["jconvolver"]).max() > 0.05
+    if "late" in peer.read_text() and np.abs(outputs["haloconv"] - outputs["jconvolver"]).max() > 1e-4:
+        pytest.skip("jconvolver was late on a machine as busy as this")
+    assert_close(outputs["haloconv"], outputs["jconvolver"])
+
+
+@needs_jack
+def test_ports_connect_only_where_asked(run):
+    server = run.server(256)
+    client = run.jack(server, write("h.wav", response(100)))
+    assert "hc:" not in re.sub(r"^hc:.*$", "", server.ports("-c"), flags=re.M)
+    client.end()
+    client = run.jack(server, "h.wav", "--connect")
+    wires = server.ports("-c")
+    for port in ["in-1\n   system:capture_1", "in-2\n   system:capture_2", "out-1\n   system:playback_1",
+                 "out-2\n   system:playback_2"]:
+        assert re.search(f"^hc:{port}$", wires, re.M), wires
+    client.end()
+
+
+def latency(server, port, kind):
+    block = re.search(rf"^{port}$((?:\n\t.*)+)", server.ports("-l"), re.M).group(1)
+    return list(map(int, re.search(rf"{kind} latency = \[ (\d+) (\d+) \]", block).groups()))
+
+
+@needs_jack
+def test_latency_follows_the_paths_of_the_matrix(run):
+    """in-1 is connected to the sound card, in-2 to nothing: the range of an output's latency shows its inputs."""
+    server = run.server(64)
+    masks = {"diagonal": response(50, 2), "true stereo": response(50, 4)}
+    masks["true stereo"][:, 2] = 0  # R>L is a route still
+    for name, mask in masks.items():
+        client = run.jack(server, write(f"{name}.wav", mask))
+        assert server.tool("jack_connect", "system:capture_1", "hc:in-1").returncode == 0
+        assert server.tool("jack_connect", "hc:out-2", "system:playback_2").returncode == 0
+        captured = latency(server, "system:capture_1", "capture")
+        played = latency(server, "system:playback_2", "playback")
+        assert captured[0] > 0 and played[0] > 0
+        crossed = name == "true stereo"
+        want = [0, captured[1]] if crossed else captured
+        wait_for("latencies", lambda: latency(server, "hc:out-1", "capture") == want)
+        assert latency(server, "hc:out-2", "capture") == ([0, captured[1]] if crossed else [0, 0])
+        assert latency(server, "hc:in-2", "playback") == ([0, played[1]] if crossed else played)
+        assert latency(server, "hc:in-1", "playback") == ([0, played[1]] if crossed else [0, 0])
+        client.end()
+
+
+@needs_jack
+def test_measured_latency_is_the_reported_one(run):
+    """jack_iodelay through the client: as many frames as with a plain wire, and as its ports say: none more."""
+    if not shutil.which("jack_iodelay"):
+        pytest.skip("no jack_iodelay")
+    server = run.server(64, synchronous=False)  # jack_iodelay does not close its client
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--inputs", 1)
+
+    def measure(*wires):
+        probe = subprocess.Popen(["stdbuf", "-oL", "jack_iodelay"], env=server.env, stdin=subprocess.DEVNULL,
+                                 stdout=open("iodelay", "w"), stderr=subprocess.STDOUT)
+        try:
+            wait_for("jack_iodelay", lambda: "jack_delay:in" in server.ports())
+            for a, b in wires:
+                assert server.tool("jack_connect", a, b).returncode == 0
+
+            def steady():
+                """The same measurement three times in a row: a lost cycle would change it."""
+                found = re.findall(r"^ *([\d.]+) frames.*$", pathlib.Path("iodelay").read_text(), re.M)[-3:]
+                return len(found) == 3 and len(set(found)) == 1 and found
+
+            return float(wait_for("a measurement", steady)[-1])
+        finally:
+            stop(probe, signal.SIGINT)
+            wait_for("jack_iodelay's end", lambda: "jack_delay" not in server.ports())
+
+    wire = measure(("jack_delay:out", "jack_delay:in"))
+    through = measure(("jack_delay:out", "hc:in-1"), ("hc:out-1", "jack_delay:in"))
+    assert abs(through - wire) < 0.01, f"{through} frames through the client, {wire} by wire"
+    assert latency(server, "hc:out-1", "capture") == [0, 0]
+    client.end()
+
+
+@needs_jack
+def test_a_killed_server_ends_it_cleanly(run):
+    server = run.server(256)
+    client = run.jack(server, write("h.wav", response(100)))
+    server.play_silence(1000)
+    server.kill()
+    stats = client.end(how=None, status=1)
+    assert "the JACK server: went away;" in client.said() and stats["blocks"] > 0, client.said()
+
+
+@needs_jack
+def test_reconnect_waits_for_the_server(run):
+    """Before the first server, and between two with different periods; connections come back."""
+    h, x = response(), noise(30000, 2)
+    name = f"hc{os.getpid()}-late"
+    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect",
+                        ready="waiting for it")
+    server = run.server(128, name)
+    client.says(r"\d+ Hz")
+    assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
+    time.sleep(4)  # connections are looked at once a second, and believed a second later
+    server.kill()
+    client.says("went away; waiting for it")
+    server.command[-1] = "64"
+    server.start()
+    client.says("is back")
+    wait_for("the connection", lambda: re.search(r"hc:out-1\n   system:playback_2", server.ports("-c")))
+    client.says("blocks of 64 frames")
+    assert_close(server.play(x, 2, 40000), wet(x, h, 40000))
+    assert client.end()["block"] == 64
+
+
+@needs_jack
+def test_no_server_is_an_error_with_a_remedy(folder):
+    write("h.wav", noise(100, 2))
+    refused("jack", "h.wav", "--server", "hc-nobody", says=["jack", "no server", "jackd"])
+    refused("jack", exit=2, says="needs a MASK")
+    refused("jack", "h.wav", "--late", "loud", exit=2, says="silence or dry")
+
+
+# ---- while it runs ---------------------------------------------------------------------------------------------------
+@needs_jack
+def test_masks_load_while_audio_plays(run):
+    """SIGHUP, a watched file, and one that fails: it changes nothing and says why."""
+    h, g, x = response(seed=7), response(20000, seed=8), noise(40000, 2)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--watch")
+    assert_close(server.play(x, 2, 50000), wet(x, h, 50000))
+    write("new.wav", g), os.rename("new.wav", "h.wav")
+    client.says(r"h\.wav: loaded, 0\.417 s")
+    server.play_silence()
+    assert_close(server.play(x, 2, 50000), wet(x, g, 50000))
+    pathlib.Path("h.wav").write_text("no sound")
+    client.says(r"haloconv: h\.wav: .*; ")
+    client.process.send_signal(signal.SIGHUP)
+    wait_for("a second refusal", lambda: client.said().count("haloconv: h.wav: ") >= 2)
+    assert_close(server.play(x, 2, 50000), wet(x, g, 50000))
+    write("new.wav", h), os.rename("new.wav", "h.wav")
+    wait_for("the mask again", lambda: client.said().count("h.wav: loaded") == 2)
+    stats = client.end(signal.SIGINT)
+    assert stats["swaps"] == 2 and stats["mask"] == "h.wav", stats
+    for key in ["seconds", "blocks", "late", "xruns", "swaps", "non_finite"]:
+        assert key in stats
+    assert "xruns" in client.said() and "p99.9" in client.said()
+
+
+@needs_jack
+@needs_osc
+def test_osc_controls_it(run):
+    h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)
+    write("g.wav", g)
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", h), "--osc", 0, ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        control.send("/gain", -20.0), control.send("/dry", -6), control.send("/wet", 0.0), control.stats()
+        want = 10 ** (-20 / 20) * (wet(x, h, 20000) + 10 ** (-6 / 20) * x)
+        assert_close(server.play(x, 2, 20000), want)
+        control.send("/bypass", True), control.stats()
+        assert_close(server.play(x, 2, 20000), x)
+        control.send("/bypass", 0), control.send("/gain", 0.0)
+        control.send("/dry", "off"), control.send("/mask", "g.wav")
+        wait_for("the mask", lambda: control.stats()["mask"] == "g.wav")
+        # A bundle, and packets that haloconv does not know.
+        parts = [osc("/gain", -6.0), osc("/no")]
+        sized = b"".join(struct.pack(">i", len(part)) + part for part in parts)
+        control.raw(b"#bundle\0" + struct.pack(">Q", 1) + sized)
+        assert control.answer().startswith(b"/error")
+        for packet in [b"rubbish", b"", b"#bundle\0" * 9, b"/gain\0\0\0,zz\0"]:
+            control.raw(packet)
+        server.play_silence()
+        assert_close(server.play(x, 2, 20000), 10 ** (-6 / 20) * wet(x, g, 20000))
+        assert control.stats()["late"] == 0
+        ours = subprocess.run(["ss", "-Hlun"], stdout=subprocess.PIPE, text=True).stdout if shutil.which("ss") else ""
+        assert f"0.0.0.0:{control.port}" not in ours, "listens to the world"
+    client.end()
+
+
+@needs_jack
+def test_keys_on_a_terminal(run):
+    server = run.server(256)
+    write("one.wav", response(500, seed=1)), write("two.wav", response(500, seed=2))
+    main, terminal = os.openpty()
+    client = run.client("jack", "one.wav", "two.wav", "--server", server.name, ready=None, stdin=terminal,
+                        start_new_session=True,
+                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+    def modes():
+        return subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
+
+    wait_for("the terminal", lambda: "-icanon" in modes())
+    for keys, says in [(b"n", "two.wav: loaded"), (b"+", "gain 1 dB"), (b"dD", "dry -60 dB"), (b"w", "wet -1 dB"),
+                       (b"?", "keys: b bypass"), (b"p", "one.wav: loaded"),
+                       (b"r", "one.wav: loaded[^$]*one.wav: loaded")]:
+        os.write(main, keys)
+        client.says(says)
+    os.write(main, b"q")
+    assert client.end(how=None)["swaps"] == 3
+    assert "-icanon" not in modes(), "the terminal was not put back"
+    os.close(main), os.close(terminal)
+
+
+@needs_jack
+def test_a_status_line_on_a_terminal(run):
+    server = run.server(256)
+    main, terminal = os.openpty()
+    client = run.client("jack", write("h.wav", response(500)), "--server", server.name, ready=None)
+    client.says(r"\d+ Hz")
+    client.end()
+    shown = subprocess.Popen([str(HALOCONV), "jack", "h.wav", "--server", server.name], stdin=subprocess.DEVNULL,
+                             stderr=terminal)
+    text, end = b"", time.monotonic() + PATIENCE
+    while b"p99" not in text and time.monotonic() < end:
+        if select.select([main], [], [], 0.1)[0]:
+            text += os.read(main, 4096)
+    stop(shown, signal.SIGINT)
+    os.close(main), os.close(terminal)
+    status = rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB"
+    assert re.search(status, text), text
+
+
+@needs_jack
+def test_the_end_is_faded(run):
+    """SIGTERM while a tone plays: the output goes down over some milliseconds, not in a step."""
+    server = run.server(64)
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--inputs", 1)
+    result = server.stage(np.ones((240000, 1)), 1, 240000)
+    wait_for("the tone", lambda: "begun" in server.said.read_text())
+    client.end()
+    y = result()[:, 0]
+    assert y[0] == 1 and y[-1] == 0
+    assert np.abs(np.diff(y[10:])).max() < 0.01, np.abs(np.diff(y[10:])).max()
+
+
+# ---- devices that fail -----------------------------------------------------------------------------------------------
+@needs_jack
+@pytest.mark.parametrize("fault,state",
+                         [("fail 130", "standby"), ("stall 130", "standby"), ("stall 130 5", "ok")])
+def test_the_audio_survives_its_device(run, fault, state):
+    """faulty_device.c fails, hangs or is late in mid run; the CPU plays on with the same history. If the machine is
+    too busy, a block is silent and counted, and no other sample is off. failover_test and session_test limit the number
+    of lost blocks."""
+    n, block = 192 * 1024, 1024  # long blocks: the CPU of a busy machine can carry the mask, also under a sanitizer
+    h, x = response(), noise(n, 2)
+    server = run.server(block)
+    client = run.jack(server, write("h.wav", h), "--backend", "cuda", "--wait-us", 200000, "--standby", 100,
+                      program=FAULTY, env={"HC_FAULT": fault})
+    y, want = server.play(x, 2, n), wet(x, h, n)
+    off = ~(np.abs(y - want).max(1) <= 1e-6 * np.abs(want).max())
+    silent = np.flatnonzero(off.reshape(-1, block).any(1))
+    assert not off[-40000:].any(), f"it did not come back: {client.said()}"
+    assert (y.reshape(-1, block, 2)[silent] == 0).all(), f"blocks {silent} are off"
+    if state == "standby":
+        client.says("the CPU goes on in its place")
+    stats = client.end()
+    assert stats["late"] >= max(len(silent), 7 if fault == "stall 130" else 0), stats
+    assert stats["backend"] == ("cuda" if state == "ok" else "cpu") and stats["state"] == state, stats
+
+
+# ---- the callback ----------------------------------------------------------------------------------------------------
+@needs_jack
+@pytest.mark.parametrize("plant", ["", "malloc", "lock", "call"])
+def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plant):
+    """The trap watches the program over mask swaps and a new period, and catches the faults that a test plants."""
+    if SAN:
+        pytest.skip("a sanitizer brings its own malloc and its own system calls")
+    h, x = response(), noise(48000, 2)
+    server = run.server(64)
+    env = {"LD_PRELOAD": str(BUILD / "tests/callback_trap.so"), **({"HC_TRAP_PLANT": plant} if plant else {})}
+    client = run.jack(server, write("h.wav", h), "--dry", 0, env=env)
+    client.says("trap: ")
+    if plant == "call" and "lets system calls by" in client.said():
+        pytest.skip("the kernel has no system call user dispatch")
+    if plant:
+        client.end(how=None, status=99)
+        assert "trap: the callback reached" in client.said()
+        return
+    result = server.stage(x, 2, 48000, "resize", 20000, 256)
+    for _ in range(3):
+        time.sleep(0.2)
+        client.process.send_signal(signal.SIGHUP)
+    assert_close(result(), wet(x, h, 48000) + x)
+    client.says("h.wav: loaded")
+    assert client.end()["swaps"] >= 1
+
+
+def test_it_builds_and_says_so_without_the_libraries(folder):
+    """jack, portaudio and osc without their libraries compile clean and answer what to install."""
+    for name in ["jack", "portaudio", "osc", "nsm", "async_resampler", "audio_devices"]:
+        flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
+        source = ROOT / f"host/live/{name}.c"
+        folders = [f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host"]
+        done = subprocess.run([os.environ.get("CC", "cc"), *flags, *folders, source], stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0, done.stderr
+        if name not in ["audio_devices", "nsm"]:
+            says = r'"[^"]*this build has no \w+; install [a-z0-9-]+ and build again"'
+            assert re.search(says, source.read_text())
+
+
+# ---- PortAudio -------------------------------------------------------------------------------------------------------
+needs_portaudio = pytest.mark.skipif("portaudio" not in FEATURES, reason="no PortAudio in the build")
+ON_JACK = "JACK Audio Connection Kit: system"
+
+
+def live_on_jack(run, server, mask, *options, **kwargs):
+    return run.client("live", mask, "--input", ON_JACK, "--output", ON_JACK, *options, env=server.env,
+                      **{"ready": r"latency [\d.]+ ms: input [\d.]+, output [\d.]+", **kwargs})
+
+
+def devices(env):
+    return subprocess.run([str(HALOCONV), "devices"], env=env, stdout=subprocess.PIPE, text=True,
+                          stdin=subprocess.DEVNULL).stdout
+
+
+def name_ports(server, client=""):
+    """PortAudio's ports get the names at which jack_stage plays and records."""
+    ins, outs = ([p for p in server.ports().split() if re.search(rf"{client}.*:{side}_\d+$", p)]
+                 for side in ["in", "out"])
+    assert len(ins) == 2 and len(outs) == 2, server.ports()
+    for port, alias in zip(ins + outs, ["hc:in-1", "hc:in-2", "hc:out-1", "hc:out-2"]):
+        server.alias(port, alias)
+
+
+def offered(server):
+    return ON_JACK in devices(server.env)
+
+
+@needs_jack
+@needs_portaudio
+def test_portaudio_on_a_jack_server(run):
+    """PortAudio's JACK ports are wired to the stage's; its own latency is allowed for, none may be added."""
+    h, x = response(3000), noise(48000, 2)
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, write("h.wav", h))
+    name_ports(server)
+    y = server.play(x, 2, 60000)
+    want = wet(x, h, 60000)
+    shift = int(np.argmax(fftconvolve(y[:, 0], want[::-1, 0]))) - len(want) + 1
+    assert 0 <= shift <= 1024, f"{shift} frames late"
+    assert_close(y[shift:], want[:len(want) - shift])
+    stats = client.end()
+    assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
+    assert stats["clocks"] == 1 and "none added" in client.said(), client.said()
+
+
+def level(server):
+    """The median of the output for a constant of 0.1."""
+    name_ports(server)
+    return float(np.median(server.play(np.full((30000, 2), 0.1), 2, 20000)[10000:]))
+
+
+@needs_jack
+@needs_portaudio
+@needs_osc
+def test_a_device_that_disappears(run):
+    """The program ends, or waits for the device (--reconnect) and goes on with its mask, gain, bypass, OSC port and
+    statistics."""
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    pathlib.Path("one.txt").write_text("1\n"), pathlib.Path("two.txt").write_text("1\n1\n")
+    lost = live_on_jack(run, server, "one.txt", "--inputs", 2)
+    server.kill()
+    lost.end(how=None, status=1)
+    assert "the audio device: went away;" in lost.said()
+    server.start()
+    patient = live_on_jack(run, server, "one.txt", "two.txt", "--inputs", 2, "--reconnect", "--osc", 0)
+    patient.says("OSC on port")
+    with control_of(patient) as control:
+        control.send("/next"), control.send("/gain", -12.0), control.send("/bypass", True)
+        before = wait_for("the mask", lambda: (lambda s: s["mask"] == "two.txt" and s["blocks"] > 500 and s)(
+            control.stats()))
+        server.kill()
+        patient.says("went away; waiting for it")
+        server.command[-1] = "512"
+        server.start()
+        patient.says("is back")
+        patient.says("is back[^$]*blocks of 512 frames")
+        after = control.stats()
+        assert after["mask"] == "two.txt" and after["swaps"] == 1, after
+        for counter in ["seconds", "blocks", "frames", "engines"]:
+            assert after[counter] > before[counter], (counter, before, after)
+        assert after["callback_us"]["max"] >= before["callback_us"]["max"]
+        assert abs(level(server) - 0.1) < 1e-6, "it was bypassed"
+        control.send("/bypass", False), control.stats()
+        assert abs(level(server) - 0.2 * 10 ** (-12 / 20)) < 1e-6, "another mask or gain"
+        control.send("/next")
+        wait_for("the next mask", lambda: control.stats()["mask"] == "one.txt")
+    assert patient.end()["block"] == 512
+
+
+ALSA = """</usr/share/alsa/alsa.conf>
+pcm.filemic {{
+  type file slave.pcm "null" file "/dev/null" infile "{mic}" format "raw" hint {{ show on description "file" }}
+}}
+pcm.filespeakers {{ type file slave.pcm "null" file "{out}" format "raw" hint {{ show on description "file" }} }}
+"""
+
+JACK_PCM = """</usr/share/alsa/alsa.conf>
+pcm.onecard {{ type jack {ports} hint {{ show on description "jack" }} }}
+pcm.othercard {{ type jack {ports} hint {{ show on description "jack" }} }}
+""".format(ports=" ".join(f"{side}_ports {{ 0 system:{side}_1 1 system:{side}_2 }}"
+                          for side in ["capture", "playback"]))
+
+
+@needs_jack
+@needs_portaudio
+def test_two_cards_are_joined(run):
+    """Two devices of ALSA, each with callbacks of its own: the sound gets from one to the other, and the latency is
+    printed. On a busy machine these cards lose cycles and the sound is interrupted; async_resampler_test plays hours
+    without an interruption, on simulated clocks."""
+    server = run.server(256)
+    pathlib.Path("asound.conf").write_text(JACK_PCM)
+    env = {**server.env, "ALSA_CONFIG_PATH": str(pathlib.Path("asound.conf").resolve())}
+    listed = devices(env)
+    if "othercard" not in listed or "samplerate" not in FEATURES:
+        pytest.skip(f"no libsamplerate, or ALSA has no jack plugin: {listed}")
+    pathlib.Path("half.txt").write_text("0.5\n")
+    # Races between JACK's thread and ALSA's, none of them in haloconv.
+    pathlib.Path("theirs").write_text("race:libasound_module_pcm_jack.so\nrace:snd_pcm_area_copy\n")
+    env["TSAN_OPTIONS"] = f"suppressions={pathlib.Path('theirs').resolve()}"
+    client = run.client("live", "half.txt", "--inputs", 2, "--input", "onecard", "--output", "othercard",
+                        "--rate", 48000, env=env)
+    client.says(r"latency [\d.]+ ms: input [\d.]+, output [\d.]+, [\d.]+ added to join two clocks")
+    name_ports(server, "haloconv")
+
+    def has_arrived():
+        y = server.play(np.full((48000, 2), 0.1), 2, 48000)
+        return np.convolve(np.abs(y - 0.05).max(1) < 1e-4, np.ones(2000), "valid").max() == 2000
+
+    wait_for("the sound", has_arrived)
+    stats = client.end()
+    assert stats["clocks"] == 2 and stats["latency_ms"] > 0 and abs(stats["drift_ppm"]) <= 1000, stats
+
+
+@needs_portaudio
+def test_alsa_file_as_microphone(run):
+    """ALSA's file plugin plays a file as the microphone and writes the speakers to another."""
+    if not pathlib.Path("/usr/share/alsa/alsa.conf").exists():
+        pytest.skip("no ALSA here")
+    h, x = response(3000), noise(96000, 2)
+    mic, out, config = (pathlib.Path(name).resolve() for name in ["mic.raw", "out.raw", "asound.conf"])
+    x.tofile(mic)
+    config.write_text(ALSA.format(out=out, mic=mic))
+    env = {**os.environ, "ALSA_CONFIG_PATH": str(config), "JACK_NO_START_SERVER": "1"}
+    listed = devices(env)
+    if "filespeakers" not in listed:
+        pytest.skip(f"ALSA shows no file plugin: {listed}")
+    client = run.client("live", write("h.wav", h), "--input", "filemic", "--output", "filespeakers",
+                        "--rate", 48000, "--block", 256, "--no-feedback-limiter", "--one-clock", env=env)
+    wait_for("the speakers' file", lambda: out.exists() and out.stat().st_size > 8 * 96000)
+    stats = client.end()
+    assert stats["blocks"] > 300
+    y = np.fromfile(out, np.float32)[:2 * 96000].reshape(-1, 2).astype(np.float64)
+    want = wet(x, h, 96000)
+    shift = int(np.argmax(fftconvolve(y[:, 0], want[::-1, 0]))) - len(want) + 1
+    assert abs(shift) < 8192, shift  # ALSA may let some frames go by before it starts
+    n, first = len(want) - 10000, 9000  # after the fade at the start
+    assert_close(y[first + shift:n + shift], want[first:n])
+
+
+@needs_portaudio
+def test_no_device_is_an_error_with_a_remedy(folder):
+    write("h.wav", noise(100, 2))
+    none = dict(os.environ, ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent",
+                JACK_DEFAULT_SERVER="hc-nobody", JACK_NO_START_SERVER="1")
+    refused("live", "h.wav", env=none, says="live: ")
+    env = {**os.environ, "JACK_NO_START_SERVER": "1"}
+    if "audio 0" in devices(env):
+        refused("live", "h.wav", "--input", "no such microphone", says="--input no such microphone", env=env)

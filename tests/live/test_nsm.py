@@ -1,0 +1,178 @@
+"""haloconv under a session manager (NSM); the test plays the manager on a socket."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+from conftest import HALOCONV, assert_close, noise, write
+from test_live import PATIENCE, Control, alone, needs_jack, needs_osc, osc, response, run, stop, wait_for, wet
+
+assert alone and run  # fixtures
+
+
+def parse(packet):
+    """[path, argument, ...] of an OSC message of strings and integers."""
+    def text(at):
+        end = packet.index(b"\0", at)
+        return packet[at:end].decode(), (end // 4 + 1) * 4
+
+    path, at = text(0)
+    tags, at = text(at)
+    message = [path]
+    for tag in tags[1:]:
+        assert tag in "si", tags
+        if tag == "s":
+            value, at = text(at)
+        else:
+            value, at = struct.unpack(">i", packet[at:at + 4])[0], at + 4
+        message.append(value)
+    return message
+
+
+class Manager:
+    def __init__(self, server):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.settimeout(PATIENCE)
+        self.env = {**server.env, "NSM_URL": f"osc.udp://localhost:{self.socket.getsockname()[1]}/"}
+
+    def receives(self, path):
+        """The next message must be this one; its arguments."""
+        packet, self.client = self.socket.recvfrom(65536)
+        message = parse(packet)
+        assert message[0] == path, message
+        return message[1:]
+
+    def says(self, *message):
+        self.socket.sendto(osc(*message), self.client)
+
+    def welcome(self):
+        application, can, executable, major, _, pid = self.receives("/nsm/server/announce")
+        assert (application, can, major) == ("haloconv", ":dirty:message:", 1)
+        self.says("/reply", "/nsm/server/announce", "hello", "a test", ":server-control:")
+        return executable, pid
+
+    def opens(self, folder, client):
+        self.says("/nsm/client/open", str(folder), "a session", client)
+
+
+@pytest.fixture
+def manager(run):
+    server = run.server(128)
+    manager = Manager(server)
+    manager.server = server
+    yield manager
+    manager.socket.close()
+
+
+def control_of(manager):
+    """A control over the OSC port that the client names in its message."""
+    priority, text = manager.receives("/nsm/client/message")
+    client = type("", (), {"said": lambda _: text})()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.settimeout(PATIENCE)
+    return Control(client, sock)
+
+
+@needs_jack
+@needs_osc
+def test_a_session_is_opened_saved_and_opened_again(run, manager):
+    g, x = response(4000, seed=10), noise(20000, 2)
+    write("g.wav", g)
+    folder, name = pathlib.Path("haloconv.nABCD").resolve(), "haloconv.nABCD"
+    client = run.client("jack", env=manager.env, ready=None)
+    assert manager.welcome() == ("haloconv", client.process.pid)
+    manager.opens(folder, name)
+    assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
+    control = control_of(manager)
+    assert f"{name}:in-2\n" in manager.server.ports()
+    assert_close(manager.server.play(x, 2, 20000, first=name), x)  # a new one lets everything through
+    control.send("/mask", "g.wav"), control.send("/gain", -6.0)
+    manager.receives("/nsm/client/is_dirty")
+    wait_for("the mask", lambda: control.stats()["mask"] == "g.wav")
+    manager.says("/nsm/client/save")
+    assert manager.receives("/reply") == ["/nsm/client/save", "saved"]
+    manager.receives("/nsm/client/is_clean")
+    saved = json.loads((folder / "session.json").read_text())
+    assert saved["mask"] == str(pathlib.Path("g.wav").resolve()) and abs(saved["gain"] - 10 ** (-6 / 20)) < 1e-6, saved
+    control.send("/bypass", True)
+    manager.receives("/nsm/client/is_dirty")
+    control.send("/bypass", False)
+    manager.receives("/nsm/client/is_clean")  # as it was saved
+    manager.says("/nsm/client/show_optional_gui"), manager.says("/nsm/client/session_is_loaded")  # nothing to do
+    manager.opens(folder, "another")
+    assert manager.receives("/error")[:2] == ["/nsm/client/open", -8]
+    client.end()
+
+    # As a manager starts it: its name, and nothing else; from another folder.
+    again = subprocess.Popen([str(HALOCONV)], cwd="/", env=manager.env, stdin=subprocess.DEVNULL,
+                             stderr=open("again.log", "w"))
+    try:
+        assert manager.welcome()[1] == again.pid
+        manager.opens(folder, "renamed")
+        assert manager.receives("/reply")[0] == "/nsm/client/open"
+        manager.receives("/nsm/client/message")
+        assert_close(manager.server.play(x, 2, 30000, first="renamed"), 10 ** (-6 / 20) * wet(x, g, 30000), share=2e-6)
+    finally:
+        stop(again)
+    assert again.returncode == 0, pathlib.Path("again.log").read_text()
+
+
+@needs_jack
+@needs_osc
+def test_a_copied_session_has_its_own_through_mask(run, manager):
+    """The mask of a new client lies in its folder, and goes with it."""
+    for folder in [pathlib.Path("one").resolve(), pathlib.Path("two").resolve()]:
+        client = run.client("jack", env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "hc")
+        assert manager.receives("/reply")[0] == "/nsm/client/open"
+        manager.receives("/nsm/client/message")
+        manager.says("/nsm/client/save")
+        assert manager.receives("/reply")[0] == "/nsm/client/save"
+        assert "mask" not in json.loads((folder / "session.json").read_text())
+        assert client.end()["mask"] == str(folder / "through.txt")
+        if folder.name == "one":
+            folder.rename(folder.parent / "two")
+
+
+@needs_jack
+@needs_osc
+def test_a_session_that_cannot_be_opened_is_told(run, manager):
+    folder = pathlib.Path("broken").resolve()
+    folder.mkdir()
+    for state, says in [('{"mask": "/nonexistent/hall.wav"}', "/nonexistent/hall.wav"), ("{no", r"session\.json:1: ")]:
+        (folder / "session.json").write_text(state)
+        client = run.client("jack", env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "hc")
+        path, code, why = manager.receives("/error")
+        assert path == "/nsm/client/open" and code == -1 and re.search(says, why), why
+        client.end(how=None, status=1)
+
+
+@needs_jack
+@needs_osc
+def test_a_manager_that_refuses_or_is_not_there(run, manager):
+    """Without a mask there is nothing to play; with one it goes on alone."""
+    write("h.wav", response(100))
+    for options, goes_on in [(["jack"], False), (["jack", "h.wav"], True)]:
+        client = run.client(*options, env=manager.env, ready=None)
+        manager.receives("/nsm/server/announce")
+        manager.says("/error", "/nsm/server/announce", -2, "too new")
+        client.says("refuses: too new" + ("[^$]*going on without it[^$]*Hz" if goes_on else ""))
+        client.end(signal.SIGTERM if goes_on else None, 0 if goes_on else 1)
+    waiting = run.client("jack", env=manager.env, ready=None)
+    manager.welcome()
+    waiting.end(signal.SIGTERM, 0)  # a signal ends the wait for a session
+    gone = {**manager.env, "NSM_URL": "osc.udp://localhost:9/"}
+    client = run.client("jack", "h.wav", env=gone, ready=None)
+    client.says("no session manager answers[^$]*going on without it[^$]*Hz")
+    client.end()
+    assert "NSM_URL" not in os.environ

@@ -1,0 +1,243 @@
+"""haloconv design and info compared with scipy and numpy, and the masks that are installed."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, ROOT, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
+
+FILTERS = [("lowpass", [8000], True), ("highpass", [3000], False), ("bandpass", [1000, 4000], False),
+           ("bandstop", [1000, 4000], True)]
+
+
+def designed(*args):
+    good("design", *args, "-o", "h.wav")
+    return read("h.wav")[:, 0]
+
+
+@pytest.mark.parametrize("kind,cutoffs,pass_zero", FILTERS)
+@pytest.mark.parametrize("taps", [3, 101, 511, 4001])
+@pytest.mark.parametrize("window", ["hamming", "hann", "blackman", "rectangular", "blackmanharris"])
+def test_filters_equal_firwin(folder, kind, cutoffs, pass_zero, taps, window):
+    got = designed(kind, "--cutoff", ",".join(map(str, cutoffs)), "--taps", taps, "--window", window, "--rate", 48000)
+    name = {"rectangular": "boxcar"}.get(window, window)
+    want = scipy.signal.firwin(taps, cutoffs, window=name, pass_zero=pass_zero, fs=48000)
+    assert np.abs(got - want).max() <= 1e-6 * np.abs(want).max(), np.abs(got - want).max()
+
+
+def test_the_default_window_is_that_of_firwin(folder):
+    got = designed("lowpass", "--cutoff", "8000", "--taps", "511", "--rate", "48000")
+    assert_close(got[:, None], scipy.signal.firwin(511, 8000, fs=48000))
+
+
+@pytest.mark.parametrize("taps", [2, 64, 500])
+def test_even_filters_equal_firwin(folder, taps):
+    got = designed("lowpass", "--cutoff", "8000", "--taps", taps)
+    assert_close(got[:, None], scipy.signal.firwin(taps, 8000, fs=48000))
+    got = designed("bandpass", "--cutoff", "800,8000", "--taps", taps)
+    assert_close(got[:, None], scipy.signal.firwin(taps, [800, 8000], pass_zero=False, fs=48000))
+
+
+@pytest.mark.parametrize("kind,cutoffs,pass_zero", FILTERS)
+@pytest.mark.parametrize("attenuation,transition", [(30, 2000), (60, 500), (96, 300), (20.5, 1000)])
+def test_kaiser_filters_equal_kaiserord(folder, kind, cutoffs, pass_zero, attenuation, transition):
+    got = designed(kind, "--cutoff", ",".join(map(str, cutoffs)), "--attenuation", attenuation, "--transition",
+                   transition)
+    taps, beta = scipy.signal.kaiserord(attenuation, transition / 24000)
+    if kind in ("highpass", "bandstop"):
+        taps |= 1
+    want = scipy.signal.firwin(taps, cutoffs, window=("kaiser", beta), pass_zero=pass_zero, fs=48000)
+    assert len(got) == taps
+    assert np.abs(got - want).max() <= 1e-6 * np.abs(want).max()
+
+
+def test_kaiser_filter_keeps_its_promise(folder):
+    got = designed("lowpass", "--cutoff", 6000, "--attenuation", 80, "--transition", 1000)
+    frequency, response = scipy.signal.freqz(got, worN=1 << 15, fs=48000)
+    level = 20 * np.log10(np.abs(response) + 1e-12)
+    assert level[frequency > 6500].max() < -79 and np.abs(level[frequency < 5500]).max() < 0.01
+
+
+@pytest.mark.parametrize("taps", [11, 65, 511])
+def test_hilbert_turns_by_90_degrees(folder, taps):
+    got = designed("hilbert", "--taps", taps)
+    assert len(got) == taps
+    assert np.abs(got + got[::-1]).max() <= 1e-7, "not antisymmetric"
+    half = taps // 2
+    assert np.abs(got[half % 2::2]).max() <= 1e-7, "every other tap from the centre is 0"
+    n = np.arange(taps) - half
+    ideal = np.where(n % 2 == 0, 0.0, 2 / (np.pi * np.where(n == 0, 1, n)))
+    want = ideal * np.hamming(taps)
+    assert_close(got[:, None], want)
+    frequency, response = scipy.signal.freqz(got, worN=4096, fs=48000)
+    middle = (frequency > 24000 * 4 / taps) & (frequency < 24000 * (1 - 4 / taps))
+    turned = response * np.exp(2j * np.pi * frequency / 48000 * half)
+    assert np.abs(turned[middle] + 1j).max() < 0.02  # times -j
+
+
+def test_design_writes_text(folder):
+    want = designed("lowpass", "--cutoff", "5000", "--taps", "31").astype(np.float32)
+    for name, separator in [("h.txt", None), ("h.csv", ",")]:
+        good("design", "lowpass", "--cutoff", "5000", "--taps", "31", "-o", name)
+        assert (np.loadtxt(name, delimiter=separator).astype(np.float32) == want).all()
+        assert json.loads(good("info", name, "--json").stdout)["frames"] == 31
+
+
+def test_design_to_standard_output(folder):
+    wanted = designed("lowpass", "--cutoff", "5000", "--taps", "31")
+    (folder / "o.wav").write_bytes(good("design", "lowpass", "--cutoff", "5000", "--taps", "31", "-o", "-",
+                                        text=False).stdout)
+    assert (read("o.wav")[:, 0] == wanted).all()
+
+
+# ---- rooms ----------------------------------------------------------------------------------------------------------
+def decay_time(h, rate=48000):
+    """T30 by backward integration: the line through -5...-35 dB, prolonged to -60."""
+    integral = np.cumsum(h[::-1] ** 2)[::-1]
+    level = 10 * np.log10(integral / integral[0] + 1e-30)
+    first, last = np.argmax(level < -5), np.argmax(level < -35)
+    slope = np.polyfit(np.arange(first, last) / rate, level[first:last], 1)[0]
+    return -60 / slope
+
+
+@pytest.mark.parametrize("rt60", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("rate", [44100, 96000])
+def test_room_decays_in_the_time_asked_for(folder, rt60, rate):
+    good("design", "room", "--rt60", rt60, "--rate", rate, "-o", "room.wav")
+    h = read("room.wav")
+    assert h.shape[1] == 2 and abs(len(h) - rt60 * rate) <= 1
+    for ch in range(2):
+        assert decay_time(h[:, ch], rate) == pytest.approx(rt60, rel=0.03)
+        assert (h[:, ch] ** 2).sum() == pytest.approx(1, rel=1e-5)
+    assert abs(np.corrcoef(h[:, 0], h[:, 1])[0, 1]) < 0.05, "the channels are alike"
+
+
+def test_room_is_the_same_for_the_same_seed(folder):
+    for name, seed in [("a.wav", 7), ("b.wav", 7), ("c.wav", 8)]:
+        said = good("design", "room", "--rt60", "0.2", "--seed", seed, "-o", name).stderr
+        assert said == f"{name}: seed {seed}\n"
+    assert (folder / "a.wav").read_bytes() == (folder / "b.wav").read_bytes()
+    assert np.abs(read("a.wav") - read("c.wav")).max() > 0.01
+
+
+def test_room_options(folder):
+    good("design", "room", "--rt60", "0.5", "--length", "0.25", "--predelay", "20", "--channels", "4", "--seed", "3",
+         "-o", "room.wav")
+    h = read("room.wav")
+    assert h.shape == (12000 + 960, 4)
+    assert not h[:960].any() and h[960:1000].any()
+
+
+# ---- info -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def room(folder):
+    rng = generator(5)
+    n = 48000
+    h = rng.standard_normal((n, 2)) * np.exp(-6.9078 * np.arange(n)[:, None] / 48000 / [0.8, 0.4]) * [0.1, 0.05]
+    h[:300] = 0
+    return write("room.wav", h.astype(np.float32)), h.astype(np.float32).astype(np.float64)
+
+
+def test_info_equals_numpy(room):
+    path, h = room
+    info = json.loads(good("info", path, "--json").stdout)
+    assert (info["channels"], info["rate"], info["frames"], info["seconds"]) == (2, 48000, 48000, 1.0)
+    assert info["format"] == "wav:float"
+    for ch in range(2):
+        got, x = info["channel"][ch], h[:, ch]
+        spectrum = np.abs(np.fft.rfft(x, 1 << 19))
+        assert got["peak"] == pytest.approx(np.abs(x).max(), rel=1e-6)
+        assert got["peak_db"] == pytest.approx(20 * np.log10(np.abs(x).max()), abs=1e-4)
+        assert got["peak_frame"] == np.argmax(np.abs(x))
+        assert got["rms"] == pytest.approx(np.sqrt((x ** 2).mean()), rel=1e-6)
+        assert got["leading_silence"] == np.argmax(np.abs(x) > 1e-3 * np.abs(x).max())
+        assert got["t30_s"] == pytest.approx(decay_time(x), rel=0.01)
+        assert got["l1"] == pytest.approx(np.abs(x).sum(), rel=1e-6)
+        assert got["dc_gain"] == pytest.approx(x.sum(), rel=1e-4)
+        assert got["response_peak"] == pytest.approx(spectrum.max(), rel=0.005)
+        assert got["response_peak_hz"] == pytest.approx(np.argmax(spectrum) * 48000 / (1 << 19), abs=1)
+    assert info["largest_gain_db"] == pytest.approx(20 * np.log10(np.abs(h).sum(0).max()), abs=1e-3)
+
+
+def test_largest_gain_is_reached_and_not_passed(room):
+    """The signal that a mask makes loudest is the sign of its reversal: its peak is the L1 that info tells."""
+    path, h = room
+    write("worst.wav", np.sign(h[::-1]) * 0.01, subtype="FLOAT")
+    report = convolve("worst.wav", path, "y.wav", "--method", "fft")
+    info = json.loads(good("info", path, "--json").stdout)
+    assert report["peak"] == pytest.approx(0.01 * 10 ** (info["largest_gain_db"] / 20), rel=1e-4)
+
+
+def test_info_in_words(room):
+    path, _ = room
+    said = good("info", path).stdout
+    for word in ["2 channels", "48000 Hz", "48000 frames", "peak", "RMS", "leading silence", "T30", "plan"]:
+        assert word in said, said
+
+
+def test_info_shows_every_level_of_the_plan(room):
+    path, _ = room
+    info = json.loads(good("info", path, "--json").stdout)
+    plan = info["plan"]
+    assert plan["backend"] == "cpu" and plan["block"] == 64
+    assert sum(level["taps"] for level in plan["levels"]) == info["frames"]
+    assert plan["levels"][0]["offset"] == 0 and plan["memory_bytes"] > 8 * info["frames"] * info["channels"]
+    if len(plan["levels"]) > 1:  # a build without FFTW has none
+        assert all(level["slices"] * plan["hop"] == level["partition"] for level in plan["levels"][1:])
+        assert plan["swap_delay"] >= 2 * plan["levels"][-1]["partition"]
+        assert plan["block"] < plan["swap_usual"] < plan["swap_delay"] / 4
+
+
+def test_info_of_a_single_click(folder):
+    h = np.zeros((100, 1), np.float32)
+    h[10] = 0.5
+    info = json.loads(good("info", write("click.wav", h), "--json").stdout)
+    got = info["channel"][0]
+    assert got["leading_silence"] == 10 and got["t30_s"] is None
+    assert got["response_peak"] == pytest.approx(0.5, rel=1e-6)
+    assert info["plan"]["backend"] == "cpu" and info["plan"]["block"] == 64
+
+
+def test_info_of_silence(folder):
+    info = json.loads(good("info", write("silence.wav", np.zeros((1000, 2), np.float32)), "--json").stdout)
+    assert info["channel"][0]["peak"] == 0 and info["channel"][0]["peak_db"] is None
+
+
+# ---- the masks that ship --------------------------------------------------------------------------------------------
+MASKS = {"hall": (2, 1.7), "room": (2, 0.4), "chamber": (4, 1.1), "plate": (2, 1.7), "spring": (1, 1.4),
+         "cabinet": (1, None)}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_shipped_mask_is_as_described(folder, name):
+    path = BUILD / "impulses" / f"{name}.wav"
+    channels, t30 = MASKS[name]
+    info = json.loads(good("info", path, "--json").stdout)
+    assert info["channels"] == channels and info["rate"] == 48000
+    assert path.stat().st_size < 1000000
+    assert f"`{name}.wav`" in (ROOT / "impulses/README.md").read_text()
+    h = read(path)
+    assert np.abs(h).max() < 1 and np.isfinite(h).all()
+    energy = (h ** 2).sum(0)
+    heard = [energy[0] + energy[2], energy[1] + energy[3]] if channels == 4 else energy
+    assert 10 * np.log10(heard) == pytest.approx(-10 if name == "cabinet" else -3, abs=0.1)
+    for ch in range(channels):
+        if t30:
+            assert decay_time(h[:, ch]) == pytest.approx(t30, abs=0.1)
+    if channels > 1:
+        late = h[len(h) // 8:]
+        assert np.abs(np.corrcoef(late.T) - np.eye(channels)).max() < 0.1, "the tails are alike"
+
+
+def test_shipped_demo_sound_does_not_clip(folder):
+    for name in MASKS:
+        report = convolve(BUILD / "impulses/drums.wav", BUILD / f"impulses/{name}.wav", "y.wav")
+        assert report["clipped"] == 0 and 0.1 < report["peak"] < 1, (name, report["peak"])
+
+
+def test_shipped_masks_are_the_same_every_time(folder):
+    subprocess.run([str(BUILD / "synthesis"), "."], check=True, timeout=120)
+    for path in (BUILD / "impulses").glob("*.wav"):
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name

@@ -1,0 +1,721 @@
+/* The LV2 plugin in a host: its output, its changes while it plays, and its real-time rules.
+ *
+ * struct instance keeps its whole input and output; the test computes any frame in float64 from the mask's file.
+ * Tests that run on each backend set the plugin's own control and wait for the device (freewheel), so that a busy
+ * machine does not fail them; the log must name the requested backend.
+ */
+#include "haloconv_masks.h"
+#include "lv2_host.h"
+#include "player.h"
+#include "reference.h"
+#include "trap.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sndfile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RATE = 48000 };
+
+/* ---- masks -------------------------------------------------------------------------------------- */
+
+static char folder[64];
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (folder[0] && system(command) != 0) printf("%s is left behind\n", folder);
+}
+
+/* A mask of decaying noise in a folder of ours; the caller's until the next but three. */
+static const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed)
+{
+    static char paths[4][256];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    if (!folder[0]) {
+        strcpy(folder, "/tmp/haloconv-lv2-XXXXXX");
+        check(mkdtemp(folder), "mkdtemp");
+        atexit(remove_folder);
+    }
+    snprintf(path, sizeof *paths, "%s/%s", folder, name);
+    SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
+    SNDFILE *file = sf_open(path, SFM_WRITE, &info);
+    check(file, "%s cannot be written", path);
+    struct random r = random_seeded(seed);
+    float *x = must_alloc((size_t)n_frames * (size_t)n_channels, sizeof *x);
+    for (int i = 0; i < n_frames * n_channels; i++)
+        x[i] = 0.1f * random_sample(&r) * (float)exp(-3.0 * i / (n_frames * n_channels));
+    sf_writef_float(file, x, n_frames);
+    sf_close(file);
+    free(x);
+    return path;
+}
+
+static const char *text_file(const char *name, const char *text)
+{
+    const char *path = mask_file(name, 1, 1, RATE, 1);
+    FILE *file = fopen(path, "w");
+    check(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
+    return path;
+}
+
+static const char *shipped(const char *name)
+{
+    static char path[4200];
+    snprintf(path, sizeof path, "%s%s", host_bundle(), name);
+    return path;
+}
+
+struct responses { /* with a mono mask spread over the outputs of a plugin with one input */
+    hc_responses file;
+    hc_route routes[4096];
+    int n;
+};
+
+static struct responses *responses(const char *path, int n_in, int n_out, int rate)
+{
+    struct responses *r = must_alloc(1, sizeof *r);
+    char why[512];
+    if (strstr(path, ".conf")) n_in = 0; /* has counts of its own */
+    check(hc_responses_load(path, n_in, rate, 0, &r->file, why, sizeof why) == HC_OK, "%s", why);
+    for (r->n = 0; r->n < r->file.n_routes; r->n++) r->routes[r->n] = r->file.routes[r->n];
+    if (n_in == 1 && r->n == 1)
+        for (; r->n < n_out; r->n++) {
+            r->routes[r->n] = r->routes[0];
+            r->routes[r->n].out = r->n;
+        }
+    return r;
+}
+
+static void responses_drop(struct responses *r)
+{
+    hc_responses_free(&r->file);
+    free(r);
+}
+
+/* ---- instances ---------------------------------------------------------------------------------- */
+
+struct instance {
+    struct host *host;
+    const struct variant *variant;
+    int rate, n, cap;
+    float *in[MOST_CHANNELS], *out[MOST_CHANNELS]; /* [cap] */
+    bool in_place;
+    enum host_worker worker;
+};
+
+static struct instance instance_open(const char *variant, int rate, int cap, int nominal, enum host_worker worker,
+                                     const char *backend)
+{
+    struct instance t = {.rate = rate, .cap = cap, .worker = worker};
+    t.host = host_open(variant, rate, 8192, nominal, worker);
+    for (int v = 0; v < N_VARIANTS; v++)
+        if (strcmp(variants[v].symbol, variant) == 0) t.variant = &variants[v];
+    struct random r = random_seeded(5);
+    for (int ch = 0; ch < t.variant->n_in; ch++) t.in[ch] = noise(&r, cap);
+    for (int ch = 0; ch < t.variant->n_out; ch++) t.out[ch] = must_alloc((size_t)cap, sizeof(float));
+    host_activate(t.host);
+    *host_control(t.host, BACKEND) = backend[0] == '-' ? BACKEND_AUTO : backend[1] == 'p' ? BACKEND_CPU : BACKEND_GPU;
+    *host_control(t.host, FREEWHEEL) = 1;
+    return t;
+}
+
+static void instance_close(struct instance *t)
+{
+    host_close(t->host);
+    for (int ch = 0; ch < t->variant->n_in; ch++) free(t->in[ch]);
+    for (int ch = 0; ch < t->variant->n_out; ch++) free(t->out[ch]);
+}
+
+static void instance_run(struct instance *t, int n)
+{
+    float *in[MOST_CHANNELS], *out[MOST_CHANNELS];
+    check(t->n + n <= t->cap, "test asks for more than its own %d frames", t->cap);
+    for (int ch = 0; ch < t->variant->n_out; ch++) out[ch] = t->out[ch] + t->n;
+    for (int ch = 0; ch < t->variant->n_in; ch++) {
+        in[ch] = t->in[ch] + t->n;
+        if (!t->in_place) continue;
+        memcpy(out[ch], in[ch], (size_t)n * sizeof(float));
+        in[ch] = out[ch];
+    }
+    host_connect_audio(t->host, in, out);
+    host_run(t->host, n);
+    t->n += n;
+}
+
+/* Calls of 1 to `most` frames until `frames` have been played. */
+static void instance_run_random(struct instance *t, int frames, int most, uint64_t seed)
+{
+    struct random r = random_seeded(seed);
+    for (int end = t->n + frames; t->n < end;) {
+        int n = random_int(&r, 1, most);
+        instance_run(t, n < end - t->n ? n : end - t->n);
+    }
+}
+
+/* Plays until the worker is idle and the crossfade has ended. */
+static void instance_settle(struct instance *t)
+{
+    time_t start = time(NULL);
+    while (host_busy(t->host)) {
+        instance_run(t, 64);
+        pause_us(1000);
+        check(time(NULL) - start < 60, "the worker is not done after a minute");
+    }
+    /* The fade, and what had to be caught up with: under a sanitizer the worker is slower than the clock. */
+    int n = t->worker != WORKER_THREAD || !SANITIZED ? 8 : 400;
+    for (int i = 0; i < n; i++) instance_run(t, t->rate / 50);
+}
+
+static void check_log(struct instance *t, const char *word)
+{
+    const char *log = host_log(t->host);
+    check(strstr(log, word), "the log lacks \"%s\": %s", word, log);
+}
+
+struct mix {
+    double dry, wet;
+    int predelay;
+};
+
+/* Checks frames first...last - 1 against the mask's file, at random places and the edges. Input before frame `origin`
+ * counts as silence. */
+static void check_mix(const struct instance *t, const char *path, struct mix mix, int origin, int first, int last)
+{
+    enum { N = 40 };
+    int n_out = t->variant->n_out, n_in = t->variant->n_in, n_check = n_out > 4 ? 4 : n_out;
+    struct responses *r = responses(path, n_in, n_out, t->rate);
+    struct random random = random_seeded(77);
+    const float *in[MOST_CHANNELS];
+    for (int ch = 0; ch < n_in; ch++) in[ch] = t->in[ch] + origin;
+    double peak = 0, want[4 * N];
+    int outs[4 * N], frames[4 * N];
+    for (int i = 0; i < n_check * N; i++) {
+        outs[i] = n_out > 4 ? random_int(&random, 0, n_out - 1) : i % n_out;
+        frames[i] = i < 2 * n_out ? (i < n_out ? first : last - 1) : random_int(&random, first, last - 1);
+        int at = frames[i] - origin - mix.predelay;
+        double wet = at < 0 ? 0 : reference_frame(r->routes, r->n, in, t->n - origin, outs[i], at);
+        want[i] = mix.wet * wet + mix.dry * (double)t->in[n_in == 1 ? 0 : outs[i]][frames[i]];
+        peak = fmax(peak, fabs(want[i]));
+    }
+    /* The peak of the whole output, not only of the frames that are checked; at most 3 times theirs. */
+    double output_peak = 0;
+    for (int ch = 0; ch < n_out; ch++)
+        for (int i = first; i < last; i++) output_peak = fmax(output_peak, fabs((double)t->out[ch][i]));
+    peak = fmax(peak, fmin(output_peak, 3 * peak));
+    for (int i = 0; i < n_check * N; i++) {
+        double got = (double)t->out[outs[i]][frames[i]], off = fabs(got - want[i]);
+        check(off <= PEAK_SHARE * peak,
+              "%s, %s, %d Hz: channel %d, frame %d of %d: got %.9g, want %.9g, off by %.3g of %.3g", t->variant->symbol,
+              path, t->rate, outs[i], frames[i], t->n, got, want[i], off, peak);
+    }
+    responses_drop(r);
+}
+
+static const struct mix wet_only = {0, 1, 0};
+
+/* ---- output ------------------------------------------------------------------------------ */
+
+static void every_plugin_plays_its_mask(const char *backend)
+{
+    for (int v = 0; v < N_VARIANTS; v++) {
+        struct instance t =
+            instance_open(variants[v].symbol, RATE, SANITIZED ? 3000 : 12000, 128, WORKER_AT_ONCE, backend);
+        instance_run_random(&t, t.cap / 2, 700, 1);
+        check_log(&t, backend);
+        instance_run_random(&t, t.cap - t.n, 5, 2);
+        check_mix(&t, shipped(variants[v].mask), wet_only, 0, 0, t.n);
+        check(*host_control(t.host, LATENCY) == 0 && *host_control(t.host, LATE) == 0, "latency %g, late %g",
+              (double)*host_control(t.host, LATENCY), (double)*host_control(t.host, LATE));
+        check(*host_control(t.host, LOAD) > 0, "load %g", (double)*host_control(t.host, LOAD));
+        instance_close(&t);
+    }
+}
+
+static void any_block_in_place(const char *backend)
+{
+    static const int blocks[] = {1, 2, 63, 64, 65, 441, 1024, 8192}, nominals[] = {0, 1, 64, 441, 8192};
+    const char *mask = mask_file("four.wav", 4, 9000, RATE, 3);
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
+        int nominal = nominals[b % 5];
+        struct instance t = instance_open("true_stereo", RATE, 16384, nominal, WORKER_AT_ONCE, backend);
+        t.in_place = true;
+        host_send_mask(t.host, mask, 0);
+        instance_run(&t, blocks[b]);
+        for (int i = 0; i < 3000 && t.n + blocks[b] <= t.cap; i++) instance_run(&t, blocks[b]);
+        check_mix(&t, mask, wet_only, 0, 0, t.n);
+        instance_close(&t);
+    }
+}
+
+static void masks_are_resampled(const char *backend)
+{
+    static const int rates[] = {44100, 96000, 22050};
+    for (int i = 0; i < 3; i++) {
+        struct instance t = instance_open("stereo", rates[i], 8000, 256, WORKER_AT_ONCE, backend);
+        instance_run_random(&t, 8000, 600, 3);
+        check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
+        instance_close(&t);
+    }
+}
+
+static void channels_follow_the_rule(const char *backend)
+{
+    static const struct {
+        const char *variant;
+        int n_channels;
+        bool fits;
+    } cases[] = {{"mono", 1, true},      {"mono", 2, false},          {"mono_to_stereo", 1, true},
+                 {"stereo", 1, true},    {"mono_to_stereo", 2, true}, {"mono_to_stereo", 3, false},
+                 {"stereo", 2, true},    {"stereo", 4, true},         {"stereo", 3, false},
+                 {"matrix_4", 1, true},  {"matrix_4", 4, true},       {"matrix_4", 2, false},
+                 {"matrix_64", 64, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *mask = mask_file("rule.wav", cases[i].n_channels, 300, RATE, i);
+        struct instance t = instance_open(cases[i].variant, RATE, 2000, 64, WORKER_AT_ONCE, backend);
+        host_log(t.host);
+        host_send_mask(t.host, mask, 0);
+        instance_run_random(&t, 2000, 100, i);
+        if (cases[i].fits)
+            check_mix(&t, mask, wet_only, 0, 0, t.n);
+        else
+            check_mix(&t, shipped(t.variant->mask), wet_only, 0, 0, t.n), check_log(&t, "error: haloconv: ");
+        instance_close(&t);
+    }
+}
+
+static void matrices_load_configurations(const char *backend)
+{
+    mask_file("conf.wav", 2, 700, RATE, 22);
+    const char *fits =
+        text_file("fits.conf", "/convolver/new 3 4 256 2000\n/impulse/read 1 1 1 0 0 0 1 conf.wav\n"
+                               "/impulse/read 3 1 0.5 30 0 0 2 conf.wav\n/impulse/read 2 4 -1 0 0 0 1 conf.wav\n");
+    const char *wide = text_file("wide.conf", "/convolver/new 5 4 256 2000\n/impulse/read 5 1 1 0 0 0 1 conf.wav\n");
+    struct instance t = instance_open("matrix_4", RATE, 4000, 64, WORKER_AT_ONCE, backend);
+    host_send_mask(t.host, fits, 0);
+    instance_run_random(&t, 2000, 200, 23);
+    host_log(t.host);
+    host_send_mask(t.host, wide, 0);
+    instance_run_random(&t, 2000, 200, 24);
+    check_log(&t, "is for 5 inputs and 4 outputs, here are 4 and 4; ");
+    check_mix(&t, fits, wet_only, 0, 0, t.n);
+    instance_close(&t);
+}
+
+/* ---- changes ------------------------------------------------------------------------------------ */
+
+/* Frames from a mask's request to its fade, which the engine begins: the CPU with the hop after it, where the host
+ * freewheels; a GPU when the mask's tail levels are there. */
+static int swap_delay(const char *backend, int max_taps)
+{
+    static const char *const ways[] = {"cuda", "hybrid"}; /* one of these plays */
+    int delay = 2 * 64;
+    for (int i = 0; i < 2 && strcmp(backend, "cpu") != 0; i++) {
+        hc_config c;
+        hc_info info = {.size = sizeof info};
+        hc_config_init(&c);
+        c.max_taps = max_taps;
+        c.backend = ways[i];
+        check(hc_plan(&c, &info, NULL, 0) == HC_OK, "no plan for %s", ways[i]);
+        if (info.swap_delay + 64 > delay) delay = info.swap_delay + 64;
+    }
+    return delay;
+}
+
+/* A mask set in the middle: before its frame the old one, after the crossfade the new one with its whole tail. */
+static void a_mask_comes_with_its_tail(const char *backend)
+{
+    static const struct {
+        int taps_before, taps_after;
+    } cases[] = {{9000, 8000}, {500, 20000}, {20000, 500}};
+    for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++)
+        for (int i = 0; i < 3; i++) {
+            const char *before = mask_file("before.wav", 2, cases[i].taps_before, RATE, 4);
+            const char *after = mask_file("after.wav", 2, cases[i].taps_after, RATE, 5);
+            struct instance t =
+                instance_open("stereo", RATE, 4 * RATE * (1 + 29 * (w == WORKER_THREAD)), 64, w, backend);
+            host_send_mask(t.host, before, 0);
+            instance_run(&t, 100);
+            instance_settle(&t);
+            instance_run_random(&t, 30000, 200, 6);
+            int set = t.n;
+            check(strcmp(host_told(t.host), before) == 0, "told of no mask, or of another one");
+            host_send_mask(t.host, after, 37);
+            instance_run(&t, 64);
+            instance_settle(&t);
+            int delay = swap_delay(backend, cases[i].taps_before);
+            instance_run_random(&t, delay, 200, 8);
+            int there = t.n;
+            instance_run_random(&t, 3000, 200, 7);
+            check(strcmp(host_told(t.host), after) == 0, "told of no mask, or of another one");
+            check_mix(&t, before, wet_only, 0, set - 3000, set + 37);
+            if (w == WORKER_AT_ONCE) check_mix(&t, after, wet_only, 0, set + 37 + delay + RATE / 50, there);
+            check_mix(&t, after, wet_only, 0, there, t.n);
+            instance_close(&t);
+        }
+}
+
+/* No step where masks, knobs and backends change: a constant goes in, so that only changes can move the output. */
+static void nothing_clicks(const char *backend)
+{
+    const char *half = text_file("half.txt", "0.5\n"), *one = text_file("one.txt", "1\n");
+    struct instance t = instance_open("stereo", RATE, 200000, 64, WORKER_AFTER_RUN, backend);
+    for (int ch = 0; ch < 2; ch++)
+        for (int i = 0; i < t.cap; i++) t.in[ch][i] = 1;
+    host_send_mask(t.host, one, 0);
+    instance_run(&t, 64);
+    instance_settle(&t);
+    int start = t.n;
+    static const struct {
+        enum control control;
+        float value, level;
+    } moves[] = {{WET, -6, 0.501187f},
+                 {WET, -90, 0},
+                 {WET, 0, 1},
+                 {DRY, 0, 2},
+                 {GAIN, -6, 1.002374f},
+                 {GAIN, 0, 2},
+                 {ENABLED, 0, 1},
+                 {ENABLED, 1, 2},
+                 {DRY, -90, 1},
+                 {BACKEND, BACKEND_CPU, 1},
+                 {BACKEND, BACKEND_AUTO, 1},
+                 {PREDELAY, 100, 1},
+                 {PREDELAY, 0, 1},
+                 {N_CONTROLS, 0, 0.5f},
+                 {N_CONTROLS, 1, 1}};
+    for (size_t m = 0; m < sizeof moves / sizeof *moves; m++) {
+        if (moves[m].control == N_CONTROLS)
+            host_send_mask(t.host, moves[m].value > 0.5f ? one : half, 5);
+        else
+            *host_control(t.host, moves[m].control) = moves[m].value;
+        instance_run(&t, 64);
+        instance_settle(&t);
+        float got = t.out[1][t.n - 1];
+        check(fabsf(got - moves[m].level) < 1e-5f, "move %zu: level %g, want %g", m, (double)got,
+              (double)moves[m].level);
+    }
+    /* 20 ms from one level to the next; a smoothstep is at most 1.5 times as steep as a line. */
+    double most = 0, allowed = 1.6 / (RATE / 50.0);
+    int worst = 0;
+    for (int i = start + 1; i < t.n; i++) {
+        double step = fabs((double)t.out[0][i] - (double)t.out[0][i - 1]);
+        if (step > most) most = step, worst = i;
+    }
+    check(most <= allowed, "a step of %g at frame %d, allowed %g", most, worst, allowed);
+    instance_close(&t);
+}
+
+static void knobs_mix(const char *backend)
+{
+    const char *mask = mask_file("knobs.wav", 1, 3000, RATE, 8);
+    static const char *const names[] = {"mono", "mono_to_stereo", "stereo", "matrix_8"};
+    for (int v = 0; v < 4; v++) {
+        struct instance t = instance_open(names[v], RATE, 12000, 64, WORKER_AT_ONCE, backend);
+        *host_control(t.host, DRY) = -6;
+        *host_control(t.host, WET) = 3;
+        *host_control(t.host, GAIN) = -1;
+        *host_control(t.host, PREDELAY) = 12.5f;
+        host_send_mask(t.host, mask, 0);
+        instance_run_random(&t, 12000, 300, 9);
+        struct mix mix = {pow(10, -7.0 / 20), pow(10, 2.0 / 20), 600};
+        check_mix(&t, mask, mix, 0, 0, t.n);
+        instance_close(&t);
+    }
+}
+
+static void bypass_is_the_input(const char *backend)
+{
+    struct instance t = instance_open("mono_to_stereo", RATE, 6000, 64, WORKER_AT_ONCE, backend);
+    *host_control(t.host, ENABLED) = 0;
+    *host_control(t.host, GAIN) = -20;
+    t.in[0][100] = NAN;
+    instance_run_random(&t, 6000, 300, 9);
+    for (int ch = 0; ch < 2; ch++)
+        for (int i = 0; i < t.n; i++)
+            check(t.out[ch][i] == (i == 100 ? 0 : t.in[0][i]), "frame %d: got %g, want %g", i, (double)t.out[ch][i],
+                  (double)t.in[0][i]);
+    instance_close(&t);
+}
+
+static void silence_is_silence_whatever_comes_in(const char *backend)
+{
+    struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
+    *host_control(t.host, WET) = NAN; /* counts as the least */
+    for (int i = 0; i < t.cap; i++) t.in[0][i] = i % 3 ? INFINITY : NAN;
+    instance_run_random(&t, 4000, 300, 9);
+    for (int i = 0; i < t.n; i++) check(t.out[0][i] == 0, "frame %d: %g", i, (double)t.out[0][i]);
+    instance_close(&t);
+}
+
+static void activate_forgets(const char *backend)
+{
+    struct instance t = instance_open("stereo", RATE, 60000, 64, WORKER_AT_ONCE, backend);
+    *host_control(t.host, PREDELAY) = 3;
+    instance_run_random(&t, 50000, 300, 9); /* once around the delay line */
+    host_deactivate(t.host);
+    host_activate(t.host);
+    int from = t.n;
+    instance_run_random(&t, 10000, 300, 10);
+    struct mix mix = {0, 1, 144};
+    check_mix(&t, shipped("hall.wav"), mix, 0, from - 3000, from);
+    check_mix(&t, shipped("hall.wav"), mix, from, from, t.n);
+    instance_close(&t);
+}
+
+/* ---- errors -------------------------------------------------------------------------------------- */
+
+static void a_bad_file_changes_nothing(const char *backend)
+{
+    const char *broken = text_file("broken.txt", "1\nnan\n");
+    static const char *const bad[] = {"/nonexistent/mask.wav", "/", "", NULL};
+    for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++) {
+        struct instance t = instance_open("stereo", RATE, 60 * RATE, 64, w, backend);
+        instance_run(&t, 64);
+        instance_settle(&t);
+        for (int i = 0; i < 3; i++) {
+            const char *path = bad[i] && bad[i][0] ? bad[i] : broken;
+            host_log(t.host);
+            host_told(t.host);
+            host_send_mask(t.host, path, 3);
+            instance_run(&t, 64);
+            instance_settle(&t);
+            const char *log = host_log(t.host);
+            check(strstr(log, "error: haloconv: ") && strstr(log, path) && strstr(log, ";"),
+                  "%s: the log has no reason and remedy: \"%s\"", path, log);
+            check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
+        }
+        int from = t.n < 3000 ? 0 : t.n - 3000;
+        check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
+        instance_close(&t);
+    }
+}
+
+static void a_host_without_a_worker_gets_the_mask(const char *backend)
+{
+    struct instance t = instance_open("stereo", RATE, 6000, 0, WORKER_NONE, "-");
+    *host_control(t.host, BACKEND) = BACKEND_GPU;
+    host_send_mask(t.host, shipped("plate.wav"), 0);
+    host_send_get(t.host);
+    instance_run_random(&t, 6000, 300, 9);
+    check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
+    check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
+    instance_close(&t);
+}
+
+static void junk_is_left_alone(const char *backend)
+{
+    struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    for (unsigned i = 0; i < 50; i++) {
+        host_send_junk(t.host, i);
+        instance_run(&t, 64);
+    }
+    host_send_get(t.host);
+    instance_run(&t, 0); /* asked in an empty block: told in the next */
+    instance_run(&t, 64);
+    check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
+    instance_close(&t);
+}
+
+/* ---- state -------------------------------------------------------------------------------------- */
+
+static void state_comes_back(const char *backend)
+{
+    const char *mask = mask_file("state.wav", 2, 5000, RATE, 12);
+    for (int mapped = 0; mapped < 2; mapped++) {
+        struct host_state state;
+        struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
+        host_send_mask(t.host, mask, 0);
+        instance_run(&t, 64);
+        check(host_save(t.host, &state, mapped) == 0, "save failed");
+        check(strncmp(state.value, "session:", 8) == (mapped ? 0 : strncmp(mask, "session:", 8)), "saved %s",
+              state.value);
+        check(state.size == strlen(state.value) + 1, "%zu bytes", state.size);
+        check(state.flags == (mapped ? 3u : 1u), "flags %u", state.flags); /* a bare path is not portable */
+        instance_close(&t);
+
+        for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++)
+            for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
+                t = instance_open("stereo", RATE, 60 * RATE, 64, w, backend);
+                if (when == 0) {
+                    host_deactivate(t.host);
+                    check(host_restore(t.host, &state, mapped, true) == 0, "restore failed");
+                    host_activate(t.host);
+                } else {
+                    instance_run(&t, 200);
+                    check(host_restore(t.host, &state, mapped, when == 1) == 0, "restore failed");
+                }
+                instance_run(&t, 64);
+                instance_settle(&t);
+                int from = when == 0 && w == WORKER_AT_ONCE ? 0 : t.n;
+                instance_run_random(&t, 2000, 100, 13);
+                check_mix(&t, mask, wet_only, 0, from, t.n);
+                struct host_state empty = {0}, again;
+                check(host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0,
+                      "saved %s, then %s", state.value, again.value);
+                check(host_restore(t.host, &empty, mapped, true) == 0, "an empty state was refused");
+                instance_run(&t, 64);
+                instance_settle(&t);
+                from = t.n;
+                instance_run_random(&t, 2000, 100, 14);
+                check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
+                instance_close(&t);
+            }
+    }
+}
+
+/* The file is gone when the session is loaded: the state must keep the chosen path. */
+static void a_lost_file_stays_in_the_state(const char *backend)
+{
+    struct host_state state, again;
+    struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
+    check(host_save(t.host, &state, true) == 0, "save failed");
+    instance_close(&t);
+    state.size = (size_t)sprintf(state.value, "session:/nonexistent/gone.wav") + 1;
+    for (int playing = 0; playing < 2; playing++) {
+        t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
+        if (playing) instance_run(&t, 64);
+        host_log(t.host);
+        if (!playing) host_deactivate(t.host);
+        check(host_restore(t.host, &state, true, true) == 0, "restore failed");
+        if (!playing) host_activate(t.host);
+        instance_run(&t, 64);
+        check_log(&t, "error: haloconv: /nonexistent/gone.wav");
+        check(host_save(t.host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s", again.value);
+        host_send_mask(t.host, shipped("hall.wav"), 0); /* a chosen mask replaces the lost one */
+        instance_run(&t, 64);
+        check(host_save(t.host, &again, false) == 0 && strcmp(again.value, shipped("hall.wav")) == 0, "saved %s",
+              again.value);
+        instance_close(&t);
+    }
+}
+
+/* ---- real time, many, and long ------------------------------------------------------------------ */
+
+static void run_allocates_nothing_and_takes_no_lock(const char *backend)
+{
+    if (SANITIZED) check_skip("a sanitizer brings its own malloc");
+    const char *longer = mask_file("longer.wav", 2, 30000, RATE, 15), *like = mask_file("like.wav", 2, 29000, RATE, 16);
+    struct instance t = instance_open("stereo", RATE, 60 * RATE, 64, WORKER_THREAD, "-");
+    *host_control(t.host, FREEWHEEL) = 0;
+    check(!host_caught(t.host), "the trap was set before it was asked for");
+    for (int i = 0; i < 12; i++) {
+        const char *paths[] = {longer, like, "/nonexistent", shipped("hall.wav")};
+        host_send_mask(t.host, paths[i % 4], 10);
+        host_send_get(t.host);
+        host_send_junk(t.host, (unsigned)i);
+        *host_control(t.host, WET) = (float)(-i % 5);
+        *host_control(t.host, PREDELAY) = (float)(i % 3);
+        *host_control(t.host, ENABLED) = (float)(i % 2);
+        *host_control(t.host, BACKEND) = (float)(i % 5 == 4);
+        instance_run(&t, 64);
+        instance_settle(&t);
+        instance_run_random(&t, 3000, 300, 17);
+        const char *caught = host_caught(t.host);
+        check(!caught, "run() reached %s", caught);
+    }
+    instance_close(&t);
+}
+
+struct child {
+    struct instance instance;
+    int n_runs;
+};
+
+static int run_many(void *arg)
+{
+    struct child *c = arg;
+    for (int i = 0; i < c->n_runs; i++) instance_run(&c->instance, 1 + i % 100);
+    return 0;
+}
+
+static void run_makes_no_system_call(const char *backend)
+{
+    if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
+    struct child c = {instance_open("stereo", RATE, 20000, 64, WORKER_NONE, "-"), 200};
+    instance_run(&c.instance, 64);
+    int fate = trap_child(run_many, &c);
+    check(fate == 0, "%s", fate == SIGSYS ? "run() made a system call" : "run() ended the child");
+    instance_close(&c.instance);
+}
+
+static void fifty_instances(const char *backend)
+{
+    enum { N = SANITIZED ? 8 : 50 };
+    struct instance t[N];
+    for (int i = 0; i < N; i++) {
+        t[i] = instance_open(i % 2 ? "stereo" : "mono_to_stereo", RATE, 2000, 64, WORKER_AT_ONCE, backend);
+        host_send_mask(t[i].host, shipped("room.wav"), 0);
+    }
+    for (int k = 0; k < 30; k++)
+        for (int i = 0; i < N; i++) instance_run(&t[i], 64);
+    for (int i = 0; i < N; i++) {
+        check_log(&t[i], backend);
+        check_mix(&t[i], shipped("room.wav"), wet_only, 0, 0, t[i].n);
+        instance_close(&t[i]);
+    }
+}
+
+/* Everything that a session does to a plugin, in random order. valgrind and the sanitizers find leaks and uses after
+ * free; the test checks that the output stays finite. */
+static void churn(const char *backend)
+{
+    struct random r = random_seeded(18);
+    const char *masks[] = {mask_file("a.wav", 2, 700, RATE, 19), mask_file("b.wav", 4, 6000, 44100, 20),
+                           mask_file("c.wav", 1, 20000, RATE, 21), "/nonexistent/d.wav"};
+    int rounds = getenv("HC_TEST_ROUNDS") ? atoi(getenv("HC_TEST_ROUNDS")) : 12;
+    for (int round = 0; round < rounds; round++) {
+        enum host_worker worker = (enum host_worker)(round % 4);
+        struct instance t = instance_open(round % 3 ? "stereo" : "true_stereo", RATE, 100000, 1 << random_int(&r, 0, 9),
+                                          worker, backend);
+        struct host_state state = {0};
+        for (int i = 0; i < 60 && t.n < t.cap - 9000; i++) {
+            int what = random_int(&r, 0, 11);
+            if (what < 3) host_send_mask(t.host, masks[random_int(&r, 0, 3)], random_int(&r, 0, 50));
+            if (what == 3) host_save(t.host, &state, i % 2);
+            if (what == 4) host_restore(t.host, &(struct host_state){0}, false, true);
+            if (what == 5) *host_control(t.host, PREDELAY) = (float)random_int(&r, 0, 500);
+            if (what == 6) *host_control(t.host, BACKEND) = (float)random_int(&r, 0, 2);
+            if (what == 7) *host_control(t.host, FREEWHEEL) = (float)random_int(&r, 0, 1);
+            if (what == 8 && !host_busy(t.host)) host_deactivate(t.host), host_activate(t.host);
+            if (what == 9) host_send_junk(t.host, random_u32(&r));
+            instance_run(&t, what == 10 ? 0 : what == 11 ? random_int(&r, 1, 8192) : random_int(&r, 1, 300));
+        }
+        for (int ch = 0; ch < 2; ch++)
+            for (int i = 0; i < t.n; i++) check(isfinite(t.out[ch][i]), "round %d: frame %d is not finite", round, i);
+        instance_close(&t); /* in the middle of whatever is under way */
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(every_plugin_plays_its_mask, ONCE_A_DEVICE),
+        TEST(any_block_in_place, ONCE_A_DEVICE),
+        TEST(masks_are_resampled, ONCE_A_DEVICE),
+        TEST(channels_follow_the_rule, ONCE_A_DEVICE),
+        TEST(matrices_load_configurations, ONCE_A_DEVICE),
+        TEST(a_mask_comes_with_its_tail, ONCE_A_DEVICE),
+        TEST(nothing_clicks, ONCE_A_DEVICE),
+        TEST(knobs_mix, ONCE_A_DEVICE),
+        TEST(bypass_is_the_input, ONCE_A_DEVICE),
+        TEST(silence_is_silence_whatever_comes_in, ONCE_A_DEVICE),
+        TEST(activate_forgets, ONCE_A_DEVICE),
+        TEST(a_bad_file_changes_nothing, ONCE_A_DEVICE),
+        TEST(a_host_without_a_worker_gets_the_mask, false),
+        TEST(junk_is_left_alone, false),
+        TEST(state_comes_back, ONCE_A_DEVICE),
+        TEST(a_lost_file_stays_in_the_state, false),
+        TEST(run_allocates_nothing_and_takes_no_lock, false),
+        TEST(run_makes_no_system_call, false),
+        TEST(fifty_instances, ONCE_A_DEVICE),
+        TEST(churn, ONCE_A_DEVICE),
+    };
+    return check_main("lv2", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,260 @@
+"""The Python module: compared with scipy on every backend, and its structs and calls with the headers."""
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, ROOT, SAN, assert_close, noise
+
+
+@pytest.fixture(scope="module")
+def hc():
+    if SAN:
+        pytest.skip("a sanitized library needs a sanitized Python")
+    os.environ["HALOCONV_LIBRARY"] = str(BUILD / "libhaloconv.so")
+    sys.path.insert(0, str(ROOT / "plugins/python"))
+    import haloconv
+    return haloconv
+
+
+def close(got, want):
+    want = np.asarray(want)
+    assert got.shape == want.shape and got.dtype == np.float32, f"got {got.shape} {got.dtype}, want {want.shape}"
+    assert_close(got.reshape(len(got), -1), want.reshape(len(want), -1))
+
+
+def reference(x, h):
+    return scipy.signal.fftconvolve(x.astype(np.float64), h.astype(np.float64))
+
+
+@pytest.mark.parametrize("n,k", [(1, 1), (5, 9), (1000, 1), (4096, 4097), (50000, 30000), (300000, 100)])
+def test_convolve_is_scipys(hc, backend, n, k):
+    x, h = noise(n, seed=n)[:, 0], noise(k, seed=k)[:, 0]
+    want = reference(x, h)
+    close(hc.convolve(x, h, backend=backend), want)
+    close(hc.convolve(x, h, mode="same", backend=backend), want[:n])
+    close(hc.convolve(x, h, mode="centre", backend=backend), want[(k - 1) // 2:][:n])
+    close(hc.convolve(x.astype(np.float64), list(map(float, h)), backend=backend), want)
+
+
+def test_channel_rule(hc, backend):
+    x, h = noise(5000, 2, seed=1), noise(700, 4, seed=2)
+    one = [[reference(x[:, i], h[:, m]) for m in range(4)] for i in range(2)]
+    close(hc.convolve(x, h[:, 0], backend=backend), np.stack([one[0][0], one[1][0]], 1))
+    close(hc.convolve(x, h[:, :2], backend=backend), np.stack([one[0][0], one[1][1]], 1))
+    close(hc.convolve(x[:, :1], h, backend=backend), np.stack(one[0], 1))
+    close(hc.convolve(x[:, 0], h, backend=backend), np.stack(one[0], 1))
+    close(hc.convolve(x, h, backend=backend), np.stack([one[0][0] + one[1][2], one[0][1] + one[1][3]], 1))
+    matrix = noise(300, 6, seed=3).reshape(300, 2, 3)
+    want = np.stack([sum(reference(x[:, i], matrix[:, i, o]) for i in range(2)) for o in range(3)], 1)
+    close(hc.convolve(x, matrix, backend=backend), want)
+    with pytest.raises(ValueError, match="h has 3 channels, but the sound has 2"):
+        hc.convolve(x, h[:, :3], backend=backend)
+
+
+def test_arrays_of_any_layout(hc):
+    x = noise(3000, 4, seed=4)
+    h = noise(50, seed=5)[:, 0]
+    want = np.stack([reference(x[::2, ch], h) for ch in (3, 1)], 1)
+    close(hc.convolve(x[::2, 3::-2], h, backend="cpu"), want)
+    close(hc.convolve(np.asfortranarray(x[::2, 3::-2]), h, backend="cpu"), want)
+
+
+def test_stream_goes_on_and_swaps(hc, backend):
+    """Calls of any length are one stream; a swap keeps the history and fades over fade_frames."""
+    x, a, b = noise(6000, seed=6)[:, 0], noise(900, seed=7)[:, 0], noise(400, seed=8)[:, 0]
+    with hc.Stream(1, max_taps=900, block=64, fade_frames=100, backend=backend) as stream:
+        assert stream.latency == 0 and stream.info["backend"] == backend
+        stream.swap(a)
+        got = [stream.process(x[:1]), stream.process(x[1:1000]), stream.process(x[1000:3000])]
+        ready = stream.mask(b)
+        stream.swap(ready)
+        got += [stream.process(x[3000:3000]), stream.process(x[3000:])]
+        info = stream.info
+        assert info["swaps"] == 2 and info["frames"] == 6000 and 3000 <= info["swap_frame"] <= 3000 + info["swap_delay"]
+        stream.reset()
+        close(stream.process(x), reference(x, b)[:6000])
+    old, new = reference(x, a)[:6000], reference(x, b)[:6000]
+    t = np.clip((np.arange(6000) - info["swap_frame"] + 1.0) / 101, 0, 1)
+    share = t * t * (3 - 2 * t)
+    close(np.concatenate(got), old + share * (new - old))
+
+
+def test_masks_are_made_while_a_stream_plays(hc):
+    x = noise(200 * 64, 2, seed=9)
+    with hc.Stream(2, max_taps=2000, block=64, backend="cpu") as stream:
+        done = threading.Event()
+
+        def change():
+            for seed in range(30):
+                stream.swap(noise(2000, 2, seed=seed, scale=0.01))
+            done.set()
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        while not done.is_set():
+            assert np.isfinite(stream.process(x)).all()
+        thread.join()
+        stream.process(x)
+        stream.reset()
+        want = np.stack([reference(x[:, ch], noise(2000, 2, seed=29, scale=0.01)[:, ch])[:len(x)] for ch in range(2)],
+                        1)
+        close(stream.process(x), want)
+
+
+def test_refusals_are_exceptions(hc):
+    with pytest.raises(hc.Error, match="NaN") as error:
+        hc.convolve(np.ones(10), [1, np.nan], backend="cpu")
+    assert error.value.code == -1
+    with pytest.raises(hc.Error, match="tpu"):
+        hc.convolve(np.ones(10), np.ones(2), backend="tpu")
+    for bad in (np.ones((2, 2, 2, 2)), np.ones((0,))):
+        with pytest.raises(ValueError):
+            hc.convolve(np.ones(10), bad, backend="cpu")
+    with pytest.raises(ValueError, match="mode"):
+        hc.convolve(np.ones(10), np.ones(2), mode="valid", backend="cpu")
+    with hc.Stream(2, max_taps=10, backend="cpu") as stream, hc.Stream(2, max_taps=10, backend="cpu") as other:
+        with pytest.raises(ValueError, match="channels"):
+            stream.process(np.ones((5, 3)))
+        with pytest.raises(ValueError, match="another stream"):
+            stream.swap(other.mask(np.ones(3)))
+        with pytest.raises(hc.Error, match="max_taps is 10"):
+            stream.mask(np.ones(11))
+
+
+CLOSED = {
+    "process": lambda hc, s: s.process(np.ones(10)),
+    "swap": lambda hc, s: s.swap([1.0]),
+    "fade to silence": lambda hc, s: s.swap(None),
+    "mask": lambda hc, s: s.mask([1.0]),
+    "reset": lambda hc, s: s.reset(),
+    "info": lambda hc, s: s.info,
+    "latency": lambda hc, s: s.latency,
+    "with": lambda hc, s: s.__enter__(),
+}
+
+
+@pytest.mark.parametrize("call", CLOSED)
+def test_a_closed_stream_says_so(hc, call):
+    stream = hc.Stream(1, max_taps=10, backend="cpu")
+    mask = stream.mask([1.0])
+    stream.close()
+    stream.close()
+    with pytest.raises(ValueError, match="closed; open another"):
+        CLOSED[call](hc, stream)
+    del mask, stream
+
+
+def test_a_stream_that_never_opened_goes_quietly(hc):
+    """An exception in the finalizer would be printed on standard error, where no caller can catch it."""
+    code = "import haloconv\ntry: haloconv.Stream(1, bogus=1)\nexcept TypeError: pass"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "plugins/python", capture_output=True, text=True,
+                          check=True)
+    assert done.stderr == ""
+
+
+def test_threads_may_share_a_stream_and_close_it(hc):
+    """Calls of process take turns; close waits for those that are under way."""
+    x, seen = noise(3000, seed=1)[:, 0], []
+    for _ in range(5):
+        stream = hc.Stream(1, max_taps=20000, block=64, backend="cpu")
+        stream.swap(noise(20000, seed=2)[:, 0])
+        started = threading.Barrier(4)
+
+        def play(stream=stream, started=started):
+            started.wait()
+            try:
+                while True:
+                    seen.append(np.isfinite(stream.process(x)).all())
+                    stream.swap([1.0])
+            except ValueError as error:
+                assert "closed" in str(error)
+
+        threads = [threading.Thread(target=play) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        started.wait()
+        while not seen:
+            time.sleep(0.001)
+        stream.close()
+        for thread in threads:
+            thread.join()
+    assert all(seen)
+
+
+def test_numbers_are_not_cut_to_32_bits(hc):
+    with hc.Stream(1, max_taps=10, backend="cpu") as stream, pytest.raises(ValueError, match="delay"):
+        stream.mask([1.0], delay=2**32)
+    for name in ("max_taps", "n_threads", "fade_frames"):
+        with pytest.raises(ValueError, match=name):
+            hc.Stream(1, backend="cpu", **{name: 2**32 + 10})
+
+
+def test_arrays_that_hold_no_sound_are_refused(hc):
+    for shape in [(5, 0), (0, 1, 1), (5, 1, 0), (5, 0, 1), ()]:
+        with pytest.raises(ValueError, match="h has"):
+            hc.convolve(np.ones(10), np.ones(shape), backend="cpu")
+    with pytest.raises(ValueError, match="sound has shape"):
+        hc.convolve(np.ones((10, 0)), np.ones(3), backend="cpu")
+    for x, h in [(np.ones(5, complex), np.ones(3)), (np.ones(5), np.ones(3, complex))]:
+        with pytest.raises(TypeError, match="complex"):
+            hc.convolve(x, h, backend="cpu")
+
+
+@pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])
+def test_numbers_of_any_type(hc, kind):
+    x, h = (np.arange(300) % 2).astype(kind), (np.arange(20) % 3 > 0).astype(kind)
+    close(hc.convolve(x, h, backend="cpu"), reference(x, h))
+
+
+def test_nan_in_the_sound_is_said(hc):
+    x = noise(100)[:, 0]
+    x[3], x[7] = np.nan, -np.inf
+    with pytest.warns(RuntimeWarning, match="2 samples"):
+        y = hc.convolve(x, [1.0, 0.5], backend="cpu")
+    x[[3, 7]] = 0
+    close(y, reference(x, np.array([1.0, 0.5])))
+
+
+def test_errors_have_the_librarys_words(hc):
+    assert hc.version() == re.search(r'HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text()).group(1)
+    assert str(hc.Error(-2, "")) == "out of memory" and str(hc.Error(-2, "no memory for a mask")).endswith("mask")
+
+
+def test_zero_is_the_default(hc):
+    """The arrays of a call have as many channels as the engine."""
+    with hc.Stream(0, 0, max_taps=0, block=0, backend="cpu") as stream:
+        assert (stream.n_in, stream.n_out, stream.max_taps, stream.info["block"]) == (2, 2, 48000, 64)
+        assert stream.process(np.zeros((100, 2))).shape == (100, 2)
+    with hc.Stream(1, max_taps=100, block=hc.BLOCK_FILES, fade_frames=hc.NO_FADE, backend="cpu") as stream:
+        assert stream.info["block"] > 64 and stream.info["queue_depth"] > 0
+
+
+def test_devices_are_listed(hc):
+    names = [name for name, _ in hc.devices()]
+    assert names[0] == "cpu" and all(name.startswith("cuda:") for name in names[1:])
+
+
+def test_structures_are_the_headers(hc, folder):
+    """The sizes and offsets of all fields that the module gives to ctypes are the compiler's."""
+    checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_level", hc._Level), ("hc_info", hc._Info)]
+    lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
+    lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks
+              for field in kind._fields_]
+    (folder / "sizes.c").write_text('#include "haloconv.h"\n#include <stdio.h>\nint main(void) {'
+                                    + "\n".join(lines) + "}\n")
+    subprocess.run(["cc", "-I", str(ROOT / "dsp"), "sizes.c", "-o", "sizes"], check=True)
+    seen = dict(line.split() for line in subprocess.run(["./sizes"], check=True, capture_output=True,
+                                                        text=True).stdout.splitlines())
+    for name, kind in checks:
+        assert int(seen.pop(name)) == ctypes.sizeof(kind), name
+        for field in kind._fields_:
+            assert int(seen.pop(f"{name}.{field[0]}")) == getattr(kind, field[0]).offset, f"{name}.{field[0]}"
+    assert not seen

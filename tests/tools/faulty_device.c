@@ -1,0 +1,165 @@
+/* faulty_device - a device that fails or stalls as the test asks. It adds itself to the list of backends as "cuda". It
+ * convolves on the real GPU if there is one, else on the CPU; the engine thread drives it in both cases.
+ *
+ *   HC_FAULT="fail N"        the device is lost at its N-th block
+ *   HC_FAULT="stall N"       it never returns from its N-th block
+ *   HC_FAULT="stall N MS"    it returns after MS
+ *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
+ *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
+ */
+#include "faulty_device.h"
+
+#include "dsp/backends.h"
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct faulty_record faulty_record;
+static sem_t release;
+
+static const struct backend *real = &backend_cpu;
+
+struct faulty {
+    void *state; /* of the real backend */
+    char kind[8];
+    long at, ms, every, blocks;
+};
+
+static int describe(int device, char *text, size_t cap)
+{
+    int error = real->describe(device, text, cap);
+    if (!error) snprintf(text, cap, "a device that fails");
+    return error;
+}
+
+static int faulty_open(const hc_config *config, const struct plan *plan, int device, void **state, char *why,
+                       size_t cap)
+{
+    struct faulty *f = calloc(1, sizeof *f);
+    const char *fault = getenv("HC_FAULT");
+    if (!f) return HC_ENOMEM;
+    f->at = -1;
+    f->every = 1;
+    if (fault) sscanf(fault, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    int error = real->open(config, plan, device, &f->state, why, cap);
+    if (error) {
+        free(f);
+        return error;
+    }
+    *state = f;
+    return HC_OK;
+}
+
+static void faulty_close(void *state)
+{
+    struct faulty *f = state;
+    real->close(f->state);
+    free(f);
+}
+
+static int own_slot_make(void *state, struct slot *slot, char *why, size_t cap)
+{
+    return real->slot_make(((struct faulty *)state)->state, slot, why, cap);
+}
+
+static void own_slot_free(void *state, struct slot *slot)
+{
+    real->slot_free(((struct faulty *)state)->state, slot);
+}
+
+static int mask_make(void *state, const struct matrix *matrix, void **mask, char *why, size_t cap)
+{
+    return real->mask_make(((struct faulty *)state)->state, matrix, mask, why, cap);
+}
+
+static void mask_free(void *state, void *mask)
+{
+    real->mask_free(((struct faulty *)state)->state, mask);
+}
+
+static int mask_make_noise(void *state, const struct noise *noise, void **mask, char *why, size_t cap)
+{
+    return real->mask_make_noise(((struct faulty *)state)->state, noise, mask, why, cap);
+}
+
+static void mask_prepare(void *state, void *mask)
+{
+    real->mask_prepare(((struct faulty *)state)->state, mask);
+}
+
+static bool mask_ready(void *state, const void *mask)
+{
+    return real->mask_ready(((struct faulty *)state)->state, mask);
+}
+
+static void mask_retire(void *state, void *mask)
+{
+    real->mask_retire(((struct faulty *)state)->state, mask);
+}
+
+static bool mask_released(void *state, const void *mask)
+{
+    return real->mask_released(((struct faulty *)state)->state, mask);
+}
+
+static int process(void *state, struct slot *slot, int n, const struct fade *fade, char *why, size_t cap)
+{
+    struct faulty *f = state;
+    atomic_store(&faulty_record.thread, (int)gettid());
+    atomic_fetch_add(&faulty_record.begun, 1);
+    if (f->blocks++ >= f->at && f->at >= 0) {
+        if (strcmp(f->kind, "fail") == 0)
+            return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
+        bool holds = strcmp(f->kind, "hold") == 0;
+        while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
+        while (!holds && f->ms == 0) pause();
+        bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
+        if (f->blocks == f->at + 1 || again)
+            nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
+    }
+    int error = slot_play(real, f->state, slot, n, fade, why, cap);
+    atomic_fetch_add(&faulty_record.finished, 1);
+    return error;
+}
+
+void faulty_release(void)
+{
+    sem_post(&release);
+}
+
+static int reset(void *state, char *why, size_t cap)
+{
+    return real->reset(((struct faulty *)state)->state, why, cap);
+}
+
+static struct backend faulty_device = {
+    .name = "cuda",
+    .describe = describe,
+    .open = faulty_open,
+    .close = faulty_close,
+    .mask_make = mask_make,
+    .mask_free = mask_free,
+    .process = process,
+    .reset = reset,
+};
+
+/* Copies the costs and the operations of the real backend, then takes the place of "cuda". */
+__attribute__((constructor)) static void borrow(void)
+{
+    sem_init(&release, 0, 0);
+    const struct backend *cuda = backend_find("cuda");
+    if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* asks without CUDA, which is not initialised yet */
+    faulty_device.costs = real->costs;
+    faulty_device.measure = real->measure;
+    if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
+    if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
+    if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;
+    if (real->mask_ready) faulty_device.mask_ready = mask_ready;
+    if (real->mask_retire) faulty_device.mask_retire = mask_retire;
+    if (real->mask_released) faulty_device.mask_released = mask_released;
+    backend_add(&faulty_device);
+}

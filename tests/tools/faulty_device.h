@@ -1,0 +1,14 @@
+/* faulty_device - the counters of the device that fails, and the call that releases an engine that it holds. */
+#ifndef FAULTY_DEVICE_H
+#define FAULTY_DEVICE_H
+
+#include <stdatomic.h>
+
+extern struct faulty_record { /* of all engines together                                    */
+    atomic_long begun, finished; /* calls of process                                        */
+    atomic_int thread;           /* that made the last of them: gettid()                    */
+} faulty_record;
+
+void faulty_release(void); /* releases one engine of HC_FAULT="hold N" */
+
+#endif

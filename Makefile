@@ -330,8 +330,12 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
 SOAK_SECONDS ?= 600
-run-soak: $(BUILD)/tests/soak_test
-	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_SEED=$${HC_TEST_SEED:-$$(date +%s)} $<
+# Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
+run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
+	export HC_TEST_SEED=$${HC_TEST_SEED:-$$(date +%s)}; \
+	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
+	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
+	sessions=$$?; wait $$engines && exit $$sessions
 # clang's libFuzzer on the readers of masks, FUZZ_SECONDS each. Inputs that fail are kept in $(BUILD)/fuzz.
 FUZZ_SECONDS ?= 60
 FUZZ_SOURCES := $(wildcard dsp/masks/*.c) dsp/engine/error.c

@@ -528,6 +528,7 @@ static void quantiles_are_right_within_a_sixteenth(const char *backend)
 struct storm { /* an audio thread, while the other threads change everything */
     struct stage *stage;
     atomic_bool end;
+    bool real_time; /* at the pace of a sound card, else about three times as fast */
     const char *allowed, *caught;
 };
 
@@ -536,6 +537,7 @@ static void *storm_audio(void *arg)
     struct storm *storm = arg;
     struct stage *stage = storm->stage;
     struct random r = random_seeded(11);
+    double next = now_s();
     while (!atomic_load(&storm->end) && stage->pos < stage->cap - 20000) {
         int n = random_int(&r, 1, 300);
         const float *in[] = {stage->in[0] + stage->pos, stage->in[1] + stage->pos};
@@ -545,66 +547,157 @@ static void *storm_audio(void *arg)
         hc_live_process(session_live(stage->session), in, out, n);
         if (!SANITIZED && !storm->caught) storm->caught = trap_disarm();
         stage->pos += n;
-        pause_us(SANITIZED ? 3000 : 1000); /* 150 frames at a time: still more than a sound card's */
+        next = fmax(next + n / 48000.0, now_s());
+        pause_us(storm->real_time ? (long)((next - now_s()) * 1e6) : SANITIZED ? 3000 : 1000);
     }
     return NULL;
 }
 
-/* Masks, periods, knobs and freewheeling change at once; make race-test runs this too. */
+struct storm_masks {
+    char paths[3][128];
+    float *taps[3][CHANNELS];
+};
+static const int storm_lengths[] = {700, 2500, 6000};
+
+static void storm_masks_make(struct storm_masks *masks)
+{
+    for (int i = 0; i < 3; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+        const char *path = mask_file(name, storm_lengths[i], 20 + (uint64_t)i, masks->taps[i]);
+        snprintf(masks->paths[i], sizeof masks->paths[i], "%s", path);
+    }
+}
+
+static void storm_masks_free(struct storm_masks *masks)
+{
+    for (int i = 0; i < 3; i++)
+        for (int ch = 0; ch < CHANNELS; ch++) free(masks->taps[i][ch]);
+}
+
+/* Masks, periods, knobs and freewheeling change at once; the audio is right at the end. */
+static void storm_blow(struct storm *storm, const struct storm_masks *masks)
+{
+    static const int periods[] = {64, 100, 256};
+    struct stage *stage = storm->stage;
+    struct session *session = stage->session;
+    pthread_t audio;
+    atomic_store(&storm->end, false);
+    check(pthread_create(&audio, NULL, storm_audio, storm) == 0, "no thread");
+    struct random r = random_seeded(12);
+    for (int i = 0; i < 150; i++) {
+        int what = random_int(&r, 0, 9);
+        if (what < 4) session_request_mask(session, masks->paths[random_int(&r, 0, 2)]);
+        if (what == 4) session_request_format(session, 48000, periods[random_int(&r, 0, 2)]);
+        if (what == 5) hc_live_set(session_live(session), HC_BYPASS, (float)random_int(&r, 0, 1));
+        if (what == 6) hc_live_set_freewheel(session_live(session), random_int(&r, 0, 1));
+        if (what == 7) session_request_mask(session, "/nonexistent.txt");
+        if (what == 8) status_of(stage);
+        session_tend(session);
+        pause_us(random_int(&r, 0, 10000));
+    }
+    hc_live_set_freewheel(session_live(session), false);
+    session_request_format(session, 48000, 64);
+    hc_live_set(session_live(session), HC_BYPASS, 0);
+    session_request_mask(session, masks->paths[1]);
+    for (int i = 0; i < 12000 && !session_is_settled(session); i++) {
+        session_tend(session);
+        pause_us(10000);
+    }
+    bool settled = session_is_settled(session);
+    for (int i = 0; i < 30; i++) pause_us(10000); /* the last fade ends */
+    atomic_store(&storm->end, true);
+    pthread_join(audio, NULL);
+    check(settled, "the loader did not finish");
+    check(!storm->caught, "the audio thread reached %s", storm->caught);
+    long from = stage->pos;
+    hc_live_set_freewheel(session_live(session), true); /* no block is late, however busy the machine is */
+    while (stage->pos < from + 9600) stage_call(stage, 64);
+    hc_live_set_freewheel(session_live(session), false);
+    stage_check(stage, masks->taps[1], storm_lengths[1], from, stage->pos);
+}
+
+/* make race-test runs this too. */
 static void a_storm_of_changes(const char *device)
 {
     struct session_settings settings = usual(device);
     struct stage stage;
-    float *taps[3][CHANNELS];
-    char paths[3][128];
-    static const int lengths[] = {700, 2500, 6000};
-    static const int periods[] = {64, 100, 256};
+    struct storm_masks masks;
     stage_open(&stage, &settings, 2500, 64, 4000000);
-    for (int i = 0; i < 3; i++) {
-        char name[8] = {(char)('a' + i)};
-        snprintf(paths[i], sizeof paths[i], "%s", mask_file(name, lengths[i], 20 + (uint64_t)i, taps[i]));
-    }
+    storm_masks_make(&masks);
     struct storm storm = {.stage = &stage, .allowed = strcmp(device, "cuda") == 0 ? "sem_post" : NULL};
-    pthread_t audio;
-    check(pthread_create(&audio, NULL, storm_audio, &storm) == 0, "no thread");
-    struct random r = random_seeded(12);
-    for (int i = 0; i < 150; i++) {
-        int what = random_int(&r, 0, 9);
-        if (what < 4) session_request_mask(stage.session, paths[random_int(&r, 0, 2)]);
-        if (what == 4) session_request_format(stage.session, 48000, periods[random_int(&r, 0, 2)]);
-        if (what == 5) hc_live_set(session_live(stage.session), HC_BYPASS, (float)random_int(&r, 0, 1));
-        if (what == 6) hc_live_set_freewheel(session_live(stage.session), random_int(&r, 0, 1));
-        if (what == 7) session_request_mask(stage.session, "/nonexistent.txt");
-        if (what == 8) status_of(&stage);
-        session_tend(stage.session);
-        pause_us(random_int(&r, 0, 10000));
-    }
-    hc_live_set_freewheel(session_live(stage.session), false);
-    session_request_format(stage.session, 48000, 64);
-    hc_live_set(session_live(stage.session), HC_BYPASS, 0);
-    session_request_mask(stage.session, paths[1]);
-    for (int i = 0; i < 12000 && !session_is_settled(stage.session); i++) {
-        session_tend(stage.session);
-        pause_us(10000);
-    }
-    bool settled = session_is_settled(stage.session);
-    for (int i = 0; i < 30; i++) pause_us(10000); /* the last fade ends */
-    atomic_store(&storm.end, true);
-    pthread_join(audio, NULL);
-    check(settled, "the loader did not finish");
-    check(!storm.caught, "the audio thread reached %s", storm.caught);
-    long from = stage.pos;
-    for (; stage.pos < from + 9600;) stage_call(&stage, 64);
-    stage_check(&stage, taps[1], lengths[1], from, stage.pos);
+    storm_blow(&storm, &masks);
     stage_close(&stage);
-    for (int i = 0; i < 3; i++)
-        for (int ch = 0; ch < CHANNELS; ch++) free(taps[i][ch]);
+    storm_masks_free(&masks);
 }
 
 static void a_storm_of_changes_leaves_the_audio_whole(const char *backend)
 {
     a_storm_of_changes("cpu");
     a_storm_of_changes("cuda");
+}
+
+static double resident_mb(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    check(file && fscanf(file, "%*d %ld", &pages) == 1, "no resident memory in /proc");
+    fclose(file);
+    return (double)(pages * sysconf(_SC_PAGESIZE)) / 1e6;
+}
+
+/* The last second of the stage becomes its first one: longer than the longest mask. */
+static void stage_rewind(struct stage *stage)
+{
+    enum { KEPT = 48000 };
+    for (int ch = 0; ch < CHANNELS && stage->pos > KEPT; ch++)
+        memmove(stage->in[ch], stage->in[ch] + stage->pos - KEPT, KEPT * sizeof(float));
+    stage->pos = stage->pos > KEPT ? KEPT : stage->pos;
+}
+
+/* Sessions on the CPU, on a device and on both stay open for HC_SOAK_SECONDS. A storm blows through each in turn, and
+ * now and then its device is lost or stalls. */
+static void sessions_last(const char *backend)
+{
+    const char *asked = getenv("HC_SOAK_SECONDS");
+    const double start = now_s(), seconds = asked ? atof(asked) : 2;
+    double report = start, first_mb = 0, mb = 0;
+    static const char *const faults[] = {"", "", "fail 500", "stall 300 50", "slow 100 3 40"};
+    struct session_settings settings[N_BACKENDS];
+    struct stage stages[N_BACKENDS];
+    struct storm_masks masks;
+    struct random r = random_seeded(13);
+    storm_masks_make(&masks);
+    for (int b = 0; b < N_BACKENDS; b++) {
+        settings[b] = usual(backends[b]);
+        settings[b].live.wait_us = 0;
+        settings[b].live.late_dry = 1;
+        stage_open(&stages[b], &settings[b], 2500, 64, 4000000);
+    }
+    for (int round = 0; round < 2 * N_BACKENDS || now_s() < start + seconds; round++) {
+        int b = round % N_BACKENDS;
+        if (b == 0) test_seed_next();
+        setenv("HC_FAULT", faults[random_int(&r, 0, 4)], 1);
+        struct storm storm = {.stage = &stages[b], .real_time = true, .allowed = b > 0 ? "sem_post" : NULL};
+        stage_rewind(&stages[b]);
+        storm_blow(&storm, &masks);
+        mb = resident_mb();
+        if (first_mb == 0 && now_s() > start + seconds / 10 && round >= N_BACKENDS) first_mb = mb;
+        if (now_s() < report && now_s() < start + seconds) continue;
+        report += 60;
+        printf("    %6.0f s, %d storms, %.1f MB", now_s() - start, round + 1, mb);
+        for (int i = 0; i < N_BACKENDS; i++) {
+            hc_live_stats s = status_of(&stages[i]).stats;
+            printf("; %s: %llu blocks, %llu late, %llu lost, %llu over, %llu rebuilds", backends[i],
+                   (unsigned long long)s.blocks, (unsigned long long)s.late, (unsigned long long)s.lost,
+                   (unsigned long long)s.over, (unsigned long long)s.rebuilds);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    unsetenv("HC_FAULT");
+    check(SANITIZED || mb < first_mb + 4, "resident memory grew from %.1f to %.1f MB", first_mb, mb);
+    for (int b = 0; b < N_BACKENDS; b++) stage_close(&stages[b]);
+    storm_masks_free(&masks);
 }
 
 static int play_on(void *stage)
@@ -661,6 +754,7 @@ int main(void)
         TEST(not_a_number_is_silence, false),
         TEST(quantiles_are_right_within_a_sixteenth, false),
         TEST(a_storm_of_changes_leaves_the_audio_whole, false),
+        TEST(sessions_last, false),
         TEST(the_callback_makes_no_system_call, false),
     };
     const char *dir = getenv("TMPDIR");

@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -24,6 +25,10 @@ SAN = os.environ.get("SAN", "")
 ONLY = os.environ.get("HC_TEST_BACKEND", "")
 SEED = int(os.environ.get("HC_TEST_SEED") or "0", 0)
 PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
+
+for ignored in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job ignores them, and so would the programs
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 
 # ---- reporting ------------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ typedef struct hc_config {
     int wait_us;             /* longest wait for a device in hc_process: microseconds, HC_WAIT_FOREVER or
                                 HC_WAIT_NONE. "cpu" has no device; only hc_wait_set makes it wait
                                                                                         half of a block's time  */
-    int fade_frames;         /* length of a mask swap's crossfade, or HC_NO_FADE                           512  */
+    int fade_frames;         /* length of a mask swap's crossfade, or HC_NO_FADE; a length beyond 2^30 counts as
+                                2^30                                                                       512  */
     int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
                                 "cuda:1": that GPU. "hybrid", "hybrid:1": the first taps on the CPU inside the

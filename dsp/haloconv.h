@@ -22,6 +22,9 @@
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
  *   with the final 0, that says what failed and how to remedy it. why may be NULL. A NULL pointer to an engine or to a
  *   result is HC_EINVAL. The library never prints and never exits.
+ *   HC_ENOMEM needs a system that refuses memory: one that overcommits may end the process later. FFTW makes its plans
+ *   in hc_open. A build that shares the host's libfftw3f checks that there is memory for them, but FFTW ends the process
+ *   if another thread takes it first. The other calls allocate no memory of FFTW.
  *
  * Versions
  *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a

@@ -1,6 +1,7 @@
 #include "fft.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #ifdef HC_WITH_FFTW
@@ -111,7 +112,11 @@ static void import_wisdom(void)
     fftwf_make_planner_thread_safe();
 #endif
     fftwf_import_wisdom_from_string(wisdom);
-    fftwf_import_system_wisdom();
+    FILE *file = fopen("/etc/fftw/wisdomf", "re"); /* fftwf_import_system_wisdom opens it without O_CLOEXEC */
+    if (file) {
+        fftwf_import_wisdom_from_file(file);
+        fclose(file);
+    }
     has_wisdom = true;
 }
 

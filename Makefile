@@ -294,7 +294,8 @@ $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test) \
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
+                   $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
@@ -438,6 +439,8 @@ $(BUILD)/tests/live_scenarios_test: $(BUILD)/tests/live_scenarios_test.o $(SCENA
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
+$(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
+                                             posix_memalign fft_open)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

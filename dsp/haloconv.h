@@ -22,6 +22,9 @@
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
  *   with the final 0, that says what failed and how to remedy it. why may be NULL. A NULL pointer to an engine or to a
  *   result is HC_EINVAL. The library never prints and never exits.
+ *   HC_ENOMEM needs a system that refuses memory: one that overcommits may end the process later. FFTW makes its plans
+ *   in hc_open. A build that shares the host's libfftw3f checks that there is memory for them, but FFTW ends the process
+ *   if another thread takes it first. The other calls allocate no memory of FFTW.
  *
  * Versions
  *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a
@@ -84,7 +87,8 @@ typedef struct hc_config {
     int wait_us;             /* longest wait for a device in hc_process: microseconds, HC_WAIT_FOREVER or
                                 HC_WAIT_NONE. "cpu" has no device; only hc_wait_set makes it wait
                                                                                         half of a block's time  */
-    int fade_frames;         /* length of a mask swap's crossfade, or HC_NO_FADE                           512  */
+    int fade_frames;         /* length of a mask swap's crossfade, or HC_NO_FADE; a length beyond 2^30 counts as
+                                2^30                                                                       512  */
     int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
                                 "cuda:1": that GPU. "hybrid", "hybrid:1": the first taps on the CPU inside the

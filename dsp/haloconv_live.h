@@ -56,7 +56,7 @@ enum hc_live_level { HC_LIVE_NOTE, HC_LIVE_WARNING, HC_LIVE_ERROR }; /* kind of 
 typedef struct hc_live_config {
     size_t size;             /* sizeof(hc_live_config); hc_live_config_init sets it                               */
     int n_in, n_out;         /* channels; a mask may have fewer                                             2, 2  */
-    int rate;                /* Hz                                                                         48000  */
+    int rate;                /* Hz, 1 to 2^24                                                              48000  */
     int block;               /* usual frames of a call of hc_live_process; a longer call is cut               64  */
     const char *backend;     /* as in hc_config, or "gpu": "hybrid" if the head takes the CPU little time,
                                 else "cuda"                                                               "auto"  */
@@ -65,7 +65,7 @@ typedef struct hc_live_config {
                                 is lost                                               half of a block's time (0)  */
     int spin;                /* as in hc_config                                                                0  */
     int n_threads;           /* as in hc_config                                                        automatic  */
-    double fade_ms;          /* crossfade to another mask or engine; below 0: none                            10  */
+    double fade_ms;          /* crossfade to another mask or engine, at most 2^30 frames; below 0: none       10  */
     double standby_share;    /* largest share of a block's time that a standby engine may take. A mask that takes
                                 more has no standby engine; after a loss of the device the output is then the
                                 input (lost_dry) or silence. Below 0: no mask has one, and hc_live_work replaces
@@ -78,8 +78,9 @@ typedef struct hc_live_config {
     int limit_feedback;      /* 1: an output that stays at full scale for 0.5 s is turned down by 40 dB for
                                 2 s                                                                            0  */
     int keep_rate;           /* 1: masks are not resampled                                                     0  */
-    double history_s;        /* seconds of input, at the first rate, that a new engine can process             6  */
-    double most_predelay_ms; /* largest predelay, fixes memory                                                 0  */
+    double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
+                                It fixes memory, as most_predelay_ms does                                      6  */
+    double most_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */
     void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
                                 its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
     void *data;              /* first argument of say                                                       NULL  */
@@ -138,7 +139,7 @@ typedef struct hc_live_change { /* NULL and 0: no change                        
 
 /* Asks for a change, which hc_live_work makes. The last request wins; a request that fails changes nothing. After a
  * request for another rate the convolved signal is silence until the new engine is ready. HC_EINVAL: a path of 4096
- * bytes or more, a backend of 64 bytes or more, or a negative number. [rt], any thread */
+ * bytes or more, a backend of 64 bytes or more, or a number out of its range. [rt], any thread */
 int hc_live_request(hc_live *live, const hc_live_change *change);
 
 /* Returns 1 if hc_live_work has something to do, else 0. [rt], any thread */

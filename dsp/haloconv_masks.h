@@ -74,7 +74,8 @@ enum {                        /* flags of hc_responses_load                     
  *
  * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED
  * (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a failure too: the
- * diagnostics are there then. [setup] */
+ * diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis, Opus) may end the process if memory runs out.
+ * [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 

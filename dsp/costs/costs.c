@@ -48,18 +48,23 @@ static double *number(struct plan_costs *costs, int k)
 
 static bool is_off(void)
 {
-    const char *set = getenv("HALOCONV_COSTS");
+    const char *set = secure_getenv("HALOCONV_COSTS");
     return set && strcmp(set, "builtin") == 0;
 }
 
-/* "FOLDER/haloconv/name". */
+/* "FOLDER/haloconv/name". false: there is no such folder for this user, or a set-user-ID program asks, or another user
+ * has put a folder or a link in its place. */
 static bool path_make(char path[PATH_CAP], const char *name)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = cache && cache[0] == '/' ? snprintf(path, PATH_CAP, "%s/haloconv/%s", cache, name)
-            : home && home[0] == '/' ? snprintf(path, PATH_CAP, "%s/.cache/haloconv/%s", home, name)
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    struct stat is;
+    int n = cache && cache[0] == '/' ? snprintf(path, PATH_CAP, "%s/haloconv", cache)
+            : home && home[0] == '/' ? snprintf(path, PATH_CAP, "%s/.cache/haloconv", home)
                                      : -1;
-    return n > 0 && n < PATH_CAP;
+    if (n < 0 || n + (int)strlen(name) + 1 >= PATH_CAP || (lstat(path, &is) == 0 && is.st_uid != geteuid()))
+        return false;
+    sprintf(path + n, "/%s", name);
+    return true;
 }
 
 /* Makes the folder of this path, and the one that contains it. */
@@ -80,7 +85,7 @@ static bool folder_make(char *path)
 static void processor_name(char *name, size_t cap)
 {
     char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
+    FILE *file = fopen("/proc/cpuinfo", "re");
     snprintf(name, cap, "unknown processor");
     while (file && fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
@@ -156,7 +161,7 @@ static void file_read(void)
     locale_t was = c_locale_enter();
     FILE *file = file_open();
     bool good = file && fgets(text, sizeof text, file) && strcmp(text, FIRST_LINE "\n") == 0;
-    while (good && n_lines < MOST_LINES && fgets(text, sizeof text, file)) {
+    for (int i = 0; good && i < MOST_LINES && fgets(text, sizeof text, file); i++) {
         struct costs_line l;
         if (line_read(text, &l)) lines[n_lines++] = l;
     }

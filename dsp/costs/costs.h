@@ -8,7 +8,8 @@
  *
  * The device's text names processor, instruction set and libraries, or GPU and driver: if one of them changes, no
  * line matches. A file that is damaged or of another version is ignored, as are numbers far from the built-in ones.
- * Numbers have a decimal point in every locale.
+ * Numbers have a decimal point in every locale. As many lines are read as are ever written. A folder or link of another
+ * user is no cache folder, and a set-user-ID program has none: neither can make it write elsewhere.
  *
  * The file is written under a temporary name and renamed. A process that measures for the first time, or writes, holds
  * a lock (costs.lock in the same folder) and reads the file again. It waits up to a second for the lock and then goes

@@ -1,10 +1,12 @@
 #include "fft.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #ifdef HC_WITH_FFTW
 #include "fft_wisdom.h"
+#include "memory.h"
 
 #include <fftw3.h>
 
@@ -18,7 +20,89 @@ struct fft {
  * If there is no archive, we use the shared library: we make its planner safe if FFTW has threads, and lift the time
  * limit after each plan; our wisdom stays in it. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
-static bool has_wisdom; /* under planner */
+static bool has_wisdom;                /* under planner */
+static _Thread_local bool has_planner; /* this thread holds the lock */
+
+static void planner_lock(void)
+{
+    pthread_mutex_lock(&planner);
+    has_planner = true;
+}
+
+static void planner_unlock(void)
+{
+    has_planner = false;
+    pthread_mutex_unlock(&planner);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------
+ *
+ * FFTW ends the process if it gets no memory while it plans. So fft_open allocates a reserve first, more than a planner
+ * was seen to need (512 KiB and 24 bytes a point). If an allocation of FFTW fails, it is cut from the reserve, which
+ * then lives as long as these pieces. The shared library allocates by itself: there the reserve is only given back
+ * before FFTW plans, and another thread may take it.
+ */
+
+struct reserve {
+    size_t size, used; /* bytes, with this struct */
+    int n_pieces;      /* that FFTW has not freed */
+    struct reserve *next;
+};
+
+static struct reserve *reserves; /* the first is that of the plans in the making; under planner */
+
+static bool reserve_open(int n)
+{
+    size_t size = ((size_t)1 << 20) + 64 * (size_t)n;
+    struct reserve *r = aligned_alloc(64, size);
+    if (!r) return false;
+    *r = (struct reserve){.size = size, .used = round_up(sizeof *r, 64), .next = reserves};
+    reserves = r;
+    return true;
+}
+
+/* Frees the reserves of which nothing is in use. */
+static void reserves_sweep(void)
+{
+    for (struct reserve **link = &reserves, *r; (r = *link);) {
+        if (r->n_pieces > 0) {
+            link = &r->next;
+            continue;
+        }
+        *link = r->next;
+        free(r);
+    }
+}
+
+#ifdef HC_FFTW_PRIVATE /* these two replace FFTW's own */
+void *fftwf_kernel_malloc(size_t n);
+void fftwf_kernel_free(void *p);
+
+void *fftwf_kernel_malloc(size_t n)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, 64, n) == 0) return p;
+    struct reserve *r = has_planner ? reserves : NULL;
+    n = round_up(n, 64);
+    if (!r || r->size - r->used < n) return NULL;
+    p = (char *)r + r->used;
+    r->used += n;
+    r->n_pieces++;
+    return p;
+}
+
+void fftwf_kernel_free(void *p)
+{
+    struct reserve *r = has_planner ? reserves : NULL;
+    while (r && ((char *)p < (char *)r || (char *)p >= (char *)r + r->size)) r = r->next;
+    if (r)
+        r->n_pieces--;
+    else
+        free(p);
+}
+#endif
+
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 /* Our wisdom, then the system's, which replaces ours. Under planner. */
 static void import_wisdom(void)
@@ -28,7 +112,11 @@ static void import_wisdom(void)
     fftwf_make_planner_thread_safe();
 #endif
     fftwf_import_wisdom_from_string(wisdom);
-    fftwf_import_system_wisdom();
+    FILE *file = fopen("/etc/fftw/wisdomf", "re"); /* fftwf_import_system_wisdom opens it without O_CLOEXEC */
+    if (file) {
+        fftwf_import_wisdom_from_file(file);
+        fclose(file);
+    }
     has_wisdom = true;
 }
 
@@ -40,19 +128,23 @@ const char *fft_library(void)
 struct fft *fft_open(int n, bool measured)
 {
     struct fft *fft = calloc(1, sizeof *fft);
-    float *real = fftwf_alloc_real((size_t)n), *spectrum = fftwf_alloc_real((size_t)n + 2);
+    float *real = memory_floats((size_t)n), *spectrum = memory_floats((size_t)n + 2);
     unsigned effort = measured ? FFTW_MEASURE : FFTW_ESTIMATE;
-    if (fft && real && spectrum) {
-        pthread_mutex_lock(&planner);
+    planner_lock();
+    if (fft && real && spectrum && reserve_open(n)) {
+#ifndef HC_FFTW_PRIVATE
+        reserves_sweep();
+#endif
         import_wisdom();
         fftwf_set_timelimit(0.3);
         fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
         fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
         fftwf_set_timelimit(FFTW_NO_TIMELIMIT);
-        pthread_mutex_unlock(&planner);
+        reserves_sweep();
     }
-    fftwf_free(real);
-    fftwf_free(spectrum);
+    planner_unlock();
+    free(real);
+    free(spectrum);
     if (fft && fft->forward && fft->inverse) return fft;
     fft_close(fft);
     return NULL;
@@ -61,10 +153,11 @@ struct fft *fft_open(int n, bool measured)
 void fft_close(struct fft *fft)
 {
     if (!fft) return;
-    pthread_mutex_lock(&planner);
+    planner_lock();
     if (fft->forward) fftwf_destroy_plan(fft->forward);
     if (fft->inverse) fftwf_destroy_plan(fft->inverse);
-    pthread_mutex_unlock(&planner);
+    reserves_sweep();
+    planner_unlock();
     free(fft);
 }
 

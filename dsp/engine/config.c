@@ -113,6 +113,7 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     if (resolved->n_routes == 0) resolved->n_routes = n_channels;
     if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
     if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
+    if (resolved->fade_frames > CONFIG_MOST_FADE) resolved->fade_frames = CONFIG_MOST_FADE;
     resolved->method = strcmp(resolved->method, "direct") == 0 ? "direct"
                        : strcmp(resolved->method, "fft") == 0  ? "fft"
                                                                : "auto";

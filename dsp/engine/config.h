@@ -4,7 +4,10 @@
 
 #include "dsp/haloconv.h"
 
-enum { CONFIG_MOST_QUEUE_DEPTH = 16 }; /* of files */
+enum {
+    CONFIG_MOST_QUEUE_DEPTH = 16, /* of files */
+    CONFIG_MOST_FADE = 1 << 30,   /* frames: a place in a fade, and a block behind it, fit into an int */
+};
 
 /* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In
  * *resolved, block is 0 for files, fade_frames is 0 for no fade, and method is a static string. backend is still the

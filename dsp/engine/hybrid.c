@@ -12,17 +12,17 @@
 enum { MOST_JOBS = 4 }; /* one that is filled, one that is due, and two that the device may be late with */
 
 struct hybrid_mask {
-    void *head, *tail;          /* masks of the two backends; tail NULL: the mask has no taps there */
-    uint64_t preparation;       /* number of its last preparation; audio thread */
-    bool from_start;            /* prepared before the first block: every job has its full tail; audio thread */
-    int n_retirements;          /* audio thread */
-    atomic_int released;        /* number of the last retirement after which the device released the mask */
-    bool is_prepared, is_ready; /* in the tail backend; device thread */
+    void *head, *tail;             /* masks of the two backends; tail NULL: the mask has no taps there */
+    uint64_t preparation;          /* number of its last preparation; audio thread */
+    bool from_start;               /* prepared before the first block: every job has its full tail; audio thread */
+    uint64_t n_retirements;        /* audio thread */
+    atomic_uint_fast64_t released; /* number of the last retirement after which the device released the mask */
+    bool is_prepared, is_ready;    /* in the tail backend; device thread */
 };
 
 struct retirement {
     struct hybrid_mask *mask;
-    int number; /* the mask's n_retirements */
+    uint64_t number; /* the mask's n_retirements */
 };
 
 struct hybrid_job {

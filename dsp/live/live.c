@@ -5,6 +5,7 @@
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static void set_waits(hc_live *l, int n)
     l->told_n = n;
     memcpy(l->told, all, sizeof all);
     int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
-    if (wait_us == 0) wait_us = (int)(WAIT_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
+    if (wait_us == 0) wait_us = (int)fmin(INT_MAX, WAIT_SHARE * 1e6 * n / rate / (l->former || l->joining ? 2 : 1));
     if (wait_us == 0) wait_us = 1; /* 0 means the default */
     for (int i = 0; i < 3; i++)
         if (all[i]) failover_set_wait(all[i], wait_us);
@@ -245,8 +246,8 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     hc_live_change change = {0};
     if (!l || !given || given->size < sizeof given->size) return HC_EINVAL;
     memcpy(&change, given, given->size < sizeof change ? given->size : sizeof change);
-    if (change.rate < 0 || change.block < 0 || (change.mask && strlen(change.mask) >= TEXT_CAP) ||
-        (change.backend && strlen(change.backend) >= BACKEND_CAP))
+    if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
+        (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
     if (change.mask) text_mailbox_put(&l->mask, change.mask);
     if (change.backend) text_mailbox_put(&l->backend, change.backend);

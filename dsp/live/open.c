@@ -43,6 +43,15 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.method = c->method;
     config.backend = "cpu";
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
+    if (c->rate > MOST_RATE)
+        return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MOST_RATE);
+    if (!(c->history_s > 0 && c->history_s <= MOST_HISTORY_S))
+        return fail(HC_EINVAL, why, cap, "history_s %g; it must be positive, and at most %d", c->history_s,
+                    MOST_HISTORY_S);
+    double predelay = c->most_predelay_ms * c->rate / 1000;
+    if (!(predelay >= 0 && predelay <= MOST_PREDELAY))
+        return fail(HC_EINVAL, why, cap, "most_predelay_ms %g; 0 to %g are possible", c->most_predelay_ms,
+                    1e3 * MOST_PREDELAY / c->rate);
     return hc_plan(&config, &info, why, cap);
 }
 

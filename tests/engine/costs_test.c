@@ -4,12 +4,15 @@
 #include "dsp/bench.h"
 #include "dsp/engine/backend.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +21,39 @@
 #ifdef CUDA_ON_CPU
 #include <cuda_runtime.h>
 #endif
+
+/* The library opens its files through these functions, which count the descriptors that a child process would get. */
+static int n_inherited;
+
+#define REAL(name, to) (*(void **)&(to) = dlsym(RTLD_NEXT, #name))
+
+int open(const char *path, int flags, ...)
+{
+    int (*real)(const char *, int, ...);
+    va_list more;
+    va_start(more, flags);
+    int mode = flags & O_CREAT ? va_arg(more, int) : 0;
+    va_end(more);
+    REAL(open, real);
+    n_inherited += !(flags & O_CLOEXEC);
+    return real(path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*real)(const char *, const char *);
+    REAL(fopen, real);
+    n_inherited += !strchr(mode, 'e');
+    return real(path, mode);
+}
+
+int mkostemp(char *path, int flags)
+{
+    int (*real)(char *, int);
+    REAL(mkostemp, real);
+    n_inherited += !(flags & O_CLOEXEC);
+    return real(path, flags);
+}
 
 static char folder[] = "/tmp/haloconv-costs-XXXXXX", file[64];
 
@@ -39,8 +75,10 @@ struct answer {
     int code;
     char why[256];
     hc_costs costs;
-    hc_info plan; /* of a live matrix */
-    size_t taken; /* bytes of the device's memory, afterwards */
+    hc_info plan;   /* of a live matrix */
+    size_t taken;   /* bytes of the device's memory, afterwards */
+    int inherited;  /* n_inherited */
+    bool is_secure; /* the program has another user's rights */
 };
 
 static void measure(const char *backend, struct answer *answer)
@@ -111,7 +149,9 @@ struct asked {
     pid_t child;
     int end; /* of the pipe */
 };
-static bool links_part; /* the child finds a link at costs.PID, a name of a temporary file */
+static bool links_part;  /* the child finds a link at costs.PID, a name of a temporary file */
+static bool is_homeless; /* it has neither XDG_CACHE_HOME nor HOME */
+static const char *as_program = "/proc/self/exe";
 
 static struct asked ask_begin(const char *what, const char *backend, const char *mib)
 {
@@ -122,6 +162,7 @@ static struct asked ask_begin(const char *what, const char *backend, const char 
     check(child >= 0, "no child");
     if (child == 0) {
         if (strstr(folder, "XXXXXX") == NULL) setenv("XDG_CACHE_HOME", folder, 1); /* else the parent's cache */
+        if (is_homeless) unsetenv("XDG_CACHE_HOME"), unsetenv("HOME");
         setenv("HALOCONV_COSTS", "", 1);
         setenv("CUDA_ON_CPU_HASTE", "200", 1); /* the emulated device is then about as fast as a GPU */
         if (mib) setenv("CUDA_ON_CPU_MIB", mib, 1);
@@ -131,7 +172,7 @@ static struct asked ask_begin(const char *what, const char *backend, const char 
         if (links_part && symlink(target, link) != 0) _exit(126);
         dup2(ends[1], ANSWER);
         alarm(60);
-        execl("/proc/self/exe", "costs_test", what, backend, (char *)NULL);
+        execl(as_program, "costs_test", what, backend, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -170,6 +211,8 @@ static int answer(const char *what, const char *backend)
     if (locale && (!setlocale(LC_ALL, locale) || strcmp(localeconv()->decimal_point, ",") != 0)) return 1;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(what, kinds[i].name) == 0) kinds[i].give(backend, &answer);
+    answer.inherited = n_inherited;
+    answer.is_secure = getauxval(AT_SECURE) != 0;
     return write(ANSWER, &answer, sizeof answer) == sizeof answer ? 0 : 1;
 }
 
@@ -421,6 +464,100 @@ static void a_link_at_a_temporary_name_is_not_followed(const char *unused)
     folder_drop();
 }
 
+/* A file that does not end would hold every hc_open up. The child has a minute. */
+static void a_cache_without_end_is_not_read_to_it(const char *unused)
+{
+    folder_make();
+    ask("measure", "cpu", NULL);
+    file_write("haloconv costs 2 " HC_VERSION "\n");
+    check(truncate(file, (off_t)1 << 42) == 0 || truncate(file, (off_t)1 << 37) == 0, "no large file");
+    struct answer opened = ask("open_live", "cpu", NULL);
+    check(opened.code == HC_OK && opened.plan.measured, "no engine, or no costs: %s", opened.why);
+    file_says("\ncpu\t");
+    folder_drop();
+}
+
+static void a_link_or_a_fifo_in_the_place_of_the_lock_does_no_harm(const char *unused)
+{
+    char lock[80], target[64];
+    struct stat is;
+    for (int fifo = 0; fifo < 2; fifo++) {
+        folder_make();
+        ask("measure", "cpu", NULL);
+        snprintf(lock, sizeof lock, "%s.lock", file);
+        snprintf(target, sizeof target, "%s/target", folder);
+        unlink(lock);
+        unlink(file);
+        check((fifo ? mkfifo(lock, 0600) : symlink(target, lock)) == 0, "%s cannot be made", lock);
+        check(ask("open_live", "cpu", NULL).code == HC_OK, "no engine");
+        check(stat(target, &is) != 0, "the file behind the link was made");
+        file_says("\ncpu\t");
+        folder_drop();
+    }
+}
+
+/* A folder in /tmp that another user has made, or a link to a folder of ours. */
+static void a_folder_of_another_user_is_no_cache(const char *unused)
+{
+    char ours[64], theirs[64];
+    struct stat is;
+    if (geteuid() != 0) check_skip("only root can give a folder away");
+    for (int link = 0; link < 2; link++) {
+        folder_make();
+        check(ask("measure", "cpu", NULL).code == HC_OK && ask("plan", "cpu", NULL).plan.measured, "not measured");
+        snprintf(theirs, sizeof theirs, "%s/haloconv", folder);
+        snprintf(ours, sizeof ours, "%s/ours", folder);
+        if (link) check(rename(theirs, ours) == 0 && symlink(ours, theirs) == 0, "no link");
+        check(lchown(theirs, 65534, 65534) == 0, "%s cannot be given away", theirs);
+        check(!ask("plan", "cpu", NULL).plan.measured, "the plan goes by a file of another user");
+        check(unlink(file) == 0 && ask("open_live", "cpu", NULL).code == HC_OK, "no engine");
+        check(stat(file, &is) != 0, "a file was written where another user led");
+        folder_drop();
+    }
+}
+
+static void a_set_user_id_program_has_no_cache(const char *unused)
+{
+    char copy[64], command[160], haloconv[64];
+    struct stat is;
+#if SANITIZED
+    check_skip("a sanitizer does not work with another user's rights");
+#endif
+    folder_make();
+    snprintf(copy, sizeof copy, "%s/copy", folder);
+    snprintf(haloconv, sizeof haloconv, "%s/haloconv", folder);
+    snprintf(command, sizeof command, "cp /proc/%ld/exe %s", (long)getpid(), copy);
+    check(chmod(folder, 0777) == 0 && system(command) == 0, "no copy");
+    bool is_set = chown(copy, 65534, 65534) == 0 && chmod(copy, 04755) == 0;
+    as_program = copy;
+    struct answer opened = ask("open_live", "cpu", NULL);
+    as_program = "/proc/self/exe";
+    bool is_written = stat(haloconv, &is) == 0;
+    folder_drop();
+    check(opened.code == HC_OK, "no engine: %s", opened.why);
+    if (!is_set || !opened.is_secure) check_skip("set-user-ID has no effect here");
+    check(!is_written, "it uses a folder that the environment names");
+}
+
+static void without_a_home_nothing_is_kept(const char *unused)
+{
+    is_homeless = true;
+    struct answer opened = ask("open_live", "cpu", NULL);
+    is_homeless = false;
+    check(opened.code == HC_OK, "no engine: %s", opened.why);
+    check(opened.plan.measured, "not measured");
+}
+
+static void no_child_process_gets_a_descriptor(const char *unused)
+{
+    folder_make();
+    for (int i = 0; i < 2; i++) { /* the first measures and writes, the second reads */
+        struct answer opened = ask("open_live", "cpu", NULL);
+        check(opened.code == HC_OK && opened.inherited == 0, "%d descriptors stay open in a child", opened.inherited);
+    }
+    folder_drop();
+}
+
 static void a_decimal_comma_changes_nothing(const char *unused)
 {
     char command[128];
@@ -453,10 +590,20 @@ int main(int argc, char **argv)
 {
     if (argc == 3) return answer(argv[1], argv[2]);
     static const struct test tests[] = {
-        TEST(measured_costs_are_kept, ONCE_A_DEVICE), TEST(broken_costs_are_ignored, ONCE_A_DEVICE),
-        TEST(a_full_device_is_said, ONCE_A_DEVICE),   TEST(both_of_two_processes_leave_their_costs, false),
-        TEST(one_process_measures_at_a_time, false),  TEST(a_kept_lock_holds_nobody_up, false),
-        TEST(only_a_plain_file_is_read, false),       TEST(a_link_at_a_temporary_name_is_not_followed, false),
+        TEST(measured_costs_are_kept, ONCE_A_DEVICE),
+        TEST(broken_costs_are_ignored, ONCE_A_DEVICE),
+        TEST(a_full_device_is_said, ONCE_A_DEVICE),
+        TEST(both_of_two_processes_leave_their_costs, false),
+        TEST(one_process_measures_at_a_time, false),
+        TEST(a_kept_lock_holds_nobody_up, false),
+        TEST(only_a_plain_file_is_read, false),
+        TEST(a_link_at_a_temporary_name_is_not_followed, false),
+        TEST(a_cache_without_end_is_not_read_to_it, false),
+        TEST(a_folder_of_another_user_is_no_cache, false),
+        TEST(a_set_user_id_program_has_no_cache, false),
+        TEST(without_a_home_nothing_is_kept, false),
+        TEST(no_child_process_gets_a_descriptor, false),
+        TEST(a_link_or_a_fifo_in_the_place_of_the_lock_does_no_harm, false),
         TEST(a_decimal_comma_changes_nothing, false),
     };
     return check_main("costs", tests, sizeof tests / sizeof *tests);

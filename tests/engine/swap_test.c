@@ -1,7 +1,9 @@
 /* Masks are swapped while audio plays: the history stays, the fade has no step, the last request wins. */
 #include "dsp/bench.h"
+#include "dsp/engine/engine_state.h"
 #include "player.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -111,6 +113,33 @@ static void swap_follows_the_fade_curve(const char *backend)
         one_swap(backend, methods[m], 2999, primes, 6, FADE);
         one_swap(backend, methods[m], 1, odd, 6, FADE);
     }
+}
+
+/* The longest fade that a program can ask for lasts hours: the test begins with its first frames, and then plays its
+ * last. */
+static void the_longest_fade_begins_and_ends(const char *backend)
+{
+    const float one = 1, minus = -1;
+    const hc_route routes[] = {{0, 0, &one, 1, 1, 0}, {0, 0, &minus, 1, 1, 0}};
+    const float want[] = {1, 1, -1, -1, -1}; /* a block each */
+    hc_config c = player_config("direct", BLOCK, 1, 1, 1);
+    c.fade_frames = INT_MAX;
+    struct player p;
+    player_open(&p, &c, backend, 1, 4);
+    struct scene scenes[] = {player_scene(&p, &routes[0], 1), player_scene(&p, &routes[1], 1)};
+    for (int b = 0; b < 5; b++) {
+        float frames[BLOCK], *row = frames;
+        const float *in = frames;
+        struct mask_swap *swap = &p.engine->swap; /* between two calls no thread plays */
+        if (b < 2) hc_mask_swap(p.engine, scenes[b].mask);
+        if (b == 2) swap->fade_pos = swap->fade_len - BLOCK - BLOCK / 2;
+        for (int i = 0; i < BLOCK; i++) frames[i] = 1;
+        check(hc_process(p.engine, &in, &row, BLOCK) == HC_OK, "block %d", b);
+        for (int i = 0; i < BLOCK; i++)
+            check(fabsf(frames[i] - want[b]) < 1e-5f, "%s: block %d, frame %d: %g", backend, b, i, frames[i]);
+    }
+    check(p.engine->swap.fade_len == 0, "the fade has not ended");
+    player_close(&p);
 }
 
 /* On a held tone the largest step during the swap is no larger than that of the two tones, faded. */
@@ -456,6 +485,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(swap_keeps_history, true),
         TEST(swap_follows_the_fade_curve, true),
+        TEST(the_longest_fade_begins_and_ends, true),
         TEST(swap_fades_without_a_step, true),
         TEST(first_swap_does_not_fade, true),
         TEST(last_swap_wins, true),

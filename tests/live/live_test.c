@@ -6,6 +6,7 @@
 #include "host/message.h"
 #include "host/live/session.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -77,6 +78,7 @@ static void values_out_of_range_are_refused(const char *backend)
     } bad[] = {{offsetof(hc_live_config, n_in), -1},
                {offsetof(hc_live_config, n_out), 1 << 20},
                {offsetof(hc_live_config, rate), -48000},
+               {offsetof(hc_live_config, rate), INT_MAX},
                {offsetof(hc_live_config, block), -1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hc_live_config_init(&c);
@@ -84,11 +86,27 @@ static void values_out_of_range_are_refused(const char *backend)
         why[0] = '\0';
         check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "case %zu: \"%s\"", i, why);
     }
+    const struct {
+        size_t at;
+        double value;
+    } too_much[] = {
+        {offsetof(hc_live_config, history_s), NAN},       {offsetof(hc_live_config, history_s), -9},
+        {offsetof(hc_live_config, history_s), 1e300},     {offsetof(hc_live_config, most_predelay_ms), INFINITY},
+        {offsetof(hc_live_config, most_predelay_ms), -1}, {offsetof(hc_live_config, most_predelay_ms), 4e5}};
+    for (size_t i = 0; i < sizeof too_much / sizeof *too_much; i++) {
+        hc_live_config_init(&c);
+        memcpy((char *)&c + too_much[i].at, &too_much[i].value, sizeof(double));
+        why[0] = '\0';
+        check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "%g, case %zu: \"%s\"",
+              too_much[i].value, i, why);
+    }
     c = (hc_live_config){0};
     check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL, "a config without its size");
     live = open_live(NULL);
     hc_live_change change = {.size = sizeof change, .rate = -1};
     check(hc_live_request(live, &change) == HC_EINVAL, "a negative rate");
+    change.rate = INT_MAX;
+    check(hc_live_request(live, &change) == HC_EINVAL, "a rate of INT_MAX");
     char *path = must_alloc(5000, 1);
     memset(path, 'x', 4999);
     change = (hc_live_change){.size = sizeof change, .mask = path};
@@ -220,6 +238,30 @@ static void half_a_day_of_quiet_does_not_turn_the_output_down(const char *backen
     check(limiter.n == 0 && limiter.gain == 1, "turned down %d times", (int)limiter.n);
 }
 
+/* A second of audio at 1 Hz lasts a second, and the longest fade lasts years. */
+static void the_slowest_rate_and_the_longest_fade_play(const char *backend)
+{
+    float x[BLOCK] = {0}, y[2 * BLOCK];
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.rate = 1;
+    c.block = 8192;
+    c.fade_ms = 1e300;
+    hc_live *live = open_live(&c);
+    float *long_x = must_alloc((size_t)c.block, sizeof *long_x),
+          *long_y = must_alloc(2 * (size_t)c.block, sizeof *long_y);
+    const float *in[] = {long_x, long_x};
+    float *out[] = {long_y, long_y + c.block};
+    for (int i = 0; i < c.block; i++) long_x[i] = 1;
+    play(live, x, y); /* from here on a new mask is faded to */
+    load(live, mask_file("one.txt", "1\n"));
+    check(hc_live_process(live, in, out, c.block) == HC_OK, "a block of %d frames", c.block);
+    check(long_y[0] >= 0 && long_y[c.block - 1] < 1e-3f, "the fade went to %g", (double)long_y[c.block - 1]);
+    free(long_x);
+    free(long_y);
+    hc_live_close(live);
+}
+
 static void knobs_before_the_first_block_jump(const char *backend)
 {
     float x[BLOCK], y[2 * BLOCK];
@@ -289,6 +331,7 @@ int main(void)
         TEST(requests_of_many_threads_are_whole, false),
         TEST(a_request_that_fails_is_not_tried_again, false),
         TEST(half_a_day_of_quiet_does_not_turn_the_output_down, false),
+        TEST(the_slowest_rate_and_the_longest_fade_play, false),
         TEST(knobs_before_the_first_block_jump, false),
         TEST(the_first_mask_is_read_once, false),
         TEST(a_path_may_be_long, false),

@@ -368,6 +368,9 @@ BAD_LISTS = {
     '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
     '{"input": "a", "mask": ["b"]}\n': "neither a text nor a number",
     '{"input": "a", "mask": "b", "mask": "c"}\n': "duplicate",
+    '{"input": "a", "mask": "b"}\0\n': "list.csv:1: is not text",
+    'input,mask,text\na,b,"one\nc,d,"two"\n': "list.csv:3: text follows a quote",
+    'input,mask,"text\na,b,c\n': "list.csv:2: a quote has no end",
 }
 
 
@@ -376,6 +379,35 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
     (folder / "list.csv").write_text(text)
     refused("batch", "list.csv", "-o", "out", says=BAD_LISTS[text])
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("head", [b"input,mask,text\na,b,c\n", b'\n{"input": "a", "mask": "b"}\n'], ids=["CSV", "JSON"])
+@pytest.mark.parametrize("line, says", [(b"", "list:3: is not text"), (b"x" * (2 << 20), "list:3: is longer than")],
+                         ids=["zeros", "a long line"])
+def test_a_huge_line_is_refused_early(folder, head, line, says):
+    """Its memory is bounded, and no row behind it is lost in silence."""
+    with open("list", "wb") as file:
+        file.write(head + line)
+        file.truncate(1 << 30)
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "list", "-o", "out"],
+                          capture_output=True, text=True, timeout=300, check=False)
+    peak = float((folder / "usage").read_text().split()[2])
+    assert done.returncode == 1 and says in done.stderr and peak < 300, f"{done.stderr}, {peak} MB"
+
+
+def test_a_folder_that_cannot_be_searched_is_reported(sounds):
+    """Its files would be missing from the list in silence. root may search all folders, unless it gives that up."""
+    lowered = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if lowered and subprocess.run([*lowered, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        pytest.skip("root cannot give up its rights here")
+    shutil.copytree(sounds / "masks", sounds / "in/b")
+    shutil.copytree(sounds / "masks", sounds / "in/c")
+    os.chmod(sounds / "in/b", 0)
+    done = subprocess.run([*lowered, str(HALOCONV), "batch", "--inputs", "in/*/*.wav", "--masks", "masks/m0.wav", "-o",
+                           "out"], capture_output=True, text=True, timeout=60, check=False)
+    os.chmod(sounds / "in/b", 0o700)
+    assert done.returncode == 1 and "in/b: cannot be searched: Permission denied; " in done.stderr, done.stderr
+    assert not (sounds / "out").exists()
 
 
 @pytest.mark.parametrize("args", [

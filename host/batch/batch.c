@@ -325,6 +325,7 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
     for (int i = 0; i < N_COUNTS; i++) counts[i] = atomic_load(&batch->counts[i]);
     ranks_close(&batch->ranks, counts, N_COUNTS);
     if (!ready) return message_error("%s", batch->why);
+    if (batch->ranks.rank == 0 && !batch->why[0] && batch_plans_agree(batch, counts)) batch_outputs_differ(batch);
     return report(batch, s, counts, stopwatch_now() - start);
 }
 

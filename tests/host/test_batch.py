@@ -96,14 +96,19 @@ def test_any_sharing_out_is_identical(sounds, backend):
     assert sum(n) == 12 and tree(sounds / "shards") == want
 
 
-def mpirun(*args):
+def entries(journal):
+    """The lines of finished files in a journal."""
+    return [line for line in journal.read_text().splitlines() if not line.startswith("#")]
+
+
+def mpirun(*args, program=(str(HALOCONV), "batch")):
     """Start `haloconv batch` in three ranks; the process."""
     if not (BUILD / "haloconv_mpi.so").exists() or not shutil.which("mpirun"):
         pytest.skip("built without MPI, or no mpirun")
     if SAN:
         pytest.skip("MPI leaks by design, and the sanitizer would report nothing else")
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", *args],
+    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", *program, *args],
                             env={**os.environ, **root}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
@@ -161,6 +166,16 @@ def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
     assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
     assert len(before) - 12 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
     assert tree(sounds / "ranks") == want
+
+
+def test_ranks_with_different_lists_are_reported(sounds):
+    """A rank takes pieces of its own list: rows would be convolved twice, and others by nobody."""
+    rows = (sounds / "list.csv").read_text().splitlines()
+    (sounds / "other.csv").write_text("\n".join(rows[:1] + rows[:0:-1]))
+    choose = 'test "$OMPI_COMM_WORLD_RANK" = 1 && list=other.csv; exec "$0" batch ${list:-list.csv} -o out -q'
+    process = mpirun(program=["sh", "-c", choose, str(HALOCONV)])
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0 and "different lists" in said, said
 
 
 def test_without_the_mpi_part_mpirun_is_refused(sounds):
@@ -333,6 +348,15 @@ def test_no_output_is_an_input(sounds, output):
                                   f"in/u1.wav,masks/m0.wav,{output}\n")
     refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "would be overwritten")
     assert tree(sounds / "in") == before
+
+
+def test_outputs_that_are_one_file_are_reported(sounds):
+    """Their names differ, but the later one replaces the earlier one."""
+    (sounds / "out/a").mkdir(parents=True)
+    (sounds / "out/b").symlink_to("a")
+    (sounds / "l.csv").write_text("input,mask,output\nin/u0.wav,masks/m0.wav,a/x.wav\n"
+                                  "in/u1.wav,masks/m1.wav,c.wav\nin/u2.wav,masks/m1.wav,b/x.wav\n")
+    refused("batch", "l.csv", "-o", "out", "-q", says=["a/x.wav", "b/x.wav", "the same file"])
 
 
 def test_a_folder_is_no_list(folder):

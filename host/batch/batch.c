@@ -318,7 +318,8 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
         mask_cache_close(&batch->cache);
-        journal_close(&batch->journal);
+        char why[MESSAGE_CAP];
+        if (!journal_close(&batch->journal, why, sizeof why)) batch_stop(batch, why);
     }
     int64_t counts[N_COUNTS];
     for (int i = 0; i < N_COUNTS; i++) counts[i] = atomic_load(&batch->counts[i]);

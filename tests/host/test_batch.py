@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,13 @@ def wanted(folder, i):
     if i % 4 == 0:
         y = y * 10 ** (-6 / 20)
     return y, f"sub {i % 3}/out, {i}.wav" if i % 2 else f"u{i}_m{i % 5}.wav"
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
 
 
 def batch(*args, backend="cpu", **kwargs):
@@ -126,7 +134,7 @@ def test_ranks_share_one_list(sounds, backend):
     assert report["ranks"] == 3 and report["done"] == 12 and report["frames_out"] == want["frames_out"]
     assert tree(sounds / "ranks") == tree(sounds / "one")
     journals = sorted((sounds / "ranks").glob("haloconv-batch.rank*.journal"))
-    assert len(journals) == 3 and sum(len(j.read_text().splitlines()) for j in journals) == 12
+    assert len(journals) == 3 and sum(len(entries(j)) for j in journals) == 12
     (sounds / "ranks" / "u0_m0.wav").unlink()  # as if its rank had died
     report = batch("list.csv", "-o", "ranks", "--resume", backend=backend)
     assert (report["done"], report["resumed"]) == (1, 11) and tree(sounds / "ranks") == tree(sounds / "one")
@@ -278,6 +286,58 @@ def test_an_interrupted_run_is_resumed(sounds):
     assert tree(sounds / "cut") == want
     assert batch("many.csv", "-o", "cut", "--resume")["done"] == 0
     assert batch("many.csv", "-o", "cut", "--resume", "--gain", "-1")["resumed"] == 0  # another result is not done yet
+
+
+def test_an_output_of_another_size_is_made_again(sounds):
+    """A file may be cut by a crash of the machine after its line was written."""
+    batch("list.csv", "-o", "out", "--workers", 1)
+    journal, want = sounds / "out/haloconv-batch.journal", tree(sounds / "out")
+    sized = journal.read_text()
+    for text, resumed in [(sized, 10), (re.sub(r"\t\d+ ", " ", sized), 12)]:  # an older version wrote no sizes
+        for name, change in [("u0_m0.wav", -1), ("u2_m2.wav", 1)]:
+            size = (sounds / "out" / name).stat().st_size
+            os.truncate(sounds / "out" / name, size + change)
+        journal.write_text(text)
+        done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
+        assert json.loads(done.stdout)["resumed"] == resumed
+        notes = [line for line in done.stderr.splitlines() if "is made again" in line]
+        assert sorted(note.split(": ")[0] for note in notes) == ["out/u0_m0.wav", "out/u2_m2.wav"][:12 - resumed]
+    batch("list.csv", "-o", "out")
+    assert tree(sounds / "out") == want
+
+
+@pytest.mark.parametrize("damage", [b"0123", b"\0" * 5000], ids=["a torn line", "zeros"])
+def test_a_damaged_line_costs_no_other_line(sounds, damage):
+    journal = sounds / "out/haloconv-batch.journal"
+    batch("list.csv", "-o", "out")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]) + damage)
+    assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 11
+    assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 12
+
+
+def test_a_journal_that_cannot_be_read_is_reported(sounds):
+    (sounds / "out/haloconv-batch.1of2.journal").mkdir(parents=True)
+    refused("batch", "list.csv", "-o", "out", "--resume", "-q", says="leave --resume out")
+
+
+def test_a_second_batch_into_the_folder_is_refused(sounds):
+    """It would empty the journal of the first, which waits here for an input from a pipe."""
+    os.mkfifo("in/pipe.wav")
+    (sounds / "wait.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/pipe.wav,masks/m1.wav\n")
+    (sounds / "more.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/u3.wav,masks/m1.wav\n")
+    journal = sounds / "out/haloconv-batch.journal"
+    first = subprocess.Popen([str(HALOCONV), "batch", "wait.csv", "-o", "out", "--workers", "1", "-q"],
+                             stdin=subprocess.DEVNULL)
+    wait_for(lambda: first.poll() is not None or journal.exists() and "u1_m1.wav" in journal.read_text())
+    before = journal.read_bytes()
+    for resume in ([], ["--resume"]):
+        refused("batch", "more.csv", "-o", "out", *resume, says=[f"process {first.pid} on {os.uname().nodename}"])
+    assert journal.read_bytes() == before and first.poll() is None
+    assert batch("more.csv", "-o", "out", "--shard", "1/2")["done"] == 2  # a shard has a journal of its own
+    first.kill()
+    first.wait()
+    assert batch("more.csv", "-o", "out", "--resume")["resumed"] == 2  # the lock ended with its process
 
 
 def test_a_long_file_gets_its_level_too(folder, backend):

@@ -96,7 +96,8 @@ static const struct option_row batch_options[] = {
      .to = 0},
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings; their outputs must still exist",
+     "shard or rank) lists these rows with their settings. An output that is gone or has "
+     "another size is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
      "End at the first file that fails. Without it, such a file is reported, skipped, and listed at the end, and the "

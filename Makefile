@@ -438,6 +438,7 @@ $(BUILD)/tests/live_scenarios_test: $(BUILD)/tests/live_scenarios_test.o $(SCENA
                                     $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
+$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
                                              posix_memalign fft_open)

@@ -96,7 +96,8 @@ static const struct option_row batch_options[] = {
      .to = 0},
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings; their outputs must still exist",
+     "shard or rank) lists these rows with their settings. An output that is gone or has "
+     "another size is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
      "End at the first file that fails. Without it, such a file is reported, skipped, and listed at the end, and the "
@@ -235,8 +236,7 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
     bool good = s->manifest
                     ? manifest_read(manifest, s->manifest, &defaults, why, cap)
                     : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
-    if (good && manifest->unused && !s->quiet)
-        message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
+    if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
     return good;
 }
 
@@ -296,11 +296,11 @@ static int print_json(const struct batch *batch, const int64_t *counts, double s
 static int report(const struct batch *batch, const struct batch_settings *s, const int64_t *counts, double seconds)
 {
     int status = 0;
-    if (!s->quiet) list_failures(batch);
+    list_failures(batch);
     if (batch->why[0]) status = message_error("%s", batch->why);
     if (counts[COUNT_FAILED]) status = EXIT_FAILED;
     if (batch->ranks.rank != 0) return status; /* rank 0 speaks for all */
-    if (!s->quiet) say_summary(batch, s, counts, seconds);
+    say_summary(batch, s, counts, seconds);
     if (s->json && print_json(batch, counts, seconds) != 0) status = EXIT_FAILED;
     return status;
 }
@@ -313,18 +313,20 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
                  make_folder(s->folder, batch->why, sizeof batch->why) && open_journal(batch, s);
     if (ready) {
         struct batch_progress progress = {.batch = batch, .start = start, .n_rows = count_rows(batch)};
-        progress.on = !s->quiet && batch->ranks.n == 1;
+        progress.on = batch->ranks.n == 1;
         choose_workers(batch, s, progress.n_rows);
         mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20);
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
         mask_cache_close(&batch->cache);
-        journal_close(&batch->journal);
+        char why[MESSAGE_CAP];
+        if (!journal_close(&batch->journal, why, sizeof why)) batch_stop(batch, why);
     }
     int64_t counts[N_COUNTS];
     for (int i = 0; i < N_COUNTS; i++) counts[i] = atomic_load(&batch->counts[i]);
     ranks_close(&batch->ranks, counts, N_COUNTS);
     if (!ready) return message_error("%s", batch->why);
+    if (batch->ranks.rank == 0 && !batch->why[0] && batch_plans_agree(batch, counts)) batch_outputs_differ(batch);
     return report(batch, s, counts, stopwatch_now() - start);
 }
 
@@ -335,6 +337,7 @@ int batch_command(int argc, char **argv)
     char why[MESSAGE_CAP], hashed[128];
     int status = parse(argc, argv, &s);
     if (status >= 0) return status;
+    message_set_quiet(s.quiet);
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
     snprintf(hashed, sizeof hashed, "%s %s %s", HC_VERSION, s.method, s.format_text ? s.format_text : "");

@@ -1,5 +1,7 @@
 #include "batch_run.h"
 
+#include "host/splitmix64.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +69,24 @@ static void cut_pieces(struct batch *batch, const struct entry *entries, size_t 
     batch->pieces[batch->n_pieces] = n;
 }
 
+/* 32 bits, so that their sum over all ranks fits in a count. */
+static int64_t plan_hash(const struct batch *batch)
+{
+    uint64_t hash = batch->n_pieces;
+    for (size_t i = 0; i < batch->n_pieces; i++)
+        for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
+            hash = splitmix64(hash ^ i ^ journal_hash(batch->order[at], batch->settings));
+    return (int64_t)(hash >> 32);
+}
+
+bool batch_plans_agree(struct batch *batch, const int64_t *counts)
+{
+    return counts[COUNT_PLAN] == batch->ranks.n * atomic_load(&batch->counts[COUNT_PLAN]) ||
+           message_write(batch->why, sizeof batch->why,
+                         "mpirun: the processes read different lists, or inputs of different sizes, and outputs may be "
+                         "missing; give all of them the same files, and run it again with --resume");
+}
+
 bool batch_plan(struct batch *batch)
 {
     size_t n = batch->manifest->n;
@@ -87,6 +107,7 @@ bool batch_plan(struct batch *batch)
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
     free(entries);
+    if (good && batch->ranks.n > 1) batch_count(batch, COUNT_PLAN, plan_hash(batch));
     return good;
 }
 
@@ -136,6 +157,38 @@ bool batch_spares_inputs(struct batch *batch)
                                  path);
     }
     free(read);
+    return good;
+}
+
+struct written {
+    struct identity file; /* comes first, for by_identity */
+    const struct manifest_row *row;
+};
+
+/* A file system may ignore case, and a link may lead to another folder: the later output replaced the earlier one. Two
+ * hard links are two files to rename(2). */
+bool batch_outputs_differ(struct batch *batch)
+{
+    size_t n = 0;
+    struct written *outputs = calloc(batch->manifest->n + 1, sizeof *outputs);
+    if (!outputs) return message_write(batch->why, sizeof batch->why, "no memory to check the outputs; free some");
+    for (size_t i = 0; i < batch->manifest->n; i++) {
+        char path[PATH_MAX];
+        struct stat status;
+        const struct manifest_row *row = &batch->manifest->rows[i];
+        int length = snprintf(path, sizeof path, "%s/%s", batch->folder, row->output);
+        if (length < (int)sizeof path && stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1)
+            outputs[n++] = (struct written){{status.st_dev, status.st_ino}, row};
+    }
+    qsort(outputs, n, sizeof *outputs, by_identity);
+    bool good = true;
+    for (size_t i = 1; i < n && good; i++)
+        if (by_identity(&outputs[i - 1], &outputs[i]) == 0)
+            good =
+                message_write(batch->why, sizeof batch->why,
+                              "output %s: is the same file as %s, and one of them is lost; give them different names",
+                              outputs[i - 1].row->output, outputs[i].row->output);
+    free(outputs);
     return good;
 }
 

@@ -34,7 +34,7 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine 
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
-    COUNT_CLIPPED_FILES, N_COUNTS
+    COUNT_CLIPPED_FILES, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
 struct failure {
@@ -76,6 +76,12 @@ bool batch_plan(struct batch *batch);
 /* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
  * of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
+
+/* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
+bool batch_plans_agree(struct batch *batch, const int64_t *counts);
+
+/* Checks, after the work, that no two outputs of the list are one file under two names. false: batch->why. */
+bool batch_outputs_differ(struct batch *batch);
 
 /* Runs all workers; returns when the last piece is done. The caller's thread calls report(data) about five times a
  * second. */

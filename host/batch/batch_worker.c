@@ -273,11 +273,18 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
-    if (!journal_has(&batch->journal, journal_hash(row, batch->settings))) return false;
+    int64_t listed;
+    if (batch->journal.n_done == 0) return false;
     snprintf(path, sizeof path, "%s/%s", batch->folder, row->output);
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
-    batch_count(batch, COUNT_RESUMED, 1);
-    return true;
+    if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
+        batch_count(batch, COUNT_RESUMED, 1);
+        return true;
+    }
+    if (listed != BYTES_UNKNOWN)
+        message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
+                     (long long)status.st_size, (long long)listed);
+    return false;
 }
 
 static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs)

@@ -218,7 +218,8 @@ void file_job_commit(struct file_job *job)
         batch_stop(batch, why);
         return;
     }
-    if (!journal_add(&batch->journal, journal_hash(job->row, batch->settings), job->row->output, why, sizeof why))
+    if (!journal_add(&batch->journal, journal_hash(job->row, batch->settings), job->out.end, job->row->output, why,
+                     sizeof why))
         batch_stop(batch, why);
     batch_count(batch, COUNT_DONE, 1);
     batch_count(batch, COUNT_FRAMES_IN, job->n_read);

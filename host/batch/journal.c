@@ -1,7 +1,9 @@
 #include "journal.h"
 
-#include "host/message.h"
 #include "host/files/spool.h"
+#include "host/message.h"
+#include "host/stopwatch.h"
+#include "line_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,12 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
+
+#define OWNER "# process "
+enum { SYNC_INTERVAL_S = 1 };
 
 static int by_value(const void *a, const void *b)
 {
-    uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
-    return p < q ? -1 : p > q;
+    const struct journal_entry *p = a, *q = b;
+    if (p->hash != q->hash) return p->hash < q->hash ? -1 : 1;
+    return p->bytes < q->bytes ? -1 : p->bytes > q->bytes;
 }
 
 /* FNV-1a. */
@@ -38,29 +45,42 @@ uint64_t journal_hash(const struct manifest_row *row, const char *settings)
     return hash_bytes(hash, settings, strlen(settings));
 }
 
-/* The last line is incomplete if a process ended while it wrote: it does not count. */
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+/* false: another line, or one that is incomplete because the process or the machine stopped. */
+static bool parse(const struct line_reader *in, struct journal_entry *entry)
+{
+    char *end;
+    *entry = (struct journal_entry){strtoull(in->line, &end, 16), BYTES_UNKNOWN};
+    if (end != in->line + 16 || in->line[in->length - 1] != '\n') return false;
+    if (*end == '\t') entry->bytes = strtoll(end + 1, &end, 10);
+    return *end == ' ' && entry->bytes >= BYTES_UNKNOWN;
+}
+
 static bool read_one(struct journal *journal, const char *path, char *why, size_t cap)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: cannot be read: %s; leave --resume out", path, strerror(errno));
-    char *line = NULL;
-    size_t line_bytes = 0, capacity = journal->n_done;
-    bool good = true;
-    for (ssize_t n; good && (n = getline(&line, &line_bytes, file)) > 0;) {
-        char *end;
-        uint64_t hash = strtoull(line, &end, 16);
-        if (line[n - 1] != '\n' || end != line + 16 || *end != ' ') continue;
+    static const char remedy[] = "leave --resume out";
+    struct line_reader in;
+    if (!line_reader_open(&in, path, remedy, why, cap)) return false;
+    size_t capacity = journal->n_done;
+    enum line_state got;
+    while ((got = line_read(&in, why, cap)) == LINE_READ || got == LINE_BAD) {
+        struct journal_entry entry;
+        why[0] = 0; /* a damaged line is no reason to end: its file is made again */
+        if (got == LINE_BAD || !parse(&in, &entry)) continue;
         if (journal->n_done == capacity) {
             capacity = 2 * capacity + 1024;
-            uint64_t *more = realloc(journal->done, capacity * sizeof *more);
-            good = more || message_write(why, cap, "%s: no memory for what is done; leave --resume out", path);
-            if (more) journal->done = more;
+            struct journal_entry *more = realloc(journal->done, capacity * sizeof *more);
+            if (!more) {
+                message_write(why, cap, "%s: no memory for what is done; %s", path, remedy);
+                break;
+            }
+            journal->done = more;
         }
-        if (good) journal->done[journal->n_done++] = hash;
+        journal->done[journal->n_done++] = entry;
     }
-    free(line);
-    fclose(file);
-    return good;
+    line_reader_close(&in);
+    return got == LINE_END;
 }
 
 static bool read_all(struct journal *journal, const char *folder, char *why, size_t cap)
@@ -75,56 +95,135 @@ static bool read_all(struct journal *journal, const char *folder, char *why, siz
     free(quoted);
     if (!good) return message_write(why, cap, "%s: no memory for its journal; free some", folder);
     glob_t found;
-    int error = glob(pattern, 0, NULL, &found);
+    int error = glob(pattern, GLOB_ERR, NULL, &found);
     free(pattern);
-    if (error) return true; /* none yet */
+    if (error == GLOB_NOMATCH) return true;
+    if (error) return message_write(why, cap, "%s: cannot be searched for journals; leave --resume out", folder);
     for (size_t i = 0; i < found.gl_pathc && good; i++) good = read_one(journal, found.gl_pathv[i], why, cap);
     globfree(&found);
     if (good && journal->n_done > 1) qsort(journal->done, journal->n_done, sizeof *journal->done, by_value);
     return good;
 }
 
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* The last line of an owner names the process that has the lock. */
+static void find_owner(const char *path, char *owner, size_t owner_cap)
+{
+    struct line_reader in;
+    char ignored[MESSAGE_CAP];
+    enum line_state got;
+    snprintf(owner, owner_cap, "another process");
+    if (!line_reader_open(&in, path, "", ignored, sizeof ignored)) return;
+    while ((got = line_read(&in, ignored, sizeof ignored)) == LINE_READ || got == LINE_BAD)
+        if (got == LINE_READ && strncmp(in.line, OWNER, strlen(OWNER)) == 0)
+            snprintf(owner, owner_cap, "%.*s", (int)strcspn(in.line + 2, "\n"), in.line + 2);
+    line_reader_close(&in);
+}
+
+/* The kernel ends the lock with the process. Some network file systems have no locks: refusing them would take away
+ * more than a lock gives, because shards and ranks have their own journals. */
+static bool lock_own(struct journal *journal, const char *path, char *why, size_t cap)
+{
+    if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno == EWOULDBLOCK) {
+        char owner[300];
+        find_owner(path, owner, sizeof owner);
+        return message_write(why, cap, "%s: %s works on it; wait for its end, or choose another folder", path, owner);
+    }
+    message_note("%s: cannot be locked (%s); start no second batch into this folder", path, strerror(errno));
+    return true;
+}
+
+/* Writes the owner's line, in a line of its own also behind an incomplete one. 0 or an errno. */
+static int add_owner(int fd)
+{
+    char host[256] = "", line[sizeof host + 64], last = '\n';
+    gethostname(host, sizeof host - 1);
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (end > 0 && pread(fd, &last, 1, end - 1) != 1) return errno;
+    int n = snprintf(line, sizeof line, "%s" OWNER "%ld on %s\n", last == '\n' ? "" : "\n", (long)getpid(), host);
+    return spool_write(fd, line, (size_t)n);
+}
+
+static bool open_own(struct journal *journal, const char *path, bool resume, char *why, size_t cap)
+{
+    journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int error = journal->fd < 0 ? errno : 0;
+    if (!error && !lock_own(journal, path, why, cap)) return false;
+    if (!error && !resume && ftruncate(journal->fd, 0) != 0) error = errno;
+    if (!error) error = add_owner(journal->fd);
+    return !error || message_write(why, cap, "%s: cannot be written: %s; choose another folder", path, strerror(error));
+}
+
 bool journal_open(struct journal *journal, const char *folder, const char *name, bool resume, char *why, size_t cap)
 {
-    *journal = (struct journal){.fd = -1};
+    *journal = (struct journal){.fd = -1, .synced = stopwatch_now()};
     pthread_mutex_init(&journal->lock, NULL);
-    if (resume && !read_all(journal, folder, why, cap)) {
-        journal_close(journal);
-        return false;
-    }
-    char *path = NULL;
-    if (asprintf(&path, "%s/haloconv-batch%s%s.journal", folder, name ? "." : "", name ? name : "") > 0)
-        journal->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_TRUNC), 0666);
-    bool good = journal->fd >= 0;
-    if (!good)
-        message_write(why, cap, "%s: cannot be written: %s; choose another folder", path ? path : folder,
-                      strerror(errno));
+    char *path = NULL, ignored[MESSAGE_CAP];
+    if (asprintf(&path, "%s/haloconv-batch%s%s.journal", folder, name ? "." : "", name ? name : "") < 0)
+        return message_write(why, cap, "%s: no memory for its journal; free some", folder);
+    bool good = open_own(journal, path, resume, why, cap) && (!resume || read_all(journal, folder, why, cap));
     free(path);
-    if (!good) journal_close(journal);
+    if (!good) journal_close(journal, ignored, sizeof ignored);
     return good;
 }
 
-void journal_close(struct journal *journal)
+static bool write_failed(int error, char *why, size_t cap)
 {
-    if (journal->fd >= 0) close(journal->fd);
+    return message_write(why, cap, "the journal: cannot be written: %s; free some space", strerror(error));
+}
+
+/* 0 or an errno. A device or a pipe cannot be synchronised. */
+static int sync_lines(int fd)
+{
+    return fdatasync(fd) == 0 || errno == EINVAL || errno == ENOSYS ? 0 : errno;
+}
+
+bool journal_close(struct journal *journal, char *why, size_t cap)
+{
+    int error = journal->fd >= 0 ? sync_lines(journal->fd) : 0;
+    if (journal->fd >= 0 && close(journal->fd) != 0 && !error) error = errno;
     free(journal->done);
     pthread_mutex_destroy(&journal->lock);
     *journal = (struct journal){.fd = -1};
+    return !error || write_failed(error, why, cap);
 }
 
-bool journal_has(const struct journal *journal, uint64_t hash)
+bool journal_has(const struct journal *journal, uint64_t hash, int64_t bytes, int64_t *listed)
 {
-    return journal->n_done && bsearch(&hash, journal->done, journal->n_done, sizeof hash, by_value);
+    size_t from = 0, to = journal->n_done; /* the entries up to the last one of this hash, which has the most bytes */
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (journal->done[middle].hash <= hash)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    *listed = BYTES_UNKNOWN;
+    bool has = from > 0 && journal->done[from - 1].hash == hash;
+    if (!has) return false;
+    *listed = journal->done[from - 1].bytes;
+    if (*listed == BYTES_UNKNOWN) return true;
+    const struct journal_entry key = {hash, bytes};
+    return bsearch(&key, journal->done, journal->n_done, sizeof key, by_value);
 }
 
-bool journal_add(struct journal *journal, uint64_t hash, const char *output, char *why, size_t cap)
+bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *output, char *why, size_t cap)
 {
     char *line = NULL;
-    int n = asprintf(&line, "%016" PRIx64 " %s\n", hash, output);
+    int n = asprintf(&line, "%016" PRIx64 "\t%" PRId64 " %s", hash, bytes, output);
     if (n < 0) return message_write(why, cap, "the journal: no memory for a line; free some");
+    message_clean(line + 17); /* the name must not begin a line */
+    n = (int)strlen(line);
+    line[n++] = '\n';
     pthread_mutex_lock(&journal->lock);
     int error = spool_write(journal->fd, line, (size_t)n);
+    double now = stopwatch_now();
+    bool syncs = now - journal->synced >= SYNC_INTERVAL_S;
+    if (syncs) journal->synced = now;
     pthread_mutex_unlock(&journal->lock);
     free(line);
-    return !error || message_write(why, cap, "the journal: cannot be written: %s; free some space", strerror(error));
+    if (!error && syncs) error = sync_lines(journal->fd); /* other workers go on */
+    return !error || write_failed(error, why, cap);
 }

@@ -1,9 +1,14 @@
 /* journal - the list of the files of a batch that are done, in the folder of the outputs, for --resume.
  *
- *   FOLDER/haloconv-batch.journal         a line for each finished file: hash of its row and of the settings, name
+ *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that locks the journal, or did
+ *                                         HASH<tab>BYTES NAME             a line for each finished file
  *   FOLDER/haloconv-batch.NAME.journal    of a shard or a rank; they write at the same time
  *
- * A line is written after the file has its name. A file in the journal counts as done if it still exists.
+ * HASH is that of the file's row and of the settings. A line is written after the file has its name and its data are
+ * on the disk (part_file_commit). A file in the journal counts as done if it still exists and has that many bytes; an
+ * older version wrote "HASH NAME", and then the size does not matter.
+ *
+ * A crash of the machine may lose the lines of the last second: their files are made again.
  */
 #ifndef JOURNAL_H
 #define JOURNAL_H
@@ -12,21 +17,35 @@
 
 #include <pthread.h>
 
+enum { BYTES_UNKNOWN = -1 };
+
+struct journal_entry {
+    uint64_t hash;
+    int64_t bytes; /* or BYTES_UNKNOWN */
+};
+
 struct journal {
     int fd;
     pthread_mutex_t lock;
-    uint64_t *done; /* hashes, sorted */
+    double synced;              /* when, in seconds of stopwatch_now; under lock */
+    struct journal_entry *done; /* sorted */
     size_t n_done;
 };
 
-/* name: of the shard or rank, NULL = none. resume: reads all journals of the folder; else empties this one. false: why
- * has the reason. */
+/* name: of the shard or rank, NULL = none. resume: reads all journals of the folder; else empties this one. A journal
+ * that another process has open is an error, unless the file system has no locks. false: why has the reason. */
 bool journal_open(struct journal *journal, const char *folder, const char *name, bool resume, char *why, size_t cap);
-void journal_close(struct journal *journal);
+
+/* Waits until all lines are on the disk. false: they are not; why has the reason. */
+bool journal_close(struct journal *journal, char *why, size_t cap);
 
 /* settings: all else that the content of the file depends on, such as its format and the method. */
 uint64_t journal_hash(const struct manifest_row *row, const char *settings);
-bool journal_has(const struct journal *journal, uint64_t hash);
-bool journal_add(struct journal *journal, uint64_t hash, const char *output, char *why, size_t cap); /* any thread */
+
+/* Is a row done, with an output of so many bytes? If not, *listed = the bytes that the journal has, or
+ * BYTES_UNKNOWN. */
+bool journal_has(const struct journal *journal, uint64_t hash, int64_t bytes, int64_t *listed);
+bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *output, char *why,
+                 size_t cap); /* any thread */
 
 #endif

@@ -2,12 +2,15 @@
 
 #include "host/message.h"
 #include "host/splitmix64.h"
+#include "line_reader.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +37,7 @@ struct manifest_reader {
     struct manifest *manifest;
     struct draw draw;
     const struct manifest_defaults *defaults;
-    const char *path;
-    size_t line;
+    struct line_reader in;
     char *why;
     size_t cap;
 };
@@ -67,6 +69,17 @@ static const char *text_keep(struct manifest *manifest, const char *text)
 static bool no_memory(char *why, size_t cap)
 {
     return message_write(why, cap, "no memory for the list of files; cut it with --shard");
+}
+
+/* Writes an error text with the line; returns false. */
+__attribute__((format(printf, 2, 3))) static bool bad_line(struct manifest_reader *r, const char *format, ...)
+{
+    char text[MESSAGE_CAP - 300];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return message_write(r->why, r->cap, "%s:%zu: %s", r->in.path, r->in.number, text);
 }
 
 static struct manifest_row *row_new(struct manifest *manifest)
@@ -175,12 +188,26 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Finds the files of a pattern, sorted by bytes: the same order on every machine. */
+static char glob_folder[PATH_MAX]; /* that glob could not search; glob hands its callback no pointer of ours */
+static int glob_errno;
+
+/* If this returns 0, glob leaves out the files of a folder that it cannot search. A link to nowhere has none. */
+static int glob_failed(const char *folder, int error)
+{
+    snprintf(glob_folder, sizeof glob_folder, "%s", folder);
+    glob_errno = error;
+    return error != ENOENT && error != ELOOP;
+}
+
+/* Finds the files of a pattern, sorted by bytes: the same order on every machine. Main thread only. */
 static bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
-    int error = glob(pattern, GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, NULL, found);
+    int error = glob(pattern, GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, glob_failed, found);
     if (error == GLOB_NOMATCH) return message_write(why, cap, "%s: matches no file; check the pattern", pattern);
-    if (error) return message_write(why, cap, "%s: cannot be searched: %s; check the path", pattern, strerror(errno));
+    if (error == GLOB_ABORTED)
+        return message_write(why, cap, "%s: cannot be searched: %s; choose a pattern without this folder", glob_folder,
+                             strerror(glob_errno));
+    if (error) return no_memory(why, cap);
     qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
     return true;
 }
@@ -205,8 +232,7 @@ static bool draw_mask(struct manifest_reader *r, struct manifest_row *row)
     if (!draw->pattern || strcmp(draw->pattern, row->mask) != 0) {
         draw_free(draw);
         char why[MESSAGE_CAP - 300];
-        if (!find_files(row->mask, &draw->found, why, sizeof why))
-            return message_write(r->why, r->cap, "%s:%zu: %s", r->path, r->line, why);
+        if (!find_files(row->mask, &draw->found, why, sizeof why)) return bad_line(r, "%s", why);
         draw->pattern = strdup(row->mask);
         if (!draw->pattern) {
             globfree(&draw->found);
@@ -254,8 +280,7 @@ static int word_of(const char *text, const char *const words[3])
 
 static bool refuse(struct manifest_reader *r, enum column column, const char *value, const char *needs)
 {
-    return message_write(r->why, r->cap, "%s:%zu: %s \"%.60s\"; needs %s", r->path, r->line, column_names[column],
-                         value, needs);
+    return bad_line(r, "%s \"%.60s\"; needs %s", column_names[column], value, needs);
 }
 
 /* values[N_COLUMNS]; NULL or "": the row leaves the column out. */
@@ -272,8 +297,7 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
         int word;
         if (!value || !*value) {
             if (column > MASK) continue;
-            return message_write(r->why, r->cap, "%s:%zu: has no %s; every row needs input and mask", r->path, r->line,
-                                 column_names[column]);
+            return bad_line(r, "has no %s; every row needs input and mask", column_names[column]);
         }
         switch ((enum column)column) {
         case INPUT:
@@ -322,19 +346,22 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
 /* ---- CSV ---------------------------------------------------------------------------------------- */
 
 /* *field = the next field of a record, in place; quotes as in RFC 4180. *at moves behind the field and its comma; NULL
- * after the last field. false: a quote has no end. */
-static bool csv_field(char **at, char **field)
+ * after the last field. false: a quote is missing, and the field may have swallowed rows. */
+static bool csv_field(struct manifest_reader *r, char **at, char **field)
 {
     char *from = *at, *to = from;
+    bool quoted = *from == '"';
     *field = from;
-    if (*from == '"') {
+    if (quoted) {
         for (from++; *from != '"' || from[1] == '"'; from++) {
-            if (*from == 0) return false;
+            if (*from == 0) return bad_line(r, "a quote has no end; write \"\" for a quote inside a field");
             if (*from == '"') from++;
             *to++ = *from;
         }
         from++;
     }
+    if (quoted && *from && *from != ',')
+        return bad_line(r, "text follows a quote's end; write \"\" for a quote inside a field");
     while (*from && *from != ',') *to++ = *from++;
     bool more = *from == ',';
     *to = 0;
@@ -359,33 +386,27 @@ static bool csv_continues(const char *text, enum csv_state *state)
 
 /* Reads a record without its line end; a quoted field may have several lines. false: the end of the file, or an error,
  * which also clears *good. */
-static bool csv_record(FILE *file, struct manifest_reader *r, char **record, size_t *capacity, bool *good)
+static bool csv_record(struct manifest_reader *r, char **record, size_t *capacity, bool *good)
 {
-    static const size_t most = 1 << 20;
     enum csv_state state = FIELD_START;
-    char *line = NULL;
-    size_t line_bytes = 0, used = 0;
-    ssize_t n;
-    while ((n = getline(&line, &line_bytes, file)) >= 0) {
-        r->line++;
-        if (memchr(line, 0, (size_t)n)) {
-            *good = message_write(r->why, r->cap, "%s:%zu: is not text; write the list as UTF-8", r->path, r->line);
-            break;
-        }
-        if (*capacity < used + (size_t)n + 1) {
-            char *more = realloc(*record, 2 * (used + (size_t)n + 1));
+    enum line_state got;
+    size_t used = 0;
+    while ((got = line_read(&r->in, r->why, r->cap)) == LINE_READ) {
+        size_t needed = used + r->in.length + 1;
+        if (*capacity < needed) {
+            char *more = realloc(*record, 2 * needed);
             if (!more) {
                 *good = no_memory(r->why, r->cap);
-                break;
+                return false;
             }
             *record = more;
-            *capacity = 2 * (used + (size_t)n + 1);
+            *capacity = 2 * needed;
         }
-        memcpy(*record + used, line, (size_t)n + 1);
-        used += (size_t)n;
-        if (!csv_continues(line, &state) || used > most) break;
+        memcpy(*record + used, r->in.line, r->in.length + 1);
+        used += r->in.length;
+        if (!csv_continues(r->in.line, &state) || used > LINE_BYTES) break; /* csv_field reports the missing quote */
     }
-    free(line);
+    *good = got == LINE_READ || got == LINE_END;
     if (!*good || used == 0) return false;
     while (used > 0 && ((*record)[used - 1] == '\n' || (*record)[used - 1] == '\r')) (*record)[--used] = 0;
     return true;
@@ -409,30 +430,27 @@ static int csv_header(struct manifest_reader *r, char *record, int *columns)
                              ? "put commas between the columns"
                              : "it needs input and mask, and knows output, gain, tail, level and seed";
     for (char *at = record, *name; at && n < MOST_COLUMNS; n++) {
-        if (!csv_field(&at, &name)) break;
+        if (!csv_field(r, &at, &name)) return 0;
         columns[n] = -1;
         for (int c = 0; c < N_COLUMNS; c++) {
             if (strcmp(name, column_names[c]) != 0) continue;
-            if (seen[c])
-                return message_write(r->why, r->cap, "%s:%zu: the header names the column \"%s\" twice; leave one out",
-                                     r->path, r->line, name);
+            if (seen[c]) return bad_line(r, "the header names the column \"%s\" twice; leave one out", name);
             columns[n] = c;
             seen[c] = true;
         }
         if (columns[n] < 0) unused_add(r->manifest, name);
     }
     if (seen[INPUT] && seen[MASK]) return n;
-    return message_write(r->why, r->cap, "%s:%zu: the header names no column \"%s\"; %s", r->path, r->line,
-                         column_names[seen[INPUT] ? MASK : INPUT], remedy);
+    return bad_line(r, "the header names no column \"%s\"; %s", column_names[seen[INPUT] ? MASK : INPUT], remedy);
 }
 
-static bool read_csv(FILE *file, struct manifest_reader *r)
+static bool read_csv(struct manifest_reader *r)
 {
     int columns[MOST_COLUMNS], n_columns = 0;
     char *record = NULL;
     size_t capacity = 0;
     bool good = true;
-    while (good && csv_record(file, r, &record, &capacity, &good)) {
+    while (good && csv_record(r, &record, &capacity, &good)) {
         if (!*record) continue;
         if (n_columns == 0) {
             n_columns = csv_header(r, record, columns);
@@ -442,16 +460,11 @@ static bool read_csv(FILE *file, struct manifest_reader *r)
         const char *values[N_COLUMNS] = {NULL};
         int n = 0;
         for (char *at = record, *field; at && good; n++) {
-            good = csv_field(&at, &field);
-            if (!good)
-                message_write(r->why, r->cap, "%s:%zu: a quote has no end; write \"\" for a quote inside a field",
-                              r->path, r->line);
-            else if (n < n_columns && columns[n] >= 0)
-                values[columns[n]] = field;
+            good = csv_field(r, &at, &field);
+            if (good && n < n_columns && columns[n] >= 0) values[columns[n]] = field;
         }
         if (good && n > n_columns)
-            good = message_write(r->why, r->cap, "%s:%zu: %d fields, but the header has %d; put quotes around commas",
-                                 r->path, r->line, n, n_columns);
+            good = bad_line(r, "%d fields, but the header has %d; put quotes around commas", n, n_columns);
         if (good) good = row_add(r, values);
     }
     free(record);
@@ -483,31 +496,27 @@ static bool read_object(struct manifest_reader *r, const char *line)
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(object)) {
         json_decref(object);
-        return message_write(r->why, r->cap, "%s:%zu: is not an object of JSON (%.100s); write one a line", r->path,
-                             r->line, object ? "another type" : error.text);
+        return bad_line(r, "is not an object of JSON (%.100s); write one a line", object ? "another type" : error.text);
     }
     const char *values[N_COLUMNS] = {NULL};
     char texts[N_COLUMNS][40];
     bool good = true;
     for (int c = 0; c < N_COLUMNS && good; c++)
         if (!value_text(json_object_get(object, column_names[c]), texts[c], sizeof texts[c], &values[c]))
-            good = message_write(r->why, r->cap, "%s:%zu: \"%s\" is neither a text nor a number; write one", r->path,
-                                 r->line, column_names[c]);
+            good = bad_line(r, "\"%s\" is neither a text nor a number; write one", column_names[c]);
     if (good) good = row_add(r, values);
     json_decref(object);
     return good;
 }
 
-static bool read_json_lines(FILE *file, struct manifest_reader *r)
+static bool read_json_lines(struct manifest_reader *r)
 {
-    char *line = NULL;
-    size_t line_bytes = 0;
+    enum line_state got;
     bool good = true;
-    while (good && getline(&line, &line_bytes, file) >= 0) {
-        r->line++;
-        if (line[strspn(line, " \t\r\n")] != 0) good = read_object(r, line);
+    while (good && (got = line_read(&r->in, r->why, r->cap)) != LINE_END) {
+        good = got == LINE_READ;
+        if (good && r->in.line[strspn(r->in.line, " \t\r\n")] != 0) good = read_object(r, r->in.line);
     }
-    free(line);
     return good;
 }
 
@@ -517,23 +526,21 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
                    size_t cap)
 {
     *manifest = (struct manifest){0};
-    struct manifest_reader r = {.manifest = manifest, .defaults = defaults, .path = path, .why = why, .cap = cap};
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: cannot be read: %s; check the path", path, strerror(errno));
+    struct manifest_reader r = {.manifest = manifest, .defaults = defaults, .why = why, .cap = cap};
+    if (!line_reader_open(&r.in, path, "check the path", why, cap)) return false;
+    FILE *file = r.in.file;
     struct stat status;
     if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
-        if (!standard) fclose(file);
+        line_reader_close(&r.in);
         return message_write(why, cap, "%s: is a directory; give the list of its files", path);
     }
     int first = getc(file);
     if (first == 0xef && getc(file) == 0xbb && getc(file) == 0xbf) first = getc(file); /* byte order mark of UTF-8 */
-    for (; first == '\n' || first == ' ' || first == '\r'; first = getc(file)) r.line += first == '\n';
+    for (; first == '\n' || first == ' ' || first == '\r'; first = getc(file)) r.in.number += first == '\n';
     if (first != EOF) ungetc(first, file);
-    bool good = first == '{' ? read_json_lines(file, &r) : read_csv(file, &r);
+    bool good = first == '{' ? read_json_lines(&r) : read_csv(&r);
     draw_free(&r.draw);
-    if (good && ferror(file)) good = message_write(why, cap, "%s: %s; check the disk", path, strerror(EIO));
-    if (!standard) fclose(file);
+    line_reader_close(&r.in);
     if (good && manifest->n == 0)
         good = message_write(why, cap, "%s: lists no file; write a header and a row for each", path);
     if (good) good = name_outputs(manifest, defaults->extension, why, cap);

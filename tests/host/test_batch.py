@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,13 @@ def wanted(folder, i):
     return y, f"sub {i % 3}/out, {i}.wav" if i % 2 else f"u{i}_m{i % 5}.wav"
 
 
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
 def batch(*args, backend="cpu", **kwargs):
     """Run; the report as a dict."""
     return json.loads(good("batch", *args, "--backend", backend, "--json", "-q", **kwargs).stdout)
@@ -96,14 +104,19 @@ def test_any_sharing_out_is_identical(sounds, backend):
     assert sum(n) == 12 and tree(sounds / "shards") == want
 
 
-def mpirun(*args):
+def entries(journal):
+    """The lines of finished files in a journal."""
+    return [line for line in journal.read_text().splitlines() if not line.startswith("#")]
+
+
+def mpirun(*args, program=(str(HALOCONV), "batch")):
     """Start `haloconv batch` in three ranks; the process."""
     if not (BUILD / "haloconv_mpi.so").exists() or not shutil.which("mpirun"):
         pytest.skip("built without MPI, or no mpirun")
     if SAN:
         pytest.skip("MPI leaks by design, and the sanitizer would report nothing else")
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", str(HALOCONV), "batch", *args],
+    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", *program, *args],
                             env={**os.environ, **root}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
@@ -121,7 +134,7 @@ def test_ranks_share_one_list(sounds, backend):
     assert report["ranks"] == 3 and report["done"] == 12 and report["frames_out"] == want["frames_out"]
     assert tree(sounds / "ranks") == tree(sounds / "one")
     journals = sorted((sounds / "ranks").glob("haloconv-batch.rank*.journal"))
-    assert len(journals) == 3 and sum(len(j.read_text().splitlines()) for j in journals) == 12
+    assert len(journals) == 3 and sum(len(entries(j)) for j in journals) == 12
     (sounds / "ranks" / "u0_m0.wav").unlink()  # as if its rank had died
     report = batch("list.csv", "-o", "ranks", "--resume", backend=backend)
     assert (report["done"], report["resumed"]) == (1, 11) and tree(sounds / "ranks") == tree(sounds / "one")
@@ -161,6 +174,16 @@ def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
     assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
     assert len(before) - 12 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
     assert tree(sounds / "ranks") == want
+
+
+def test_ranks_with_different_lists_are_reported(sounds):
+    """A rank takes pieces of its own list: rows would be convolved twice, and others by nobody."""
+    rows = (sounds / "list.csv").read_text().splitlines()
+    (sounds / "other.csv").write_text("\n".join(rows[:1] + rows[:0:-1]))
+    choose = 'test "$OMPI_COMM_WORLD_RANK" = 1 && list=other.csv; exec "$0" batch ${list:-list.csv} -o out -q'
+    process = mpirun(program=["sh", "-c", choose, str(HALOCONV)])
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0 and "different lists" in said, said
 
 
 def test_without_the_mpi_part_mpirun_is_refused(sounds):
@@ -265,6 +288,58 @@ def test_an_interrupted_run_is_resumed(sounds):
     assert batch("many.csv", "-o", "cut", "--resume", "--gain", "-1")["resumed"] == 0  # another result is not done yet
 
 
+def test_an_output_of_another_size_is_made_again(sounds):
+    """A file may be cut by a crash of the machine after its line was written."""
+    batch("list.csv", "-o", "out", "--workers", 1)
+    journal, want = sounds / "out/haloconv-batch.journal", tree(sounds / "out")
+    sized = journal.read_text()
+    for text, resumed in [(sized, 10), (re.sub(r"\t\d+ ", " ", sized), 12)]:  # an older version wrote no sizes
+        for name, change in [("u0_m0.wav", -1), ("u2_m2.wav", 1)]:
+            size = (sounds / "out" / name).stat().st_size
+            os.truncate(sounds / "out" / name, size + change)
+        journal.write_text(text)
+        done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
+        assert json.loads(done.stdout)["resumed"] == resumed
+        notes = [line for line in done.stderr.splitlines() if "is made again" in line]
+        assert sorted(note.split(": ")[0] for note in notes) == ["out/u0_m0.wav", "out/u2_m2.wav"][:12 - resumed]
+    batch("list.csv", "-o", "out")
+    assert tree(sounds / "out") == want
+
+
+@pytest.mark.parametrize("damage", [b"0123", b"\0" * 5000], ids=["a torn line", "zeros"])
+def test_a_damaged_line_costs_no_other_line(sounds, damage):
+    journal = sounds / "out/haloconv-batch.journal"
+    batch("list.csv", "-o", "out")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]) + damage)
+    assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 11
+    assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 12
+
+
+def test_a_journal_that_cannot_be_read_is_reported(sounds):
+    (sounds / "out/haloconv-batch.1of2.journal").mkdir(parents=True)
+    refused("batch", "list.csv", "-o", "out", "--resume", "-q", says="leave --resume out")
+
+
+def test_a_second_batch_into_the_folder_is_refused(sounds):
+    """It would empty the journal of the first, which waits here for an input from a pipe."""
+    os.mkfifo("in/pipe.wav")
+    (sounds / "wait.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/pipe.wav,masks/m1.wav\n")
+    (sounds / "more.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/u3.wav,masks/m1.wav\n")
+    journal = sounds / "out/haloconv-batch.journal"
+    first = subprocess.Popen([str(HALOCONV), "batch", "wait.csv", "-o", "out", "--workers", "1", "-q"],
+                             stdin=subprocess.DEVNULL)
+    wait_for(lambda: first.poll() is not None or journal.exists() and "u1_m1.wav" in journal.read_text())
+    before = journal.read_bytes()
+    for resume in ([], ["--resume"]):
+        refused("batch", "more.csv", "-o", "out", *resume, says=[f"process {first.pid} on {os.uname().nodename}"])
+    assert journal.read_bytes() == before and first.poll() is None
+    assert batch("more.csv", "-o", "out", "--shard", "1/2")["done"] == 2  # a shard has a journal of its own
+    first.kill()
+    first.wait()
+    assert batch("more.csv", "-o", "out", "--resume")["resumed"] == 2  # the lock ended with its process
+
+
 def test_a_long_file_gets_its_level_too(folder, backend):
     x, h = noise(17 << 20, seed=1), noise(50, seed=2)
     write(folder / "x.wav", x, 48000)
@@ -335,6 +410,15 @@ def test_no_output_is_an_input(sounds, output):
     assert tree(sounds / "in") == before
 
 
+def test_outputs_that_are_one_file_are_reported(sounds):
+    """Their names differ, but the later one replaces the earlier one."""
+    (sounds / "out/a").mkdir(parents=True)
+    (sounds / "out/b").symlink_to("a")
+    (sounds / "l.csv").write_text("input,mask,output\nin/u0.wav,masks/m0.wav,a/x.wav\n"
+                                  "in/u1.wav,masks/m1.wav,c.wav\nin/u2.wav,masks/m1.wav,b/x.wav\n")
+    refused("batch", "l.csv", "-o", "out", "-q", says=["a/x.wav", "b/x.wav", "the same file"])
+
+
 def test_a_folder_is_no_list(folder):
     refused("batch", ".", "-o", "out", says="is a directory")
 
@@ -368,6 +452,9 @@ BAD_LISTS = {
     '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
     '{"input": "a", "mask": ["b"]}\n': "neither a text nor a number",
     '{"input": "a", "mask": "b", "mask": "c"}\n': "duplicate",
+    '{"input": "a", "mask": "b"}\0\n': "list.csv:1: is not text",
+    'input,mask,text\na,b,"one\nc,d,"two"\n': "list.csv:3: text follows a quote",
+    'input,mask,"text\na,b,c\n': "list.csv:2: a quote has no end",
 }
 
 
@@ -376,6 +463,35 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
     (folder / "list.csv").write_text(text)
     refused("batch", "list.csv", "-o", "out", says=BAD_LISTS[text])
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("head", [b"input,mask,text\na,b,c\n", b'\n{"input": "a", "mask": "b"}\n'], ids=["CSV", "JSON"])
+@pytest.mark.parametrize("line, says", [(b"", "list:3: is not text"), (b"x" * (2 << 20), "list:3: is longer than")],
+                         ids=["zeros", "a long line"])
+def test_a_huge_line_is_refused_early(folder, head, line, says):
+    """Its memory is bounded, and no row behind it is lost in silence."""
+    with open("list", "wb") as file:
+        file.write(head + line)
+        file.truncate(1 << 30)
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "list", "-o", "out"],
+                          capture_output=True, text=True, timeout=300, check=False)
+    peak = float((folder / "usage").read_text().split()[2])
+    assert done.returncode == 1 and says in done.stderr and peak < 300, f"{done.stderr}, {peak} MB"
+
+
+def test_a_folder_that_cannot_be_searched_is_reported(sounds):
+    """Its files would be missing from the list in silence. root may search all folders, unless it gives that up."""
+    lowered = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if lowered and subprocess.run([*lowered, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        pytest.skip("root cannot give up its rights here")
+    shutil.copytree(sounds / "masks", sounds / "in/b")
+    shutil.copytree(sounds / "masks", sounds / "in/c")
+    os.chmod(sounds / "in/b", 0)
+    done = subprocess.run([*lowered, str(HALOCONV), "batch", "--inputs", "in/*/*.wav", "--masks", "masks/m0.wav", "-o",
+                           "out"], capture_output=True, text=True, timeout=60, check=False)
+    os.chmod(sounds / "in/b", 0o700)
+    assert done.returncode == 1 and "in/b: cannot be searched: Permission denied; " in done.stderr, done.stderr
+    assert not (sounds / "out").exists()
 
 
 @pytest.mark.parametrize("args", [

@@ -305,7 +305,7 @@ def test_closed_standard_streams_are_nobody_elses(inputs, closed):
                        timeout=60)
     assert read("y.wav").shape == read("out/b.wav").shape == (20499, 2)
     journal = (inputs / "out/haloconv-batch.journal").read_text()
-    assert journal.count("\n") == 1 and journal.endswith(" b.wav\n"), journal
+    assert journal.startswith("# ") and journal.count("\n") == 2 and journal.endswith(" b.wav\n"), journal
 
 
 @pytest.mark.parametrize("name", ["no\x1b[31mred.wav", "two\nlines.wav", "x\x07\x7f.wav"])

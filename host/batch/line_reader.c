@@ -1,0 +1,49 @@
+#include "line_reader.h"
+
+#include "host/message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap)
+{
+    *in = (struct line_reader){.path = path, .remedy = remedy};
+    in->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (in->file) in->line = malloc(LINE_BYTES + 1);
+    if (in->line) return true;
+    message_write(why, cap, "%s: cannot be read: %s; %s", path, strerror(errno), remedy);
+    line_reader_close(in);
+    return false;
+}
+
+enum line_state line_read(struct line_reader *in, char *why, size_t cap)
+{
+    int c = 0;
+    while (in->inside && c != EOF) in->inside = (c = getc_unlocked(in->file)) != '\n';
+    in->length = 0;
+    while (in->length < LINE_BYTES && (c = getc_unlocked(in->file)) > 0) { /* neither EOF nor NUL */
+        in->line[in->length++] = (char)c;
+        if (c == '\n') break;
+    }
+    in->line[in->length] = 0;
+    if (c != EOF || in->length > 0) in->number++;
+    if (ferror(in->file)) {
+        message_write(why, cap, "%s: cannot be read: %s; %s", in->path, strerror(errno), in->remedy);
+        return LINE_FAILED;
+    }
+    if (c == '\n' || c == EOF) return in->length ? LINE_READ : LINE_END;
+    in->inside = true;
+    if (c == 0)
+        message_write(why, cap, "%s:%zu: is not text; write the list as UTF-8", in->path, in->number);
+    else
+        message_write(why, cap, "%s:%zu: is longer than %d bytes; cut the line", in->path, in->number, LINE_BYTES - 1);
+    return LINE_BAD;
+}
+
+void line_reader_close(struct line_reader *in)
+{
+    if (in->file && in->file != stdin) fclose(in->file);
+    free(in->line);
+    *in = (struct line_reader){0};
+}

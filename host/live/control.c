@@ -269,7 +269,7 @@ static void tend_host(struct control *c, double now)
         c->next_retry = now + RETRY_S;
         if (!host->restart(host->data, why, sizeof why)) return;
         c->is_down = false;
-        message_note("%s: is back", host->name);
+        message_note("%s: is back%s%s", host->name, *why ? ", " : "", why);
     }
 }
 

@@ -16,7 +16,8 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void *data;
     const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
-    bool (*restart)(void *data, char *why, size_t cap);     /* after stop: try once to start again              */
+    /* After stop: try once to start again. *why: after success what is back, or "". */
+    bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */
     void (*tend)(void *data);                               /* called several times a second, while alive       */
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */

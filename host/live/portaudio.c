@@ -437,9 +437,10 @@ static bool restart(void *data, char *why, size_t cap)
     struct portaudio_host *h = data;
     if (!find_devices(h, why, cap)) return false;
     if (h->is_stuck) start_over(h);
-    if (!h->is_stuck && initialise(h, why, cap) && start(h, why, cap)) return true;
-    stop(h);
-    return false;
+    bool good = !h->is_stuck && initialise(h, why, cap) && start(h, why, cap);
+    if (good) *why = 0;
+    if (!good) stop(h);
+    return good;
 }
 
 static bool is_alive(void *data)

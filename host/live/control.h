@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 struct nsm;
+struct osc;
 
 struct control_host { /* JACK or PortAudio; every function runs on the control thread                           */
     void *data;
@@ -23,7 +24,7 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
     void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
-    int *osc_port;                                          /* receives the port of OSC; NULL: not wanted       */
+    struct osc *osc;                                        /* control_open_osc; NULL: none                     */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any
@@ -32,6 +33,9 @@ void control_hold_signals(void);
 
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
+
+/* Opens OSC where the settings ask for it; call it before the audio starts. The caller closes *osc. */
+bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap);
 
 /* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the
  * wait, and *why is empty. */

@@ -36,6 +36,7 @@ static const struct command_line jack_line = {
 #include "control.h"
 #include "host/stopwatch.h"
 #include "nsm.h"
+#include "osc.h"
 #include "realtime.h"
 #include "session.h"
 
@@ -464,7 +465,8 @@ int jack_command(int argc, char **argv)
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);
-    if (join_manager(&h, &settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) &&
+        control_open_osc(&settings, &host.osc, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
         say_start(&h);
         status = control_run(&settings, h.session, &host);
@@ -473,6 +475,7 @@ int jack_command(int argc, char **argv)
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
     }
+    osc_close(host.osc);
     nsm_leave(h.nsm);
     close_side(&h.in);
     close_side(&h.out);

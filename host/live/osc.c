@@ -14,6 +14,7 @@ struct osc {
     socklen_t peer_size;
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
+    int n_handled;                /* packets, and the messages in them, in this call of osc_receive */
     char packet[MOST_BYTES];
 };
 
@@ -135,8 +136,10 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     char *host = lo_url_get_hostname(url), *port = lo_url_get_port(url);
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     struct osc *osc = calloc(1, sizeof *osc);
+    long number = port ? strtol(port, NULL, 10) : 0; /* getaddrinfo takes 99999 for 34463 */
     int error = EAI_NONAME;
-    if (host && port && lo_url_get_protocol_id(url) == LO_UDP) error = getaddrinfo(host, port, &hints, &found);
+    if (host && number > 0 && number <= 65535 && lo_url_get_protocol_id(url) == LO_UDP)
+        error = getaddrinfo(host, port, &hints, &found);
     bool good = false;
     for (int ipv6 = 0; ipv6 < 2; ipv6++) /* liblo's servers listen on IPv4, also where localhost is ::1 first */
         for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next)
@@ -181,6 +184,7 @@ static uint32_t big_endian(const char *bytes)
 /* A bundle holds messages and bundles, each after its size. Its time stamp is ignored. */
 static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
 {
+    osc->n_handled++;
     if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
         if (memchr(packet, 0, bytes)) handle_message(osc, packet, bytes, handler, data);
         return;
@@ -196,15 +200,16 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
 
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
-    for (int i = 0; i < 64; i++) { /* a flood must not block the control thread */
+    for (osc->n_handled = 0; osc->n_handled < 64;) { /* a flood must not block the control thread */
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
         if (bytes <= 0) return;
-        if (osc->has_fixed_peer && !is_from_peer(osc, &sender)) continue;
+        bool is_for_us = !osc->has_fixed_peer || is_from_peer(osc, &sender);
         if (!osc->has_fixed_peer) osc->peer = sender;
         if (!osc->has_fixed_peer) osc->peer_size = size;
-        handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
+        osc->n_handled++;
+        if (is_for_us) handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "message.h"
 
+#include "stopwatch.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -24,7 +26,10 @@ void message_clean(char *text)
     char *to = text;
     for (const char *from = text; *from; from++) {
         bool dot = from[0] == '.' && from[1] == ';' && from[2] == ' '; /* libsndfile ends its reasons with one */
-        if (!dot) *to++ = (unsigned char)*from < ' ' || *from == 127 ? '?' : *from;
+        unsigned char byte = (unsigned char)from[0], next = (unsigned char)from[1];
+        bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F in UTF-8 */
+        if (c1) from++;
+        if (!dot) *to++ = c1 || byte < ' ' || byte == 127 ? '?' : (char)byte;
     }
     *to = 0;
 }
@@ -70,6 +75,32 @@ int message_note(const char *format, ...)
     return 0;
 }
 
+/* ---- limits ------------------------------------------------------------------------------------ */
+
+static const double PERIOD_S = 10;
+
+bool message_limit_allows(struct message_limit *limit, uint64_t most)
+{
+    pthread_mutex_lock(&lock);
+    if (limit->n == 0) limit->period_end = stopwatch_now() + PERIOD_S;
+    bool allows = limit->n++ < most;
+    if (!allows) limit->left_out++;
+    pthread_mutex_unlock(&lock);
+    return allows;
+}
+
+void message_limit_tend(struct message_limit *limit, const char *what, bool now)
+{
+    pthread_mutex_lock(&lock);
+    bool is_over = now || stopwatch_now() >= limit->period_end;
+    uint64_t left_out = is_over ? limit->left_out : 0;
+    if (is_over) *limit = (struct message_limit){0};
+    pthread_mutex_unlock(&lock);
+    if (left_out) message_note("%llu more lines about %s", (unsigned long long)left_out, what);
+}
+
+/* ---- the status line --------------------------------------------------------------------------- */
+
 void message_set_quiet(bool quiet)
 {
     atomic_store(&is_quiet, quiet);
@@ -90,6 +121,7 @@ void message_status(const char *format, ...)
     va_start(values, format);
     vsnprintf(text, sizeof text < size.ws_col ? sizeof text : size.ws_col, format, values);
     va_end(values);
+    message_clean(text); /* a mask's file name is in it */
     pthread_mutex_lock(&lock);
     if (status[0] || text[0]) fprintf(stderr, ERASE_LINE "%s", text);
     strcpy(status, text);

@@ -26,6 +26,9 @@ static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
+static const char REFUSALS[] = "refused OSC messages";
+enum { MOST_REFUSALS = 5 }; /* lines in 10 s */
+
 /* Gains that keys and OSC messages set: /gain, /wet, /dry. */
 static const struct gain {
     const char *name;
@@ -39,7 +42,8 @@ struct control {
     struct session *session;
     hc_live *live; /* the session's */
     const struct control_host *host;
-    struct osc *osc;
+    struct osc *osc; /* the host's */
+    struct message_limit refusals;
     struct watch watch;
     int signals; /* a descriptor */
     int mask;    /* index of the mask that plays in settings->masks */
@@ -93,6 +97,12 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
         if (!control_wait(-1)) return false;
     }
     return true;
+}
+
+bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap)
+{
+    *osc = settings->osc ? osc_open(settings->osc, why, cap) : NULL;
+    return *osc || !settings->osc;
 }
 
 /* ---- commands ---------------------------------------------------------------------------------- */
@@ -202,8 +212,10 @@ static bool obey(struct control *c, const struct osc_message *message)
 
 static void take_message(void *data, const struct osc_message *message)
 {
-    if (obey(data, message)) return;
-    message_note("OSC: %s is unknown, or its argument is wrong; see --help", message->path);
+    struct control *c = data;
+    if (obey(c, message)) return;
+    if (message_limit_allows(&c->refusals, MOST_REFUSALS))
+        message_note("OSC: %.100s is unknown, or its argument is wrong; see --help", message->path);
     osc_send(message->osc, "/error", "s", message->path);
 }
 
@@ -269,7 +281,7 @@ static void tend_host(struct control *c, double now)
         c->next_retry = now + RETRY_S;
         if (!host->restart(host->data, why, sizeof why)) return;
         c->is_down = false;
-        message_note("%s: is back", host->name);
+        message_note("%s: is back%s%s", host->name, *why ? ", " : "", why);
     }
 }
 
@@ -330,6 +342,7 @@ static void finish(struct control *c)
         c->host->stop(c->host->data);
     }
     session_tend(c->session);
+    message_limit_tend(&c->refusals, REFUSALS, true);
     message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
@@ -346,17 +359,13 @@ int control_run(const struct live_settings *settings, struct session *session, c
                         .session = session,
                         .live = session_live(session),
                         .host = host,
+                        .osc = host->osc,
                         .mask = index_of(settings)};
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     watch_open(&c.watch, settings->mask);
-    if (settings->osc && !(c.osc = osc_open(settings->osc, why, sizeof why))) {
-        host->stop(host->data);
-        return message_error("%s", why);
-    }
     if (c.osc) say_port(&c);
-    if (c.osc && host->osc_port) *host->osc_port = osc_port(c.osc);
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
     c.last_log = stopwatch_now();
@@ -366,6 +375,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         take_signals(&c);
         for (int key; (key = keys_next());) take_key(&c, key);
         if (c.osc) osc_receive(c.osc, take_message, &c);
+        message_limit_tend(&c.refusals, REFUSALS, false);
         session_tend(session);
         tend_manager(&c);
         if (!c.end) tend_host(&c, now);
@@ -377,7 +387,6 @@ int control_run(const struct live_settings *settings, struct session *session, c
     }
     finish(&c);
     keys_close();
-    osc_close(c.osc);
     close(c.signals);
     return c.status;
 }

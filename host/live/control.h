@@ -11,18 +11,20 @@
 #include <stddef.h>
 
 struct nsm;
+struct osc;
 
 struct control_host { /* JACK or PortAudio; every function runs on the control thread                           */
     void *data;
     const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
-    bool (*restart)(void *data, char *why, size_t cap);     /* after stop: try once to start again              */
+    /* After stop: try once to start again. *why: after success what is back, or "". */
+    bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */
     void (*tend)(void *data);                               /* called several times a second, while alive       */
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
     void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
-    int *osc_port;                                          /* receives the port of OSC; NULL: not wanted       */
+    struct osc *osc;                                        /* control_open_osc; NULL: none                     */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any
@@ -31,6 +33,9 @@ void control_hold_signals(void);
 
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
+
+/* Opens OSC where the settings ask for it; call it before the audio starts. The caller closes *osc. */
+bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap);
 
 /* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the
  * wait, and *why is empty. */

@@ -36,9 +36,11 @@ static const struct command_line jack_line = {
 #include "control.h"
 #include "host/stopwatch.h"
 #include "nsm.h"
+#include "osc.h"
 #include "realtime.h"
 #include "session.h"
 
+#include <errno.h>
 #include <jack/jack.h>
 #include <jack/thread.h>
 #include <stdatomic.h>
@@ -74,8 +76,9 @@ struct jack_host {
     atomic_bool is_down;           /* the server went away */
     uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
     double next_check;             /* time of the next check of the connections */
+    struct connections asked;      /* what --connect and the configuration ask for: made for every server */
     struct connections wanted;     /* connections that are still to be made */
-    struct connections last, seen; /* a second ago, and now */
+    struct connections seen, last; /* those of our ports when they were listed, and a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
     struct session_state state;    /* under a session manager: the state at the start */
 };
@@ -184,30 +187,45 @@ static void connections_add(struct connections *connections, const struct side *
     snprintf(connection->other, sizeof connection->other, "%s", other);
 }
 
-/* Adds to `wanted` a connection of each of our ports to the sound card's port of the same number. */
-static void want_sound_card(struct jack_host *h, const struct side *side)
+/* Adds the connections of `from` that `connections` lacks. */
+static void connections_merge(struct connections *connections, const struct connections *from)
+{
+    for (int i = 0; i < from->n; i++) {
+        const struct connection *more = &from->list[i];
+        bool is_there = false;
+        for (int k = 0; k < connections->n && !is_there; k++) {
+            const struct connection *old = &connections->list[k];
+            is_there = old->side == more->side && old->port == more->port && strcmp(old->other, more->other) == 0;
+        }
+        if (!is_there) connections_add(connections, more->side, more->port, more->other);
+    }
+}
+
+/* Adds to `asked` a connection of each of our ports to the sound card's port of the same number. */
+static void ask_for_sound_card(struct jack_host *h, const struct side *side)
 {
     const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_AUDIO_TYPE,
                                         JackPortIsPhysical | (side->is_input ? JackPortIsOutput : JackPortIsInput));
-    for (int i = 0; ports && ports[i] && i < side->n; i++) connections_add(&h->wanted, side, i, ports[i]);
+    for (int i = 0; ports && ports[i] && i < side->n; i++) connections_add(&h->asked, side, i, ports[i]);
     if (!ports) message_note("--connect: the sound card has no %s", side->is_input ? "inputs" : "outputs");
     jack_free(ports);
 }
 
-/* Makes the wanted connections whose other end exists; the others stay wanted. */
-static void connect_wanted(struct jack_host *h)
+/* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
+static int connect_wanted(struct jack_host *h)
 {
-    int left = 0;
-    for (int i = 0; i < h->wanted.n; i++) {
+    int n = h->wanted.n, left = 0;
+    for (int i = 0; i < n; i++) {
         struct connection *wanted = &h->wanted.list[i];
         const char *ours = jack_port_name(wanted->side->port[wanted->port]), *other = wanted->other;
         bool is_input = wanted->side->is_input;
-        if (jack_port_by_name(h->client, other))
-            jack_connect(h->client, is_input ? other : ours, is_input ? ours : other);
-        else
-            h->wanted.list[left++] = *wanted;
+        int error = jack_port_by_name(h->client, other)
+                        ? jack_connect(h->client, is_input ? other : ours, is_input ? ours : other)
+                        : ENOENT;
+        if (error && error != EEXIST) h->wanted.list[left++] = *wanted;
     }
     h->wanted.n = left;
+    return n - left;
 }
 
 static void list_connections(struct jack_host *h, const struct side *side)
@@ -219,7 +237,7 @@ static void list_connections(struct jack_host *h, const struct side *side)
     }
 }
 
-/* Keeps the connections of a second ago: a server that dies removes connections that the user wants to keep. */
+/* Keeps those of a second ago too: a server that dies removes connections that the user wants to keep. */
 static void remember_connections(struct jack_host *h)
 {
     struct connections former = h->last;
@@ -278,7 +296,7 @@ static bool register_side(struct jack_host *h, struct side *side, char *why, siz
     return true;
 }
 
-/* Registers ports and callbacks, activates the client, and connects it. */
+/* Registers ports and callbacks, and activates the client. The caller connects it. */
 static bool start(struct jack_host *h, char *why, size_t cap)
 {
     atomic_store(&h->is_down, false);
@@ -294,7 +312,7 @@ static bool start(struct jack_host *h, char *why, size_t cap)
     h->reach_version = session_reach_version(h->session);
     if (jack_activate(h->client) != 0)
         return message_write(why, cap, "jack: the client cannot be activated; see the server's messages");
-    connect_wanted(h);
+    connections_merge(&h->wanted, &h->asked);
     h->next_check = stopwatch_now() + 1;
     return true;
 }
@@ -304,8 +322,8 @@ static void stop(void *data)
     struct jack_host *h = data;
     if (h->client) jack_client_close(h->client);
     h->client = NULL;
-    for (int i = 0; i < h->last.n; i++)
-        connections_add(&h->wanted, h->last.list[i].side, h->last.list[i].port, h->last.list[i].other);
+    connections_merge(&h->wanted, &h->last);
+    connections_merge(&h->wanted, &h->seen);
     h->last.n = h->seen.n = 0;
 }
 
@@ -314,9 +332,14 @@ static bool restart(void *data, char *why, size_t cap)
     struct jack_host *h = data;
     if (!open_client(h, why, cap)) return false;
     session_request_format(h->session, (int)jack_get_sample_rate(h->client), (int)jack_get_buffer_size(h->client));
-    if (start(h, why, cap)) return true;
-    stop(h);
-    return false;
+    if (!start(h, why, cap)) {
+        stop(h);
+        return false;
+    }
+    int n = h->wanted.n, made = connect_wanted(h);
+    *why = 0;
+    if (n > 0) snprintf(why, cap, "%d of %d connections", made, n);
+    return true;
 }
 
 static bool is_alive(void *data)
@@ -352,7 +375,7 @@ static bool open_side(struct jack_host *h, struct side *side, bool is_input, int
         snprintf(numbered, sizeof numbered, "%s-%d", is_input ? "in" : "out", i + 1);
         side->name[i] = strdup(ports ? ports[i].name : numbered);
         if (!side->name[i]) return false;
-        if (ports && ports[i].connect) connections_add(&h->wanted, side, i, ports[i].connect);
+        if (ports && ports[i].connect) connections_add(&h->asked, side, i, ports[i].connect);
     }
     return true;
 }
@@ -422,9 +445,11 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
     if (!choose_names(h, why, cap) || !control_retry(open_client, h, h->settings->reconnect, why, cap) ||
         !open_session(h, why, cap))
         return false;
-    if (h->settings->connect) want_sound_card(h, &h->in);
-    if (h->settings->connect) want_sound_card(h, &h->out);
-    return start(h, why, cap);
+    if (h->settings->connect) ask_for_sound_card(h, &h->in);
+    if (h->settings->connect) ask_for_sound_card(h, &h->out);
+    if (!start(h, why, cap)) return false;
+    connect_wanted(h);
+    return true;
 }
 
 int jack_command(int argc, char **argv)
@@ -440,7 +465,8 @@ int jack_command(int argc, char **argv)
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);
-    if (join_manager(&h, &settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) &&
+        control_open_osc(&settings, &host.osc, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
         say_start(&h);
         status = control_run(&settings, h.session, &host);
@@ -449,9 +475,11 @@ int jack_command(int argc, char **argv)
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
     }
+    osc_close(host.osc);
     nsm_leave(h.nsm);
     close_side(&h.in);
     close_side(&h.out);
+    free(h.asked.list);
     free(h.wanted.list);
     free(h.last.list);
     free(h.seen.list);

@@ -29,6 +29,15 @@ static bool take_wait(const struct option_use *use, void *to)
     return true;
 }
 
+/* "PORT" or "HOST:PORT". */
+static bool take_osc(const struct option_use *use, void *to)
+{
+    const char *colon = strrchr(use->text, ':');
+    const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text};
+    int number;
+    return option_int(&port, &number) && option_text(use, to);
+}
+
 const struct option_row live_options[] = {
     {"inputs", 0, "N", "Input channels [as suits the mask: 2 for one of 1 or 4 channels, else as many as it has]",
      option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
@@ -70,7 +79,7 @@ const struct option_row live_options[] = {
      "chooses a free one. Messages: /bypass 0|1, /gain DB, /wet DB, /dry DB (or off), /mask PATH, /next, and /stats, "
      "which is answered by a message /stats with the statistics as JSON. A message that is not understood is answered "
      "by /error",
-     option_text, LIVE_OPTION_TO(osc)},
+     take_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
     OPTION_QUIET(LIVE_OPTION_TO(quiet)),

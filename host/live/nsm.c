@@ -7,6 +7,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 static const double ANSWER_S = 5; /* longest wait for the manager's answer */
 enum { API_MAJOR = 1, API_MINOR = 0 };
+enum { SESSION_BYTES = 65536 };              /* most of session.json; its longest text is a path */
 enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 
 struct nsm {
@@ -38,12 +40,27 @@ bool nsm_is_wanted(void)
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* A mask that passes every channel unchanged. */
+/* Can this file of the session be read and replaced, or made? The folder may come from a stranger, with links to the
+ * user's files. The folder itself may be a link: its path comes from the manager. */
+static bool check_file(const char *path, off_t most_bytes, char *why, size_t cap)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0) return true;
+    if (!S_ISREG(status.st_mode))
+        return message_write(why, cap, "%s: is not a regular file; put one there, or remove it", path);
+    return status.st_size <= most_bytes ||
+           message_write(why, cap, "%s: has more than %lld bytes; replace it, or remove it", path,
+                         (long long)most_bytes);
+}
+
+/* A mask that passes every channel unchanged; a file that is there stays. */
 static bool write_through(const char *path)
 {
-    FILE *file = fopen(path, "we");
-    bool good = file && fputs("1\n", file) >= 0;
-    if (file && fclose(file) != 0) good = false;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); /* O_EXCL: no link is followed */
+    if (fd < 0) return errno == EEXIST;
+    bool good = write(fd, "1\n", 2) == 2;
+    if (close(fd) != 0) good = false;
+    if (!good) unlink(path);
     return good;
 }
 
@@ -58,6 +75,7 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t ca
     if (mkdir(nsm->folder, 0777) != 0 && errno != EEXIST)
         return message_write(why, cap, "%s: the folder cannot be made: %s; make the session's folder writable",
                              nsm->folder, strerror(errno));
+    if (!check_file(path, SESSION_BYTES, why, cap) || !check_file(through, INT64_MAX, why, cap)) return false;
     if (access(path, F_OK) == 0) {
         json_t *json = json_load_file(path, 0, &error);
         if (!json)
@@ -83,6 +101,7 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
         *state.mask = 0;
     else if (realpath(state.mask, full) && strlen(full) < sizeof state.mask)
         memcpy(state.mask, full, strlen(full) + 1);
+    if (!check_file(nsm->session_path, INT64_MAX, why, cap)) return false;
     json_t *json = session_state_json(&state);
     bool good = report_write(json, nsm->session_path, why, cap);
     json_decref(json);

@@ -5,7 +5,8 @@
  *            <- save       answered after the folder is written
  *   is_dirty, is_clean ->  the state differs from, or equals, the saved one
  *
- * The folder has session.json, and through.txt, the mask of a new client. SIGTERM ends the client.
+ * The folder has session.json, and through.txt, the mask of a new client. SIGTERM ends the client. Only packets from
+ * the address in NSM_URL are obeyed.
  */
 #ifndef NSM_H
 #define NSM_H

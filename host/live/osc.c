@@ -12,7 +12,9 @@ struct osc {
     int fd, port;
     struct sockaddr_storage peer; /* where osc_send sends: the server of osc_open_to, or the last sender */
     socklen_t peer_size;
-    bool has_fixed_peer;
+    bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
+    struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
+    int n_handled;                /* packets, and the messages in them, in this call of osc_receive */
     char packet[MOST_BYTES];
 };
 
@@ -86,21 +88,41 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     return osc;
 }
 
-/* Binds to the local address that routes to the server. Does not connect: the server may answer from another of its
- * addresses. */
+static in_port_t *port_of(struct sockaddr_storage *address)
+{
+    bool is_ipv4 = address->ss_family == AF_INET;
+    return is_ipv4 ? &((struct sockaddr_in *)address)->sin_port : &((struct sockaddr_in6 *)address)->sin6_port;
+}
+
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    if (a->ss_family != b->ss_family) return false;
+    return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+                                   : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
+}
+
+/* A server of this machine may answer from another of its addresses: its host name may be 127.0.1.1, and its packets
+ * then come from 127.0.0.1, as ours do. So the socket is not connected, and our own address is allowed too. */
+static bool is_from_peer(struct osc *osc, struct sockaddr_storage *sender)
+{
+    return (same_host(sender, &osc->peer) || same_host(sender, &osc->ours)) && *port_of(sender) == *port_of(&osc->peer);
+}
+
+/* Binds to the local address that routes to the server. */
 static bool bind_towards(struct osc *osc, const struct addrinfo *there)
 {
-    struct sockaddr_storage ours;
-    socklen_t size = sizeof ours;
+    struct sockaddr_storage *ours = &osc->ours;
+    socklen_t size = sizeof *ours;
     int probe = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC, there->ai_protocol);
     bool good = probe >= 0 && connect(probe, there->ai_addr, there->ai_addrlen) == 0 &&
-                getsockname(probe, (struct sockaddr *)&ours, &size) == 0;
+                getsockname(probe, (struct sockaddr *)ours, &size) == 0;
     if (probe >= 0) close(probe);
     if (!good) return false;
-    if (ours.ss_family == AF_INET) ((struct sockaddr_in *)&ours)->sin_port = 0;
-    if (ours.ss_family == AF_INET6) ((struct sockaddr_in6 *)&ours)->sin6_port = 0;
+    *port_of(ours) = 0;
     osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
-    if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)&ours, size) == 0) {
+    if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)ours, size) == 0) {
         memcpy(&osc->peer, there->ai_addr, there->ai_addrlen);
         osc->peer_size = there->ai_addrlen;
         return osc->has_fixed_peer = true;
@@ -114,10 +136,14 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     char *host = lo_url_get_hostname(url), *port = lo_url_get_port(url);
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     struct osc *osc = calloc(1, sizeof *osc);
+    long number = port ? strtol(port, NULL, 10) : 0; /* getaddrinfo takes 99999 for 34463 */
     int error = EAI_NONAME;
-    if (host && port && lo_url_get_protocol_id(url) == LO_UDP) error = getaddrinfo(host, port, &hints, &found);
+    if (host && number > 0 && number <= 65535 && lo_url_get_protocol_id(url) == LO_UDP)
+        error = getaddrinfo(host, port, &hints, &found);
     bool good = false;
-    for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next) good = bind_towards(osc, a);
+    for (int ipv6 = 0; ipv6 < 2; ipv6++) /* liblo's servers listen on IPv4, also where localhost is ::1 first */
+        for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next)
+            good = (a->ai_family == AF_INET6) == ipv6 && bind_towards(osc, a);
     if (found) freeaddrinfo(found);
     free(host);
     free(port);
@@ -158,6 +184,7 @@ static uint32_t big_endian(const char *bytes)
 /* A bundle holds messages and bundles, each after its size. Its time stamp is ignored. */
 static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
 {
+    osc->n_handled++;
     if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
         if (memchr(packet, 0, bytes)) handle_message(osc, packet, bytes, handler, data);
         return;
@@ -173,14 +200,16 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
 
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
-    for (int i = 0; i < 64; i++) { /* a flood must not block the control thread */
+    for (osc->n_handled = 0; osc->n_handled < 64;) { /* a flood must not block the control thread */
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
         if (bytes <= 0) return;
+        bool is_for_us = !osc->has_fixed_peer || is_from_peer(osc, &sender);
         if (!osc->has_fixed_peer) osc->peer = sender;
         if (!osc->has_fixed_peer) osc->peer_size = size;
-        handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
+        osc->n_handled++;
+        if (is_for_us) handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
 

@@ -47,6 +47,7 @@ static const struct command_line portaudio_line = {
 #include "control.h"
 #include "host/stopwatch.h"
 #include "keys.h"
+#include "osc.h"
 #include "realtime.h"
 #include "restart.h"
 #include "session.h"
@@ -91,7 +92,7 @@ struct portaudio_host {
     char **argv; /* the whole command, for start_over; owned */
     struct restart restart;
     bool was_restarted; /* restart_run of an earlier process started this one */
-    int osc_port;       /* 0: none */
+    struct osc *osc;    /* NULL: none */
     struct session *session;
     int n_in, n_out;
     struct device input, output;
@@ -405,10 +406,11 @@ static void start_over(struct portaudio_host *h)
     char osc[300];
     message_note("%s: is back; starting over", h->output.name);
     keys_close();
-    snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "", h->osc_port);
+    snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "",
+             h->osc ? osc_port(h->osc) : 0);
     json_t *more = json_object();
     add_stats(h, more);
-    restart_run(h->argv, h->session, h->osc_port ? osc : NULL, more);
+    restart_run(h->argv, h->session, h->osc ? osc : NULL, more);
 }
 
 /* After a restart: takes over the settings of the process before this one. */
@@ -437,9 +439,10 @@ static bool restart(void *data, char *why, size_t cap)
     struct portaudio_host *h = data;
     if (!find_devices(h, why, cap)) return false;
     if (h->is_stuck) start_over(h);
-    if (!h->is_stuck && initialise(h, why, cap) && start(h, why, cap)) return true;
-    stop(h);
-    return false;
+    bool good = !h->is_stuck && initialise(h, why, cap) && start(h, why, cap);
+    if (good) *why = 0;
+    if (!good) stop(h);
+    return good;
 }
 
 static bool is_alive(void *data)
@@ -546,26 +549,28 @@ int live_command(int argc, char **argv)
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
     char why[MESSAGE_CAP];
     struct portaudio_host h = {.settings = &settings, .argv = whole};
-    const struct control_host host = {.data = &h,
-                                      .name = "the audio device",
-                                      .is_alive = is_alive,
-                                      .restart = restart,
-                                      .stop = stop,
-                                      .tend = tend,
-                                      .add_stats = add_stats,
-                                      .say_more = say_more,
-                                      .osc_port = &h.osc_port};
+    struct control_host host = {.data = &h,
+                                .name = "the audio device",
+                                .is_alive = is_alive,
+                                .restart = restart,
+                                .stop = stop,
+                                .tend = tend,
+                                .add_stats = add_stats,
+                                .say_more = say_more};
     take_restart(&h, &settings);
     message_set_quiet(settings.quiet);
     control_hold_signals();
-    if (control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&
-        initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
+    bool has_osc = control_open_osc(&settings, &h.osc, why, sizeof why);
+    host.osc = h.osc;
+    if (has_osc && control_retry(find_devices, &h, settings.reconnect, why, sizeof why) &&
+        open_session(&h, why, sizeof why) && initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
         say_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         status = *why ? message_error("%s", why) : 0;
     }
     stop(&h);
+    osc_close(h.osc);
     free(whole);
     restart_free(&h.restart);
     return control_leave(h.session, h.is_stuck, status);

@@ -11,6 +11,9 @@
 
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 
+static const char LINES[] = "masks and devices";
+enum { MOST_LINES = 50 }; /* in 10 s */
+
 struct session {
     hc_live *live;
     int n_in;
@@ -22,6 +25,7 @@ struct session {
     sem_t wake;
     atomic_bool end, is_busy;
     bool has_loader;
+    struct message_limit lines; /* of the loader: OSC messages and a watched file can cause any number */
 
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;
@@ -31,8 +35,9 @@ struct session {
 
 static void say(void *data, int level, const char *text)
 {
-    (void)data;
-    (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
+    struct session *s = data;
+    if (message_limit_allows(&s->lines, MOST_LINES))
+        (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
 }
 
 static void *loader(void *arg)
@@ -49,7 +54,7 @@ static void *loader(void *arg)
 
 static void request(struct session *s, const hc_live_change *change)
 {
-    if (hc_live_request(s->live, change) != HC_OK)
+    if (hc_live_request(s->live, change) != HC_OK && message_limit_allows(&s->lines, MOST_LINES))
         message_error("%.200s: the path has 4096 bytes or more; use a shorter one", change->mask);
     sem_post(&s->wake);
 }
@@ -100,6 +105,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     if (config.history_s < longest_s) config.history_s = longest_s;
     config.fade_in = config.lost_dry = 1;
     config.say = say;
+    config.data = s;
     if (hc_live_open(&config, &s->live, why, cap) != HC_OK) {
         hc_responses_free(mask);
         return false;
@@ -137,6 +143,7 @@ bool session_close(struct session *s)
     sem_post(&s->wake);
     if (s->has_loader) pthread_join(s->loader, NULL);
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
+    message_limit_tend(&s->lines, LINES, true);
     sem_destroy(&s->wake);
     free(s);
     return is_clean;
@@ -182,6 +189,7 @@ void session_tend(struct session *s)
 {
     hc_live_stats stats = stats_of(s);
     if (hc_live_has_work(s->live)) sem_post(&s->wake);
+    message_limit_tend(&s->lines, LINES, false);
     if (stats.limited != s->said_limited && stopwatch_now() > s->next_limited_s) {
         message_note("the output stays at full scale (feedback?) and is turned down by 40 dB for two seconds; move the "
                      "microphone, lower --gain, or give --no-feedback-limiter");

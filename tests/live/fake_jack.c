@@ -3,6 +3,7 @@
 
 #ifdef HC_WITH_JACK
 
+#include <errno.h>
 #include <jack/jack.h>
 #include <jack/thread.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PORTS = 16 };
+enum { MOST_PORTS = 16, MOST_CONNECTIONS = 16, NAME_CAP = 140 };
 
 struct _jack_port {
     char name[128];
@@ -31,7 +32,8 @@ struct _jack_client {
     JackSampleRateCallback on_rate;
     JackFreewheelCallback on_freewheel;
     JackLatencyCallback on_latency;
-    void *thread_data, *process_data, *block_data, *rate_data, *freewheel_data, *latency_data;
+    JackInfoShutdownCallback on_shutdown;
+    void *thread_data, *process_data, *block_data, *rate_data, *freewheel_data, *latency_data, *shutdown_data;
 };
 
 /* The lock keeps the client from closing inside a cycle. */
@@ -40,12 +42,83 @@ static struct _jack_client client;
 static bool is_open;
 static atomic_int server_rate, server_block;
 
+/* The sound card, and the connections of the client's ports; under lock. */
+static const char *const card_ports[] = {"system:capture_1", "system:capture_2", "system:playback_1",
+                                         "system:playback_2"};
+enum { N_CARD_PORTS = 4 };
+static int n_card_ports; /* of card_ports, the first */
+static bool is_dead;
+static char connections[MOST_CONNECTIONS][2][NAME_CAP]; /* from, to */
+static int n_connections;
+static int n_checks; /* how often the client has listed the connections of its first port */
+static bool is_dying;
+
 /* ---- the server -------------------------------------------------------------------------------- */
 
 void fake_jack_start(int rate, int block)
 {
     atomic_store(&server_rate, rate);
     atomic_store(&server_block, block);
+}
+
+void fake_jack_return(int ports)
+{
+    pthread_mutex_lock(&lock);
+    is_dead = false;
+    n_card_ports = ports;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes the lock. */
+static void die(void)
+{
+    pthread_mutex_lock(&lock);
+    is_dead = true;
+    is_dying = false;
+    n_card_ports = n_connections = 0;
+    pthread_mutex_unlock(&lock);
+    client.on_shutdown(JackFailure, "the test wants it", client.shutdown_data);
+}
+
+void fake_jack_die(bool while_listed)
+{
+    pthread_mutex_lock(&lock);
+    is_dying = while_listed;
+    pthread_mutex_unlock(&lock);
+    if (!while_listed) die();
+}
+
+static int connections_find(const char *from, const char *to)
+{
+    for (int i = 0; i < n_connections; i++)
+        if (strcmp(connections[i][0], from) == 0 && strcmp(connections[i][1], to) == 0) return i;
+    return -1;
+}
+
+void fake_jack_connect(const char *from, const char *to)
+{
+    pthread_mutex_lock(&lock);
+    if (n_connections < MOST_CONNECTIONS) {
+        snprintf(connections[n_connections][0], NAME_CAP, "%s", from);
+        snprintf(connections[n_connections++][1], NAME_CAP, "%s", to);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool fake_jack_connects(const char *from, const char *to)
+{
+    pthread_mutex_lock(&lock);
+    bool connects = connections_find(from, to) >= 0;
+    pthread_mutex_unlock(&lock);
+    return connects;
+}
+
+int fake_jack_checks(void)
+{
+    pthread_mutex_lock(&lock);
+    int n = n_checks;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
 bool fake_jack_has_client(void)
@@ -102,12 +175,15 @@ void fake_jack_set_freewheel(bool on)
 jack_client_t *jack_client_open(const char *name, jack_options_t options, jack_status_t *status, ...)
 {
     pthread_mutex_lock(&lock);
-    client = (struct _jack_client){0};
-    snprintf(client.name, sizeof client.name, "%s", name);
-    is_open = true;
+    is_open = !is_dead;
+    if (is_open) {
+        client = (struct _jack_client){0};
+        snprintf(client.name, sizeof client.name, "%s", name);
+    }
+    if (status) *status = is_open ? 0 : JackServerFailed;
+    jack_client_t *opened = is_open ? &client : NULL;
     pthread_mutex_unlock(&lock);
-    if (status) *status = 0;
-    return &client;
+    return opened;
 }
 
 int jack_client_close(jack_client_t *c)
@@ -167,24 +243,50 @@ const char *jack_port_name(const jack_port_t *port)
     return port->name;
 }
 
+/* The client asks only whether the port exists. */
 jack_port_t *jack_port_by_name(jack_client_t *c, const char *name)
 {
-    return NULL;
+    static struct _jack_port found;
+    bool exists = false;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n_card_ports; i++) exists = exists || strcmp(card_ports[i], name) == 0;
+    pthread_mutex_unlock(&lock);
+    return exists ? &found : NULL;
 }
 
 int jack_connect(jack_client_t *c, const char *from, const char *to)
 {
-    return 1;
+    if (fake_jack_connects(from, to)) return EEXIST;
+    fake_jack_connect(from, to);
+    return 0;
 }
 
+/* Those of the sound card: of its 4 ports the first two are outputs. */
 const char **jack_get_ports(jack_client_t *c, const char *name, const char *type, unsigned long flags)
 {
-    return NULL;
+    const char **list = calloc(N_CARD_PORTS + 1, sizeof *list);
+    int n = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; list && i < n_card_ports; i++)
+        if ((i < 2) == !!(flags & JackPortIsOutput)) list[n++] = card_ports[i];
+    pthread_mutex_unlock(&lock);
+    return list;
 }
 
 const char **jack_port_get_all_connections(const jack_client_t *c, const jack_port_t *port)
 {
-    return NULL;
+    const char **list = calloc(MOST_CONNECTIONS + 1, sizeof *list);
+    bool is_first = port == c->ports, dies = false;
+    int n = 0;
+    pthread_mutex_lock(&lock);
+    dies = is_first && is_dying;
+    n_checks += is_first;
+    for (int i = 0; list && !dies && i < n_connections; i++)
+        for (int end = 0; end < 2; end++)
+            if (strcmp(connections[i][end], port->name) == 0) list[n++] = connections[i][1 - end];
+    pthread_mutex_unlock(&lock);
+    if (dies) die();
+    return list;
 }
 
 void jack_free(void *p)
@@ -229,7 +331,11 @@ int jack_set_xrun_callback(jack_client_t *c, JackXRunCallback handler, void *arg
     return 0;
 }
 
-void jack_on_info_shutdown(jack_client_t *c, JackInfoShutdownCallback handler, void *arg) {}
+void jack_on_info_shutdown(jack_client_t *c, JackInfoShutdownCallback handler, void *arg)
+{
+    c->on_shutdown = handler;
+    c->shutdown_data = arg;
+}
 
 void jack_set_error_function(void (*say)(const char *)) {}
 
@@ -237,6 +343,17 @@ void jack_set_info_function(void (*say)(const char *)) {}
 
 #else /* never called: live_driver.missing is set */
 void fake_jack_start(int rate, int block) {}
+void fake_jack_return(int ports) {}
+void fake_jack_die(bool while_listed) {}
+void fake_jack_connect(const char *from, const char *to) {}
+bool fake_jack_connects(const char *from, const char *to)
+{
+    return false;
+}
+int fake_jack_checks(void)
+{
+    return 0;
+}
 bool fake_jack_has_client(void)
 {
     return false;

@@ -9,6 +9,19 @@
 /* A server without a client. */
 void fake_jack_start(int rate, int block);
 
+/* The server dies: at once, or when the client next lists its connections, which are then gone already. */
+void fake_jack_die(bool while_listed);
+
+/* The server is there (again), with the first so many of system:capture_1, _2, system:playback_1 and _2. */
+void fake_jack_return(int ports);
+
+/* Connects as another program does; says whether two ports are connected. The client's ports are test:NAME. */
+void fake_jack_connect(const char *from, const char *to);
+bool fake_jack_connects(const char *from, const char *to);
+
+/* How often the client has listed its connections. */
+int fake_jack_checks(void);
+
 /* Has the client been activated, and not closed since? */
 bool fake_jack_has_client(void);
 

@@ -25,6 +25,7 @@ struct live_setup {
     const char *fault;     /* HC_FAULT of faulty_device.c, which then plays; NULL: the CPU plays                  */
     int wait_us;           /* for that device; 0: the default; the LV2 plugin has no other                        */
     bool is_default;       /* give no option, not even LIVE_FADE_MS                                               */
+    const char *more[4];   /* further options of the program; NULL ends them                                      */
 };
 
 struct live_counts {

@@ -212,6 +212,7 @@ static void open_program(const char *name, const struct live_setup *setup)
         add("--standby=100");
         if (setup->wait_us) add("--wait-us=%d", setup->wait_us);
     }
+    for (int i = 0; i < 4 && setup->more[i]; i++) add("%s", setup->more[i]);
     if (setup->fault) {
         add("--backend=cuda");
         setenv("HC_FAULT", setup->fault, 1);

@@ -9,6 +9,7 @@ duration.
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import signal
 import socket
 import struct
 import subprocess
+import termios
 import time
 
 import numpy as np
@@ -453,21 +455,22 @@ def test_a_killed_server_ends_it_cleanly(run):
 
 @needs_jack
 def test_reconnect_waits_for_the_server(run):
-    """Before the first server, and between two with different periods; connections come back."""
+    """Before the first server, and between two with different periods; connections come back, those of --connect and
+    one made by hand. jack_reconnect_test lets the server die at other moments."""
     h, x = response(), noise(30000, 2)
     name = f"hc{os.getpid()}-late"
-    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect",
+    client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", "--connect",
                         ready="waiting for it")
     server = run.server(128, name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
-    time.sleep(4)  # connections are looked at once a second, and believed a second later
+    time.sleep(3)  # connections are looked at once a second
     server.kill()
     client.says("went away; waiting for it")
     server.command[-1] = "64"
     server.start()
-    client.says("is back")
-    wait_for("the connection", lambda: re.search(r"hc:out-1\n   system:playback_2", server.ports("-c")))
+    client.says("is back, 5 of 5 connections")
+    wait_for("the connection", lambda: re.search(r"hc:out-1\n(?:   .*\n)*   system:playback_2", server.ports("-c")))
     client.says("blocks of 64 frames")
     assert_close(server.play(x, 2, 40000), wet(x, h, 40000))
     assert client.end()["block"] == 64
@@ -479,6 +482,23 @@ def test_no_server_is_an_error_with_a_remedy(folder):
     refused("jack", "h.wav", "--server", "hc-nobody", says=["jack", "no server", "jackd"])
     refused("jack", exit=2, says="needs a MASK")
     refused("jack", "h.wav", "--late", "loud", exit=2, says="silence or dry")
+    for port in ["99999", "65536", "-1", "localhost:99999", "localhost:", "osc"]:
+        refused("jack", "h.wav", "--osc", port, exit=2, says=["--osc", "from 0 to 65535"])
+
+
+@needs_osc
+@pytest.mark.parametrize("command", ["jack", "live"])
+def test_a_taken_osc_port_is_found_before_the_audio_starts(folder, command):
+    """There is no audio here: its error would come first."""
+    if {"jack": "jack", "live": "portaudio"}[command] not in FEATURES:
+        pytest.skip(f"haloconv {command} is not in the build")
+    write("h.wav", noise(100, 2))
+    none = dict(os.environ, JACK_DEFAULT_SERVER="hc-nobody", JACK_NO_START_SERVER="1",
+                ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        refused(command, "h.wav", "--osc", port, env=none, says=[f"--osc 127.0.0.1:{port}: ", "choose another port"])
 
 
 # ---- while it runs ---------------------------------------------------------------------------------------------------
@@ -539,13 +559,38 @@ def test_osc_controls_it(run):
 
 
 @needs_jack
+@needs_osc
+def test_a_flood_of_osc_leaves_a_short_log(run):
+    """20,000 messages that are refused, or whose mask is: the log has the first lines and the number of the others, and
+    no control character. The program still obeys."""
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", response(100)), "--osc", 0, ready=r"OSC on port \d+")
+    hostile = [osc("/no/such"), osc("/gain", "loud"), osc("/mask", 1), osc("/mask", "x" * 5000), osc("/mask", "no.wav"),
+               osc("/a\n\x1b[2Jb\x9b1m"), osc("/mask", "no\n\x1b[2J\x9b1m.wav"), osc("/" + "y" * 3000)]
+    with control_of(client) as control, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        for message in hostile:
+            part = struct.pack(">i", len(message)) + message
+            n = min(2500, 60000 // len(part))
+            for _ in range(2500 // n):
+                stranger.sendto(b"#bundle\0" + struct.pack(">Q", 1) + n * part, ("127.0.0.1", control.port))
+                control.stats()  # the program keeps up
+        control.send("/gain", -6.0)
+        control.stats()
+    client.end()
+    n_bytes, said = len(client.said()), client.said()[:20000]
+    assert n_bytes < 20000 and said.count("\n") < 100, (n_bytes, said[-2000:])
+    assert re.search(r"^[\d]{4,} more lines about refused OSC messages$", said, re.M), said
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said), said
+
+
+@needs_jack
 def test_keys_on_a_terminal(run):
     server = run.server(256)
     write("one.wav", response(500, seed=1)), write("two.wav", response(500, seed=2))
     main, terminal = os.openpty()
     client = run.client("jack", "one.wav", "two.wav", "--server", server.name, ready=None, stdin=terminal,
                         start_new_session=True,
-                        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     def modes():
         return subprocess.run(["stty", "-F", os.ttyname(terminal), "-a"], stdout=subprocess.PIPE, text=True).stdout
 
@@ -568,16 +613,19 @@ def test_a_status_line_on_a_terminal(run):
     client = run.client("jack", write("h.wav", response(500)), "--server", server.name, ready=None)
     client.says(r"\d+ Hz")
     client.end()
-    shown = subprocess.Popen([str(HALOCONV), "jack", "h.wav", "--server", server.name], stdin=subprocess.DEVNULL,
-                             stderr=terminal)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 300, 0, 0))
+    os.rename("h.wav", "h\x1b[2J\x9b1m.wav")  # a file name must not steer the terminal
+    shown = subprocess.Popen([str(HALOCONV), "jack", "h\x1b[2J\x9b1m.wav", "--server", server.name],
+                             stdin=subprocess.DEVNULL, stderr=terminal)
     text, end = b"", time.monotonic() + PATIENCE
-    while b"p99" not in text and time.monotonic() < end:
+    while b"1m.wav" not in text and time.monotonic() < end:
         if select.select([main], [], [], 0.1)[0]:
             text += os.read(main, 4096)
     stop(shown, signal.SIGINT)
     os.close(main), os.close(terminal)
     status = rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB"
     assert re.search(status, text), text
+    assert b"\x1b[2J" not in text and b"\xc2\x9b" not in text, text
 
 
 @needs_jack

@@ -36,11 +36,12 @@ def parse(packet):
 
 
 class Manager:
-    def __init__(self, server):
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
+    def __init__(self, server, host="localhost", address="127.0.0.1"):
+        self.server, self.family = server, socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.socket = socket.socket(self.family, socket.SOCK_DGRAM)
+        self.socket.bind((address, 0))
         self.socket.settimeout(PATIENCE)
-        self.env = {**server.env, "NSM_URL": f"osc.udp://localhost:{self.socket.getsockname()[1]}/"}
+        self.env = {**server.env, "NSM_URL": f"osc.udp://{host}:{self.socket.getsockname()[1]}/"}
 
     def receives(self, path):
         """The next message must be this one; its arguments."""
@@ -49,8 +50,8 @@ class Manager:
         assert message[0] == path, message
         return message[1:]
 
-    def says(self, *message):
-        self.socket.sendto(osc(*message), self.client)
+    def says(self, *message, sender=None):
+        (sender or self.socket).sendto(osc(*message), self.client)
 
     def welcome(self):
         application, can, executable, major, _, pid = self.receives("/nsm/server/announce")
@@ -64,9 +65,7 @@ class Manager:
 
 @pytest.fixture
 def manager(run):
-    server = run.server(128)
-    manager = Manager(server)
-    manager.server = server
+    manager = Manager(run.server(128))
     yield manager
     manager.socket.close()
 
@@ -155,6 +154,70 @@ def test_a_session_that_cannot_be_opened_is_told(run, manager):
         path, code, why = manager.receives("/error")
         assert path == "/nsm/client/open" and code == -1 and re.search(says, why), why
         client.end(how=None, status=1)
+
+
+@needs_jack
+@needs_osc
+@pytest.mark.parametrize("host,address", [("localhost", "127.0.0.1"), ("127.0.1.1", "0.0.0.0"), ("[::1]", "::1")])
+def test_only_the_manager_is_obeyed(run, host, address):
+    """Another program knows the client's port; nothing that it sends has an effect, nor an answer to the manager. The
+    packets of the second manager come from 127.0.0.1."""
+    try:
+        manager = Manager(run.server(128), host, address)
+    except OSError as error:
+        pytest.skip(f"{address}: {error}")
+    run.client("jack", env=manager.env, ready=None)
+    manager.receives("/nsm/server/announce")
+    with manager.socket, socket.socket(manager.family, socket.SOCK_DGRAM) as stranger:
+        for message in [("/error", "/nsm/server/announce", -2, "go away"), ("/nsm/client/open", "strange", "s", "hc")]:
+            manager.says(*message, sender=stranger)
+        manager.says("/reply", "/nsm/server/announce", "hello", "a test", "")
+        manager.opens(pathlib.Path("own").resolve(), "hc")
+        assert manager.receives("/reply")[0] == "/nsm/client/open"
+        control = control_of(manager)
+        manager.says("/nsm/client/save", sender=stranger)
+        control.stats()
+        manager.opens("own", "hc")
+        assert manager.receives("/error")[:2] == ["/nsm/client/open", -8]  # the next message: "save" had no answer
+    assert not pathlib.Path("strange").exists() and not pathlib.Path("own/session.json").exists()
+
+
+@needs_jack
+@needs_osc
+def test_a_session_is_not_written_through_links(run, manager):
+    """The folder may come from a stranger: its files are used and kept if they are regular files, else refused."""
+    folder = pathlib.Path("session").resolve()
+    through, state, foreign = folder / "through.txt", folder / "session.json", pathlib.Path("foreign").resolve()
+    folder.mkdir()
+    foreign.write_text("{}")
+
+    def opens():
+        client = run.client("jack", env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "hc")
+        return client
+
+    for plant in [lambda: through.symlink_to(foreign), lambda: state.symlink_to(foreign), lambda: os.mkfifo(state),
+                  lambda: state.write_text("{" + " " * 100000 + "}")]:
+        plant()
+        client = opens()
+        path, code, why = manager.receives("/error")
+        assert path == "/nsm/client/open" and re.search(r"not a regular file|more than 65536 bytes", why), why
+        client.end(how=None, status=1)
+        assert foreign.read_text() == "{}"
+        for file in [through, state]:
+            file.unlink(missing_ok=True)
+    through.write_text("0.5\n")
+    client = opens()
+    assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
+    manager.receives("/nsm/client/message")
+    assert through.read_text() == "0.5\n"
+    state.symlink_to(foreign)
+    manager.says("/nsm/client/save")
+    path, code, why = manager.receives("/error")
+    assert path == "/nsm/client/save" and "not a regular file" in why, why
+    assert foreign.read_text() == "{}" and state.is_symlink()
+    client.end()
 
 
 @needs_jack

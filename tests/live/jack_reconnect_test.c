@@ -1,0 +1,114 @@
+/* A JACK server dies and comes back: which connections the client then has. fake_jack is the server. */
+#include "fake_jack.h"
+#include "live_driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const double GIVE_UP_S = 60;
+static char mask[] = "/tmp/hc_reconnect_XXXXXX.txt";
+
+static const char *const asked[4][2] = {{"system:capture_1", "test:in-1"},
+                                        {"system:capture_2", "test:in-2"},
+                                        {"test:out-1", "system:playback_1"},
+                                        {"test:out-2", "system:playback_2"}};
+static const char *const by_hand[2] = {"system:capture_1", "test:in-2"};
+
+static void await_connection(const char *const ends[2], const char *when)
+{
+    double give_up = now_s() + GIVE_UP_S;
+    while (!fake_jack_connects(ends[0], ends[1])) {
+        check(now_s() < give_up, "%s: %s and %s are not connected", when, ends[0], ends[1]);
+        pause_us(1000);
+    }
+}
+
+static void await_asked(int n, const char *when)
+{
+    for (int i = 0; i < n; i++) await_connection(asked[i], when);
+}
+
+/* Waits until the client has listed its connections n times more. */
+static void await_checks(int n)
+{
+    double give_up = now_s() + GIVE_UP_S;
+    for (int end = fake_jack_checks() + n; fake_jack_checks() < end; pause_us(1000))
+        check(now_s() < give_up, "the client does not list its connections");
+}
+
+static void await_end_of_client(void)
+{
+    double give_up = now_s() + GIVE_UP_S;
+    for (; fake_jack_has_client(); pause_us(1000)) check(now_s() < give_up, "the client stays");
+}
+
+static void open_connected(void)
+{
+    if (live_jack.missing) check_skip(live_jack.missing);
+    live_jack.close(); /* of a test that failed */
+    fake_jack_return(4);
+    live_jack.open(&(struct live_setup){.mask = mask, .more = {"--connect", "--reconnect"}});
+    await_asked(4, "at the start");
+}
+
+static void die_and_return(bool while_listed, int ports)
+{
+    fake_jack_die(while_listed);
+    await_end_of_client();
+    fake_jack_return(ports);
+}
+
+/* The client lists its connections once a second: the server dies before the first time, then after it. */
+static void asked_connections_come_back_whenever_the_server_dies(const char *backend)
+{
+    open_connected();
+    for (int checks = 0; checks < 2; checks++) {
+        char when[40];
+        snprintf(when, sizeof when, "a death after %d checks", checks);
+        await_checks(checks);
+        die_and_return(false, 4);
+        await_asked(4, when);
+    }
+    live_jack.close();
+}
+
+static void asked_connections_wait_for_their_ports(const char *backend)
+{
+    open_connected();
+    die_and_return(false, 2);
+    await_asked(2, "two ports are back");
+    die_and_return(false, 2); /* before the others came */
+    await_asked(2, "two ports are back again");
+    fake_jack_return(4);
+    await_asked(4, "all ports are back");
+    live_jack.close();
+}
+
+static void connections_made_by_hand_come_back(const char *backend)
+{
+    open_connected();
+    fake_jack_connect(by_hand[0], by_hand[1]);
+    await_checks(2); /* the first of them may have begun before the connection */
+    die_and_return(true, 4);
+    await_connection(by_hand, "a server that removes the connections, then dies");
+    await_asked(4, "beside a connection made by hand");
+    live_jack.close();
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(asked_connections_come_back_whenever_the_server_dies, false),
+        TEST(asked_connections_wait_for_their_ports, false),
+        TEST(connections_made_by_hand_come_back, false),
+    };
+    setenv("HALOCONV_COSTS", "builtin", 1);
+    unsetenv("NSM_URL");
+    int fd = mkstemps(mask, 4);
+    if (fd < 0 || write(fd, "1 1\n", 4) != 4) return 1;
+    close(fd);
+    int failed = check_main("jack_reconnect", tests, sizeof tests / sizeof *tests);
+    remove(mask);
+    return failed;
+}

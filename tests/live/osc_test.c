@@ -1,0 +1,181 @@
+/* OSC packets of strangers: osc.c reads any bytes, and one call of osc_receive is short. */
+#include "check.h"
+#include "host/live/osc.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 65000, ROUNDS = SANITIZED ? 4000 : 20000 };
+
+static char why[200];
+static int sender;
+static struct osc *osc;
+static struct seen {
+    int messages;
+    size_t bytes; /* of paths and texts, which must end inside the packet */
+    double sum;
+} seen;
+
+static void take(void *data, const struct osc_message *message)
+{
+    seen.messages++;
+    seen.bytes += strlen(message->path);
+    if (message->text) seen.bytes += strlen(message->text);
+    for (int i = 0; i < message->n_texts; i++) seen.bytes += strlen(message->texts[i]);
+    if (message->has_number) seen.sum += message->number;
+}
+
+static void open_osc(void)
+{
+    if (osc) osc_close(osc); /* of a test that failed */
+    osc = osc_open("0", why, sizeof why);
+    if (!osc && strstr(why, "no liblo")) check_skip(why);
+    check(osc, "%s", why);
+    struct sockaddr_in there = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)osc_port(osc)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (sender) close(sender);
+    sender = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    check(connect(sender, (struct sockaddr *)&there, sizeof there) == 0, "no socket");
+    seen = (struct seen){0};
+}
+
+static void close_osc(void)
+{
+    osc_close(osc);
+    close(sender);
+    osc = NULL;
+    sender = 0;
+}
+
+static void send_packet(const char *packet, size_t bytes)
+{
+    check(send(sender, packet, bytes, 0) == (ssize_t)bytes, "%zu bytes cannot be sent", bytes);
+}
+
+static size_t put_size(char *packet, size_t at, size_t size)
+{
+    uint32_t word = htonl((uint32_t)size);
+    memcpy(packet + at, &word, 4);
+    return at + 4;
+}
+
+static size_t put_bundle(char *packet, size_t at)
+{
+    memcpy(packet + at, "#bundle\0\0\0\0\0\0\0\0\1", 16);
+    return at + 16;
+}
+
+/* One message, then a packet that is not one of ours or breaks a rule: only the message counts. */
+static void packets_that_break_the_rules_are_dropped(const char *backend)
+{
+#define PACKET(text)                                                                                                   \
+    {                                                                                                                  \
+        text, sizeof text - 1                                                                                          \
+    }
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } packets[] = {
+        PACKET("r"),
+        PACKET("rubbish"),
+        PACKET("#bundle"),
+        PACKET("#bundle\0"),
+        PACKET("#bundle\0\0\0\0\0\0\0\0"),
+        PACKET("/gain\0\0\0,s\0\0"),     /* a string that is missing */
+        PACKET("/gain\0\0\0,s\0\0abcd"), /* that does not end */
+        PACKET("/gain\0\0\0,b\0\0\x7f\xff\xff\xff"
+               "abcd"), /* a blob longer than the packet */
+        PACKET("/gain\0\0\0,b\0\0\xff\xff\xff\xff"),
+        PACKET("/gain\0\0\0,ffff\0\0\0abcd"), /* numbers that are missing */
+        PACKET("/gain\0\0\0,h\0\0abcd"),
+        PACKET("/gain\0\0\0,zz\0"),                  /* an unknown type */
+        PACKET("/gain\0\0\0s\0\0\0"),                /* types without a comma */
+        PACKET("/gain\0\0\0,ssssssss"),              /* types that do not end */
+        PACKET("#bundle\0\0\0\0\0\0\0\0\1\0\0\0\0"), /* elements of wrong sizes */
+        PACKET("#bundle\0\0\0\0\0\0\0\0\1\xff\xff\xff\xff/abc"),
+        PACKET("#bundle\0\0\0\0\0\0\0\0\1\0\0\0\x10/abc"),
+    };
+#undef PACKET
+    open_osc();
+    for (size_t i = 0; i < sizeof packets / sizeof *packets; i++) {
+        seen = (struct seen){0};
+        send_packet("/ok\0,\0\0\0", 8);
+        send_packet(packets[i].bytes, packets[i].n);
+        osc_receive(osc, take, NULL);
+        check(seen.messages == 1, "packet %zu: %d messages", i, seen.messages);
+    }
+    close_osc();
+}
+
+static void bundles_are_read_to_a_limited_depth(const char *backend)
+{
+    static char packet[MOST_BYTES];
+    open_osc();
+    for (int depth = 0; depth < 2000; depth += depth < 12 ? 1 : 663) {
+        size_t n = 0, bytes = 20 * (size_t)depth + 8;
+        for (int i = 0; i < depth; i++) n = put_size(packet, put_bundle(packet, n), bytes - 20 * (size_t)(i + 1));
+        memcpy(packet + n, "/ok\0,\0\0\0", 8);
+        seen = (struct seen){0};
+        send_packet(packet, bytes);
+        osc_receive(osc, take, NULL);
+        check(seen.messages == (depth <= 8), "depth %d: %d messages", depth, seen.messages);
+    }
+    close_osc();
+}
+
+/* The control thread has other things to do: signals, keys, a server that dies. */
+static void one_call_reads_few_messages(const char *backend)
+{
+    enum { PACKETS = 20, EACH = 60 };
+    static char packet[MOST_BYTES];
+    open_osc();
+    size_t n = put_bundle(packet, 0);
+    for (int i = 0; i < EACH; i++) {
+        n = put_size(packet, n, 8);
+        memcpy(packet + n, "/ok\0,\0\0\0", 8);
+        n += 8;
+    }
+    for (int i = 0; i < PACKETS; i++) send_packet(packet, n);
+    for (int had = 0; had < PACKETS * EACH; had = seen.messages) {
+        osc_receive(osc, take, NULL);
+        check(seen.messages > had, "%d of %d messages arrived", had, PACKETS * EACH);
+        check(seen.messages <= had + 2 * EACH, "%d messages in one call", seen.messages - had);
+    }
+    close_osc();
+}
+
+/* Valid packets with bytes changed, and cut: the sanitizers see what is read. */
+static void any_bytes_are_read(const char *backend)
+{
+    static const char seeds[][60] = {"/mask\0\0\0,s\0\0hall.wav\0\0\0", "/gain\0\0\0,f\0\0\xc0\xc0\0",
+                                     "/a\0\0,sibhdtTFNIrmcS\0\0one\0\0\0\0\1\0\0\0\2ab\0\0",
+                                     "#bundle\0\0\0\0\0\0\0\0\1\0\0\0\x10/gain\0\0\0,i\0\0\0\0\0\1\0\0\0\10/ok\0,\0\0"};
+    struct random r = random_seeded(31);
+    open_osc();
+    for (int round = 0; round < ROUNDS; round++) {
+        char packet[60];
+        memcpy(packet, seeds[random_int(&r, 0, 3)], sizeof packet);
+        for (int i = random_int(&r, 0, 4); i > 0; i--)
+            packet[random_int(&r, 0, (int)sizeof packet - 1)] =
+                random_int(&r, 0, 1) ? "\0\1\xff,s/#bTi"[random_int(&r, 0, 9)] : (char)random_u32(&r);
+        send_packet(packet, (size_t)random_int(&r, 1, (int)sizeof packet));
+        osc_receive(osc, take, NULL);
+    }
+    check(seen.messages > ROUNDS / 100, "%d messages of %d packets", seen.messages, ROUNDS);
+    close_osc();
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(packets_that_break_the_rules_are_dropped, false),
+        TEST(bundles_are_read_to_a_limited_depth, false),
+        TEST(one_call_reads_few_messages, false),
+        TEST(any_bytes_are_read, false),
+    };
+    return check_main("osc", tests, sizeof tests / sizeof *tests);
+}

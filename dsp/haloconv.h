@@ -188,7 +188,8 @@ void hc_close(hc_engine *engine);
 /* Makes a mask of n routes. The audio thread may play in the meantime. Several threads may make masks of one engine at
  * the same time; they take turns. Routes with the same data (taps pointer, n_taps, gain, delay) share one spectrum. n =
  * 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a channel out of range; more than max_taps; a
- * tap that is NaN or Inf: the text has its index), HC_ENOMEM; *mask is NULL then. [setup] */
+ * tap that is NaN or Inf, with its gain or in the sum of the routes of a pair: the text has its index), HC_ENOMEM; *mask
+ * is NULL then. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
 /* Releases a mask. The engine frees it in the first hc_mask_make, hc_mask_free or hc_close after it has stopped

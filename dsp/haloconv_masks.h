@@ -72,10 +72,15 @@ enum {                        /* flags of hc_responses_load                     
  * for in the configuration's folder, or in the working directory if only that has it. All errors of a configuration are
  * in `diagnostics`, each with file and line; why has the first. Its warnings are there on success too.
  *
- * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED
- * (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a failure too: the
- * diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis, Opus) may end the process if memory runs out.
- * [setup] */
+ * A mask has at most 2^28 frames, at the session's rate, and a file at most 2^30 samples. A line of a text or of a
+ * configuration has at most 65536 bytes. The memory is at most three quarters of the machine's. A longer sound file is
+ * refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is refused
+ * too: the call never waits for a writer.
+ *
+ * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long), HC_ENOMEM,
+ * HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a
+ * failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis, Opus) may end the process if
+ * memory runs out. [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 

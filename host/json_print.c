@@ -3,32 +3,45 @@
 #include "message.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int json_print(json_t *object, int digits, const char *subject)
 {
-    if (!object)
-        return message_error("%s: no report as JSON: no memory, or a text that is not UTF-8; leave --json out",
-                             subject);
+    if (!object) return message_error("%s: no memory for the report as JSON; leave --json out", subject);
     json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits));
     putchar('\n');
     json_decref(object);
     return 0;
 }
 
+/* The bytes of the character at `at` by the rules of UTF-8 (RFC 3629); 0: there is none. */
+static size_t utf8_bytes(const unsigned char *at)
+{
+    size_t n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0; /* also the final 0 */
+    bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool is_surrogate = at[0] == 0xed && at[1] >= 0xa0;
+    bool is_beyond = at[0] > 0xf4 || (at[0] == 0xf4 && at[1] >= 0x90); /* U+10FFFF */
+    return is_overlong || is_surrogate || is_beyond ? 0 : n;
+}
+
 json_t *json_text(const char *text)
 {
-    if (!text) return json_null();
-    json_t *json = json_string(text);
-    char *ascii = json ? NULL : strdup(text);
-    if (!ascii) return json ? json : json_null();
-    for (char *at = ascii; *at; at++)
-        if (*at & 0x80) *at = '?';
-    json = json_string(ascii);
-    free(ascii);
-    return json;
+    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    char *copy = text ? malloc(strlen(text) * (sizeof replacement - 1) + 1) : NULL, *to = copy;
+    if (!copy) return json_null();
+    for (const char *at = text; *at;) {
+        size_t n = utf8_bytes((const unsigned char *)at);
+        to = n ? mempcpy(to, at, n) : mempcpy(to, replacement, sizeof replacement - 1);
+        at += n ? n : 1;
+    }
+    json_t *json = json_stringn(copy, (size_t)(to - copy));
+    free(copy);
+    return json ? json : json_null();
 }
 
 json_t *json_known(int value)

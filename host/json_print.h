@@ -5,10 +5,12 @@
 #include <jansson.h>
 
 /* Print an object with `digits` digits a number, and free it. Returns the exit status. object may be NULL, as jansson
- * returns it without memory or for a text that is not UTF-8: then an error line about subject is printed. */
+ * returns it without memory: then an error line about subject is printed. */
 int json_print(json_t *object, int digits, const char *subject);
 
-json_t *json_text(const char *text);   /* text need not be UTF-8; NULL becomes null */
+/* A name from outside, such as that of a file, need not be UTF-8; jansson takes nothing else. Each byte that is not part
+ * of a character becomes U+FFFD. NULL becomes null. */
+json_t *json_text(const char *text);
 json_t *json_number(double value);     /* NaN and infinity become null              */
 json_t *json_known(int value);         /* null unless value > 0: it is not known     */
 

@@ -98,6 +98,17 @@ static void response_mix(float *taps, const hc_route *route)
     for (int k = 0; k < route->n_taps; k++) taps[route->delay + k] += route->gain * route->taps[k];
 }
 
+/* Each route of a pair is finite; their sum may not be. */
+static int refuse_sum(const float *taps, int n_taps, const hc_route *route, char *why, size_t cap)
+{
+    for (int k = 0; k < n_taps; k++)
+        if (!isfinite(taps[k]))
+            return fail(HC_EINVAL, why, cap,
+                        "the routes from input %d to output %d add up to an infinite tap %d; give smaller gains",
+                        route->in, route->out, k);
+    return HC_OK;
+}
+
 int matrix_make(struct matrix *m, const hc_config *config, const hc_route *routes, int n, char *why, size_t cap)
 {
     memset(m, 0, sizeof *m);
@@ -145,6 +156,9 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
             r = response_add(m, longest);
             if (r < 0) goto end;
             for (int j = i; j < next; j++) response_mix(m->taps[r], sorted[j]);
+            error = refuse_sum(m->taps[r], longest, sorted[i], why, cap);
+            if (error) goto end;
+            error = HC_ENOMEM;
         }
         m->cells[m->n_cells++] = (struct cell){sorted[i]->in, sorted[i]->out, r};
     }

@@ -12,11 +12,16 @@ struct allocation {
     _Alignas(max_align_t) char memory[];
 };
 
+size_t memory_limit(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (size_t)pages / 4 * 3 * (size_t)page : SIZE_MAX / 2;
+}
+
 struct arena *arena_make(void)
 {
     struct arena *arena = calloc(1, sizeof *arena);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (arena) arena->limit = pages > 0 && page > 0 ? (size_t)pages / 4 * 3 * (size_t)page : SIZE_MAX / 2;
+    if (arena) arena->limit = memory_limit();
     return arena;
 }
 
@@ -64,12 +69,15 @@ bool arena_keep(struct arena *arena, void *memory)
 void *array_grow(struct arena *arena, void *array, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap) return array;
-    size_t more = *cap ? *cap * 2 : 64;
-    void *new = more < INT_MAX ? realloc(array, more * size) : NULL;
-    if (new)
-        *cap = more;
-    else
+    size_t more = *cap ? *cap * 2 : 64, bytes = (more - *cap) * size;
+    bool fits = more < INT_MAX && bytes <= arena->limit - arena->bytes;
+    void *new = fits ? realloc(array, more * size) : NULL;
+    if (!new) {
         arena->is_short = true;
+        return NULL;
+    }
+    arena->bytes += bytes;
+    *cap = more;
     return new;
 }
 

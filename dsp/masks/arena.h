@@ -7,12 +7,14 @@
 
 struct arena {
     struct allocation *last;
-    size_t bytes, limit;     /* allocated so far, and at most         */
-    bool is_short;           /* an allocation failed or met the limit */
+    size_t bytes, limit;     /* allocated so far, with sound files and array_grow; at most */
+    bool is_short;           /* an allocation failed or met the limit                      */
 };
 
-/* The limit is three quarters of the machine's memory: a few lines of text must not be able to ask for all of it. NULL:
- * no memory. */
+/* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */
+size_t memory_limit(void);
+
+/* The limit is memory_limit. NULL: no memory. */
 struct arena *arena_make(void);
 void arena_free(struct arena *arena);
 

@@ -416,8 +416,8 @@ static void take_lines(struct reader *r, char *text, size_t bytes)
             return;
         }
         *stop = 0;
-        if (stop - line > CONFIGURATION_LINE)
-            LINE_REFUSE(r, "a line of %zu bytes; %d are possible, cut it", (size_t)(stop - line), CONFIGURATION_LINE);
+        if (stop - line > MASK_MAX_LINE)
+            LINE_REFUSE(r, "a line of %zu bytes; %d are possible, cut it", (size_t)(stop - line), MASK_MAX_LINE);
         else
             take_line(r, line);
         line = stop + 1;

@@ -10,10 +10,7 @@
 #include "diagnostics.h"
 #include "mask_file.h"
 
-enum {
-    CONFIGURATION_TAPS = 1 << 24,    /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
-    CONFIGURATION_LINE = 64 << 10,   /* longest line, in bytes                                              */
-};
+enum { CONFIGURATION_TAPS = 1 << 24 }; /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
 
 enum impulse_kind { IMPULSE_READ, IMPULSE_DIRAC, IMPULSE_HILBERT, IMPULSE_COPY, IMPULSE_PACKED };
 

@@ -4,6 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Frames that one configuration may add up, about half a minute of work. Lines are cheap: without this limit a few
+ * megabytes of them would take days. */
+static const int64_t MOST_ADDED = (int64_t)1 << 36;
+
 struct term {
     const float *taps;
     int n_taps, delay;
@@ -57,6 +61,11 @@ void pairs_add(struct pairs *p, const struct impulse *i, int in, int out, const 
                      "input %d, output %d is a copy since line %d, and what is added to a copy is ignored; "
                      "add it to the pair that it copies",
                      in + 1, out + 1, pair->line);
+        return;
+    }
+    if (pair->last && (p->n_added += n_taps) > MOST_ADDED) {
+        IMPULSE_REFUSE(p->c, i, "input %d, output %d: more than %lld frames to add up; add them in a sound file",
+                       in + 1, out + 1, (long long)MOST_ADDED);
         return;
     }
     struct term *terms = array_grow(p->c->arena, p->terms, (size_t)p->n_terms, &p->terms_cap, sizeof *terms);

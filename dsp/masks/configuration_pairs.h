@@ -18,6 +18,7 @@ struct pairs {
     struct term *terms;      /* [n_terms], a linked list for each pair     */
     int n_terms;
     size_t terms_cap;
+    int64_t n_added;         /* frames of all terms that are added to a pair with data */
 };
 
 /* false: no memory. */

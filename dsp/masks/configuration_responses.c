@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 enum { HILBERT_MAX = 65536 };
-#define MOST_TEXT_BYTES (1LL << 31) /* of a configuration */
+#define MOST_TEXT_BYTES (1LL << 28) /* of a configuration: 256 for each of 1024 x 1024 pairs */
 
 struct loader {
     struct configuration c;
@@ -217,8 +217,12 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
     FILE *file = error ? NULL : fopen(path, "re");
     if (!error && (!file || fstat(fileno(file), &status) != 0))
         error = fail(HC_EFILE, why, sizeof why, "%s: %s; check the path and its permissions", path, strerror(errno));
-    if (!error && (status.st_size >= MOST_TEXT_BYTES || !(text = malloc((size_t)status.st_size + 1))))
-        error = fail(HC_ENOMEM, why, sizeof why, "%s: no memory for %lld bytes of text; is it a configuration?", path,
+    if (!error && status.st_size > MOST_TEXT_BYTES)
+        error =
+            fail(HC_EINVAL, why, sizeof why, "%s: has %lld bytes of text, %lld are possible; is it a configuration?",
+                 path, (long long)status.st_size, MOST_TEXT_BYTES);
+    if (!error && !(text = malloc((size_t)status.st_size + 1)))
+        error = fail(HC_ENOMEM, why, sizeof why, "%s: no memory for %lld bytes of text; free some", path,
                      (long long)status.st_size);
     if (!error) *bytes = fread(text, 1, (size_t)status.st_size, file);
     if (!error && ferror(file))

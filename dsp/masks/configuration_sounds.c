@@ -82,7 +82,8 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     sound->is_read = true;
     sound->path = sound_path(c, c->files[i->file]);
     if (!sound->path) return; /* the arena is short */
-    sound->error = mask_file_read(&sound->file, sound->path, why, sizeof why);
+    struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
+    sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
     if (sound->error) {
         s->has_errors = true;
         sound->first = i;
@@ -90,8 +91,7 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
         return;
     }
     size_t samples = (size_t)sound->file.n_channels * (size_t)sound->file.n_frames;
-    s->bytes += samples * sizeof(float);
-    if (s->bytes + c->arena->bytes > c->arena->limit) c->arena->is_short = true;
+    c->arena->bytes += samples * sizeof(float);
     for (size_t k = 0; k < samples; k++) sound->peak = fmaxf(sound->peak, fabsf(sound->file.channel[0][k]));
     if (is_resampled(s, sound))
         IMPULSE_WARN(c, i, "%s: resampled from %d to %d Hz", sound->path, sound->file.rate, s->rate);

@@ -27,7 +27,6 @@ struct sounds {
     int rate;                /* Hz of the session; 0 = each file keeps its own                        */
     bool keep_rate;          /* play files of any rate as they are                                    */
     bool has_errors;         /* a file cannot be read: pairs lack its segments                        */
-    size_t bytes;            /* memory of all files                                                   */
     struct sound *sounds;    /* [c->n_files]                                                          */
 };
 

@@ -5,6 +5,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/sndfile_log.h"
+#include "resample.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,18 +30,46 @@ struct frames {     /* samples as read, interleaved */
     float *samples; /* [n / n_channels][n_channels] */
     size_t n, capacity;
     int n_channels;
+    const struct mask_limits *limits;
+    size_t most;           /* frames that the limits allow */
+    bool is_memory_scarce; /* limits->bytes decided that */
 };
+
+/* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
+ * to be resampled. */
+static int frames_limit(struct frames *frames, int n_channels, int rate, const char *path, char *why, size_t cap)
+{
+    const struct mask_limits *limits = frames->limits;
+    double ratio = 1, bytes = 2 * sizeof(float); /* of a sample: as read, and deinterleaved */
+    if (limits->rate && rate && limits->rate != rate) {
+        int length;
+        int error = resample_length(rate, limits->rate, 1, path, &length, why, cap);
+        if (error) return error;
+        ratio = (double)limits->rate / rate;
+        bytes = 3 * sizeof(float) * (1 + ratio); /* both deinterleaved, and soxr's copies of both as doubles */
+    }
+    double most = fmin((double)limits->frames / ratio, (double)MASK_MAX_SAMPLES / n_channels / fmax(1, ratio));
+    double in_memory = (double)limits->bytes / n_channels / bytes;
+    frames->n_channels = n_channels;
+    frames->is_memory_scarce = in_memory < most;
+    frames->most = (size_t)fmin(most, in_memory);
+    return HC_OK;
+}
+
+static int refuse_length(const struct frames *frames, const char *path, char *why, size_t cap)
+{
+    return fail(frames->is_memory_scarce ? HC_ENOMEM : HC_EINVAL, why, cap,
+                "%s: is longer than %zu frames of %d channel%s, the most that %s; cut it", path, frames->most,
+                frames->n_channels, frames->n_channels == 1 ? "" : "s",
+                frames->is_memory_scarce ? "three quarters of this machine's memory hold" : "a mask can have");
+}
 
 /* Grows the capacity so that `more` samples fit behind the first n. */
 static int frames_reserve(struct frames *frames, size_t more, const char *path, char *why, size_t cap)
 {
-    if (more > MASK_MAX_SAMPLES || frames->n > MASK_MAX_SAMPLES - more)
-        return fail(HC_EINVAL, why, cap, "%s: more than %zu samples; a mask this long is not supported, cut it", path,
-                    MASK_MAX_SAMPLES);
-    size_t need = frames->n + more;
-    if (need <= frames->capacity) return HC_OK;
     size_t capacity = frames->capacity ? frames->capacity : READ_SAMPLES;
-    while (capacity < need) capacity *= 2;
+    while (capacity < frames->n + more) capacity *= 2;
+    if (capacity == frames->capacity) return HC_OK;
     float *samples = realloc(frames->samples, capacity * sizeof *samples);
     if (!samples) return fail(HC_ENOMEM, why, cap, "%s: no memory for %zu samples; use a shorter mask", path, capacity);
     frames->samples = samples;
@@ -48,9 +77,23 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
     return HC_OK;
 }
 
+/* Counts n more samples. */
+static int frames_add(struct frames *frames, size_t n, const char *path, char *why, size_t cap)
+{
+    frames->n += n;
+    bool is_short = frames->n / (size_t)frames->n_channels <= frames->most;
+    return is_short ? HC_OK : refuse_length(frames, path, why, cap);
+}
+
 /* ---- sound files -------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_SNDFILE
+/* false for a FLAC that was written to a pipe */
+static bool has_length(const SF_INFO *info)
+{
+    return info->frames < (sf_count_t)1 << 60;
+}
+
 static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, char *why,
                        size_t cap)
 {
@@ -61,7 +104,8 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
         if (error) return error;
         sf_count_t got = sf_readf_float(file, frames->samples + frames->n, chunk);
         if (got <= 0) break;
-        frames->n += (size_t)got * n_channels;
+        error = frames_add(frames, (size_t)got * n_channels, path, why, cap);
+        if (error) return error;
     }
     if (sf_error(file))
         return fail(HC_EFILE, why, cap, "%s: damaged after frame %zu (%s); fetch it again", path,
@@ -72,10 +116,9 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     bool packets = subtype >= SF_FORMAT_IMA_ADPCM && subtype <= SF_FORMAT_DWVW_N;
     bool estimate = (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
     sf_count_t slack = estimate ? info->frames / 10 : packets ? 4096 : 0;
-    bool known = info->frames < (sf_count_t)1 << 60; /* false for a FLAC that was written to a pipe */
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    if ((known && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
+    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - slack) || sndfile_log_says_cut(log))
         return fail(HC_EFILE, why, cap,
                     "%s: is cut short: it ends after %zu frames, its header promises more; fetch it again", path,
                     frames->n / n_channels);
@@ -101,8 +144,10 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
                      MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)
         error = fail(HC_EFILE, why, cap, "%s: claims a rate of %d Hz; repair its header", path, info.samplerate);
+    if (!error) error = frames_limit(frames, info.channels, info.samplerate, path, why, cap);
+    if (!error && has_length(&info) && info.frames > (sf_count_t)frames->most)
+        error = refuse_length(frames, path, why, cap);
     if (!error) {
-        frames->n_channels = info.channels;
         *rate = info.samplerate;
         error = read_frames(file, &info, frames, path, why, cap);
     }
@@ -142,8 +187,8 @@ static int coefficient_read(const struct text_line *text, const char *at, char *
     return HC_OK;
 }
 
-/* Appends the *n numbers of a line. A comma or semicolon may stand between two numbers, blanks anywhere. */
-static int coefficients_read_line(const struct text_line *text, char *line, struct frames *frames, int *n, char *why,
+/* Reads the *n numbers of a line. A comma or semicolon may stand between two numbers, blanks anywhere. */
+static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, char *why,
                                   size_t cap)
 {
     char *at = line;
@@ -157,10 +202,8 @@ static int coefficients_read_line(const struct text_line *text, char *line, stru
         if (*n == MASK_MAX_CHANNELS)
             return fail(HC_EINVAL, why, cap, "%s:%zu: more than %d columns; write one frame a line", text->path,
                         text->line, MASK_MAX_CHANNELS);
-        int error = frames_reserve(frames, 1, text->path, why, cap);
-        if (!error) error = coefficient_read(text, at, &at, &frames->samples[frames->n], why, cap);
+        int error = coefficient_read(text, at, &at, &values[*n], why, cap);
         if (error) return error;
-        frames->n++;
         (*n)++;
         at += strspn(at, " \t\r");
         after_comma = *at == ',' || *at == ';';
@@ -168,39 +211,58 @@ static int coefficients_read_line(const struct text_line *text, char *line, stru
     }
 }
 
+/* Reads a line without its LF into line[MASK_MAX_LINE + 1]. *has_line: false at the end of the file. */
+static int line_read(FILE *file, struct text_line *text, char *line, bool *has_line, char *why, size_t cap)
+{
+    int c, length = 0;
+    errno = 0;
+    while ((c = getc_unlocked(file)) != EOF && c != '\n' && length < MASK_MAX_LINE) line[length++] = (char)c;
+    if (c == EOF && ferror(file))
+        return fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
+    line[length] = 0;
+    *has_line = c != EOF || length > 0;
+    text->line += *has_line;
+    if (memchr(line, 0, (size_t)length))
+        return fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
+    if (c != EOF && c != '\n')
+        return fail(HC_EINVAL, why, cap, "%s:%zu: the line is longer than %d bytes; write one frame a line", text->path,
+                    text->line, MASK_MAX_LINE);
+    char *cr = strchr(line, '\r'); /* without LF: line ends of old Macs, which would join all lines to one frame */
+    if (cr && cr[strspn(cr, "\r")] != 0)
+        return fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
+                    text->line);
+    line[strcspn(line, "#")] = 0;
+    return HC_OK;
+}
+
+/* Appends a frame of n numbers. */
+static int frame_append(struct frames *frames, const struct text_line *text, const float *values, int n, char *why,
+                        size_t cap)
+{
+    int error = HC_OK;
+    if (frames->n_channels == 0) error = frames_limit(frames, n, 0, text->path, why, cap);
+    if (!error && n != frames->n_channels)
+        error = fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
+                     text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
+    if (!error) error = frames_reserve(frames, (size_t)n, text->path, why, cap);
+    if (error) return error;
+    memcpy(frames->samples + frames->n, values, (size_t)n * sizeof *values);
+    return frames_add(frames, (size_t)n, text->path, why, cap);
+}
+
 static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
 {
-    char *line = NULL;
-    size_t line_cap = 0;
-    ssize_t length;
-    int error = HC_OK;
-    errno = 0;
-    while (!error && (length = getline(&line, &line_cap, file)) >= 0) {
-        text->line++;
-        if (memchr(line, 0, (size_t)length)) {
-            error = fail(HC_EINVAL, why, cap, "%s:%zu: is not text; name a sound file .wav", text->path, text->line);
-            break;
-        }
-        line[strcspn(line, "\n")] = 0;
-        char *cr = strchr(line, '\r'); /* without LF: line ends of old Macs, which would join all lines to one frame */
-        if (cr && cr[strspn(cr, "\r")] != 0) {
-            error = fail(HC_EINVAL, why, cap, "%s:%zu: its lines end with CR alone; end them with LF", text->path,
-                         text->line);
-            break;
-        }
-        line[strcspn(line, "#")] = 0;
-        int n;
+    char *line = malloc(MASK_MAX_LINE + 1);
+    bool has_line = line != NULL;
+    int error = line ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
+    while (!error && has_line) {
+        float values[MASK_MAX_CHANNELS];
+        int n = 0;
+        error = line_read(file, text, line, &has_line, why, cap);
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
-        error = coefficients_read_line(text, line + (marked ? 3 : 0), frames, &n, why, cap);
-        if (error || n == 0) continue;
-        if (frames->n_channels == 0) frames->n_channels = n;
-        if (n != frames->n_channels)
-            error =
-                fail(HC_EINVAL, why, cap, "%s:%zu: %d column%s, but %d in the lines before; every line needs as many",
-                     text->path, text->line, n, n == 1 ? "" : "s", frames->n_channels);
+        if (!error) error = coefficients_read_line(text, line + (marked ? 3 : 0), values, &n, why, cap);
+        if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);
     }
-    if (!error && ferror(file))
-        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", text->path, strerror(errno ? errno : EIO));
     if (!error && frames->n == 0)
         error = fail(HC_EINVAL, why, cap, "%s: has no coefficients; write one frame a line", text->path);
     free(line);
@@ -270,9 +332,9 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-int mask_file_read(struct mask_file *file, const char *path, char *why, size_t cap)
+int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
 {
-    struct frames frames = {0};
+    struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why, cap);
     if (error) return error;

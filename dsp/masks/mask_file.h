@@ -5,8 +5,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MASK_MAX_CHANNELS = 1024 };          /* also a configuration's inputs and outputs */
-#define MASK_MAX_SAMPLES ((size_t)1 << 30)  /* 4 GiB of taps; every frame count fits in an int */
+enum {
+    MASK_MAX_CHANNELS = 1024,               /* also a configuration's inputs and outputs                */
+    MASK_MAX_TAPS = 1 << 28,                /* the largest hc_config.max_taps                           */
+    MASK_MAX_LINE = 64 << 10,               /* longest line of a text or configuration, in bytes        */
+};
+#define MASK_MAX_SAMPLES ((size_t)1 << 30)  /* 4 GiB of taps; every frame count fits in an int          */
+
+struct mask_limits {         /* mask_file_read refuses a longer file by its header, before it reads samples */
+    size_t frames;           /* of a channel, after it is resampled                         */
+    size_t bytes;            /* memory to read the file and to resample it                  */
+    int rate;                /* Hz that the caller resamples it to; 0: it does not          */
+};
 
 struct mask_file {
     int n_channels, n_frames;
@@ -14,9 +24,9 @@ struct mask_file {
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
 };
 
-/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame), HC_ENOMEM,
- * HC_EUNSUPPORTED; nothing has to be freed then. */
-int mask_file_read(struct mask_file *file, const char *path, char *why, size_t cap);
+/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has channel and frame), HC_ENOMEM
+ * (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
+int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
 
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap);

@@ -71,10 +71,12 @@ static int load_file(const char *path, int n_in, int rate, unsigned flags, hc_re
                      size_t cap)
 {
     struct mask_file file;
-    int error = mask_file_read(&file, path, why, cap);
+    struct mask_limits limits = {
+        .frames = MASK_MAX_TAPS, .bytes = memory_limit(), .rate = flags & HC_KEEP_RATE ? 0 : rate};
+    int error = mask_file_read(&file, path, &limits, why, cap);
     if (error) return error;
     responses->file_rate = file.rate;
-    bool keep = file.rate == 0 || rate == 0 || rate == file.rate || (flags & HC_KEEP_RATE);
+    bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
     if (!keep) error = file_resample(&file, rate, path, why, cap);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;

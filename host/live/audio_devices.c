@@ -1,5 +1,7 @@
 #include "audio_devices.h"
 
+#include "host/json_print.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,12 +15,6 @@
 #endif
 
 #ifdef HC_WITH_PORTAUDIO
-static json_t *text(const char *value)
-{
-    json_t *json = json_string(value);
-    return json ? json : json_string("(name is not UTF-8)");
-}
-
 static json_t *ask_portaudio(void)
 {
     json_t *list = json_array();
@@ -27,10 +23,10 @@ static json_t *ask_portaudio(void)
         const PaDeviceInfo *device = Pa_GetDeviceInfo(i);
         const PaHostApiInfo *api = Pa_GetHostApiInfo(device->hostApi);
         json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o, s:i, s:i, s:f, s:b, s:b}", "index", i, "name", text(device->name), "api",
-                            text(api->name), "inputs", device->maxInputChannels, "outputs", device->maxOutputChannels,
-                            "rate", device->defaultSampleRate, "default_input", Pa_GetDefaultInputDevice() == i,
-                            "default_output", Pa_GetDefaultOutputDevice() == i));
+            list, json_pack("{s:i, s:o, s:o, s:i, s:i, s:f, s:b, s:b}", "index", i, "name", json_text(device->name),
+                            "api", json_text(api->name), "inputs", device->maxInputChannels, "outputs",
+                            device->maxOutputChannels, "rate", device->defaultSampleRate, "default_input",
+                            Pa_GetDefaultInputDevice() == i, "default_output", Pa_GetDefaultOutputDevice() == i));
     }
     if (started) Pa_Terminate();
     return list;

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include "host/files/part_file.h"
+#include "host/json_print.h"
 #include "host/message.h"
 
 #include <errno.h>
@@ -78,7 +79,6 @@ json_t *report_json(const struct session_status *s)
         [HC_LIVE_OK] = "ok", [HC_LIVE_STANDBY] = "standby", [HC_LIVE_LOST] = "bypassed"};
     const hc_live_info *info = &s->info;
     const hc_live_stats *stats = &s->stats;
-    json_t *mask = json_string(s->mask);
     json_t *callback =
         json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)hc_times_quantile(&s->times, 0.5), "p99",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.99), "p99.9",
@@ -91,7 +91,7 @@ json_t *report_json(const struct session_status *s)
         (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1, "non_finite",
         (json_int_t)stats->non_finite, "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited,
         "backend", info->backend, "method", info->method, "device", info->device, "state", states[stats->state], "mask",
-        mask ? mask : json_string("(not UTF-8)"), "rate", info->rate, "block", info->block);
+        json_text(s->mask), "rate", info->rate, "block", info->block);
 }
 
 bool report_write(const json_t *json, const char *path, char *why, size_t cap)

@@ -27,10 +27,29 @@ bool session_state_same(const struct session_state *a, const struct session_stat
            a->bypass == b->bypass;
 }
 
+/* A path as a text, or as an array of its bytes if it is not UTF-8: the mask has to be found again. NULL: "". */
+static json_t *write_path(const char *path)
+{
+    json_t *json = *path ? json_string(path) : NULL;
+    if (!*path || json) return json;
+    json = json_array();
+    for (const char *at = path; *at; at++) json_array_append_new(json, json_integer((unsigned char)*at));
+    return json;
+}
+
+static void read_path(const json_t *json, char *path, size_t cap)
+{
+    if (json_is_string(json)) snprintf(path, cap, "%s", json_string_value(json));
+    size_t n = json_array_size(json);
+    if (n == 0 || n >= cap) return;
+    for (size_t i = 0; i < n; i++) path[i] = (char)json_integer_value(json_array_get(json, i));
+    path[n] = 0;
+}
+
 json_t *session_state_json(const struct session_state *state)
 {
-    return json_pack("{s:s*, s:f, s:f, s:f, s:b}", "mask", *state->mask ? state->mask : NULL, "wet", (double)state->wet,
-                     "dry", (double)state->dry, "gain", (double)state->gain, "bypass", state->bypass);
+    return json_pack("{s:o*, s:f, s:f, s:f, s:b}", "mask", write_path(state->mask), "wet", (double)state->wet, "dry",
+                     (double)state->dry, "gain", (double)state->gain, "bypass", state->bypass);
 }
 
 static void read_gain(const json_t *json, const char *name, float *gain)
@@ -42,9 +61,8 @@ static void read_gain(const json_t *json, const char *name, float *gain)
 
 void session_state_read(const json_t *json, struct session_state *state)
 {
-    const char *mask = json_string_value(json_object_get(json, "mask"));
     const json_t *bypass = json_object_get(json, "bypass");
-    if (mask) snprintf(state->mask, sizeof state->mask, "%s", mask);
+    read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask);
     read_gain(json, "wet", &state->wet);
     read_gain(json, "dry", &state->dry);
     read_gain(json, "gain", &state->gain);

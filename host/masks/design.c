@@ -226,6 +226,14 @@ static bool fill_filter(const struct design_settings *s, struct design *design)
     return true;
 }
 
+/* A window may be 0 at every tap: hann is at 2 taps. */
+static bool is_finite(const struct design *design)
+{
+    int i = 0;
+    while (i < design->n_frames && isfinite(design->h[i])) i++;
+    return i == design->n_frames;
+}
+
 /* ---- rooms -------------------------------------------------------------------------------------- */
 
 static int predelay_frames(const struct design_settings *s)
@@ -353,6 +361,11 @@ int design_command(int argc, char **argv)
         return message_error("design: no memory for %d taps; use fewer", design.n_frames);
     }
     if (settings.kind == KIND_ROOM) fill_room(&settings, &design);
+    if (settings.kind != KIND_ROOM && !is_finite(&design)) {
+        free(design.h);
+        return message_error("design: the window %s leaves nothing of %d taps; use more",
+                             fir_window_names[settings.window], design.n_frames);
+    }
     good = is_text(settings.output) ? write_text(&settings, &design, why, sizeof why)
                                     : write_sound(&settings, &design, why, sizeof why);
     free(design.h);

@@ -201,6 +201,32 @@ static void nan_in_a_mask_is_refused_with_its_index(const char *backend)
     player_close(&p);
 }
 
+/* Silence times infinity is NaN. */
+static void routes_that_add_up_to_infinity_are_refused(const char *backend)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.max_taps = 300;
+    struct player p;
+    player_open(&p, &c, backend, 1000, 5);
+    static const float huge[] = {0, 0, 3e38f}, minus[] = {-3e38f};
+    static const hc_route cases[][3] = {{{0, 1, huge, 3, 1, 0}, {0, 1, huge, 3, 1, 0}},
+                                        {{0, 1, huge, 3, 0.5f, 5}, {0, 1, huge, 3, 0.5f, 5}, {0, 1, huge, 3, 1, 5}},
+                                        {{0, 1, huge, 3, -1, 40}, {1, 0, huge, 3, 1, 0}, {0, 1, minus, 1, 1, 42}}};
+    static const char *const index[] = {"tap 2;", "tap 7;", "tap 42;"};
+    for (int i = 0; i < 3; i++) {
+        char why[256] = "";
+        hc_mask *mask = NULL;
+        int code = hc_mask_make(p.engine, cases[i], i == 0 ? 2 : 3, &mask, why, sizeof why);
+        check(code == HC_EINVAL && !mask, "case %d: %d (%s), want HC_EINVAL", i, code, why);
+        says(why, index[i], "the sum");
+        says(why, "from input 0 to output 1", "the sum");
+    }
+    const hc_route fits[] = {{0, 1, huge, 3, 1, 0}, {0, 0, huge, 3, 1, 0}, {0, 1, minus, 1, 1, 2}};
+    player_swap(&p, player_scene(&p, fits, 3));
+    player_close(&p);
+}
+
 /* An error text is cut to the buffer of the caller and ends with 0; nothing is written behind it. */
 static void error_texts_fit_their_buffer(const char *backend)
 {
@@ -344,6 +370,7 @@ int main(void)
         TEST(missing_device_is_said, false),
         TEST(devices_are_listed, false),
         TEST(bad_masks_are_refused, true),
+        TEST(routes_that_add_up_to_infinity_are_refused, 1),
         TEST(nan_in_a_mask_is_refused_with_its_index, true),
         TEST(error_texts_fit_their_buffer, true),
         TEST(bad_frame_counts_leave_the_output_alone, true),

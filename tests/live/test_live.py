@@ -157,8 +157,11 @@ class Client:
         return self.log.read_text(errors="replace")
 
     def says(self, pattern):
-        wait_for(f"'{pattern}' in: {self.said()}",
-                 lambda: re.search(pattern, self.said()) or (self.process.poll() is not None and self.gone()))
+        def seen():
+            has_ended = self.process.poll() is not None  # asked first: it may speak and end while this looks
+            return re.search(pattern, self.said()) or (has_ended and self.gone())
+
+        wait_for(f"'{pattern}' in: {self.said()}", seen)
 
     def gone(self):
         time.sleep(0.05)

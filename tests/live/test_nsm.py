@@ -239,3 +239,28 @@ def test_a_manager_that_refuses_or_is_not_there(run, manager):
     client.says("no session manager answers[^$]*going on without it[^$]*Hz")
     client.end()
     assert "NSM_URL" not in os.environ
+
+
+@needs_jack
+@needs_osc
+def test_a_mask_whose_name_is_not_utf8_is_in_the_session(run, manager):
+    """JSON has no such names: the statistics show it with U+FFFD, the session keeps its bytes."""
+    name, folder = b"caf\xe9-\xed\xa0\x80.txt", pathlib.Path("haloconv.nABCD").resolve()
+    pathlib.Path(os.fsdecode(name)).write_text("0.5\n")
+    for start in ["first", "again"]:
+        client = run.client("jack", env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, start)
+        manager.receives("/reply")
+        control = control_of(manager)
+        if start == "first":
+            control.raw(b"/mask\0\0\0,s\0\0" + name.ljust(len(name) // 4 * 4 + 4, b"\0"))
+            manager.receives("/nsm/client/is_dirty")
+        wait_for("the mask", lambda: control.stats()["mask"].endswith("caf\ufffd-\ufffd\ufffd\ufffd.txt"))
+        manager.says("/nsm/client/save")
+        assert manager.receives("/reply") == ["/nsm/client/save", "saved"]
+        if start == "first":
+            manager.receives("/nsm/client/is_clean")
+        saved = json.loads((folder / "session.json").read_text())["mask"]
+        assert bytes(saved) == os.fsencode(pathlib.Path(os.fsdecode(name)).resolve())
+        assert client.end()["mask"].endswith("caf\ufffd-\ufffd\ufffd\ufffd.txt")

@@ -1,6 +1,7 @@
 /* Configurations as the library's callers see them: routes that share, ports, diagnostics, and the refusal of a wrong
  * count. */
 #include "check.h"
+#include "dsp/masks/arena.h"
 #include "haloconv_masks.h"
 
 #include <math.h>
@@ -192,6 +193,22 @@ static void a_million_bad_lines_are_counted(const char *backend)
     hc_responses_free(&r);
 }
 
+/* A short text may list millions of commands. */
+static void lists_count_as_memory(const char *backend)
+{
+    struct arena *arena = arena_make();
+    size_t cap = 0;
+    arena->limit = 128 * sizeof(int);
+    int *list = array_grow(arena, NULL, 0, &cap, sizeof *list);
+    check(list && cap == 64, "room for %zu", cap);
+    list = array_grow(arena, list, 64, &cap, sizeof *list);
+    check(list && cap == 128 && !arena->is_short, "room for %zu", cap);
+    check(!array_grow(arena, list, 128, &cap, sizeof *list) && arena->is_short, "room for %zu", cap);
+    check(!arena_alloc(arena, 1, 1), "a list took memory that does not count");
+    free(list);
+    arena_free(arena);
+}
+
 /* 1024 x 1024 pairs through one response take memory for their routes, not for their taps. */
 static void large_matrices_stay_small(const char *backend)
 {
@@ -226,6 +243,7 @@ int main(void)
         TEST(diagnostics_outlive_a_failure, false),
         TEST(infinite_sums_are_refused, false),
         TEST(a_million_bad_lines_are_counted, false),
+        TEST(lists_count_as_memory, false),
         TEST(large_matrices_stay_small, false),
     };
     return check_main("configuration", tests, sizeof tests / sizeof *tests);

@@ -1,5 +1,6 @@
 /* Masks from files: texts and sound files, the channel rule, resampling, and refused files. */
 #include "check.h"
+#include "dsp/masks/mask_file.h"
 #include "haloconv_masks.h"
 
 #include <math.h>
@@ -219,6 +220,39 @@ static void bad_sound_files_are_refused(const char *backend)
 #endif
 }
 
+static void limited(const char *file, struct mask_limits limits, int code_wanted, const char *word)
+{
+    struct mask_file read;
+    char why[400] = "";
+    int code = mask_file_read(&read, file, &limits, why, sizeof why);
+    if (code == HC_OK) mask_file_free(&read);
+    check(code == code_wanted && strstr(why, word), "%zu frames, %zu bytes, %d Hz: %d, '%s'", limits.frames,
+          limits.bytes, limits.rate, code, why);
+}
+
+/* A file just within its limits is read. Samples take 8 bytes to read, 12 at each of two rates to resample. */
+static void length_and_memory_are_limited(const char *backend)
+{
+    const char *text = text_file(".txt", "1 2\n3 4\n5 6\n", 12);
+    limited(text, (struct mask_limits){3, 3 * 2 * 8, 0}, HC_OK, "");
+    limited(text, (struct mask_limits){3, 3 * 2 * 8, 96000}, HC_OK, "");
+    limited(text, (struct mask_limits){2, 3 * 2 * 8, 0}, HC_EINVAL, "longer than 2 frames of 2 channels");
+    limited(text, (struct mask_limits){3, 3 * 2 * 8 - 1, 0}, HC_ENOMEM, "longer than 2 frames of 2 channels");
+    unlink(path);
+#if defined(HC_WITH_SNDFILE) && defined(HC_WITH_SOXR)
+    float x[3 * 700] = {0};
+    const char *sound = sound_file(3, 48000, WAV_FLOAT, x, 700);
+    limited(sound, (struct mask_limits){700, 700 * 3 * 8, 48000}, HC_OK, "");
+    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3, 96000}, HC_OK, "");
+    limited(sound, (struct mask_limits){175, 700 * 3 * 15, 12000}, HC_OK, "");
+    limited(sound, (struct mask_limits){699, 700 * 3 * 8, 0}, HC_EINVAL, "longer than 699 frames");
+    limited(sound, (struct mask_limits){1399, 700 * 3 * 12 * 3, 96000}, HC_EINVAL, "longer than 699 frames");
+    limited(sound, (struct mask_limits){700, 700 * 3 * 8 - 1, 0}, HC_ENOMEM, "longer than 699 frames");
+    limited(sound, (struct mask_limits){1400, 700 * 3 * 12 * 3 - 1, 96000}, HC_ENOMEM, "longer than 699 frames");
+    unlink(path);
+#endif
+}
+
 /* A response resampled keeps its gain at every frequency below both Nyquists, and its time. */
 static void resampling_keeps_gain_and_time(const char *backend)
 {
@@ -269,6 +303,7 @@ int main(void)
         TEST(channel_rule_holds, false),
         TEST(sound_files_are_read_exactly, false),
         TEST(bad_sound_files_are_refused, false),
+        TEST(length_and_memory_are_limited, false),
         TEST(resampling_keeps_gain_and_time, false),
     };
     return check_main("responses", tests, sizeof tests / sizeof *tests);

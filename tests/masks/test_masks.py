@@ -40,6 +40,11 @@ def test_even_filters_equal_firwin(folder, taps):
     assert_close(got[:, None], scipy.signal.firwin(taps, [800, 8000], pass_zero=False, fs=48000))
 
 
+def test_a_window_that_leaves_nothing_is_refused(folder):
+    refused("design", "lowpass", "--cutoff", "8000", "--taps", "2", "--window", "hann", "-o", "h.txt", says="hann")
+    assert not (folder / "h.txt").exists()
+
+
 @pytest.mark.parametrize("kind,cutoffs,pass_zero", FILTERS)
 @pytest.mark.parametrize("attenuation,transition", [(30, 2000), (60, 500), (96, 300), (20.5, 1000)])
 def test_kaiser_filters_equal_kaiserord(folder, kind, cutoffs, pass_zero, attenuation, transition):

@@ -345,14 +345,14 @@ run-fuzz: impulses
 	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
 	for target in responses configuration; do \
 	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. \
-	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/masks/fuzz_$$target.c $(FUZZ_SOURCES) \
+	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/fuzz/fuzz_$$target.c $(FUZZ_SOURCES) \
 	    $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
 	done
 	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus_responses/cabinet
 	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus_responses/text
-	cp tests/masks/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
+	cp tests/corpus/configuration/every_command.conf $(BUILD)/fuzz/corpus_configuration/all
 	$(call FUZZ,responses) corpus_responses
-	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/masks/fuzz_configuration.dict corpus_configuration
+	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/fuzz/fuzz_configuration.dict corpus_configuration
 # Each bench prints its result, and record.py writes it into BENCHMARKS.md, below the machine.
 RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)

@@ -95,7 +95,8 @@ bool journal_open(struct journal *journal, const char *folder, const char *name,
     char *path = NULL;
     if (asprintf(&path, "%s/haloconv-batch%s%s.journal", folder, name ? "." : "", name ? name : "") > 0)
         journal->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_TRUNC), 0666);
-    bool good = journal->fd >= 0;
+    /* A line end of its own: the last line may lack its, and the next line must not become a part of it. */
+    bool good = journal->fd >= 0 && (!resume || spool_write(journal->fd, "\n", 1) == 0);
     if (!good)
         message_write(why, cap, "%s: cannot be written: %s; choose another folder", path ? path : folder,
                       strerror(errno));

@@ -1,6 +1,5 @@
 #include "session_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void session_state_take(struct session *session, struct session_state *state)
@@ -44,7 +43,7 @@ void session_state_read(const json_t *json, struct session_state *state)
 {
     const char *mask = json_string_value(json_object_get(json, "mask"));
     const json_t *bypass = json_object_get(json, "bypass");
-    if (mask) snprintf(state->mask, sizeof state->mask, "%s", mask);
+    if (mask && strlen(mask) < sizeof state->mask) strcpy(state->mask, mask);
     read_gain(json, "wet", &state->wet);
     read_gain(json, "dry", &state->dry);
     read_gain(json, "gain", &state->gain);

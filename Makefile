@@ -99,7 +99,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
 LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
-TEST_INCLUDES := $(addprefix -Itests/,tools live plugins)
+TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
@@ -127,7 +127,7 @@ MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
-.PHONY: race-storms all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
+.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
@@ -298,13 +298,18 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/osc_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
+# Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
+# tests/corpus/NAME through it, or with libFuzzer (make fuzz).
+FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest sound_in session_state osc nsm)) \
+                  $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
+                  $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
-run-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) \
+run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
-	  tests/run $(TEST_PROGRAMS) tests/cuda/emulator/short $(wildcard tests/*/test_*.py)
+	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(wildcard tests/*/test_*.py)
 # The CUDA backend and its kernels on the CPU, once for each seed: tests/cuda/emulator/README.md.
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
@@ -337,22 +342,15 @@ run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
 	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
 	sessions=$$?; wait $$engines && exit $$sessions
-# clang's libFuzzer on the readers of masks, FUZZ_SECONDS each. Inputs that fail are kept in $(BUILD)/fuzz.
-FUZZ_SECONDS ?= 60
-FUZZ_SOURCES := $(wildcard dsp/masks/*.c) dsp/engine/error.c
-FUZZ = cd $(BUILD)/fuzz && ./fuzz_$(1) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10
-run-fuzz: impulses
-	@mkdir -p $(BUILD)/fuzz/corpus_responses $(BUILD)/fuzz/corpus_configuration
-	for target in responses configuration; do \
-	  clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Idsp -I. \
-	    $(FEATURES) -UHC_WITH_CUDA $(call pkg,--cflags,$(LIB_PKGS)) tests/masks/fuzz_$$target.c $(FUZZ_SOURCES) \
-	    $(call pkg,--libs,$(LIB_PKGS)) -lm -o $(BUILD)/fuzz/fuzz_$$target || exit 1; \
-	done
-	head -c 3000 $(BUILD)/impulses/cabinet.wav >$(BUILD)/fuzz/corpus_responses/cabinet
-	printf 'T1 2\n3,4\n# 5\n' >$(BUILD)/fuzz/corpus_responses/text
-	cp tests/masks/fuzz_configuration.conf $(BUILD)/fuzz/corpus_configuration/all
-	$(call FUZZ,responses) corpus_responses
-	$(call FUZZ,configuration) -dict=$(CURDIR)/tests/masks/fuzz_configuration.dict corpus_configuration
+# libFuzzer on the readers of a stranger's bytes, for FUZZ_SECONDS (or SECONDS) each; FUZZ="osc nsm": these only.
+FUZZ_SECONDS ?= $(or $(SECONDS),60)
+FUZZ_BUILD = QUIET=1 CC=clang SAN=fuzzer-no-link,address,undefined WITH_CUDA=0 BUILD=$(BUILD)/fuzz \
+             LDFLAGS='$(LDFLAGS) -fsanitize=fuzzer'
+run-fuzz:
+	@command -v clang >/dev/null || { echo 'make fuzz: there is no clang; install the package clang'; exit 1; }
+	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-targets
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run $(BUILD)/fuzz/tests $(FUZZ)
+fuzz-targets: $(FUZZ_TARGETS)
 # Each bench prints its result, and record.py writes it into BENCHMARKS.md, below the machine.
 RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
@@ -393,6 +391,19 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(HELP_LIBS) $(LIB_LIBS))
+FUZZ_HELP := $(patsubst %,$(BUILD)/tests/%.o,fuzz packets $(if $(findstring fuzzer,$(SAN)),,replay))
+# The files of the corpus are small: here sound_in reads plain files of any size by the places of their frames.
+FUZZ_SOUND_IN := $(BUILD)/tests/placed/sound_in.o
+$(FUZZ_SOUND_IN): host/files/sound_in.c $(BUILD)/flags
+	$(call compile,-DLEAST_PLACED=1,for small files)
+$(BUILD)/tests/fuzz_host.a: $(filter-out %/main.o %/sound_in.o,$(HOST_OBJS)) $(FUZZ_SOUND_IN)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(FUZZ_TARGETS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(FUZZ_HELP) $(if $(PROGRAM),$(BUILD)/tests/fuzz_host.a) \
+                                   $(BUILD)/libhaloconv.a
+	$(call link,$(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(if $(PROGRAM),$(HOST_LIBS)) $(LIB_LIBS) -ldl)
+$(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
+$(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
+$(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/ladder_test: $(LADDER_OBJS)
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.

@@ -97,7 +97,14 @@ int resample(int from, int to, int n_channels, const float *const *in, int n, fl
              const char *path, char *why, size_t cap)
 {
     bool many = n <= SHORT_FRAMES && length <= 4 * SHORT_FRAMES && n_channels > 4 * n;
-    return (many ? resample_by_sums : resample_in_batches)(from, to, n_channels, in, n, out, length, path, why, cap);
+    int error =
+        (many ? resample_by_sums : resample_in_batches)(from, to, n_channels, in, n, out, length, path, why, cap);
+    for (int ch = 0; !error && ch < n_channels; ch++)
+        for (int i = 0; !error && i < length; i++)
+            if (!isfinite(out[ch][i])) /* between large samples the curve may be larger */
+                error =
+                    fail(HC_EINVAL, why, cap, "%s: exceeds the range of a float at %d Hz; scale the mask", path, to);
+    return error;
 }
 #else
 int resample(int from, int to, int n_channels, const float *const *in, int n, float *const *out, int length,

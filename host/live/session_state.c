@@ -1,6 +1,5 @@
 #include "session_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void session_state_take(struct session *session, struct session_state *state)
@@ -37,13 +36,20 @@ static json_t *write_path(const char *path)
     return json;
 }
 
+/* A path that is too long, or no path, leaves `path` as it is. */
 static void read_path(const json_t *json, char *path, size_t cap)
 {
-    if (json_is_string(json)) snprintf(path, cap, "%s", json_string_value(json));
+    char bytes[4096];
+    const char *text = json_is_array(json) ? bytes : json_string_value(json);
     size_t n = json_array_size(json);
-    if (n == 0 || n >= cap) return;
-    for (size_t i = 0; i < n; i++) path[i] = (char)json_integer_value(json_array_get(json, i));
-    path[n] = 0;
+    if (n >= sizeof bytes) return;
+    for (size_t i = 0; i < n; i++) {
+        json_int_t byte = json_integer_value(json_array_get(json, i));
+        if (byte < 1 || byte > 255) return;
+        bytes[i] = (char)byte;
+    }
+    bytes[n] = 0;
+    if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
 json_t *session_state_json(const struct session_state *state)

@@ -1,0 +1,34 @@
+/* Any bytes as a text of coefficients. A mask that is read, printed and read again stays the same. */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int load(const char *name, hc_responses *r)
+{
+    char why[300] = "";
+    int code = hc_responses_load(name, 0, 48000, 0, r, why, sizeof why);
+    must(code == HC_OK || *why);
+    return code;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    hc_responses r, again;
+    file_put("t.txt", data, size);
+    if (load("t.txt", &r) != HC_OK) return 0;
+    responses_look(&r);
+    must(r.n_channels >= 1 && r.n_frames >= 1 && r.rate == 0);
+    FILE *file = fopen("again.csv", "we");
+    must(file);
+    for (int i = 0; i < r.n_frames; i++)
+        for (int ch = 0; ch < r.n_channels; ch++)
+            fprintf(file, "%.9g%c", (double)r.channel[ch][i], ch + 1 < r.n_channels ? ',' : '\n');
+    must(fclose(file) == 0 && load("again.csv", &again) == HC_OK);
+    must(again.n_channels == r.n_channels && again.n_frames == r.n_frames);
+    for (int ch = 0; ch < r.n_channels; ch++)
+        must(memcmp(again.channel[ch], r.channel[ch], (size_t)r.n_frames * sizeof(float)) == 0);
+    hc_responses_free(&r);
+    hc_responses_free(&again);
+    return 0;
+}

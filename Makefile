@@ -88,9 +88,13 @@ HOST_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE
              $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))
 CFLAGS ?=
+# gcc defines these macros itself.
+SAN_MACROS := $(if $(and $(SAN),$(findstring clang,$(shell $(CC) --version 2>/dev/null))),\
+                $(if $(findstring address,$(SAN)),-D__SANITIZE_ADDRESS__=1) \
+                $(if $(findstring thread,$(SAN)),-D__SANITIZE_THREAD__=1))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
-              $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) \
-              $(CFLAGS)
+              $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_MACROS)) \
+              $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \

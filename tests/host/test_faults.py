@@ -67,6 +67,7 @@ def inputs(tmp_path_factory):
     write(folder / "h.wav", noise(300, 2))
     write(folder / "h44.wav", noise(300, 2), rate=44100)
     np.savetxt(folder / "h.txt", noise(300, 2))
+    (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
                                       "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")
     rows = [("x.wav", "h.wav", "a.wav"), ("x.flac", "h.txt", "b.wav"), ("x.wav", "room.conf", "c.flac")]
@@ -83,7 +84,8 @@ class Run:
     def __init__(self, inputs, command, fault="", log=""):
         folder = inputs.parent / "run"
         environment = dict(os.environ, TMPDIR=str(folder / "tmp"), HALOCONV_COSTS="builtin",
-                           ASAN_OPTIONS=f"detect_stack_use_after_return=1:exitcode={LEAK}")
+                           ASAN_OPTIONS=f"detect_stack_use_after_return=1:exitcode={LEAK}",
+                           LSAN_OPTIONS=f"suppressions={inputs / 'leaks'}:print_suppressions=0")
         environment.update({"HC_FAULT": fault} if fault else {}, **{"HC_FAULT_LOG": str(log)} if log else {})
         self.command, self.hangs = command, False
         with open(inputs / "x.wav", "rb") as source:

@@ -69,8 +69,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 \
-               bench-batch bench-shapes plot
+SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test soak fuzz bench-files bench-live bench-zita \
+               bench-lv2 bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -308,7 +308,7 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                   $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
-TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
+TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
@@ -339,6 +339,9 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
+# Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
+run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
+	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
 run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
@@ -465,12 +468,23 @@ $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
 	$(call link,$(LIB_LIBS),$(CXX))
 $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
+# Calls to these functions fail on demand: tests/tools/fault_calls.h.
+FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
+                getline __getdelim asprintf pthread_create access stat lstat fstat dup fallocate fdatasync flock fsync \
+                ftruncate linkat madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close \
+                fclose open openat fcntl pread pwrite tee fflush fgets fputs fread fwrite getc putc putchar puts \
+                printf fprintf
+FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
+$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/tests/fault_calls.o $(BUILD)/libhaloconv.a
+	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
+$(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
+$(BUILD)/tests/faults_test: HELP_LIBS = $(FAULTS)
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
 	$(call link,-shared -ldl -pthread)
 $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 	$(call link,$(call pkg,--libs,jack) -pthread)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
-            $(filter-out %haloconv_faulty.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+            $(filter-out %haloconv_faulty.o %haloconv_faults.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)

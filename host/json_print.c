@@ -3,18 +3,35 @@
 #include "message.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* An object that found no memory for a value lacks the value, and its caller does not look. */
+static atomic_bool out_of_memory;
+
+static void *json_malloc(size_t bytes)
+{
+    void *p = malloc(bytes);
+    if (!p) atomic_store(&out_of_memory, true);
+    return p;
+}
+
+void json_start(void)
+{
+    json_set_alloc_funcs(json_malloc, free);
+}
+
 int json_print(json_t *object, int digits, const char *subject)
 {
-    if (!object) return message_error("%s: no memory for the report as JSON; leave --json out", subject);
-    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits));
-    putchar('\n');
+    bool good = object && !atomic_load(&out_of_memory) &&
+                json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits)) == 0;
     json_decref(object);
-    return 0;
+    if (good) putchar('\n');
+    if (good || ferror(stdout)) return 0; /* main reports a standard output that cannot be written */
+    return message_error("%s: no memory for the report as JSON; leave --json out", subject);
 }
 
 /* The bytes of the character at `at` by the rules of UTF-8 (RFC 3629); 0: there is none. */
@@ -32,8 +49,9 @@ static size_t utf8_bytes(const unsigned char *at)
 json_t *json_text(const char *text)
 {
     static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-    char *copy = text ? malloc(strlen(text) * (sizeof replacement - 1) + 1) : NULL, *to = copy;
-    if (!copy) return json_null();
+    if (!text) return json_null();
+    char *copy = json_malloc(strlen(text) * (sizeof replacement - 1) + 1), *to = copy;
+    if (!copy) return NULL;
     for (const char *at = text; *at;) {
         size_t n = utf8_bytes((const unsigned char *)at);
         to = n ? mempcpy(to, at, n) : mempcpy(to, replacement, sizeof replacement - 1);
@@ -41,7 +59,7 @@ json_t *json_text(const char *text)
     }
     json_t *json = json_stringn(copy, (size_t)(to - copy));
     free(copy);
-    return json ? json : json_null();
+    return json;
 }
 
 json_t *json_known(int value)

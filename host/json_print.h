@@ -4,6 +4,9 @@
 
 #include <jansson.h>
 
+/* Call this before any function of jansson: json_print then notices that a part of its object found no memory. */
+void json_start(void);
+
 /* Print an object with `digits` digits a number, and free it. Returns the exit status. object may be NULL, as jansson
  * returns it without memory: then an error line about subject is printed. */
 int json_print(json_t *object, int digits, const char *subject);

@@ -3,6 +3,7 @@
 #include "dsp/haloconv.h"
 #include "host/files/part_file.h"
 #include "host/live/nsm.h"
+#include "json_print.h"
 #include "message.h"
 #include "option.h"
 
@@ -97,9 +98,9 @@ static void ask_for_one_connection(void)
 /* Makes a closed or full standard output an error. Returns the exit status. */
 static int flushed(int status)
 {
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
-        return message_error("standard output: cannot be written; free some space or send it elsewhere");
-    return status;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    int failed = message_error("standard output: cannot be written; free some space or send it elsewhere");
+    return status ? status : failed;
 }
 
 /* If a standard stream is closed, the next file that is opened would get its number, and messages would be written into
@@ -144,6 +145,7 @@ int main(int argc, char **argv)
 {
     keep_standard_streams();
     part_file_watch_signals();
+    json_start();
     if (argc < 2 && nsm_is_wanted()) /* a session manager starts the program without arguments */
         return flushed(jack_command(1, (char *[]){"jack", NULL}));
     if (argc < 2) {

@@ -276,7 +276,7 @@ static bool write_text(const struct design_settings *s, const struct design *des
     FILE *file = kept >= 0 ? fdopen(kept, "w") : NULL;
     bool good = file != NULL;
     for (int i = 0; good && i < design->n_frames; i++)
-        for (int ch = 0; ch < design->n_channels; ch++) {
+        for (int ch = 0; good && ch < design->n_channels; ch++) {
             /* Nine digits are enough to read the same float again. */
             double value = (float)design->h[(size_t)ch * (size_t)design->n_frames + (size_t)i];
             good = fprintf(file, "%.9g%c", value, ch + 1 < design->n_channels ? separator : '\n') > 0;

@@ -70,14 +70,15 @@ static const struct command_line info_line = {
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 
-static void name_format(struct mask_info *subject)
+static bool name_format(struct mask_info *subject)
 {
     struct sound_in in;
-    char why[MESSAGE_CAP];
     snprintf(subject->format, sizeof subject->format, "text");
-    if (subject->mask.file_rate == 0 || !sound_in_open(&in, subject->settings->path, NULL, why, sizeof why)) return;
+    if (subject->mask.file_rate == 0) return true;
+    if (!sound_in_open(&in, subject->settings->path, NULL, subject->why, sizeof subject->why)) return false;
     sound_format_name(in.format, subject->format, sizeof subject->format);
     sound_in_close(&in);
+    return true;
 }
 
 static bool is_configuration(const struct mask_info *subject)
@@ -115,7 +116,7 @@ static bool examine(struct mask_info *subject)
         make_plan(subject);
         return true;
     }
-    name_format(subject);
+    if (!name_format(subject)) return false;
     subject->figures = calloc((size_t)mask->n_channels, sizeof *subject->figures);
     if (!subject->figures) return message_write(subject->why, sizeof subject->why, "%s: no memory; free some", s->path);
     mask_analyse(mask->channel, mask->n_channels, mask->n_frames, mask->rate, subject->figures);

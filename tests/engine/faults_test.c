@@ -1,0 +1,274 @@
+/* Every allocation and every new thread of a [setup] call fails once, and from then on, in turn: the call returns an
+ * error or has done its work, what played before still plays, and the same call works afterwards.
+ *
+ * The input is the constant 1, so the output is the sum of a mask's taps. HC_TEST_FAULTS=all: each call fails in turn;
+ * without it, one of STEP. */
+#include "check.h"
+#include "fault_calls.h"
+#include "haloconv_live.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 256, TAPS = 16000, FRAMES = 3 * TAPS, STEP = SANITIZED ? 25 : 9 };
+
+struct fault {
+    enum fault_kind kind;
+    long n;
+    bool onward;
+};
+
+static struct fault fault;
+static char why[512], folder[] = "/tmp/haloconv-faults.XXXXXX";
+
+static const char *at(void)
+{
+    static char text[600];
+    snprintf(text, sizeof text, "%s %ld %s: %s", fault.kind == FAULT_MEMORY ? "memory" : "thread", fault.n,
+             fault.onward ? "onward" : "once", why);
+    return text;
+}
+
+static void faults_on(void)
+{
+    why[0] = 0;
+    fault_set(fault.kind, fault.n, fault.onward);
+}
+
+/* The call of a fault returned this. */
+static bool succeeded(int code)
+{
+    fault_set(fault.kind, 0, false);
+    /* Known: HC_EINVAL of a configuration that has no memory for its diagnostics either. */
+    bool known = code == HC_EINVAL && strstr(why, "errors; see haloconv check");
+    check(code == HC_OK || code == HC_ENOMEM || code == HC_EDEVICE || known, "code %d, %s", code, at());
+    check(code == HC_OK || fault_happened(), "code %d without a fault, %s", code, at());
+    check(code == HC_OK || why[0], "code %d without a text, %s", code, at());
+    return code == HC_OK;
+}
+
+/* Calls run(backend) once for each fault, until a fault's number is beyond the last call. */
+static void each_fault(void (*run)(const char *), const char *backend)
+{
+    static const enum fault_kind kinds[] = {FAULT_MEMORY, FAULT_THREAD};
+    const char *which = getenv("HC_TEST_FAULTS");
+    struct random random = random_seeded(1);
+    int step = which && strcmp(which, "all") == 0 ? 1 : STEP;
+    for (int i = 0; i < 4; i++) {
+        fault = (struct fault){.kind = kinds[i / 2], .onward = i % 2};
+        int first = fault.kind == FAULT_THREAD ? 1 : random_int(&random, 1, step);
+        for (fault.n = first;; fault.n += fault.kind == FAULT_THREAD ? 1 : step) {
+            run(backend);
+            if (!fault_happened()) break;
+        }
+        check(fault.kind == FAULT_THREAD || fault.n > first, "no allocation failed");
+    }
+}
+
+/* ---- the engine ------------------------------------------------------------------------------------------------- */
+
+static hc_config engine_config(const char *backend)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.block = BLOCK;
+    c.max_taps = TAPS;
+    c.n_threads = 2;
+    c.wait_us = HC_WAIT_FOREVER;
+    c.fade_frames = BLOCK;
+    c.backend = backend;
+    return c;
+}
+
+/* A mask whose taps have this sum, on both channels. */
+static int make_mask(hc_engine *engine, float sum, hc_mask **mask)
+{
+    static float taps[TAPS];
+    taps[0] = taps[TAPS - 1] = sum / 2;
+    hc_route routes[] = {{0, 0, taps, TAPS, 1, 0}, {1, 1, taps, TAPS, 1, 0}};
+    return hc_mask_make(engine, routes, 2, mask, why, sizeof why);
+}
+
+static void check_block(float y[2][BLOCK], double sum)
+{
+    for (int i = 0; i < 2 * BLOCK; i++)
+        check(fabs(y[i / BLOCK][i % BLOCK] - sum) < 1e-5, "channel %d, frame %d: %g, want %g, %s", i / BLOCK, i % BLOCK,
+              (double)y[i / BLOCK][i % BLOCK], sum, at());
+}
+
+static float x[BLOCK], y[2][BLOCK];
+static const float *const in[] = {x, x};
+static float *const out[] = {y[0], y[1]};
+
+/* Plays until the whole mask has its input and every fade is over. */
+static void engine_plays(hc_engine *engine, double sum)
+{
+    for (int i = 0; i < FRAMES; i += BLOCK)
+        check(hc_process(engine, in, out, BLOCK) == HC_OK, "a late block, %s", at());
+    check_block(y, sum);
+}
+
+static void fault_in_hc_open(const char *backend)
+{
+    hc_config c = engine_config(backend);
+    hc_engine *engine = (void *)x;
+    hc_mask *mask;
+    faults_on();
+    bool good = succeeded(hc_open(&c, &engine, why, sizeof why));
+    check(good || !engine, "a failed hc_open gave an engine, %s", at());
+    if (!good) return;
+    check(make_mask(engine, 0.5f, &mask) == HC_OK && hc_mask_swap(engine, mask) == HC_OK, "no mask, %s", at());
+    engine_plays(engine, 0.5);
+    hc_close(engine);
+}
+
+static hc_engine *engine_opened; /* playing a mask with the sum 0.5 */
+
+static void fault_in_hc_mask_make(const char *backend)
+{
+    hc_mask *mask = (void *)x, *again;
+    faults_on();
+    bool good = succeeded(make_mask(engine_opened, 0.75f, &mask));
+    check(good || !mask, "a failed hc_mask_make gave a mask, %s", at());
+    if (good) hc_mask_swap(engine_opened, mask);
+    engine_plays(engine_opened, good ? 0.75 : 0.5);
+    check(make_mask(engine_opened, 0.5f, &again) == HC_OK, "no mask after a fault, %s", at());
+    hc_mask_swap(engine_opened, again);
+    hc_mask_free(engine_opened, good ? mask : NULL);
+    engine_plays(engine_opened, 0.5);
+    hc_mask_free(engine_opened, again); /* it plays until the next one */
+}
+
+static void an_engine_survives_a_fault(const char *backend)
+{
+    hc_config c = engine_config(backend);
+    hc_mask *mask;
+    each_fault(fault_in_hc_open, backend);
+    check(hc_open(&c, &engine_opened, why, sizeof why) == HC_OK, "%s", why);
+    hc_info info = {.size = sizeof info};
+    check(hc_get_info(engine_opened, &info) == HC_OK && info.n_levels > 1, "the engine has no tail levels");
+    check(make_mask(engine_opened, 0.5f, &mask) == HC_OK && hc_mask_swap(engine_opened, mask) == HC_OK, "%s", why);
+    engine_plays(engine_opened, 0.5);
+    hc_mask_free(engine_opened, mask);
+    each_fault(fault_in_hc_mask_make, backend);
+    hc_close(engine_opened);
+}
+
+/* ---- the live core ---------------------------------------------------------------------------------------------- */
+
+static char paths[2][64]; /* masks with the sums 0.5 and 0.75 */
+
+static void say(void *data, int level, const char *text)
+{
+    if (level != HC_LIVE_NOTE && !why[0]) snprintf(why, sizeof why, "%s", text);
+}
+
+static int live_open(const char *backend, hc_live **live)
+{
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.block = BLOCK;
+    c.backend = backend;
+    c.n_threads = 2;
+    c.standby_share = 1e9;
+    c.say = say;
+    return hc_live_open(&c, live, why, sizeof why);
+}
+
+static void live_plays(hc_live *live, double sum)
+{
+    hc_live_set_freewheel(live, 1);
+    for (int i = 0; i < FRAMES; i += BLOCK) {
+        int code = hc_live_process(live, in, out, BLOCK);
+        check(code == HC_OK, "hc_live_process: %d, %s", code, at());
+    }
+    check_block(y, sum);
+    hc_live_set_freewheel(live, 0);
+}
+
+static void live_changes(hc_live *live, const char *mask, int block)
+{
+    hc_live_change change = {.size = sizeof change, .mask = mask, .block = block};
+    check(hc_live_request(live, &change) == HC_OK && hc_live_work(live) == HC_OK, "no change after a fault, %s", at());
+}
+
+static void fault_in_hc_live_open(const char *backend)
+{
+    hc_live *live = (void *)x;
+    faults_on();
+    bool good = succeeded(live_open(backend, &live));
+    check(good || !live, "a failed hc_live_open gave a live convolver, %s", at());
+    if (!good) return;
+    live_changes(live, paths[0], 0);
+    live_plays(live, 0.5);
+    hc_live_close(live);
+}
+
+static hc_live *live_opened; /* playing the first mask */
+
+/* A mask that fits into the engine, then one that needs a new engine. */
+static void fault_in_hc_live_work(const char *backend)
+{
+    static const int blocks[] = {0, 2 * BLOCK};
+    for (int i = 0; i < 2; i++) {
+        hc_live_change change = {.size = sizeof change, .mask = paths[1], .block = blocks[i]};
+        check(hc_live_request(live_opened, &change) == HC_OK, "a request was refused");
+        faults_on();
+        bool good = succeeded(hc_live_work(live_opened));
+        live_plays(live_opened, good ? 0.75 : 0.5);
+        live_changes(live_opened, paths[0], BLOCK);
+        live_plays(live_opened, 0.5);
+    }
+}
+
+static void a_live_convolver_survives_a_fault(const char *backend)
+{
+    each_fault(fault_in_hc_live_open, backend);
+    check(live_open(backend, &live_opened) == HC_OK, "%s", why);
+    live_changes(live_opened, paths[0], 0);
+    live_plays(live_opened, 0.5);
+    each_fault(fault_in_hc_live_work, backend);
+    hc_live_close(live_opened);
+}
+
+static void on_the_cpu(const char *backend)
+{
+    an_engine_survives_a_fault("cpu");
+}
+static void on_hybrid(const char *backend)
+{
+    an_engine_survives_a_fault("hybrid:cpu");
+}
+static void live_on_the_cpu(const char *backend)
+{
+    a_live_convolver_survives_a_fault("cpu");
+}
+static void live_on_hybrid(const char *backend)
+{
+    a_live_convolver_survives_a_fault("hybrid:cpu");
+}
+
+int main(void)
+{
+    static const struct test tests[] = {TEST(on_the_cpu, false), TEST(on_hybrid, false), TEST(live_on_the_cpu, false),
+                                        TEST(live_on_hybrid, false)};
+    if (!mkdtemp(folder)) return 1;
+    for (int i = 0; i < BLOCK; i++) x[i] = 1;
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d.conf", folder, i);
+        FILE *file = fopen(paths[i], "w");
+        double gain = i ? 0.375 : 0.25;
+        if (!file) return 1;
+        fprintf(file, "/convolver/new 2 2 256 %d\n", TAPS);
+        for (int k = 0; k < 4; k++)
+            fprintf(file, "/impulse/dirac %d %d %g %d\n", k / 2 + 1, k / 2 + 1, gain, k % 2 ? TAPS - 1 : 0);
+        if (fclose(file) != 0) return 1;
+    }
+    int status = check_main("faults_test", tests, sizeof tests / sizeof *tests);
+    for (int i = 0; i < 2; i++) unlink(paths[i]);
+    rmdir(folder);
+    return status;
+}

@@ -1,0 +1,196 @@
+"""Every allocation, thread and input/output call of a command fails once, and from then on, in turn.
+
+Exit status 0 means the same output as without the fault; another one means a message, no crash, no hang, no partly
+written file and an old output kept. tests/tools/fault_calls.h says which calls fail. A sample of them fails in
+`make test`; `make fault-test` (HC_TEST_FAULTS=all) takes them all.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import BUILD, SAN, chance, noise, write
+
+PROGRAM = BUILD / "tests/haloconv_faults"
+SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
+LEAK = 99  # exit status of a sanitizer
+OLD = {"y.wav", "y.flac", "y.txt"}  # an output that is there before the command runs
+TIMES = {"time", "seconds", "times_realtime", "files_a_second"}  # in reports
+# Commands run in a new folder beside the folder `in`.
+CONVOLVE = ["convolve", "-q", "--backend", "cpu"]
+BATCH = ["batch", "../in/list.csv", "-q", "-o", "out", "--backend", "cpu", "--workers", "2"]
+COMMANDS = {
+    "wav": [*CONVOLVE, "../in/x.wav", "../in/h.wav", "-o", "y.wav"],
+    "long": [*CONVOLVE, "../in/long.wav", "../in/h.wav", "-o", "y.wav", "--json"],
+    "flac": [*CONVOLVE, "../in/x.flac", "../in/h.txt", "-o", "y.flac"],
+    "pipes": [*CONVOLVE, "-", "../in/h.wav", "-o", "-", "--format", "flac"],
+    "resampled": [*CONVOLVE, "../in/x.wav", "../in/h44.wav", "-o", "y.wav"],
+    "configuration": [*CONVOLVE, "../in/x.wav", "../in/room.conf", "-o", "y.wav"],
+    "batch": BATCH,
+    "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json"],
+    "resume": [*BATCH, "--resume"],
+    "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
+    "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
+    "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
+    "info": ["info", "../in/h.wav", "--json"],
+    "info_text": ["info", "../in/room.conf"],
+    "check": ["check", "../in/room.conf", "--json"],
+    "check_text": ["check", "../in/room.conf"],
+}
+# Faults that are not handled yet: the beginning of the call's stack, and why.
+KNOWN = {
+    "__getdelim < getline < coefficients_read_lines": "a line without memory is taken for the end of the mask",
+    "__getdelim < getline < csv_record": "a line without memory is taken for the end of the list",
+    "__getdelim < getline < read_json_lines": "the same",
+    "__getdelim < getline < read_one": "the same, of the journal",
+    "asprintf < journal_open": "it frees a path that asprintf has left undefined",
+    "glob < read_all": "glob's lack of memory is taken for no journal, then as above",
+    "fstat < inspect": "a file of unknown kind is written without its final header",
+    "read < sound_in_open": "libsndfile opens a file with half of its header; sf_error is SF_ERR_SYSTEM only then",
+    "strdup < copy_strings": "a title or comment is lost",
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults") / "in"
+    folder.mkdir()
+    with soundfile.SoundFile(folder / "x.wav", "w", 48000, 2, "FLOAT") as sound:
+        sound.title = "noise"
+        sound.write(noise(3000, 2))
+    write(folder / "x.flac", noise(3000, 2), subtype="PCM_16")
+    write(folder / "long.wav", noise(1100000, 2), subtype="PCM_16")
+    write(folder / "h.wav", noise(300, 2))
+    write(folder / "h44.wav", noise(300, 2), rate=44100)
+    np.savetxt(folder / "h.txt", noise(300, 2))
+    (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
+    (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
+                                      "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")
+    rows = [("x.wav", "h.wav", "a.wav"), ("x.flac", "h.txt", "b.wav"), ("x.wav", "room.conf", "c.flac")]
+    paths = [[str(folder / row[0]), str(folder / row[1]), row[2]] for row in rows]
+    (folder / "list.csv").write_text("input,mask,output\n" + "".join(",".join(p) + "\n" for p in paths))
+    (folder / "list.json").write_text("".join('{"input": "%s", "mask": "%s", "output": "%s"}\n' % tuple(p)
+                                              for p in paths))
+    return folder
+
+
+class Run:
+    """A command in the folder `run`: exit status, standard streams, and all files but the journal."""
+
+    def __init__(self, inputs, command, fault="", log=""):
+        folder = inputs.parent / "run"
+        environment = dict(os.environ, TMPDIR=str(folder / "tmp"), HALOCONV_COSTS="builtin",
+                           ASAN_OPTIONS=f"detect_stack_use_after_return=1:exitcode={LEAK}",
+                           LSAN_OPTIONS=f"suppressions={inputs / 'leaks'}:print_suppressions=0")
+        environment.update({"HC_FAULT": fault} if fault else {}, **{"HC_FAULT_LOG": str(log)} if log else {})
+        self.command, self.hangs = command, False
+        with open(inputs / "x.wav", "rb") as source:
+            process = subprocess.Popen([str(PROGRAM), *command], cwd=folder, env=environment, stdin=source,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            self.out, self.err = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            self.out, self.err = process.communicate()
+            self.hangs = True
+        self.status = process.returncode
+        self.files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
+                      if path.is_file() and path.suffix != ".journal"}
+
+    def report(self):
+        """Standard output; times differ from run to run."""
+        if "--json" not in self.command:
+            return self.out
+        try:
+            return {key: value for key, value in json.loads(self.out).items() if key not in TIMES}
+        except ValueError:
+            return self.out
+
+
+def new_folder(inputs, name):
+    """The folder `run`, with an old output, or with what an earlier batch has done."""
+    folder = inputs.parent / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "tmp").mkdir(parents=True)
+    for path in OLD & set(COMMANDS[name]):
+        (folder / path).write_bytes(b"old")
+    if name == "resume":
+        shutil.copytree(inputs.parent / "half", folder / "out")
+
+
+def wrong(inputs, run, want, may_leave):
+    """What a run with a fault did wrong, or nothing."""
+    files = {path: data for path, data in run.files.items()
+             if not (may_leave and (path.startswith("tmp/") or path.endswith(".part")))}
+    if run.hangs:
+        return "hangs"
+    if run.status < 0 or run.status == LEAK:
+        return f"ends with {run.status}: {run.err.decode()[-3000:]}"
+    if run.status == 0:
+        differ = sorted(path for path in {*files, *want.files} if files.get(path) != want.files.get(path))
+        same = not differ and run.report() == want.report()
+        return "" if same else f"exit 0, but these files differ: {differ}; standard output: {run.out[-200:]!r}"
+    if b"haloconv: " not in run.err and b'"ok": false' not in run.out:  # check --json has its errors there
+        return f"exit {run.status} without a message: {run.err!r}"
+    for path, data in files.items():
+        if data not in (want.files.get(path), path in OLD and b"old"):
+            return f"exit {run.status}, but left {path}, {len(data)} bytes"
+    if OLD & set(want.files) - set(files):
+        return "the old output is lost"
+    if run.command[0] == "batch" and not may_leave:
+        again = Run(inputs, run.command + ["--resume"] * ("--resume" not in run.command))
+        if again.status != 0 or again.files != want.files:
+            return f"--resume does not mend it: exit {again.status}, {sorted(again.files)}: {again.err.decode()}"
+    return ""
+
+
+def callers(log):
+    """The functions that the failed call was made from, innermost first: [(name, place)]."""
+    addresses = log.read_text().split()[3:]
+    done = subprocess.run(["addr2line", "-f", "-i", "-s", "-e", str(PROGRAM), *addresses], text=True,
+                          capture_output=True, check=False)
+    lines = done.stdout.splitlines()
+    return [pair for pair in zip(lines[::2], lines[1::2]) if "fault_calls.c" not in pair[1]]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_fault_is_an_error_or_does_not_matter(inputs, name):
+    if not PROGRAM.exists():
+        pytest.skip("make builds no haloconv_faults here")
+    log = inputs.parent / "log"
+    log.unlink(missing_ok=True)
+    if name == "resume":  # two of three rows are done
+        new_folder(inputs, "batch")
+        assert Run(inputs, BATCH).status == 0
+        (inputs.parent / "run/out/b.wav").unlink()
+        (inputs.parent / "run/out").rename(inputs.parent / "half")
+    new_folder(inputs, name)
+    want = Run(inputs, COMMANDS[name], log=log)
+    assert want.status == 0, want.err
+    calls = {}  # the numbers of all calls with the same stack
+    for line in log.read_text().splitlines():
+        kind, n, stack = line.split(" ", 2)
+        calls.setdefault((kind, stack), []).append(int(n))
+    faults = [f"{kind} {n} {how}" for (kind, _), numbers in calls.items()
+              for n in sorted({numbers[0], numbers[len(numbers) // 2], numbers[-1]})
+              for how in ("once", "onward") if (kind, how) != ("eintr", "onward")]
+    picked = faults if not SAMPLE else chance(name).sample(faults, min(SAMPLE, len(faults)))
+    problems = []
+    for fault in picked:
+        log.unlink(missing_ok=True)
+        new_folder(inputs, name)
+        run = Run(inputs, COMMANDS[name], fault, log)
+        call = log.read_text().split()[2] if log.exists() else ""  # none: threads made fewer calls this time
+        # A file that cannot be removed stays.
+        problem = wrong(inputs, run, want, fault.startswith("io") and (fault.endswith("onward") or call == "unlink"))
+        stack = callers(log) if problem and call else []
+        if problem and not " < ".join([call, *(name for name, _ in stack)]).startswith(tuple(KNOWN)):
+            places = " < ".join([call, *(f"{name} ({place})" for name, place in stack)])
+            problems.append(f"HC_FAULT='{fault}': {problem}\n    {places}")
+    if problems:
+        command = " ".join(COMMANDS[name])
+        pytest.fail("\n".join([f"{len(problems)} of {len(picked)} faults of '{command}':", *problems]), pytrace=False)

@@ -69,7 +69,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test soak fuzz bench-files bench-live bench-zita bench-lv2 \
+SETUP_GOALS := demo test gpu-test emulated-test race-test coverage soak fuzz bench-files bench-live bench-zita bench-lv2 \
                bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
@@ -329,6 +329,11 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 	@$(foreach r,$(RACES),HC_TEST_NAME=$(lastword $(subst :, ,$(r))) HC_TEST_BACKEND=cpu \
 	  HALOCONV_COSTS=builtin $(BUILD)/tests/$(firstword $(subst :, ,$(r))) &&) true
 	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run tests/host/test_plain_files.py)
+# Which lines of dsp/ and host/ the tests run, with gcc's counters; a build folder of its own.
+run-coverage:
+	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
+	  CFLAGS='--coverage' LDFLAGS=--coverage run-test
+	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
 run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test

@@ -69,8 +69,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test soak fuzz bench-files bench-live bench-zita \
-               bench-lv2 bench-batch bench-shapes plot
+SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files bench-live \
+               bench-zita bench-lv2 bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -342,6 +342,11 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
+# Which lines of dsp/ and host/ the tests run, with gcc's counters; a build folder of its own.
+run-coverage:
+	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
+	  CFLAGS=--coverage LDFLAGS=--coverage run-test
+	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
 run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test

@@ -295,7 +295,7 @@ $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) $(if $(HAVE_FFTW),,%/fftw_host_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test),\
+                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test) $(if $(PROGRAM),,%/output_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(BUILD)/tests/haloconv_faulty) \
@@ -427,12 +427,16 @@ $(BUILD)/tests/live_test: $(SESSION_OBJS)
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \
                  $(filter $(BUILD)/host/live/% $(BUILD)/host/message.o $(BUILD)/host/option.o \
-                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o,$(HOST_OBJS))
+                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o \
+                   $(BUILD)/host/files/sndfile_faults.o,$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(BUILD)/tests/live_scenarios_test: $(BUILD)/tests/live_scenarios_test.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) \
                                     $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+                            $(BUILD)/host/message.o
+$(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)

@@ -2,6 +2,7 @@
 
 #include "dsp/haloconv_files.h"
 #include "host/message.h"
+#include "read_back.h"
 #include "sound_format.h"
 #include "spool.h"
 
@@ -278,6 +279,21 @@ static bool copy_to_pipe(struct sound_out *out)
     return out->error == 0;
 }
 
+/* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC): a file whose size cannot be computed is read
+ * back. */
+static bool is_whole(struct sound_out *out, char *why, size_t cap)
+{
+    SF_INFO written = {
+        .frames = out->written, .samplerate = out->rate, .channels = out->n_channels, .format = out->format};
+    sf_count_t found;
+    bool readable = out->spooled || out->part.regular;
+    if (!readable || sound_format_bytes(out->format) > 0 || read_back_is_whole(out->fd, &written, &found)) return true;
+    return message_write(why, cap,
+                         "%s: is damaged: %lld of its %lld frames can be read back; free some space, also in "
+                         "$TMPDIR, or use another --format",
+                         out->path, (long long)(found < 0 ? 0 : found), (long long)out->written);
+}
+
 bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
 {
     int code = sf_close(out->file);
@@ -286,8 +302,9 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     if (code && !out->error) out->error = errno ? errno : EIO;
     /* Gives back the reserved space that is not needed. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    if (out->error || (out->spooled && !copy_to_pipe(out))) {
-        write_failed(out, why, cap);
+    bool good = !out->error && is_whole(out, why, cap);
+    if (out->error || (good && out->spooled && !copy_to_pipe(out))) good = write_failed(out, why, cap);
+    if (!good) {
         sound_out_abandon(out);
         return false;
     }

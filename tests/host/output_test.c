@@ -1,11 +1,13 @@
 /* An output is whole or refused: releases of libsndfile that break a format, a temporary folder that is full, files that
- * were cut. */
+ * were cut. Files under way: with and without a name, of programs that run and of programs that were killed. */
 #include "check.h"
 #include "host/files/read_back.h"
 #include "host/files/sound_format.h"
 #include "host/files/sound_out.h"
 #include "host/message.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* In the place of libsndfile's own: the release that the code under test sees. */
@@ -20,6 +23,27 @@ static const char *release = "libsndfile-1.2.3";
 const char *sf_version_string(void)
 {
     return release;
+}
+
+/* In the place of the C library's: without /proc, files under way have names. */
+static bool no_proc;
+int access(const char *name, int mode)
+{
+    if (!no_proc || strncmp(name, "/proc/", 6) != 0) return faccessat(AT_FDCWD, name, mode, 0);
+    errno = ENOENT;
+    return -1;
+}
+
+/* In the place of the C library's: the answer of the disk, and whether the file had its name when it was asked. */
+static int disk_error, n_synced;
+static char there_when_synced[64];
+static void file_read_text(char text[64]);
+int fdatasync(int fd)
+{
+    n_synced++;
+    file_read_text(there_when_synced);
+    errno = disk_error;
+    return disk_error ? -1 : 0;
 }
 
 enum { RATE = 48000, ALAC_PACKET = 4096 };
@@ -110,12 +134,103 @@ static void a_file_that_was_cut_is_not_whole(const char *backend)
     }
 }
 
+static int files_there(void)
+{
+    int n = 0;
+    DIR *entries = opendir(folder);
+    check(entries, "%s", folder);
+    while (readdir(entries)) n++;
+    closedir(entries);
+    return n - 2;
+}
+
+static void put(struct part_file *part, const char *text)
+{
+    check(part_file_open(part, path, why, sizeof why), "%s", why);
+    check(write(part->fd, text, strlen(text)) == (ssize_t)strlen(text), "write");
+}
+
+static void file_read_text(char text[64])
+{
+    memset(text, 0, 64);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, 63) < 0) strcpy(text, "(cannot be read)");
+    if (fd >= 0) close(fd);
+}
+
+static void path_has(const char *text)
+{
+    char found[64];
+    file_read_text(found);
+    check(strcmp(found, text) == 0, "found '%s', want '%s'", found, text);
+}
+
+static void content_is_on_the_disk_before_it_has_its_name(const char *backend)
+{
+    struct part_file part;
+    put(&part, "old");
+    check(part_file_commit(&part, path, why, sizeof why), "%s", why);
+    put(&part, "new");
+    n_synced = 0;
+    check(part_file_commit(&part, path, why, sizeof why), "%s", why);
+    check(n_synced == 1 && strcmp(there_when_synced, "old") == 0, "synced %d times, then with '%s'", n_synced,
+          there_when_synced);
+    path_has("new");
+    put(&part, "lost");
+    disk_error = EIO;
+    bool good = part_file_commit(&part, path, why, sizeof why);
+    disk_error = 0;
+    check(!good && strstr(why, "Input/output error"), "committed %d: %s", good, why);
+    path_has("new");
+    unlink(path);
+    check(files_there() == 0, "%d files", files_there());
+}
+
+/* The same promises without and with names: two programs write one output, a third is killed. */
+static void programs_leave_each_other_alone_and_clean_up(const char *backend)
+{
+    for (int named = 0; named < 2; named++) {
+        struct part_file first, second, third, killed;
+        struct stat status;
+        no_proc = named;
+        put(&first, "first");
+        put(&second, "second");
+        if (named) check(files_there() == 2, "%d files are under way", files_there());
+        pid_t child = fork();
+        if (child == 0) {
+            put(&killed, "killed");
+            raise(SIGKILL);
+        }
+        waitpid(child, NULL, 0);
+        bool left = files_there() > (named ? 2 : 0);
+        check(!named || left, "the killed program's file had no name");
+        check(part_file_commit(&first, path, why, sizeof why), "%s", why);
+        path_has("first");
+        put(&third, "third"); /* removes the file of `killed`, and not that of `second` */
+        check(files_there() == 1 + 2 * named, "named %d: %d files", named, files_there());
+        check(part_file_commit(&second, path, why, sizeof why), "%s", why);
+        path_has("second");
+        chmod(path, 0604); /* the next one keeps it */
+        part_file_abandon(&third);
+        check(files_there() == 1, "named %d: %d files", named, files_there());
+        put(&third, "3");
+        check(part_file_commit(&third, path, why, sizeof why), "%s", why);
+        path_has("3");
+        check(stat(path, &status) == 0 && (status.st_mode & 0777) == 0604, "mode %o", status.st_mode);
+        unlink(path);
+        check(files_there() == 0, "named %d: %d files", named, files_there());
+    }
+    no_proc = false;
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(releases_that_break_alac_refuse_it, false),
         TEST(a_full_temporary_folder_is_an_error, false),
         TEST(a_file_that_was_cut_is_not_whole, false),
+        TEST(content_is_on_the_disk_before_it_has_its_name, false),
+        TEST(programs_leave_each_other_alone_and_clean_up, false),
     };
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/y", folder);

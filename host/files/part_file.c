@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 512, LAST_NAME = 32 }; /* LAST_NAME: files under way for one output, of all programs */
+enum { MOST_FILES = 512, LAST_NAME = 8 }; /* LAST_NAME: files under way for one output, of all programs */
 
 /* The signal handler removes the files of these names. */
 static char names[MOST_FILES][PATH_MAX];
@@ -124,7 +124,7 @@ static bool name_write(char *name, const char *target, int n)
 {
     const char *slash = strrchr(target, '/');
     int folder = slash ? (int)(slash - target) + 1 : 0;
-    int length = snprintf(name, PATH_MAX, "%.*s.%.200s.haloconv-%d.part", folder, target, target + folder, n);
+    int length = snprintf(name, PATH_MAX, "%.*s.%.230s.haloconv-%d.part", folder, target, target + folder, n);
     errno = ENAMETOOLONG;
     return length > 0 && length < PATH_MAX;
 }

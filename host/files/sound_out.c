@@ -279,8 +279,18 @@ static bool copy_to_pipe(struct sound_out *out)
     return out->error == 0;
 }
 
-/* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC): a file whose size cannot be computed is read
- * back. */
+/* sf_close (libsndfile 1.2.2 and all before; it has no issue) clears the last packet of an SDS file if the packet is not
+ * full. So silence fills it. Packets have 30, 40 or 60 samples. */
+static void fill_last_packet(struct sound_out *out)
+{
+    enum { FULL = 120 };
+    static const int silence[FULL];
+    bool is_sds = (out->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_SDS && out->written % FULL > 0; /* has one channel */
+    if (is_sds) sf_writef_int(out->file, silence, FULL - out->written % FULL);
+}
+
+/* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC). A file whose size cannot be computed is
+ * therefore read back. */
 static bool is_whole(struct sound_out *out, char *why, size_t cap)
 {
     SF_INFO written = {
@@ -296,6 +306,7 @@ static bool is_whole(struct sound_out *out, char *why, size_t cap)
 
 bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
 {
+    fill_last_packet(out);
     int code = sf_close(out->file);
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;

@@ -1,5 +1,5 @@
-/* An output is whole or refused: releases of libsndfile that break a format, a temporary folder that is full, files that
- * were cut. Files under way: with and without a name, of programs that run and of programs that were killed. */
+/* An output is whole or refused: releases of libsndfile that break a format, a full temporary folder, files that were
+ * cut. Files under way: with and without a name, of programs that run and of programs that were killed. */
 #include "check.h"
 #include "host/files/read_back.h"
 #include "host/files/sound_format.h"

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A descriptor with its own offset, if /proc is there: standard output may be open for writing alone. -1: none. */
+/* A descriptor to read the file; -1: none. Standard output may be open for writing alone. Another file is not opened
+ * again, because a network file system may apply its lock to every other descriptor. */
 static int open_again(int fd)
 {
     char path[32];
+    if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_WRONLY) return fcntl(fd, F_DUPFD_CLOEXEC, 3);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own = open(path, O_RDONLY | O_CLOEXEC);
-    return own >= 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Releases of libsndfile close the descriptor of a file that they cannot open, whatever they are told: so it is theirs.
@@ -20,7 +21,7 @@ static SNDFILE *open_sound(int fd, const SF_INFO *written, SF_INFO *info, bool *
 {
     bool headerless = (written->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_RAW;
     int own = open_again(fd);
-    *unreadable = own < 0;
+    *unreadable = own < 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY; /* standard output, and no /proc */
     *info = headerless ? *written : (SF_INFO){0};
     if (own < 0) return NULL;
     lseek(own, 0, SEEK_SET);

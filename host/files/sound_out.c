@@ -279,8 +279,8 @@ static bool copy_to_pipe(struct sound_out *out)
     return out->error == 0;
 }
 
-/* sf_close (libsndfile 1.2.2 and all before; it has no issue) clears the last packet of an SDS file if the packet is not
- * full. So silence fills it. Packets have 30, 40 or 60 samples. */
+/* sf_close clears the last packet of an SDS file if it is not full (libsndfile 1.2.2 and all before; no issue reports
+ * it). Silence fills the packet, which has 30, 40 or 60 samples. */
 static void fill_last_packet(struct sound_out *out)
 {
     enum { FULL = 120 };

@@ -69,8 +69,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test soak fuzz bench-files bench-live bench-zita \
-               bench-lv2 bench-batch bench-shapes plot
+SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files bench-live \
+               bench-zita bench-lv2 bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -300,7 +300,8 @@ TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/osc_test),\
+                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test) \
+                   $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) $(if $(PROGRAM),,%/output_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -342,6 +343,11 @@ race-storms: $(foreach r,$(RACES),$(BUILD)/tests/$(firstword $(subst :, ,$(r))))
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
+# Which lines of dsp/ and host/ the tests run, with gcc's counters; a build folder of its own.
+run-coverage:
+	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
+	  CFLAGS=--coverage LDFLAGS=--coverage run-test
+	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes.
 run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
@@ -450,13 +456,17 @@ $(BUILD)/tests/live_test: $(SESSION_OBJS)
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \
                  $(filter $(BUILD)/host/live/% $(BUILD)/host/message.o $(BUILD)/host/option.o \
-                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o,$(HOST_OBJS))
+                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o \
+                   $(BUILD)/host/files/sndfile_faults.o,$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/tests/%: $(BUILD)/tests/%.o \
                        $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+                            $(BUILD)/host/message.o
+$(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
                                              posix_memalign fft_open)

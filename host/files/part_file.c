@@ -5,32 +5,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 512 };
+enum { MOST_FILES = 512, LAST_NAME = 8 }; /* LAST_NAME: files under way for one output, of all programs */
 
-/* The signal handler removes the files of these names. mkostemps fills a name in before it creates the file, and unlink
- * does no harm if the file does not exist yet, or no longer: no signal needs to be blocked. */
+/* The signal handler removes the files of these names. */
 static char names[MOST_FILES][PATH_MAX];
 static atomic_bool taken[MOST_FILES];
 static mode_t user_mask; /* umask; it is read once, because reading sets it for all threads */
 
 /* Other threads run while the handler runs: one of them may be about to create a file that the handler has not seen. */
 static atomic_bool stopping;
-static atomic_int n_making;                /* threads inside make_file */
-static _Thread_local volatile bool making; /* this one is: a handler that interrupts it must not wait for it */
+static atomic_int n_naming; /* threads between naming_begin and naming_end */
 
 static void stop(int signal_number)
 {
     atomic_store(&stopping, true);
-    for (int i = 0; i < 1000 && atomic_load(&n_making) > (making ? 1 : 0); i++)
+    for (int i = 0; i < 1000 && atomic_load(&n_naming) > 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (int i = 0; i < MOST_FILES; i++)
         if (names[i][0]) unlink(names[i]);
@@ -43,18 +43,25 @@ static void wait_if_stopping(void)
     while (atomic_load(&stopping)) pause();
 }
 
-static int make_file(char *name)
+/* Between these two, files get and lose names. The handler waits for it on another thread, and cannot interrupt this
+ * one: it removes no file of another program that has just got the same name. */
+static void naming_begin(sigset_t *before)
 {
-    making = true;
-    atomic_fetch_add(&n_making, 1);
-    if (atomic_load(&stopping)) {
-        atomic_fetch_sub(&n_making, 1);
-        wait_if_stopping();
-    }
-    int fd = mkostemps(name, 5, O_CLOEXEC);
-    atomic_fetch_sub(&n_making, 1);
-    making = false;
-    return fd;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, before);
+    atomic_fetch_add(&n_naming, 1);
+    if (!atomic_load(&stopping)) return;
+    atomic_fetch_sub(&n_naming, 1);
+    wait_if_stopping();
+}
+
+static void naming_end(const sigset_t *before)
+{
+    int error = errno;
+    atomic_fetch_sub(&n_naming, 1);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    errno = error;
 }
 
 static char *name_take(void)
@@ -67,14 +74,13 @@ static char *name_take(void)
 static void name_give_back(struct part_file *part)
 {
     if (!part->name) return;
-    part->name[0] = 0;
     atomic_store(&taken[(part->name - names[0]) / PATH_MAX], false);
     part->name = NULL;
 }
 
 void part_file_watch_signals(void)
 {
-    static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXCPU};
     struct sigaction action = {.sa_handler = stop}, before;
     user_mask = umask(0);
     umask(user_mask);
@@ -112,26 +118,98 @@ static bool open_in_place(struct part_file *part, const char *path, char *why, s
     return true;
 }
 
+/* .NAME.haloconv-N.part in the folder of the target. The name is cut, so that the longer one stays inside NAME_MAX.
+ * false: too long; errno says so. */
+static bool name_write(char *name, const char *target, int n)
+{
+    const char *slash = strrchr(target, '/');
+    int folder = slash ? (int)(slash - target) + 1 : 0;
+    int length = snprintf(name, PATH_MAX, "%.*s.%.230s.haloconv-%d.part", folder, target, target + folder, n);
+    errno = ENAMETOOLONG;
+    return length > 0 && length < PATH_MAX;
+}
+
+/* Removes what killed programs left for the target: the lock of a file whose owner runs is taken. */
+static void sweep(const char *target)
+{
+    char name[PATH_MAX];
+    for (int n = 1; n <= LAST_NAME && name_write(name, target, n); n++) {
+        struct stat held, named;
+        int fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) &&
+            lstat(name, &named) == 0 && named.st_ino == held.st_ino && named.st_dev == held.st_dev)
+            unlink(name);
+        if (fd >= 0) close(fd);
+    }
+}
+
+static const char *descriptor_path(int fd, char path[32])
+{
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+    return path;
+}
+
+/* A file that disappears when it is closed, if it can be given a name later; else -1. */
+static int open_nameless(const char *target)
+{
+    char folder[PATH_MAX], path[32];
+    const char *slash = strrchr(target, '/');
+    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - target) + 1 : 1, slash ? target : ".");
+    int fd = length < PATH_MAX ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+    if (fd < 0 || access(descriptor_path(fd, path), F_OK) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* A new file, locked. A sweep may come between open and lock: it has removed the file then. */
+static int open_locked(const char *name)
+{
+    struct stat status;
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return -1;
+    bool swept = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!swept && fstat(fd, &status) == 0 && status.st_nlink > 0) return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
+/* Gives fd, or a new file if it is -1, the first name that is free; between naming_begin and naming_end. */
+static bool take_free_name(struct part_file *part)
+{
+    char name[PATH_MAX], path[32];
+    for (int n = 1; name_write(name, part->target, n); n++) {
+        bool links = part->fd >= 0;
+        if (!links) part->fd = open_locked(name);
+        if (links ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
+                  : part->fd >= 0) {
+            strcpy(part->name, name);
+            return true;
+        }
+        if (errno != EEXIST || n == LAST_NAME) return false;
+    }
+    return false;
+}
+
 static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, size_t cap)
 {
-    const char *slash = strrchr(part->target, '/');
-    int folder = slash ? (int)(slash - part->target) + 1 : 0;
-    const char *name = part->target + folder;
-    /* Cut, so that the longer name stays inside NAME_MAX. */
+    sigset_t before;
     part->fd = -1;
     part->name = name_take();
     if (!part->name)
         return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers",
                              part->target, MOST_FILES);
-    int length = snprintf(part->name, PATH_MAX, "%.*s.%.200s.XXXXXX.part", folder, part->target, name);
-    errno = ENAMETOOLONG;
-    if (length > 0 && length < PATH_MAX) part->fd = make_file(part->name);
+    sweep(part->target);
+    part->fd = open_nameless(part->target);
+    if (part->fd >= 0) flock(part->fd, LOCK_EX);
     if (part->fd < 0) {
-        int error = errno;
-        name_give_back(part);
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", part->target,
-                             strerror(error));
+        naming_begin(&before);
+        take_free_name(part);
+        naming_end(&before);
     }
+    if (part->fd < 0)
+        return message_write(why, cap, "%s: cannot be written: %s; choose another output", part->target,
+                             strerror(errno));
     fchmod(part->fd, mode);
     return true;
 }
@@ -162,28 +240,37 @@ bool part_file_open(struct part_file *part, const char *path, char *why, size_t 
     return true;
 }
 
+/* 0 or an errno. */
+static int give_name(struct part_file *part)
+{
+    sigset_t before;
+    if (fdatasync(part->fd) != 0 && errno != EINVAL) return errno;
+    naming_begin(&before);
+    bool good = (part->name[0] || take_free_name(part)) && rename(part->name, part->target) == 0;
+    if (good) part->name[0] = 0;
+    naming_end(&before);
+    return good ? 0 : errno;
+}
+
 bool part_file_commit(struct part_file *part, const char *path, char *why, size_t cap)
 {
-    int error = close(part->fd) == 0 ? 0 : errno;
+    int error = part->target ? give_name(part) : 0;
+    if (close(part->fd) != 0 && !error) error = errno;
     part->fd = -1;
-    if (!error && part->target && rename(part->name, part->target) != 0) error = errno;
-    if (error) {
-        wait_if_stopping();
-        part_file_abandon(part);
-        return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
-                             strerror(error));
-    }
-    name_give_back(part);
-    free(part->target);
-    part->target = NULL;
-    return true;
+    part_file_abandon(part);
+    return !error || message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output",
+                                   path, strerror(error));
 }
 
 void part_file_abandon(struct part_file *part)
 {
+    sigset_t before;
+    naming_begin(&before);
+    if (part->name && part->name[0]) unlink(part->name);
+    if (part->name) part->name[0] = 0;
+    naming_end(&before);
     if (part->fd >= 0) close(part->fd);
     part->fd = -1;
-    if (part->name && part->name[0]) unlink(part->name);
     name_give_back(part);
     free(part->target);
     part->target = NULL;

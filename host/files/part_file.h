@@ -1,8 +1,10 @@
-/* part_file - an output that appears under its name only when it is complete.
+/* part_file - an output that appears under its name only when it is complete and on the disk.
  *
- * The output is written as .NAME.XXXXXX.part in the same folder; part_file_commit renames it. Any error, SIGINT,
- * SIGTERM or SIGHUP removes it. Up to 512 at a time (the signal handler knows their names), on any threads. An output
- * that is not a regular file (a pipe, /dev/null, standard output as "-") is written in place.
+ * The output is written to a file without a name (O_TMPFILE), which disappears with the program, however that ends.
+ * part_file_commit names it .NAME.haloconv-N.part and renames that. If the file system has no such files, or /proc is
+ * absent, it has that name from the start: errors and signals that can be caught remove it, and after SIGKILL the next
+ * program that writes the same output does. A lock (flock) tells whether the owner still runs. Up to 512 at a time, on
+ * any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-") is written in place.
  */
 #ifndef PART_FILE_H
 #define PART_FILE_H
@@ -15,14 +17,17 @@ struct part_file {
     bool regular; /* can be written anywhere, not only at the end */
     bool is_pipe; /* or a socket */
     char *target; /* the final name; NULL: written in place */
-    char *name;   /* the name until the commit; the signal handler removes that file */
+    char *name;   /* the name until the commit, "": none; the signal handler removes that file */
 };
 
 /* Installs the signal handlers. Call it once, before any thread starts. */
 void part_file_watch_signals(void);
 
-/* false: why has the reason. */
+/* fd can be read, too, unless the output is written in place. false: why has the reason. */
 bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap);
+
+/* Waits until the content is on the disk, then names it. The folder is not waited for: after a power failure the name
+ * may still be that of the old file, or absent, but never that of a broken one. */
 bool part_file_commit(struct part_file *part, const char *path, char *why, size_t cap);
 
 /* Closes and removes the file; does nothing after a commit. */

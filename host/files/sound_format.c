@@ -2,6 +2,7 @@
 
 #include "dsp/haloconv_files.h"
 #include "host/message.h"
+#include "sndfile_faults.h"
 
 #include <sndfile.h>
 #include <stdio.h>
@@ -192,7 +193,7 @@ static bool is_unreadable(int format, int n_channels)
 static bool valid(int format, int rate, int n_channels)
 {
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = format};
-    return sf_format_check(&info) && !is_unreadable(format, n_channels);
+    return sf_format_check(&info) && !is_unreadable(format, n_channels) && !sndfile_fault_find(format);
 }
 
 /* The subtype of the container that loses least of the input. */
@@ -206,8 +207,9 @@ static int nearest_subtype(int container, int like, int rate, int n_channels)
     if (valid(container | subtype, rate, n_channels)) return subtype;
     if (subtype == SF_FORMAT_PCM_S8 && valid(container | SF_FORMAT_PCM_U8, rate, n_channels)) return SF_FORMAT_PCM_U8;
     if (subtype == SF_FORMAT_PCM_U8 && valid(container | SF_FORMAT_PCM_S8, rate, n_channels)) return SF_FORMAT_PCM_S8;
-    bool is_short = sound_format_kind(like) == SAMPLE_S16;
+    bool is_short = sound_format_kind(like) == SAMPLE_S16, is_long = sound_format_bits(like) == 32;
     if (is_short && valid(container | SF_FORMAT_PCM_16, rate, n_channels)) return SF_FORMAT_PCM_16;
+    if (is_long && valid(container | SF_FORMAT_PCM_32, rate, n_channels)) return SF_FORMAT_PCM_32;
     for (size_t i = 0; i < sizeof fallback / sizeof *fallback; i++)
         if (valid(container | fallback[i], rate, n_channels)) return fallback[i];
     return 0;
@@ -240,6 +242,11 @@ int sound_format_choose(int asked, const char *path, int like, int rate, int n_c
                              "%s: opus has no %d Hz, only 8000, 12000, 16000, 24000 and 48000; use another "
                              "--format, such as vorbis",
                              path, rate);
+    const struct sndfile_fault *fault = sndfile_fault_find(container | subtype);
+    if (fault)
+        return message_write(why, cap, "%s: libsndfile %s breaks files of %s (its issue %d); %s", path,
+                             sndfile_release(), sound_format_name(container | subtype, name, sizeof name), fault->issue,
+                             fault->remedy);
     if (!subtype || !valid(container | subtype, rate, n_channels))
         return message_write(why, cap,
                              "%s: %s cannot hold %d channels at %d Hz; use another --format, such as wav:pcm24", path,

@@ -2,6 +2,7 @@
 
 #include "dsp/haloconv_files.h"
 #include "host/message.h"
+#include "read_back.h"
 #include "sound_format.h"
 #include "spool.h"
 
@@ -278,16 +279,43 @@ static bool copy_to_pipe(struct sound_out *out)
     return out->error == 0;
 }
 
+/* sf_close clears the last packet of an SDS file if it is not full (libsndfile 1.2.2 and all before; no issue reports
+ * it). Silence fills the packet, which has 30, 40 or 60 samples. */
+static void fill_last_packet(struct sound_out *out)
+{
+    enum { FULL = 120 };
+    static const int silence[FULL];
+    bool is_sds = (out->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_SDS && out->written % FULL > 0; /* has one channel */
+    if (is_sds) sf_writef_int(out->file, silence, FULL - out->written % FULL);
+}
+
+/* libsndfile ignores errors of its encoders, such as a full $TMPDIR (ALAC). A file whose size cannot be computed is
+ * therefore read back. */
+static bool is_whole(struct sound_out *out, char *why, size_t cap)
+{
+    SF_INFO written = {
+        .frames = out->written, .samplerate = out->rate, .channels = out->n_channels, .format = out->format};
+    sf_count_t found;
+    bool readable = out->spooled || out->part.regular;
+    if (!readable || sound_format_bytes(out->format) > 0 || read_back_is_whole(out->fd, &written, &found)) return true;
+    return message_write(why, cap,
+                         "%s: is damaged: %lld of its %lld frames can be read back; free some space, also in "
+                         "$TMPDIR, or use another --format",
+                         out->path, (long long)(found < 0 ? 0 : found), (long long)out->written);
+}
+
 bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
 {
+    fill_last_packet(out);
     int code = sf_close(out->file);
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
     if (code && !out->error) out->error = errno ? errno : EIO;
     /* Gives back the reserved space that is not needed. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    if (out->error || (out->spooled && !copy_to_pipe(out))) {
-        write_failed(out, why, cap);
+    bool good = !out->error && is_whole(out, why, cap);
+    if (out->error || (good && out->spooled && !copy_to_pipe(out))) good = write_failed(out, why, cap);
+    if (!good) {
         sound_out_abandon(out);
         return false;
     }

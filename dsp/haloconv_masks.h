@@ -72,7 +72,7 @@ enum {                        /* flags of hc_responses_load                     
  * for in the configuration's folder, or in the working directory if only that has it. All errors of a configuration are
  * in `diagnostics`, each with file and line; why has the first. Its warnings are there on success too.
  *
- * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED
+ * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has channel and frame; no frames), HC_ENOMEM, HC_EUNSUPPORTED
  * (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a failure too: the
  * diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis, Opus) may end the process if memory runs out.
  * [setup] */
@@ -80,7 +80,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
                       size_t cap);
 
 /* Makes the routes of a sound file or text that was loaded with n_in = 0, by the same rules. For a configuration it
- * only compares n_in with the input count. path is for the error's text. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
+ * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
  * thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 

@@ -100,8 +100,8 @@ typedef struct hc_config {
                                                                                                  HC_PLANAR (0)  */
     int queue_depth;         /* with HC_BLOCK_FILES: the most blocks between hc_submit and hc_collect that the
                                 program wants, 2 to 16. Each block has memory of its own                     4  */
-    int n_threads;           /* threads on the CPU, the audio thread included, 0 or more; the output does not
-                                depend on it. Default: all processors with HC_BLOCK_FILES; live, as many as
+    int n_threads;           /* threads on the CPU, the audio thread included, 0 or more, of which 256 are used;
+                                the output does not depend on it. Default: all processors with HC_BLOCK_FILES; live, as many as
                                 the tail levels need, or the copy of thousands of channels to a GPU  automatic  */
     int spin;                /* live, on a GPU. 1: the engine's device thread spins until the next block, which
                                 keeps a processor busy. 0: it sleeps for most of a period, and each block takes

@@ -207,7 +207,8 @@ void hc_times_subtract(hc_times *now, const hc_times *before);
 /* Adds the calls of *more to *to. [rt] */
 void hc_times_add(hc_times *to, const hc_times *more);
 
-/* Returns the largest magnitudes of input and output since the last call. [rt], any thread */
+/* Stores the largest magnitudes of input and output since the last call that asked for them; NULL: not asked for. [rt],
+ * any thread */
 void hc_live_take_peaks(hc_live *live, float *in, float *out);
 
 /* ---- what plays ---- */

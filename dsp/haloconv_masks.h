@@ -77,15 +77,15 @@ enum {                        /* flags of hc_responses_load                     
  * refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is refused
  * too: the call never waits for a writer.
  *
- * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long), HC_ENOMEM,
- * HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a
- * failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis, Opus) may end the process if
- * memory runs out. [setup] */
+ * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long),
+ * HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
+ * hc_responses_free, after a failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis,
+ * Opus) may end the process if memory runs out. [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 
 /* Makes the routes of a sound file or text that was loaded with n_in = 0, by the same rules. For a configuration it
- * only compares n_in with the input count. path is for the error's text. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
+ * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
  * thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 

@@ -114,6 +114,7 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
     if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
     if (resolved->fade_frames > CONFIG_MOST_FADE) resolved->fade_frames = CONFIG_MOST_FADE;
+    if (resolved->n_threads > CONFIG_MOST_THREADS) resolved->n_threads = CONFIG_MOST_THREADS;
     resolved->method = strcmp(resolved->method, "direct") == 0 ? "direct"
                        : strcmp(resolved->method, "fft") == 0  ? "fft"
                                                                : "auto";

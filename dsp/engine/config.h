@@ -6,6 +6,7 @@
 
 enum {
     CONFIG_MOST_QUEUE_DEPTH = 16, /* of files */
+    CONFIG_MOST_THREADS = 256,
     CONFIG_MOST_FADE = 1 << 30,   /* frames: a place in a fade, and a block behind it, fit into an int */
 };
 

@@ -249,7 +249,7 @@ int failover_load(struct failover *f, const hc_route *routes, int n, char *why, 
 {
     hc_mask *mask = NULL, *standby = NULL;
     double share = f->standby.engine ? measure_cpu_share(&f->config, routes, n) : INFINITY;
-    bool suffices = share <= f->standby_share;
+    bool suffices = isfinite(share) && share <= f->standby_share;
     int error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
     if (!error && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
     if (error) {

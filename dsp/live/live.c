@@ -297,6 +297,6 @@ static float take_peak(atomic_uint *peak)
 void hc_live_take_peaks(hc_live *l, float *in, float *out)
 {
     if (!l) return;
-    *in = take_peak(&l->peak_in);
-    *out = take_peak(&l->peak_out);
+    if (in) *in = take_peak(&l->peak_in);
+    if (out) *out = take_peak(&l->peak_out);
 }

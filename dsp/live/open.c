@@ -27,6 +27,7 @@ static void live_defaults(hc_live_config *c)
 
 void hc_live_config_init(hc_live_config *config)
 {
+    if (!config) return;
     *config = (hc_live_config){.size = sizeof *config};
     live_defaults(config);
 }
@@ -40,6 +41,8 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.block = c->block < MOST_BLOCK ? c->block : MOST_BLOCK;
     config.n_in = c->n_in;
     config.n_out = c->n_out;
+    config.wait_us = c->wait_us;
+    config.n_threads = c->n_threads;
     config.method = c->method;
     config.backend = "cpu";
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);

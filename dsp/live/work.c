@@ -164,7 +164,8 @@ static void set_info(hc_live *l, const char *path, const hc_responses *mask)
     memcpy(l->info.device, info->device, sizeof l->info.device);
     snprintf(l->path, sizeof l->path, "%s", path);
     memset(l->reaches, 0, (size_t)l->config.n_in * (size_t)l->config.n_out);
-    for (int i = 0; i < mask->n_routes; i++) l->reaches[mask->routes[i].in * l->config.n_out + mask->routes[i].out] = 1;
+    for (int i = 0; i < mask->n_routes; i++)
+        l->reaches[(size_t)mask->routes[i].in * (size_t)l->config.n_out + (size_t)mask->routes[i].out] = 1;
     pthread_mutex_unlock(&l->info_lock);
 }
 
@@ -358,8 +359,10 @@ int hc_live_work(hc_live *l)
 
 int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *why, size_t cap)
 {
-    if (!l || !path || !responses)
+    if (!l || !path || !responses) {
+        hc_responses_free(responses);
         return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
+    }
     pthread_mutex_lock(&l->setup);
     struct engine_format format = format_wanted(l);
     say_diagnostics(l, path, responses);
@@ -396,7 +399,7 @@ int hc_live_reaches(hc_live *l, int in, int out)
 {
     if (!l || in < 0 || in >= l->config.n_in || out < 0 || out >= l->config.n_out) return 0;
     pthread_mutex_lock(&l->info_lock);
-    int reaches = l->reaches[in * l->config.n_out + out];
+    int reaches = l->reaches[(size_t)in * (size_t)l->config.n_out + (size_t)out];
     pthread_mutex_unlock(&l->info_lock);
     return reaches;
 }

@@ -106,6 +106,8 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
 
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
 {
+    if (!responses) return fail(HC_EINVAL, why, cap, "hc_responses_route: responses is NULL; pass it");
+    if (!path) path = "the mask";
     if (n_in < 1 || n_in > MASK_MAX_CHANNELS)
         return fail(HC_EINVAL, why, cap, "%s: %d input channels; 1 to %d are possible", path, n_in, MASK_MAX_CHANNELS);
     if (responses->n_routes == 0 && responses->channel) return routes_by_channel_rule(responses, n_in, path, why, cap);

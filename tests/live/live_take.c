@@ -208,6 +208,19 @@ static void check_frame(const struct take *t, int frame, double peak)
     }
 }
 
+/* A late block is silence, or in a crossfade what the other engine plays of it: no sample is of another sign, or larger,
+ * than it should be. */
+static bool could_be_late(const struct take *t, int first, int end, double peak)
+{
+    for (int frame = first; frame < end; frame++)
+        for (int ch = 0; ch < LIVE_CHANNELS; ch++) {
+            double want = wants(t, t->n_changes, ch, frame), got = (double)t->out[ch][frame];
+            double allowed = tolerance(t, t->n_changes, frame, peak);
+            if (!(got >= fmin(want, 0) - allowed && got <= fmax(want, 0) + allowed)) return false;
+        }
+    return true;
+}
+
 int take_last_silence(const struct take *t)
 {
     int call = t->n_calls - 1;
@@ -225,7 +238,8 @@ int take_check(struct take *t, bool may_be_late)
         if (t->changes[i].at < 0) locate(t, i, peak);
     for (int call = 0; call < t->n_calls; call++) {
         int first = t->calls[call], end = t->calls[call + 1];
-        bool is_late = may_be_late && !is_right(t, t->n_changes, first, peak) && is_silent(t, first, end);
+        bool is_right_at_edges = is_right(t, t->n_changes, first, peak) && is_right(t, t->n_changes, end - 1, peak);
+        bool is_late = may_be_late && !is_right_at_edges && could_be_late(t, first, end, peak);
         silent += is_late;
         for (int frame = first; frame < end && !is_late; frame++)
             if (frame % EVERY == 0 || frame == first || frame == end - 1 || is_near_change(t, frame))

@@ -58,7 +58,7 @@ void take_begin_here(struct take *take, struct sound sound);
 /* The frame at which the last run of silent callbacks begins; -1: there is none. */
 int take_last_silence(const struct take *take);
 
-/* Check every frame. A callback may be silent if may_be_late. Returns how many were that should not have been. */
+/* Checks every frame. A callback may be late if may_be_late: silent, or attenuated in a crossfade. Returns how many were. */
 int take_check(struct take *take, bool may_be_late);
 
 #endif

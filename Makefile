@@ -454,7 +454,7 @@ $(BUILD)/tests/live_test: $(SESSION_OBJS)
 # The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \
-                 $(filter $(BUILD)/host/live/% $(BUILD)/host/message.o $(BUILD)/host/option.o \
+                 $(filter $(BUILD)/host/live/% $(patsubst %,$(BUILD)/host/%.o,message option json_print) \
                    $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o,$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/tests/%: $(BUILD)/tests/%.o \

@@ -67,6 +67,36 @@ static void zero_and_null_mean_the_default(const char *backend)
     check(hc_live_close(live) == HC_OK && hc_live_close(none) == HC_OK && hc_live_close(NULL) == HC_OK, "close");
 }
 
+/* The message names what was wrong: a mask's path, or the format. */
+static void a_refused_request_is_an_error_line(const char *backend)
+{
+    char text[2000] = "", why[400] = "";
+    struct session_settings settings = {.wet = 1, .gain = 1};
+    hc_responses mask;
+    hc_live_config_init(&settings.live);
+    const char *one = mask_file("one.txt", "1\n");
+    check(session_load(&settings, one, 48000, &mask, why, sizeof why), "%s", why);
+    struct session *session = session_open(&settings, one, &mask, 48000, BLOCK, why, sizeof why);
+    check(session, "%s", why);
+    char *longest = must_alloc(5000, 1);
+    memset(longest, 'x', 4999);
+    FILE *lines = tmpfile();
+    int terminal = dup(STDERR_FILENO);
+    check(lines && terminal >= 0, "no file for the messages");
+    dup2(fileno(lines), STDERR_FILENO);
+    session_request_mask(session, longest);
+    session_request_format(session, INT_MAX, BLOCK);
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+    free(longest);
+    rewind(lines);
+    size_t n = fread(text, 1, sizeof text - 1, lines);
+    fclose(lines);
+    session_close(session);
+    check(n > 0 && strstr(text, "xxx: the path has 4096 bytes or more") && strstr(text, "2147483647 Hz"), "%s", text);
+    check(!strstr(text, "(null)"), "%s", text);
+}
+
 static void values_out_of_range_are_refused(const char *backend)
 {
     char why[400];
@@ -326,6 +356,7 @@ int main(void)
 {
     static const struct test tests[] = {
         TEST(zero_and_null_mean_the_default, false),
+        TEST(a_refused_request_is_an_error_line, false),
         TEST(values_out_of_range_are_refused, false),
         TEST(statistics_are_of_one_block, false),
         TEST(requests_of_many_threads_are_whole, false),

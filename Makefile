@@ -455,9 +455,8 @@ $(BUILD)/tests/live_test: $(SESSION_OBJS)
 # The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \
-                 $(filter $(BUILD)/host/live/% $(addprefix $(BUILD)/host/,message.o option.o json_print.o) \
-                   $(BUILD)/host/files/part_file.o $(BUILD)/host/files/sound_format.o \
-                   $(BUILD)/host/files/sndfile_faults.o,$(HOST_OBJS))
+                 $(filter $(BUILD)/host/live/% $(patsubst %,$(BUILD)/host/%.o,message option json_print) \
+                   $(patsubst %,$(BUILD)/host/files/%.o,part_file sound_format sndfile_faults),$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/tests/%: $(BUILD)/tests/%.o \
                        $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so

@@ -79,24 +79,23 @@ int message_note(const char *format, ...)
 
 static const double PERIOD_S = 10;
 
-bool message_limit_allows(struct message_limit *limit, uint64_t most)
+bool message_limit_allows(struct message_limit *limit)
 {
     pthread_mutex_lock(&lock);
     if (limit->n == 0) limit->period_end = stopwatch_now() + PERIOD_S;
-    bool allows = limit->n++ < most;
-    if (!allows) limit->left_out++;
+    bool allows = limit->n++ < limit->most;
     pthread_mutex_unlock(&lock);
     return allows;
 }
 
-void message_limit_tend(struct message_limit *limit, const char *what, bool now)
+void message_limit_tend(struct message_limit *limit, bool now)
 {
     pthread_mutex_lock(&lock);
     bool is_over = now || stopwatch_now() >= limit->period_end;
-    uint64_t left_out = is_over ? limit->left_out : 0;
-    if (is_over) *limit = (struct message_limit){0};
+    uint64_t left_out = is_over && limit->n > limit->most ? limit->n - limit->most : 0;
+    if (is_over) limit->n = 0;
     pthread_mutex_unlock(&lock);
-    if (left_out) message_note("%llu more lines about %s", (unsigned long long)left_out, what);
+    if (left_out) message_note("%llu more lines about %s", (unsigned long long)left_out, limit->topic);
 }
 
 /* ---- the status line --------------------------------------------------------------------------- */

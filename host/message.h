@@ -23,12 +23,16 @@ int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool message_has_status(void);
 
-/* Bounds the lines of one kind, which a stranger may cause: `most` in 10 s; one more line has the number of the others.
- * {0} is a fresh one. */
-struct message_limit { double period_end; uint64_t n, left_out; };
-bool message_limit_allows(struct message_limit *limit, uint64_t most); /* May the next line be printed? */
-/* Prints "N more lines about WHAT", if there are any: once the period is over, or now. Call it several times a second. */
-void message_limit_tend(struct message_limit *limit, const char *what, bool now);
+/* Bounds the lines about one topic that a stranger may cause: `most` in 10 s, then one with the number of the others. */
+struct message_limit {
+    const char *topic;   /* "refused OSC messages"; set topic and most, and nothing else */
+    uint64_t most;
+    uint64_t n;          /* lines of this period, with those left out; under lock        */
+    double period_end;   /* under lock                                                   */
+};
+bool message_limit_allows(struct message_limit *limit); /* May the next line be printed? */
+/* Prints "N more lines about TOPIC", if there are any: once the period is over, or now. Call it several times a second. */
+void message_limit_tend(struct message_limit *limit, bool now);
 
 /* Print errors only, from now on. */
 void message_set_quiet(bool quiet);

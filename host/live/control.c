@@ -26,9 +26,6 @@ static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
-static const char REFUSALS[] = "refused OSC messages";
-enum { MOST_REFUSALS = 5 }; /* lines in 10 s */
-
 /* Gains that keys and OSC messages set: /gain, /wet, /dry. */
 static const struct gain {
     const char *name;
@@ -214,7 +211,7 @@ static void take_message(void *data, const struct osc_message *message)
 {
     struct control *c = data;
     if (obey(c, message)) return;
-    if (message_limit_allows(&c->refusals, MOST_REFUSALS))
+    if (message_limit_allows(&c->refusals))
         message_note("OSC: %.100s is unknown, or its argument is wrong; see --help", message->path);
     osc_send(message->osc, "/error", "s", message->path);
 }
@@ -342,7 +339,7 @@ static void finish(struct control *c)
         c->host->stop(c->host->data);
     }
     session_tend(c->session);
-    message_limit_tend(&c->refusals, REFUSALS, true);
+    message_limit_tend(&c->refusals, true);
     message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
@@ -360,6 +357,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
                         .live = session_live(session),
                         .host = host,
                         .osc = host->osc,
+                        .refusals = {.topic = "refused OSC messages", .most = 5},
                         .mask = index_of(settings)};
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
@@ -375,7 +373,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         take_signals(&c);
         for (int key; (key = keys_next());) take_key(&c, key);
         if (c.osc) osc_receive(c.osc, take_message, &c);
-        message_limit_tend(&c.refusals, REFUSALS, false);
+        message_limit_tend(&c.refusals, false);
         session_tend(session);
         tend_manager(&c);
         if (!c.end) tend_host(&c, now);

@@ -17,7 +17,7 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void *data;
     const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
-    /* After stop: try once to start again. *why: after success what is back, or "". */
+    /* After stop: try once to start again. After success *why says what is back, or is "". */
     bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */
     void (*tend)(void *data);                               /* called several times a second, while alive       */
@@ -34,7 +34,7 @@ void control_hold_signals(void);
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
 
-/* Opens OSC where the settings ask for it; call it before the audio starts. The caller closes *osc. */
+/* Opens OSC if the settings ask for it, else *osc is NULL. Call it before the audio starts; the caller closes *osc. */
 bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap);
 
 /* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the

@@ -29,7 +29,7 @@ static bool take_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* "PORT" or "HOST:PORT". */
+/* "PORT" or "HOST:PORT", with the range in the row: getaddrinfo takes 99999 for 34463. */
 static bool take_osc(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');

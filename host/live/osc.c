@@ -14,7 +14,7 @@ struct osc {
     socklen_t peer_size;
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
-    int n_handled;                /* packets, and the messages in them, in this call of osc_receive */
+    int n_handled;                /* packets, and elements of their bundles, in this call of osc_receive */
     char packet[MOST_BYTES];
 };
 
@@ -103,8 +103,8 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
                                    : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
-/* A server of this machine may answer from another of its addresses: its host name may be 127.0.1.1, and its packets
- * then come from 127.0.0.1, as ours do. So the socket is not connected, and our own address is allowed too. */
+/* A server of this machine may have another address in its URL (127.0.1.1) than in its packets (127.0.0.1, as in ours).
+ * Our own address is therefore allowed too, and the socket is not connected. */
 static bool is_from_peer(struct osc *osc, struct sockaddr_storage *sender)
 {
     return (same_host(sender, &osc->peer) || same_host(sender, &osc->ours)) && *port_of(sender) == *port_of(&osc->peer);
@@ -141,7 +141,7 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     if (host && number > 0 && number <= 65535 && lo_url_get_protocol_id(url) == LO_UDP)
         error = getaddrinfo(host, port, &hints, &found);
     bool good = false;
-    for (int ipv6 = 0; ipv6 < 2; ipv6++) /* liblo's servers listen on IPv4, also where localhost is ::1 first */
+    for (int ipv6 = 0; ipv6 < 2; ipv6++) /* IPv4 first: liblo's servers listen there, even if localhost is ::1 */
         for (struct addrinfo *a = found; osc && a && !good; a = a->ai_next)
             good = (a->ai_family == AF_INET6) == ipv6 && bind_towards(osc, a);
     if (found) freeaddrinfo(found);
@@ -184,7 +184,6 @@ static uint32_t big_endian(const char *bytes)
 /* A bundle holds messages and bundles, each after its size. Its time stamp is ignored. */
 static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
 {
-    osc->n_handled++;
     if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
         if (memchr(packet, 0, bytes)) handle_message(osc, packet, bytes, handler, data);
         return;
@@ -194,22 +193,21 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
         at += 4;
         if (size == 0 || size > bytes - at) return;
         handle_packet(osc, packet + at, size, depth + 1, handler, data);
+        osc->n_handled++;
         at += size;
     }
 }
 
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
-    for (osc->n_handled = 0; osc->n_handled < 64;) { /* a flood must not block the control thread */
+    for (osc->n_handled = 0; osc->n_handled < 64; osc->n_handled++) { /* a flood must not block the control thread */
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
         if (bytes <= 0) return;
-        bool is_for_us = !osc->has_fixed_peer || is_from_peer(osc, &sender);
-        if (!osc->has_fixed_peer) osc->peer = sender;
-        if (!osc->has_fixed_peer) osc->peer_size = size;
-        osc->n_handled++;
-        if (is_for_us) handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
+        if (osc->has_fixed_peer && !is_from_peer(osc, &sender)) continue;
+        if (!osc->has_fixed_peer) osc->peer = sender, osc->peer_size = size;
+        handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
 

@@ -24,8 +24,7 @@ typedef void osc_handler(void *data, const struct osc_message *message);
 /* Listens on "PORT" or "HOST:PORT"; port 0: any free one. NULL: why has the reason, for example no liblo. */
 struct osc *osc_open(const char *where, char *why, size_t cap);
 
-/* Talks to the server at "osc.udp://HOST:PORT/" through the interface that leads there. Packets of others are
- * dropped. */
+/* Talks to the server at "osc.udp://HOST:PORT/" through the interface that leads there. Drops packets of others. */
 struct osc *osc_open_to(const char *url, char *why, size_t cap);
 
 void osc_close(struct osc *osc);

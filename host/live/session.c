@@ -11,9 +11,6 @@
 
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 
-static const char LINES[] = "masks and devices";
-enum { MOST_LINES = 50 }; /* in 10 s */
-
 struct session {
     hc_live *live;
     int n_in;
@@ -25,7 +22,7 @@ struct session {
     sem_t wake;
     atomic_bool end, is_busy;
     bool has_loader;
-    struct message_limit lines; /* of the loader: OSC messages and a watched file can cause any number */
+    struct message_limit lines; /* OSC messages and a watched file can cause any number */
 
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;
@@ -36,8 +33,7 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
-    if (message_limit_allows(&s->lines, MOST_LINES))
-        (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
+    if (message_limit_allows(&s->lines)) (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
 }
 
 static void *loader(void *arg)
@@ -54,8 +50,12 @@ static void *loader(void *arg)
 
 static void request(struct session *s, const hc_live_change *change)
 {
-    if (hc_live_request(s->live, change) != HC_OK && message_limit_allows(&s->lines, MOST_LINES))
+    bool is_refused = hc_live_request(s->live, change) != HC_OK && message_limit_allows(&s->lines);
+    if (is_refused && change->mask)
         message_error("%.200s: the path has 4096 bytes or more; use a shorter one", change->mask);
+    else if (is_refused)
+        message_error("%d Hz in blocks of %d frames cannot be played; choose another format", change->rate,
+                      change->block);
     sem_post(&s->wake);
 }
 
@@ -126,6 +126,7 @@ struct session *session_open(const struct session_settings *settings, const char
         return (void)message_write(why, cap, "no memory for a session; free some"), NULL;
     }
     s->start_s = stopwatch_now();
+    s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
     sem_init(&s->wake, 0, 0);
     if (open_live(s, settings, path, rate, block, mask, why, cap)) {
         s->has_loader = pthread_create(&s->loader, NULL, loader, s) == 0;
@@ -143,7 +144,7 @@ bool session_close(struct session *s)
     sem_post(&s->wake);
     if (s->has_loader) pthread_join(s->loader, NULL);
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
-    message_limit_tend(&s->lines, LINES, true);
+    message_limit_tend(&s->lines, true);
     sem_destroy(&s->wake);
     free(s);
     return is_clean;
@@ -189,7 +190,7 @@ void session_tend(struct session *s)
 {
     hc_live_stats stats = stats_of(s);
     if (hc_live_has_work(s->live)) sem_post(&s->wake);
-    message_limit_tend(&s->lines, LINES, false);
+    message_limit_tend(&s->lines, false);
     if (stats.limited != s->said_limited && stopwatch_now() > s->next_limited_s) {
         message_note("the output stays at full scale (feedback?) and is turned down by 40 dB for two seconds; move the "
                      "microphone, lower --gain, or give --no-feedback-limiter");

@@ -67,41 +67,59 @@ static void zero_and_null_mean_the_default(const char *backend)
     check(hc_live_close(live) == HC_OK && hc_live_close(none) == HC_OK && hc_live_close(NULL) == HC_OK, "close");
 }
 
+/* The message names what was wrong: a mask's path, or the format. */
+static void a_refused_request_is_an_error_line(const char *backend)
+{
+    char text[2000] = "", why[400] = "";
+    struct session_settings settings = {.wet = 1, .gain = 1};
+    hc_responses mask;
+    hc_live_config_init(&settings.live);
+    const char *one = mask_file("one.txt", "1\n");
+    check(session_load(&settings, one, 48000, &mask, why, sizeof why), "%s", why);
+    struct session *session = session_open(&settings, one, &mask, 48000, BLOCK, why, sizeof why);
+    check(session, "%s", why);
+    char *longest = must_alloc(5000, 1);
+    memset(longest, 'x', 4999);
+    FILE *lines = tmpfile();
+    int terminal = dup(STDERR_FILENO);
+    check(lines && terminal >= 0, "no file for the messages");
+    dup2(fileno(lines), STDERR_FILENO);
+    session_request_mask(session, longest);
+    session_request_format(session, INT_MAX, BLOCK);
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+    free(longest);
+    rewind(lines);
+    size_t n = fread(text, 1, sizeof text - 1, lines);
+    fclose(lines);
+    session_close(session);
+    check(n > 0 && strstr(text, "xxx: the path has 4096 bytes or more") && strstr(text, "2147483647 Hz"), "%s", text);
+    check(!strstr(text, "(null)"), "%s", text);
+}
+
 static void values_out_of_range_are_refused(const char *backend)
 {
     char why[400];
     hc_live *live = NULL;
-    hc_live_config c;
-    const struct {
-        size_t at;
-        int value;
-    } bad[] = {{offsetof(hc_live_config, n_in), -1},
-               {offsetof(hc_live_config, n_out), 1 << 20},
-               {offsetof(hc_live_config, rate), -48000},
-               {offsetof(hc_live_config, rate), INT_MAX},
-               {offsetof(hc_live_config, block), -1}};
+    const hc_live_config bad[] = {{.n_in = -1},
+                                  {.n_out = 1 << 20},
+                                  {.rate = -48000},
+                                  {.rate = INT_MAX},
+                                  {.block = -1},
+                                  {.history_s = NAN},
+                                  {.history_s = -9},
+                                  {.history_s = 1e300},
+                                  {.most_predelay_ms = INFINITY},
+                                  {.most_predelay_ms = -1},
+                                  {.most_predelay_ms = 4e5}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        hc_live_config_init(&c);
-        memcpy((char *)&c + bad[i].at, &bad[i].value, sizeof(int));
+        hc_live_config c = bad[i];
+        c.size = sizeof c;
         why[0] = '\0';
         check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "case %zu: \"%s\"", i, why);
     }
-    const struct {
-        size_t at;
-        double value;
-    } too_much[] = {
-        {offsetof(hc_live_config, history_s), NAN},       {offsetof(hc_live_config, history_s), -9},
-        {offsetof(hc_live_config, history_s), 1e300},     {offsetof(hc_live_config, most_predelay_ms), INFINITY},
-        {offsetof(hc_live_config, most_predelay_ms), -1}, {offsetof(hc_live_config, most_predelay_ms), 4e5}};
-    for (size_t i = 0; i < sizeof too_much / sizeof *too_much; i++) {
-        hc_live_config_init(&c);
-        memcpy((char *)&c + too_much[i].at, &too_much[i].value, sizeof(double));
-        why[0] = '\0';
-        check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && !live && why[0], "%g, case %zu: \"%s\"",
-              too_much[i].value, i, why);
-    }
-    c = (hc_live_config){0};
-    check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL, "a config without its size");
+    hc_live_config no_size = {0};
+    check(hc_live_open(&no_size, &live, why, sizeof why) == HC_EINVAL, "a config without its size");
     live = open_live(NULL);
     hc_live_change change = {.size = sizeof change, .rate = -1};
     check(hc_live_request(live, &change) == HC_EINVAL, "a negative rate");
@@ -326,6 +344,7 @@ int main(void)
 {
     static const struct test tests[] = {
         TEST(zero_and_null_mean_the_default, false),
+        TEST(a_refused_request_is_an_error_line, false),
         TEST(values_out_of_range_are_refused, false),
         TEST(statistics_are_of_one_block, false),
         TEST(requests_of_many_threads_are_whole, false),

@@ -69,7 +69,7 @@ static size_t put_bundle(char *packet, size_t at)
     return at + 16;
 }
 
-/* One message, then a packet that is not one of ours or breaks a rule: only the message counts. */
+/* A message, then a packet that is not OSC or breaks a rule: the handler gets the message only. */
 static void packets_that_break_the_rules_are_dropped(const char *backend)
 {
 #define PACKET(text)                                                                                                   \
@@ -86,7 +86,7 @@ static void packets_that_break_the_rules_are_dropped(const char *backend)
         PACKET("#bundle\0"),
         PACKET("#bundle\0\0\0\0\0\0\0\0"),
         PACKET("/gain\0\0\0,s\0\0"),     /* a string that is missing */
-        PACKET("/gain\0\0\0,s\0\0abcd"), /* that does not end */
+        PACKET("/gain\0\0\0,s\0\0abcd"), /* a string that does not end */
         PACKET("/gain\0\0\0,b\0\0\x7f\xff\xff\xff"
                "abcd"), /* a blob longer than the packet */
         PACKET("/gain\0\0\0,b\0\0\xff\xff\xff\xff"),

@@ -65,6 +65,7 @@ static void stage_open(struct stage *stage, const struct session_settings *setti
     for (int ch = 0; ch < CHANNELS; ch++) {
         stage->in[ch] = noise(&r, (int)cap);
         stage->out[ch] = must_alloc((size_t)cap, sizeof(float));
+        memset(stage->out[ch], 0, (size_t)cap * sizeof(float)); /* now resident, for sessions_last */
     }
     hc_responses mask;
     check(session_load(settings, path, 48000, &mask, why, sizeof why), "%s", why);
@@ -654,8 +655,8 @@ static void stage_rewind(struct stage *stage)
     stage->pos = stage->pos > KEPT ? KEPT : stage->pos;
 }
 
-/* Sessions on the CPU, on a device and on both stay open for HC_SOAK_SECONDS. A storm blows through each in turn, and
- * now and then its device is lost or stalls. */
+/* Sessions on the CPU, on a device and on both stay open for HC_SOAK_SECONDS. A storm changes each in turn, and now and
+ * then its device is lost or stalls. */
 static void sessions_last(const char *backend)
 {
     const char *asked = getenv("HC_SOAK_SECONDS");

@@ -22,9 +22,9 @@
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
  *   with the final 0, that says what failed and how to remedy it. why may be NULL. A NULL pointer to an engine or to a
  *   result is HC_EINVAL. The library never prints and never exits.
- *   HC_ENOMEM needs a system that refuses memory: one that overcommits may end the process later. FFTW makes its plans
- *   in hc_open. A build that shares the host's libfftw3f checks that there is memory for them, but FFTW ends the process
- *   if another thread takes it first. The other calls allocate no memory of FFTW.
+ *   A system that overcommits memory may end the process instead of causing HC_ENOMEM. FFTW allocates memory in hc_open
+ *   only. A build that shares the host's libfftw3f checks there that FFTW's memory is free; if another thread takes it
+ *   first, FFTW ends the process.
  *
  * Versions
  *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a
@@ -87,8 +87,7 @@ typedef struct hc_config {
     int wait_us;             /* longest wait for a device in hc_process: microseconds, HC_WAIT_FOREVER or
                                 HC_WAIT_NONE. "cpu" has no device; only hc_wait_set makes it wait
                                                                                         half of a block's time  */
-    int fade_frames;         /* length of a mask swap's crossfade, or HC_NO_FADE; a length beyond 2^30 counts as
-                                2^30                                                                       512  */
+    int fade_frames;         /* length of a mask swap's crossfade, cut to 2^30; or HC_NO_FADE              512  */
     int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
     const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
                                 "cuda:1": that GPU. "hybrid", "hybrid:1": the first taps on the CPU inside the
@@ -188,8 +187,8 @@ void hc_close(hc_engine *engine);
 /* Makes a mask of n routes. The audio thread may play in the meantime. Several threads may make masks of one engine at
  * the same time; they take turns. Routes with the same data (taps pointer, n_taps, gain, delay) share one spectrum. n =
  * 0: a mask of silence; routes may then be NULL. Fails with HC_EINVAL (a channel out of range; more than max_taps; a
- * tap that is NaN or Inf, with its gain or in the sum of the routes of a pair: the text has its index), HC_ENOMEM; *mask
- * is NULL then. [setup] */
+ * tap that is NaN or Inf, also after its gain or in the sum of a pair's routes: the text has its index), HC_ENOMEM;
+ * *mask is NULL then. [setup] */
 int hc_mask_make(hc_engine *engine, const hc_route *routes, int n, hc_mask **mask, char *why, size_t cap);
 
 /* Releases a mask. The engine frees it in the first hc_mask_make, hc_mask_free or hc_close after it has stopped

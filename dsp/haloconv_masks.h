@@ -73,9 +73,9 @@ enum {                        /* flags of hc_responses_load                     
  * in `diagnostics`, each with file and line; why has the first. Its warnings are there on success too.
  *
  * A mask has at most 2^28 frames, at the session's rate, and a file at most 2^30 samples. A line of a text or of a
- * configuration has at most 65536 bytes. The memory is at most three quarters of the machine's. A longer sound file is
- * refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is refused
- * too: the call never waits for a writer.
+ * configuration has at most 65536 bytes. A mask takes at most three quarters of the machine's memory. A longer sound
+ * file is refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is
+ * refused too: the call never waits for a writer.
  *
  * Fails with HC_EFILE, HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long), HC_ENOMEM,
  * HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with hc_responses_free, after a

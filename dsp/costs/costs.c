@@ -52,8 +52,8 @@ static bool is_off(void)
     return set && strcmp(set, "builtin") == 0;
 }
 
-/* "FOLDER/haloconv/name". false: there is no such folder for this user, or a set-user-ID program asks, or another user
- * has put a folder or a link in its place. */
+/* "FOLDER/haloconv/name". false: the environment names no folder, or may name none (set-user-ID), or FOLDER/haloconv is
+ * another user's folder or link. */
 static bool path_make(char path[PATH_CAP], const char *name)
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");

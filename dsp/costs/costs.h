@@ -8,8 +8,9 @@
  *
  * The device's text names processor, instruction set and libraries, or GPU and driver: if one of them changes, no
  * line matches. A file that is damaged or of another version is ignored, as are numbers far from the built-in ones.
- * Numbers have a decimal point in every locale. As many lines are read as are ever written. A folder or link of another
- * user is no cache folder, and a set-user-ID program has none: neither can make it write elsewhere.
+ * Numbers have a decimal point in every locale. No more lines are read than are ever written, even if the file has no
+ * end. A cache folder that is another user's, or another user's link, is not used: it could lead the writer elsewhere.
+ * A set-user-ID program has no cache, because its user chooses the environment.
  *
  * The file is written under a temporary name and renamed. A process that measures for the first time, or writes, holds
  * a lock (costs.lock in the same folder) and reads the file again. It waits up to a second for the lock and then goes

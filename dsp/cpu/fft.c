@@ -1,7 +1,6 @@
 #include "fft.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #ifdef HC_WITH_FFTW
@@ -9,6 +8,7 @@
 #include "memory.h"
 
 #include <fftw3.h>
+#include <stdio.h>
 
 struct fft {
     fftwf_plan forward, inverse;
@@ -37,19 +37,19 @@ static void planner_unlock(void)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------
  *
- * FFTW ends the process if it gets no memory while it plans. So fft_open allocates a reserve first, more than a planner
- * was seen to need (512 KiB and 24 bytes a point). If an allocation of FFTW fails, it is cut from the reserve, which
- * then lives as long as these pieces. The shared library allocates by itself: there the reserve is only given back
- * before FFTW plans, and another thread may take it.
+ * FFTW ends the process if it gets no memory while it plans. fft_open therefore allocates a reserve first, larger than
+ * the most that a planner was seen to need (512 KiB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
+ * piece of the reserve. The reserve is freed after its last piece. A shared FFTW allocates by itself: there fft_open
+ * frees the reserve just before FFTW plans, and another thread may take this memory.
  */
 
 struct reserve {
-    size_t size, used; /* bytes, with this struct */
-    int n_pieces;      /* that FFTW has not freed */
+    size_t size, used; /* bytes, with this struct       */
+    int n_pieces;      /* pieces that FFTW has not freed */
     struct reserve *next;
 };
 
-static struct reserve *reserves; /* the first is that of the plans in the making; under planner */
+static struct reserve *reserves; /* the first belongs to the plans being made; under planner */
 
 static bool reserve_open(int n)
 {
@@ -61,16 +61,16 @@ static bool reserve_open(int n)
     return true;
 }
 
-/* Frees the reserves of which nothing is in use. */
+/* Frees the reserves that have no piece in use. */
 static void reserves_sweep(void)
 {
     for (struct reserve **link = &reserves, *r; (r = *link);) {
         if (r->n_pieces > 0) {
             link = &r->next;
-            continue;
+        } else {
+            *link = r->next;
+            free(r);
         }
-        *link = r->next;
-        free(r);
     }
 }
 

@@ -12,8 +12,8 @@ struct fft; /* a plan; any number of threads may execute it on their own buffers
 /* "fftw-3.3.10-sse2-avx", or NULL: this build has no FFT. */
 const char *fft_library(void);
 
-/* measured: tries variants for up to a few tenths of a second instead of guessing. NULL: no memory. Called while
- * hc_open runs, never later. [setup] */
+/* measured: tries variants for up to a few tenths of a second instead of guessing. NULL: no memory. It is called
+ * while hc_open runs or costs are measured, never later. [setup] */
 struct fft *fft_open(int n, bool measured);
 void fft_close(struct fft *fft);
 

@@ -6,7 +6,7 @@
 
 enum {
     CONFIG_MOST_QUEUE_DEPTH = 16, /* of files */
-    CONFIG_MOST_FADE = 1 << 30,   /* frames: a place in a fade, and a block behind it, fit into an int */
+    CONFIG_MOST_FADE = 1 << 30,   /* frames: a position in a fade plus a block fits into an int */
 };
 
 /* Copies the part of *given that its program knows (NULL: nothing), sets the defaults and checks the result. In

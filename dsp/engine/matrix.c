@@ -98,8 +98,8 @@ static void response_mix(float *taps, const hc_route *route)
     for (int k = 0; k < route->n_taps; k++) taps[route->delay + k] += route->gain * route->taps[k];
 }
 
-/* Each route of a pair is finite; their sum may not be. */
-static int refuse_sum(const float *taps, int n_taps, const hc_route *route, char *why, size_t cap)
+/* The routes of a pair are finite; their sum may not be. */
+static int check_mix(const float *taps, int n_taps, const hc_route *route, char *why, size_t cap)
 {
     for (int k = 0; k < n_taps; k++)
         if (!isfinite(taps[k]))
@@ -156,7 +156,7 @@ int matrix_make(struct matrix *m, const hc_config *config, const hc_route *route
             r = response_add(m, longest);
             if (r < 0) goto end;
             for (int j = i; j < next; j++) response_mix(m->taps[r], sorted[j]);
-            error = refuse_sum(m->taps[r], longest, sorted[i], why, cap);
+            error = check_mix(m->taps[r], longest, sorted[i], why, cap);
             if (error) goto end;
             error = HC_ENOMEM;
         }

@@ -24,8 +24,8 @@
 
 enum {
     MOST_BLOCK = 8192,       /* frames of an engine's block; a longer call is cut into chunks */
-    MOST_RATE = 1 << 24,     /* Hz: minutes of it, in frames, fit into an int */
-    MOST_PREDELAY = 1 << 24, /* frames: a float has each of them */
+    MOST_RATE = 1 << 24,     /* Hz: two minutes have less than 2^31 frames */
+    MOST_PREDELAY = 1 << 24, /* frames: a float holds each number up to here */
     MOST_HISTORY_S = 86400,
     N_SNAPSHOTS = 4          /* copies of the counters: a reader has the time of three blocks to read one */
 };

@@ -78,7 +78,7 @@ struct jack_host {
     double next_check;             /* time of the next check of the connections */
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
     struct connections wanted;     /* connections that are still to be made */
-    struct connections seen, last; /* those of our ports when they were listed, and a second before */
+    struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
     struct session_state state;    /* under a session manager: the state at the start */
 };
@@ -237,7 +237,7 @@ static void list_connections(struct jack_host *h, const struct side *side)
     }
 }
 
-/* Keeps those of a second ago too: a server that dies removes connections that the user wants to keep. */
+/* Lists the connections of our ports, and keeps the list of a second ago: a server that dies removes them first. */
 static void remember_connections(struct jack_host *h)
 {
     struct connections former = h->last;

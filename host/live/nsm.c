@@ -18,7 +18,7 @@
 
 static const double ANSWER_S = 5; /* longest wait for the manager's answer */
 enum { API_MAJOR = 1, API_MINOR = 0 };
-enum { SESSION_BYTES = 65536 };              /* most of session.json; its longest text is a path */
+enum { SESSION_BYTES = 65536 };              /* largest session.json; a path, as numbers of its bytes, fits */
 enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 
 struct nsm {
@@ -40,8 +40,8 @@ bool nsm_is_wanted(void)
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* Can this file of the session be read and replaced, or made? The folder may come from a stranger, with links to the
- * user's files. The folder itself may be a link: its path comes from the manager. */
+/* Is this file absent, or a regular one of at most so many bytes? The folder may come from a stranger, with links to
+ * the user's files. The folder itself may be a link: its path comes from the manager. */
 static bool check_file(const char *path, off_t most_bytes, char *why, size_t cap)
 {
     struct stat status;

@@ -29,8 +29,9 @@ bool session_state_same(const struct session_state *a, const struct session_stat
 /* A path as a text, or as an array of its bytes if it is not UTF-8: the mask has to be found again. NULL: "". */
 static json_t *write_path(const char *path)
 {
-    json_t *json = *path ? json_string(path) : NULL;
-    if (!*path || json) return json;
+    if (!*path) return NULL;
+    json_t *json = json_string(path);
+    if (json) return json;
     json = json_array();
     for (const char *at = path; *at; at++) json_array_append_new(json, json_integer((unsigned char)*at));
     return json;

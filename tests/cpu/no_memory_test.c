@@ -88,7 +88,8 @@ static int session(const char *backend, int block)
     return error;
 }
 
-/* The status of a child process whose allocations [first, last] fail; *more: it came to allocation `first`. */
+/* The status of a child process whose allocations [first, last] fail. 0: it made fewer allocations, 1: it played on, 2:
+ * HC_ENOMEM; others are faults. *more: it came to allocation `first`. */
 static int status_of(const char *backend, int block, int first, int last, bool *more)
 {
     int status = -1;
@@ -112,15 +113,17 @@ static const struct {
     const char *backend;
     int block;
 } engines[] = {{"cpu", BLOCK}, {"cpu", HC_BLOCK_FILES}, {"hybrid:cpu", BLOCK}};
+enum { N_ENGINES = sizeof engines / sizeof *engines };
 
 static void lack_of_memory_is_an_error(const char *unused)
 {
-    for (int i = 0; i < 6; i++) {
-        const char *backend = engines[i / 2].backend, *later = i % 2 ? "" : " and all later ones";
+    for (int i = 0; i < 2 * N_ENGINES; i++) {
+        const bool one = i % 2; /* this allocation fails; else all later ones too */
+        const char *backend = engines[i / 2].backend, *later = one ? "" : " and all later ones";
         int block = engines[i / 2].block, first = 0;
         bool more = true;
         for (; more && first < ALLOCATIONS; first += first < ONE_BY_ONE ? 1 : first / 2) {
-            int status = status_of(backend, block, first, i % 2 ? first : ALLOCATIONS, &more);
+            int status = status_of(backend, block, first, one ? first : ALLOCATIONS, &more);
             check(status <= 2, "%s, block %d, allocation %d%s: status %d", backend, block, first, later, status);
         }
         check(first > ONE_BY_ONE, "%s, block %d: %d allocations", backend, block, first);
@@ -129,7 +132,7 @@ static void lack_of_memory_is_an_error(const char *unused)
 
 static void plans_are_made_in_hc_open(const char *unused)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_ENGINES; i++) {
         int before = atomic_load(&n_plans), error = session(engines[i].backend, engines[i].block);
         check(error == HC_OK, "%s: %d", engines[i].backend, error);
         check(atomic_load(&n_plans) > before, "%s: no plan", engines[i].backend);

@@ -40,8 +40,8 @@ bool nsm_is_wanted(void)
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* Is this file absent, or a regular one of at most so many bytes? The folder may come from a stranger, with links to the
- * user's files. The folder itself may be a link: its path comes from the manager. */
+/* Is this file absent, or a regular one of at most so many bytes? The folder may come from a stranger, with links to
+ * the user's files. The folder itself may be a link: its path comes from the manager. */
 static bool check_file(const char *path, off_t most_bytes, char *why, size_t cap)
 {
     struct stat status;

@@ -69,7 +69,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files bench-live \
+SETUP_GOALS := demo test models gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files bench-live \
                bench-zita bench-lv2 bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
@@ -314,7 +314,11 @@ TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(addprefix $(BUILD)/tests/
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
-	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(wildcard tests/*/test_*.py)
+	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(if $(SAN),,tests/models/check) \
+	    $(wildcard tests/*/test_*.py)
+# The lock-free protocols as models, each with its mutations; spin searches all states.
+run-models:
+	@CC='$(CC)' tests/models/check
 # The CUDA backend and its kernels on the CPU, once for each seed: tests/cuda/emulator/README.md.
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure

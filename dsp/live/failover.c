@@ -27,20 +27,19 @@ enum {
 
 static enum takeover takeover_of(const struct failover *f)
 {
-    return atomic_load_explicit(&f->takeover, memory_order_acquire);
+    return atomic_load(&f->takeover);
 }
 
 enum hc_live_state failover_state(const struct failover *f)
 {
     enum takeover takeover = takeover_of(f);
-    return takeover == TAKEOVER_NOT_NEEDED   ? HC_LIVE_OK
-           : takeover == TAKEOVER_IMPOSSIBLE ? HC_LIVE_LOST
-                                             : HC_LIVE_STANDBY;
+    if (takeover == TAKEOVER_NOT_NEEDED || takeover == TAKEOVER_BEGUN) return HC_LIVE_OK;
+    return takeover == TAKEOVER_IMPOSSIBLE ? HC_LIVE_LOST : HC_LIVE_STANDBY;
 }
 
 bool failover_has_standby(const struct failover *f)
 {
-    return isfinite(atomic_load_explicit(&f->cpu_share, memory_order_acquire));
+    return isfinite(atomic_load(&f->cpu_share));
 }
 
 /* ---- runners ----------------------------------------------------------------------------------- */
@@ -422,6 +421,8 @@ enum failover_result failover_process(struct failover *f, const float *const *in
     enum takeover takeover = takeover_of(f);
     if (takeover == TAKEOVER_NOT_NEEDED) {
         if (play_main(f, in, out, n, now, &result)) return result;
+        /* failover_load stores `cpu_share` and then reads `takeover`: one of the two threads sees the other's store. */
+        atomic_store(&f->takeover, TAKEOVER_BEGUN);
         takeover = failover_has_standby(f) ? TAKEOVER_PENDING : TAKEOVER_IMPOSSIBLE;
     }
     if (takeover == TAKEOVER_PENDING && standby_take(f)) takeover = TAKEOVER_DONE;

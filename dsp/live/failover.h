@@ -8,9 +8,9 @@
  * late. The standby engine permanently costs the CPU's share of the mask on another core. It runs only if that share,
  * measured when the mask is loaded, is at most `standby_share`.
  *
- *   takeover   NOT_NEEDED --- the device fails ---+--> PENDING ---> DONE      the standby engine has the mask
- *                                                 |
- *                                                 +--> IMPOSSIBLE             it has not, or there is none
+ *   takeover   NOT_NEEDED --- the device fails --> BEGUN --+--> PENDING ---> DONE     the standby engine has the mask
+ *                                                          |
+ *                                                          +--> IMPOSSIBLE            it has not, or there is none
  */
 #ifndef FAILOVER_H
 #define FAILOVER_H
@@ -35,6 +35,7 @@ enum failover_result { /* what became of a block; the worst last */
 
 enum takeover {
     TAKEOVER_NOT_NEEDED, /* the main engine plays                                                         */
+    TAKEOVER_BEGUN,      /* within failover_process: the standby engine keeps its mask from now on        */
     TAKEOVER_PENDING,    /* silence; the standby engine plays as soon as it has processed the history     */
     TAKEOVER_DONE,       /* the standby engine plays; the audio thread keeps the lock                     */
     TAKEOVER_IMPOSSIBLE  /* silence; nothing plays                                                        */

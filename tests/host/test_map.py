@@ -1,4 +1,5 @@
 """The map in CONTRIBUTING.md, a table `| question | file: function |`: every function named there is defined there.
+The same holds for the functions and atomic variables that the head of a model (tests/models) names.
 
 A cell may name several, `file: function, function; file: function`. A definition begins its line: a function's head, a
 struct, an enum, a macro, a table, a Python function, a goal of the Makefile.
@@ -10,6 +11,16 @@ import pytest
 from conftest import ROOT
 
 HEADING = "## Question -> file: function"
+
+
+def answers_of(cell, line):
+    """[(file, name)] of a cell `file: function, function; file: function`."""
+    answers = []
+    for answer in cell.replace("`", "").split(";"):
+        file, colon, names = (part.strip() for part in answer.partition(":"))
+        assert colon and file and names, f"want `file: function`: {line}"
+        answers += [(file, name.strip().removesuffix("()")) for name in names.split(",")]
+    return answers
 
 
 def rows_of(page):
@@ -24,12 +35,7 @@ def rows_of(page):
         assert len(cells) == 2 and all(cells), f"not a question and its answer: {line}"
         if cells[1].replace("`", "").lower().startswith("file:"):
             continue  # the head of the table
-        answers = []
-        for answer in cells[1].replace("`", "").split(";"):
-            file, colon, names = (part.strip() for part in answer.partition(":"))
-            assert colon and file and names, f"want `file: function`: {line}"
-            answers += [(file, name.strip().removesuffix("()")) for name in names.split(",")]
-        rows.append((cells[0], answers))
+        rows.append((cells[0], answers_of(cells[1], line)))
     return rows
 
 
@@ -54,6 +60,7 @@ def defines(path, name):
         rf"^(?:typedef )?(?:static |extern )?(?:const )?(?:struct|enum|union|class) {n}\b[^;(=]*{{",
         rf"^}} {n};",  # the name of a typedef
         rf"^\s*#\s*define {n}\b",
+        rf"^    (?:atomic_|_Atomic|sem_t)[^;]*[ )]{n}(?:,[^;]*)?;",  # a field that threads share
         rf"^(?!extern|typedef)[A-Za-z_][\w *]*[ *]{n}(?:\[[^\]]*\])* *[=;]",  # a table or a variable of the file
         rf"^\s*(?:def|class) {n}\b",  # Python
         rf"^{n} *[:?]?=|^{n}(?: [\w-]+)* ?:(?!=)",  # the Makefile: a variable, a goal
@@ -66,10 +73,10 @@ def defines(path, name):
                for f in functions)
 
 
-def faults_of(page, root):
+def faults_of(rows, root):
     """The faults of a map, a line each."""
     faults = []
-    for question, answers in rows_of(page):
+    for question, answers in rows:
         for file, name in answers:
             if not (root / file).is_file():
                 faults.append(f"{question}: there is no {file}")
@@ -82,9 +89,20 @@ def test_the_map_names_what_is_there():
     page = (ROOT / "CONTRIBUTING.md").read_text()
     if HEADING not in page:
         pytest.skip("CONTRIBUTING.md has no map yet")
-    faults = faults_of(page, ROOT)
+    faults = faults_of(rows_of(page), ROOT)
     assert not faults, "\n" + "\n".join(faults)
     assert len(rows_of(page)) >= 30
+
+
+@pytest.mark.parametrize("model", sorted((ROOT / "tests/models").glob("*.pml")), ids=lambda model: model.stem)
+def test_a_model_names_what_is_there(model):
+    """Its head has two lists, `models` and `atomics`, of `file: name, name; file: name`, up to an empty line."""
+    head = model.read_text().split("*/", 1)[0]
+    lists = re.findall(r"^ \* (models|atomics) +((?:\S.*\n)(?: \* {4,}\S.*\n)*)", head, re.M)
+    assert [kind for kind, _ in lists] == ["models", "atomics"]
+    rows = [(kind, answers_of(re.sub(r"\n \* +|\n", " ", names), kind)) for kind, names in lists]
+    faults = faults_of(rows, ROOT)
+    assert not faults, "\n" + "\n".join(faults)
 
 
 def test_a_wrong_map_is_found(tmp_path):
@@ -98,6 +116,8 @@ enum state { READY };
 static const struct rung *const rungs[] = {0};
 struct thing {
     int size;
+    _Atomic(struct rung *) mailbox; /* of threads */
+    atomic_int one, two;
 };
 typedef struct hc_thing {
     int size;
@@ -123,7 +143,7 @@ template <int N> __global__ void __launch_bounds__(256) kernel_like(const float 
     (tmp_path / "Makefile").write_text("ALL := $(wildcard a/*/*.c b/*)\nA_GOAL = $(wildcard */b)\nrun-it: $(ALL)\n")
     (tmp_path / "a/two.py").write_text("def measured():\n    return measured_not()\n")
     good = ["A_MACRO", "state", "enum state", "rungs", "thing", "struct thing", "hc_thing", "defined", "of_two_lines",
-            "defined()", "kernel_like"]
+            "defined()", "kernel_like", "mailbox", "one", "two"]
     bad = ["in_a_comment", "declared", "other", "used", "struct used", "called", "here", "size", "planted", "kernel"]
     lines = [f"| where is {name}? | `a/one.c: {name}` |" for name in good + bad]
     page = f"# x\n\n{HEADING}\n\n| question | file: function |\n|---|---|\n" + "\n".join(lines) + """
@@ -137,7 +157,7 @@ template <int N> __global__ void __launch_bounds__(256) kernel_like(const float 
 """
     assert len(rows_of(page)) == len(good) + len(bad) + 4
     wrong = [f"where is {name}?: a/one.c does not define {name}" for name in bad]
-    assert faults_of(page, tmp_path) == [*wrong, "called?: a/two.py does not define measured_not",
+    assert faults_of(rows_of(page), tmp_path) == [*wrong, "called?: a/two.py does not define measured_not",
                                          "gone?: there is no a/three.c"]
     with pytest.raises(AssertionError, match="file: function"):
         rows_of(f"{HEADING}\n| a? | just words |\n")

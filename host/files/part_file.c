@@ -94,14 +94,21 @@ void part_file_watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-static void inspect(struct part_file *part)
+/* errno says why. */
+static bool refuse(const char *path, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
+}
+
+/* false: errno says why. */
+static bool inspect(struct part_file *part)
 {
     struct stat status;
-    if (fstat(part->fd, &status) != 0) return;
-    /* With O_APPEND a header cannot be rewritten in place. */
-    int flags = fcntl(part->fd, F_GETFL);
+    int flags = fcntl(part->fd, F_GETFL); /* with O_APPEND a header cannot be rewritten in place */
+    if (flags < 0 || fstat(part->fd, &status) != 0) return false;
     part->regular = S_ISREG(status.st_mode) && !(flags & O_APPEND);
     part->is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (S_ISREG(status.st_mode) && !part->regular);
+    return true;
 }
 
 static bool is_standard_output(const char *path)
@@ -112,10 +119,7 @@ static bool is_standard_output(const char *path)
 static bool open_in_place(struct part_file *part, const char *path, char *why, size_t cap)
 {
     part->fd = is_standard_output(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
-    if (part->fd < 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
-    inspect(part);
-    return true;
+    return (part->fd >= 0 && inspect(part)) || refuse(path, why, cap);
 }
 
 /* .NAME.haloconv-N.part in the folder of the target. The name is cut, so that the longer one stays inside NAME_MAX.
@@ -207,37 +211,36 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
         take_free_name(part);
         naming_end(&before);
     }
-    if (part->fd < 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", part->target,
-                             strerror(errno));
+    if (part->fd < 0 || !inspect(part)) return refuse(part->target, why, cap);
     fchmod(part->fd, mode);
     return true;
 }
 
-bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap)
+static bool open_output(struct part_file *part, const char *path, char *why, size_t cap)
 {
     struct stat status;
-    *part = (struct part_file){.fd = -1};
     bool exists = stat(path, &status) == 0;
     if (is_standard_output(path) || (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
         return open_in_place(part, path, why, cap);
     if (exists && S_ISDIR(status.st_mode))
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
-    if (exists && access(path, W_OK) != 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
+    if (exists && access(path, W_OK) != 0) return refuse(path, why, cap);
     struct stat link;
     if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
                              path);
     /* A link stays; the file that it points to is replaced. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
-    if (!part->target) return message_write(why, cap, "%s: %s; choose another output", path, strerror(errno));
-    if (!make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap)) {
-        part_file_abandon(part);
-        return false;
-    }
-    inspect(part);
-    return true;
+    if (!part->target) return refuse(path, why, cap);
+    return make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap);
+}
+
+bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap)
+{
+    *part = (struct part_file){.fd = -1};
+    bool good = open_output(part, path, why, cap);
+    if (!good) part_file_abandon(part);
+    return good;
 }
 
 /* 0 or an errno. */

@@ -16,7 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 512, LAST_NAME = 8 }; /* LAST_NAME: files under way for one output, of all programs */
+enum {
+    MOST_FILES = 512,
+    MOST_FOR_ONE = 8, /* files under way for one output, of all programs */
+};
 
 /* The signal handler removes the files of these names. */
 static char names[MOST_FILES][PATH_MAX];
@@ -37,14 +40,8 @@ static void stop(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Blocks forever if the handler is ending the process: the files are the handler's then. */
-static void wait_if_stopping(void)
-{
-    while (atomic_load(&stopping)) pause();
-}
-
-/* Between these two, files get and lose names. The handler waits for it on another thread, and cannot interrupt this
- * one: it removes no file of another program that has just got the same name. */
+/* Files get and lose names between these two calls. The signal handler waits until every other thread is outside them,
+ * and cannot interrupt this one. It thus never removes a file of another program that has just taken the same name. */
 static void naming_begin(sigset_t *before)
 {
     sigset_t all;
@@ -53,7 +50,7 @@ static void naming_begin(sigset_t *before)
     atomic_fetch_add(&n_naming, 1);
     if (!atomic_load(&stopping)) return;
     atomic_fetch_sub(&n_naming, 1);
-    wait_if_stopping();
+    for (;;) pause(); /* the handler ends the process, and the files are the handler's */
 }
 
 static void naming_end(const sigset_t *before)
@@ -122,22 +119,28 @@ static bool open_in_place(struct part_file *part, const char *path, char *why, s
     return (part->fd >= 0 && inspect(part)) || refuse(path, why, cap);
 }
 
-/* .NAME.haloconv-N.part in the folder of the target. The name is cut, so that the longer one stays inside NAME_MAX.
- * false: too long; errno says so. */
-static bool name_write(char *name, const char *target, int n)
+/* Bytes of the target's folder with its slash; 0: the target is in the working directory. */
+static int folder_length(const char *target)
 {
     const char *slash = strrchr(target, '/');
-    int folder = slash ? (int)(slash - target) + 1 : 0;
+    return slash ? (int)(slash - target) + 1 : 0;
+}
+
+/* .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside NAME_MAX. false: the
+ * path is too long; errno says so. */
+static bool name_write(char *name, const char *target, int n)
+{
+    int folder = folder_length(target);
     int length = snprintf(name, PATH_MAX, "%.*s.%.230s.haloconv-%d.part", folder, target, target + folder, n);
     errno = ENAMETOOLONG;
     return length > 0 && length < PATH_MAX;
 }
 
-/* Removes what killed programs left for the target: the lock of a file whose owner runs is taken. */
+/* Removes what killed programs left for the target. The owner of a file locks it as long as it runs. */
 static void sweep(const char *target)
 {
     char name[PATH_MAX];
-    for (int n = 1; n <= LAST_NAME && name_write(name, target, n); n++) {
+    for (int n = 1; n <= MOST_FOR_ONE && name_write(name, target, n); n++) {
         struct stat held, named;
         int fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) &&
@@ -157,8 +160,7 @@ static const char *descriptor_path(int fd, char path[32])
 static int open_nameless(const char *target)
 {
     char folder[PATH_MAX], path[32];
-    const char *slash = strrchr(target, '/');
-    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - target) + 1 : 1, slash ? target : ".");
+    int length = snprintf(folder, sizeof folder, "%.*s.", folder_length(target), target);
     int fd = length < PATH_MAX ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
     if (fd < 0 || access(descriptor_path(fd, path), F_OK) == 0) return fd;
     close(fd);
@@ -183,14 +185,11 @@ static bool take_free_name(struct part_file *part)
 {
     char name[PATH_MAX], path[32];
     for (int n = 1; name_write(name, part->target, n); n++) {
-        bool links = part->fd >= 0;
-        if (!links) part->fd = open_locked(name);
-        if (links ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
-                  : part->fd >= 0) {
-            strcpy(part->name, name);
-            return true;
-        }
-        if (errno != EEXIST || n == LAST_NAME) return false;
+        bool good = part->fd >= 0
+                        ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
+                        : (part->fd = open_locked(name)) >= 0;
+        if (good) strcpy(part->name, name);
+        if (good || errno != EEXIST || n == MOST_FOR_ONE) return good;
     }
     return false;
 }
@@ -205,8 +204,9 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
                              part->target, MOST_FILES);
     sweep(part->target);
     part->fd = open_nameless(part->target);
-    if (part->fd >= 0) flock(part->fd, LOCK_EX);
-    if (part->fd < 0) {
+    if (part->fd >= 0) {
+        flock(part->fd, LOCK_EX); /* before it has a name */
+    } else {
         naming_begin(&before);
         take_free_name(part);
         naming_end(&before);

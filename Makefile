@@ -483,10 +483,9 @@ $(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/l
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
-                getline __getdelim asprintf pthread_create access stat lstat fstat dup fallocate fdatasync flock fsync \
-                ftruncate linkat madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close \
-                fclose open openat fcntl pread pwrite tee fflush fgets fputs fread fwrite getc putc putchar puts \
-                printf fprintf
+                asprintf pthread_create access stat lstat fstat dup fallocate fdatasync flock fsync ftruncate linkat \
+                madvise mkdir mkostemp mkostemps pipe2 readlink rename unlink fopen fdopen close fclose open openat \
+                fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
 $(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/tests/fault_calls.o $(BUILD)/libhaloconv.a
 	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))

@@ -240,6 +240,8 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
 {
     const hc_diagnostic *first = diagnostics->kept, *end = first + diagnostics->n_kept;
     while (first < end && !first->code) first++;
+    if (first == end && diagnostics->arena->is_short)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for its errors; free some", diagnostics->path);
     if (first == end)
         return fail(HC_EINVAL, why, cap, "%s: has %d errors; see haloconv check", diagnostics->path,
                     diagnostics->n_errors);

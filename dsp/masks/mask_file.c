@@ -139,7 +139,9 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
         return fail(HC_EFILE, why, cap, "%s: %s; convert it to WAV or fetch it again", path, sf_strerror(NULL));
     }
     int error = HC_OK;
-    if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
+    if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: the header may be half of it */
+        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, sf_strerror(file));
+    else if (info.channels < 1 || info.channels > MASK_MAX_CHANNELS)
         error = fail(HC_EINVAL, why, cap, "%s: has %d channels; a mask has 1 to %d", path, info.channels,
                      MASK_MAX_CHANNELS);
     else if (info.samplerate < 1)

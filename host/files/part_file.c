@@ -16,7 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 512, LAST_NAME = 8 }; /* LAST_NAME: files under way for one output, of all programs */
+enum {
+    MOST_FILES = 512,
+    MOST_FOR_ONE = 8, /* files under way for one output, of all programs */
+};
 
 /* The signal handler removes the files of these names. */
 static char names[MOST_FILES][PATH_MAX];
@@ -37,14 +40,8 @@ static void stop(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Blocks forever if the handler is ending the process: the files are the handler's then. */
-static void wait_if_stopping(void)
-{
-    while (atomic_load(&stopping)) pause();
-}
-
-/* Between these two, files get and lose names. The handler waits for it on another thread, and cannot interrupt this
- * one: it removes no file of another program that has just got the same name. */
+/* Files get and lose names between these two calls. The signal handler waits until every other thread is outside them,
+ * and cannot interrupt this one. It thus never removes a file of another program that has just taken the same name. */
 static void naming_begin(sigset_t *before)
 {
     sigset_t all;
@@ -53,7 +50,7 @@ static void naming_begin(sigset_t *before)
     atomic_fetch_add(&n_naming, 1);
     if (!atomic_load(&stopping)) return;
     atomic_fetch_sub(&n_naming, 1);
-    wait_if_stopping();
+    for (;;) pause(); /* the handler ends the process, and the files are the handler's */
 }
 
 static void naming_end(const sigset_t *before)
@@ -94,14 +91,21 @@ void part_file_watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-static void inspect(struct part_file *part)
+/* errno says why. */
+static bool refuse(const char *path, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
+}
+
+/* false: errno says why. */
+static bool inspect(struct part_file *part)
 {
     struct stat status;
-    if (fstat(part->fd, &status) != 0) return;
-    /* With O_APPEND a header cannot be rewritten in place. */
-    int flags = fcntl(part->fd, F_GETFL);
+    int flags = fcntl(part->fd, F_GETFL); /* with O_APPEND a header cannot be rewritten in place */
+    if (flags < 0 || fstat(part->fd, &status) != 0) return false;
     part->regular = S_ISREG(status.st_mode) && !(flags & O_APPEND);
     part->is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || (S_ISREG(status.st_mode) && !part->regular);
+    return true;
 }
 
 static bool is_standard_output(const char *path)
@@ -112,28 +116,31 @@ static bool is_standard_output(const char *path)
 static bool open_in_place(struct part_file *part, const char *path, char *why, size_t cap)
 {
     part->fd = is_standard_output(path) ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
-    if (part->fd < 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
-    inspect(part);
-    return true;
+    return (part->fd >= 0 && inspect(part)) || refuse(path, why, cap);
 }
 
-/* .NAME.haloconv-N.part in the folder of the target. The name is cut, so that the longer one stays inside NAME_MAX.
- * false: too long; errno says so. */
-static bool name_write(char *name, const char *target, int n)
+/* Bytes of the target's folder with its slash; 0: the target is in the working directory. */
+static int folder_length(const char *target)
 {
     const char *slash = strrchr(target, '/');
-    int folder = slash ? (int)(slash - target) + 1 : 0;
+    return slash ? (int)(slash - target) + 1 : 0;
+}
+
+/* .NAME.haloconv-N.part in the folder of the target. NAME is cut, so that the whole stays inside NAME_MAX. false: the
+ * path is too long; errno says so. */
+static bool name_write(char *name, const char *target, int n)
+{
+    int folder = folder_length(target);
     int length = snprintf(name, PATH_MAX, "%.*s.%.230s.haloconv-%d.part", folder, target, target + folder, n);
     errno = ENAMETOOLONG;
     return length > 0 && length < PATH_MAX;
 }
 
-/* Removes what killed programs left for the target: the lock of a file whose owner runs is taken. */
+/* Removes what killed programs left for the target. The owner of a file locks it as long as it runs. */
 static void sweep(const char *target)
 {
     char name[PATH_MAX];
-    for (int n = 1; n <= LAST_NAME && name_write(name, target, n); n++) {
+    for (int n = 1; n <= MOST_FOR_ONE && name_write(name, target, n); n++) {
         struct stat held, named;
         int fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) &&
@@ -153,8 +160,7 @@ static const char *descriptor_path(int fd, char path[32])
 static int open_nameless(const char *target)
 {
     char folder[PATH_MAX], path[32];
-    const char *slash = strrchr(target, '/');
-    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - target) + 1 : 1, slash ? target : ".");
+    int length = snprintf(folder, sizeof folder, "%.*s.", folder_length(target), target);
     int fd = length < PATH_MAX ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
     if (fd < 0 || access(descriptor_path(fd, path), F_OK) == 0) return fd;
     close(fd);
@@ -179,14 +185,11 @@ static bool take_free_name(struct part_file *part)
 {
     char name[PATH_MAX], path[32];
     for (int n = 1; name_write(name, part->target, n); n++) {
-        bool links = part->fd >= 0;
-        if (!links) part->fd = open_locked(name);
-        if (links ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
-                  : part->fd >= 0) {
-            strcpy(part->name, name);
-            return true;
-        }
-        if (errno != EEXIST || n == LAST_NAME) return false;
+        bool good = part->fd >= 0
+                        ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
+                        : (part->fd = open_locked(name)) >= 0;
+        if (good) strcpy(part->name, name);
+        if (good || errno != EEXIST || n == MOST_FOR_ONE) return good;
     }
     return false;
 }
@@ -201,43 +204,43 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
                              part->target, MOST_FILES);
     sweep(part->target);
     part->fd = open_nameless(part->target);
-    if (part->fd >= 0) flock(part->fd, LOCK_EX);
-    if (part->fd < 0) {
+    if (part->fd >= 0) {
+        flock(part->fd, LOCK_EX); /* before it has a name */
+    } else {
         naming_begin(&before);
         take_free_name(part);
         naming_end(&before);
     }
-    if (part->fd < 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", part->target,
-                             strerror(errno));
+    if (part->fd < 0 || !inspect(part)) return refuse(part->target, why, cap);
     fchmod(part->fd, mode);
     return true;
 }
 
-bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap)
+static bool open_output(struct part_file *part, const char *path, char *why, size_t cap)
 {
     struct stat status;
-    *part = (struct part_file){.fd = -1};
     bool exists = stat(path, &status) == 0;
     if (is_standard_output(path) || (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
         return open_in_place(part, path, why, cap);
     if (exists && S_ISDIR(status.st_mode))
         return message_write(why, cap, "%s: is a directory; give the name of a file", path);
-    if (exists && access(path, W_OK) != 0)
-        return message_write(why, cap, "%s: cannot be written: %s; choose another output", path, strerror(errno));
+    if (exists && access(path, W_OK) != 0) return refuse(path, why, cap);
     struct stat link;
     if (!exists && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
         return message_write(why, cap, "%s: is a link to a file that is not there; name the file, or remove the link",
                              path);
     /* A link stays; the file that it points to is replaced. */
     part->target = exists ? realpath(path, NULL) : strdup(path);
-    if (!part->target) return message_write(why, cap, "%s: %s; choose another output", path, strerror(errno));
-    if (!make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap)) {
-        part_file_abandon(part);
-        return false;
-    }
-    inspect(part);
-    return true;
+    if (!part->target) return refuse(path, why, cap);
+    return make_next_to_target(part, exists ? status.st_mode & 0777 : 0666 & ~user_mask, why, cap);
+}
+
+bool part_file_open(struct part_file *part, const char *path, char *why, size_t cap)
+{
+    *part = (struct part_file){.fd = -1};
+    bool good = open_output(part, path, why, cap);
+    if (!good) part_file_abandon(part);
+    return good;
 }
 
 /* 0 or an errno. */

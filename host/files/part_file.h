@@ -15,7 +15,7 @@
 struct part_file {
     int fd;       /* open for writing; owned */
     bool regular; /* can be written anywhere, not only at the end */
-    bool is_pipe; /* or a socket */
+    bool is_pipe; /* or a socket, or a file that is only appended to */
     char *target; /* the final name; NULL: written in place */
     char *name;   /* the name until the commit, "": none; the signal handler removes that file */
 };

@@ -5,27 +5,33 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A descriptor to read the file; -1: none. Standard output may be open for writing alone. Another file is not opened
- * again, because a network file system may apply its lock to every other descriptor. */
+enum { MOST_PADDING = 4096 }; /* frames that codecs of packets may add */
+
+/* Of the files that are read back, only standard output may be. */
+static bool is_write_only(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+}
+
+/* A descriptor to read the file; -1: none. A file that can be read is not opened again: a network file system may apply
+ * the lock on fd to the second descriptor. */
 static int open_again(int fd)
 {
     char path[32];
-    if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_WRONLY) return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (!is_write_only(fd)) return fcntl(fd, F_DUPFD_CLOEXEC, 3);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Releases of libsndfile close the descriptor of a file that they cannot open, whatever they are told: so it is theirs.
- * Of a headerless file, info has the format. */
-static SNDFILE *open_sound(int fd, const SF_INFO *written, SF_INFO *info, bool *unreadable)
+/* Takes fd, which may be -1. libsndfile has to close it, because some releases do that after an error, whatever they
+ * are told. */
+static SNDFILE *open_sound(int fd, const SF_INFO *written, SF_INFO *info)
 {
     bool headerless = (written->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_RAW;
-    int own = open_again(fd);
-    *unreadable = own < 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY; /* standard output, and no /proc */
     *info = headerless ? *written : (SF_INFO){0};
-    if (own < 0) return NULL;
-    lseek(own, 0, SEEK_SET);
-    return sf_open_fd(own, SFM_READ, info, true);
+    if (fd < 0) return NULL;
+    lseek(fd, 0, SEEK_SET);
+    return sf_open_fd(fd, SFM_READ, info, true);
 }
 
 static bool has_last_frame(SNDFILE *file, sf_count_t n, int n_channels)
@@ -51,22 +57,22 @@ static sf_count_t count_frames(SNDFILE *file, int n_channels)
 
 static bool is_enough(sf_count_t found, sf_count_t written)
 {
-    return found >= written && found - written <= READ_BACK_PADDING;
+    return found >= written && found - written <= MOST_PADDING;
 }
 
 bool read_back_is_whole(int fd, const SF_INFO *written, sf_count_t *found)
 {
     SF_INFO info;
-    bool unreadable;
-    SNDFILE *file = open_sound(fd, written, &info, &unreadable);
-    if (unreadable) return true;
+    int own = open_again(fd);
+    if (own < 0 && is_write_only(fd)) return true; /* no /proc */
+    SNDFILE *file = open_sound(own, written, &info);
     *found = -1;
     if (!file) return false;
     *found = info.frames;
     bool whole = is_enough(info.frames, written->frames) && has_last_frame(file, written->frames, info.channels);
     sf_close(file);
     if (whole) return true;
-    file = open_sound(fd, written, &info, &unreadable);
+    file = open_sound(open_again(fd), written, &info);
     if (file) *found = count_frames(file, info.channels);
     if (file) sf_close(file);
     return is_enough(*found, written->frames);

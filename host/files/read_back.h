@@ -5,10 +5,9 @@
 #include <sndfile.h>
 #include <stdbool.h>
 
-/* Has the file on fd all frames of `written`, as its header counts them, and can the last one be read? fd stays open;
- * its offset may change. Codecs of packets may add up to READ_BACK_PADDING frames. found: the frames that were found,
- * -1 if it is no sound file. */
-enum { READ_BACK_PADDING = 4096 };
+/* Does the header of the file on fd count all frames of `written`, and can the last one be read? If not, every frame is
+ * read and counted. fd stays open; its offset may change. *found: the number of frames; -1: it is no sound file. true
+ * also if standard output cannot be read. */
 bool read_back_is_whole(int fd, const SF_INFO *written, sf_count_t *found);
 
 #endif

@@ -100,12 +100,14 @@ fail:
     return -1;
 }
 
-static void copy_strings(struct sound_in *in)
+/* false: no memory. */
+static bool copy_strings(struct sound_in *in)
 {
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {
         const char *text = sf_get_string(in->file, i);
-        if (text && *text) in->strings[i] = strdup(text);
+        if (text && *text && !(in->strings[i] = strdup(text))) return false;
     }
+    return true;
 }
 
 /* Set n_frames and promised from what the header says. */
@@ -194,13 +196,13 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
             message_write(why, cap, "%s: cannot be read: %s; %s", path, sf_strerror(NULL), remedy);
         return false;
     }
-    if (!check_info(in, &info, why, cap)) {
-        sound_in_close(in);
-        return false;
-    }
-    copy_strings(in);
-    if (by_name) find_places(in, raw);
-    return true;
+    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
+    if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", path, sf_strerror(in->file));
+    good = good && check_info(in, &info, why, cap);
+    if (good && !copy_strings(in)) good = message_write(why, cap, "%s: no memory for its title; free some", path);
+    if (good && by_name) find_places(in, raw);
+    if (!good) sound_in_close(in);
+    return good;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */

@@ -313,8 +313,8 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     if (code && !out->error) out->error = errno ? errno : EIO;
     /* Gives back the reserved space that is not needed. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
-    bool good = !out->error && is_whole(out, why, cap);
-    if (out->error || (good && out->spooled && !copy_to_pipe(out))) good = write_failed(out, why, cap);
+    bool good = !out->error && is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));
+    if (out->error) write_failed(out, why, cap);
     if (!good) {
         sound_out_abandon(out);
         return false;

@@ -16,15 +16,14 @@ int spool_open(char *why, size_t cap)
     char path[PATH_MAX];
     if (!folder || !*folder) folder = "/tmp";
     int length = snprintf(path, sizeof path, "%s/haloconv.XXXXXX", folder);
-    int fd = -1;
-    errno = ENAMETOOLONG;
-    if (length > 0 && (size_t)length < sizeof path) fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0) {
-        message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to a folder with room", folder, strerror(errno));
-        return -1;
-    }
-    unlink(path);
-    return fd;
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0) return fd;
+    errno = ENAMETOOLONG; /* a file system without nameless files */
+    if (length < PATH_MAX) fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0 && unlink(path) == 0) return fd;
+    message_write(why, cap, "%s: no temporary file: %s; set TMPDIR to a folder with room", folder, strerror(errno));
+    if (fd >= 0) close(fd);
+    return -1;
 }
 
 int spool_write(int fd, const void *data, size_t bytes)

@@ -327,7 +327,6 @@ def check_material(path, container, subtype, rate, x):
         (x[at:at + len(x) // 2, 0], got[at:at + len(x) // 2 + 4096, 0]) for at in (0, len(x) // 2)]
     for name, least, (want, have) in zip(("noise", "music"), LOSSY[subtype], halves):
         db = signal_to_noise_db(want, have)
-        print("SNR", where, name, round(db, 1))
         assert db > least, f"{where}: {name} has {db:.1f} dB, want {least}"
 
 

@@ -107,10 +107,6 @@ CALL(FAULT_MEMORY, void *, tsearch, NULL, (const void *key, void **root, int (*c
      (key, root, compare))
 CALL(FAULT_MEMORY, int, glob, GLOB_NOSPACE,
      (const char *pattern, int flags, int (*error)(const char *, int), glob_t *to), (pattern, flags, error, to))
-/* The C library sets no error flag of the file if a line finds no memory. */
-CALL(FAULT_MEMORY, ssize_t, getline, -1, (char **line, size_t *cap, FILE *file), (line, cap, file))
-CALL(FAULT_MEMORY, ssize_t, __getdelim, -1, (char **line, size_t *cap, int end, FILE *file), (line, cap, end, file))
-
 int __wrap_asprintf(char **text, const char *format, ...);
 int __wrap_asprintf(char **text, const char *format, ...)
 {
@@ -255,6 +251,7 @@ FILE_CALL(int, fputs, f, EOF, (const char *text, FILE *f), (text, f))
 FILE_CALL(size_t, fread, f, 0, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f))
 FILE_CALL(size_t, fwrite, f, 0, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f))
 FILE_CALL(int, getc, f, EOF, (FILE * f), (f))
+FILE_CALL(int, __uflow, f, EOF, (FILE * f), (f)) /* of getc_unlocked */
 FILE_CALL(int, putc, f, EOF, (int c, FILE *f), (c, f))
 FILE_CALL(int, putchar, stdout, EOF, (int c), (c))
 FILE_CALL(int, puts, stdout, EOF, (const char *text), (text))

@@ -47,10 +47,11 @@ COMMANDS = {
 def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults") / "in"
     folder.mkdir()
-    with soundfile.SoundFile(folder / "x.wav", "w", 48000, 2, "FLOAT") as sound:
+    write(folder / "x.wav", noise(3000, 2))
+    # A title in WAV is a LIST chunk: libsndfile never ends if all reads after that word fail.
+    with soundfile.SoundFile(folder / "x.flac", "w", 48000, 2, "PCM_16") as sound:
         sound.title = "noise"
         sound.write(noise(3000, 2))
-    write(folder / "x.flac", noise(3000, 2), subtype="PCM_16")
     write(folder / "long.wav", noise(1100000, 2), subtype="PCM_16")
     write(folder / "h.wav", noise(300, 2))
     write(folder / "h44.wav", noise(300, 2), rate=44100)

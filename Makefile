@@ -318,7 +318,7 @@ run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
 	    $(wildcard tests/*/test_*.py)
 # The lock-free protocols as models, each with its mutations; spin searches all states.
 run-models:
-	@CC='$(CC)' tests/models/check
+	@$(TEST_ENV) tests/run tests/models/check
 # The CUDA backend and its kernels on the CPU, once for each seed: tests/cuda/emulator/README.md.
 SEEDS ?= 0 1 2 3
 run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure

@@ -49,7 +49,7 @@ inline standby_lock(locked)
         exchange(was, lock, true);
 #endif
         if
-        :: !was -> locked = true; break
+        :: !was -> locked = true; has_lock = true; break
 #ifndef DEADLINE_IS_IGNORED
         :: was && looks == LOOKS && !freewheels -> locked = false; break
 #endif
@@ -65,7 +65,7 @@ inline standby_take(taken)
     if
     :: taken && !freewheels && history_end - at > BEHIND ->
 #ifndef LOCK_IS_KEPT
-        lock = false;
+        lock = false; has_lock = false;
 #endif
         taken = false
     :: taken && (freewheels || history_end - at <= BEHIND) ->
@@ -76,7 +76,7 @@ inline standby_take(taken)
         od;
 #endif
 #ifdef LOCK_IS_RELEASED
-        lock = false
+        lock = false; has_lock = false
 #endif
     :: else
     fi
@@ -135,7 +135,7 @@ inline failover_wake()
 active proctype audio_thread()
 {
     byte looks;
-    bool ok, was;
+    bool ok, was, has_lock;
     mtype next;
     if
     :: freewheels = true /* has_no_deadline */
@@ -154,6 +154,7 @@ publish:
 #endif
     :: else -> break
     od;
+    assert(has_lock == (takeover == complete));
     ended = true
 }
 
@@ -242,7 +243,4 @@ active proctype worker() provided (!stalled)
 }
 
 ltl audio_thread_is_never_stuck { (<> ended) || (<> (stalled && freewheels)) }
-#define follows     ((<> (end || takeover != not_needed)) || (<>[] (at == BLOCKS)))
-#define shares_lock ((<> (takeover == complete)) || ([]<> !lock))
-#define is_joined   ((<> end) -> (<>[] has_thread_ended))
-ltl standby_thread_follows { follows && shares_lock && is_joined }
+ltl standby_thread_follows { (<> (takeover != not_needed || has_thread_ended)) || (<>[] (at == BLOCKS && !end)) }

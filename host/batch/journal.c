@@ -64,7 +64,7 @@ static bool read_one(struct journal *journal, const char *path, char *why, size_
     if (!line_reader_open(&in, path, remedy, why, cap)) return false;
     size_t capacity = journal->n_done;
     enum line_state got;
-    while ((got = line_read(&in, why, cap)) == LINE_READ || got == LINE_BAD) {
+    while ((got = line_read(&in)) == LINE_READ || got == LINE_BAD) {
         struct journal_entry entry;
         why[0] = 0; /* a damaged line is no reason to end: its file is made again */
         if (got == LINE_BAD || !parse(&in, &entry)) continue;
@@ -115,7 +115,7 @@ static void find_owner(const char *path, char *owner, size_t owner_cap)
     enum line_state got;
     snprintf(owner, owner_cap, "another process");
     if (!line_reader_open(&in, path, "", ignored, sizeof ignored)) return;
-    while ((got = line_read(&in, ignored, sizeof ignored)) == LINE_READ || got == LINE_BAD)
+    while ((got = line_read(&in)) == LINE_READ || got == LINE_BAD)
         if (got == LINE_READ && strncmp(in.line, OWNER, strlen(OWNER)) == 0)
             snprintf(owner, owner_cap, "%.*s", (int)strcspn(in.line + 2, "\n"), in.line + 2);
     line_reader_close(&in);

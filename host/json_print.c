@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An object that found no memory for a value lacks the value, and its caller does not look. */
+/* jansson leaves out a value that found no memory, and the callers that build objects do not check each value. */
 static atomic_bool out_of_memory;
 
 static void *json_malloc(size_t bytes)

@@ -101,11 +101,16 @@ def convolve(source, mask, output, *options, backend="cpu"):
     return report
 
 
+def measured(*args, **kwargs):
+    """Run; the finished process, and the peak memory of the program in MB."""
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), *map(str, args)], timeout=300,
+                          **{"stdin": subprocess.DEVNULL, "check": False, **kwargs})
+    return done, float(pathlib.Path("usage").read_text(encoding="utf-8").split()[2])
+
+
 def peak_mb(*args, **kwargs):
     """Run and demand success; the peak memory of the program in MB."""
-    subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), *map(str, args)], check=True, timeout=300,
-                   **{"stdin": subprocess.DEVNULL, **kwargs})
-    return float(pathlib.Path("usage").read_text(encoding="utf-8").split()[2])
+    return measured(*args, check=True, **kwargs)[1]
 
 
 def has_cuda():

@@ -7,14 +7,15 @@
 
 struct arena {
     struct allocation *last;
-    size_t bytes, limit;     /* allocated so far, with sound files and array_grow; at most */
-    bool is_short;           /* an allocation failed or met the limit                      */
+    size_t bytes;            /* allocated so far; array_grow and the reader of sound files count too */
+    size_t limit;            /* of bytes                                                             */
+    bool is_short;           /* an allocation failed or met the limit                                */
 };
 
 /* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */
 size_t memory_limit(void);
 
-/* The limit is memory_limit. NULL: no memory. */
+/* Sets the limit to memory_limit(). NULL: no memory. */
 struct arena *arena_make(void);
 void arena_free(struct arena *arena);
 

@@ -32,7 +32,7 @@ struct frames {     /* samples as read, interleaved */
     int n_channels;
     const struct mask_limits *limits;
     size_t most;           /* frames that the limits allow */
-    bool is_memory_scarce; /* limits->bytes decided that */
+    bool is_memory_scarce; /* limits->bytes is the limit that `most` comes from */
 };
 
 /* Finds how many frames of n_channels the limits allow. rate: of the file, or 0. Fails if the rates are too far apart
@@ -81,8 +81,8 @@ static int frames_reserve(struct frames *frames, size_t more, const char *path, 
 static int frames_add(struct frames *frames, size_t n, const char *path, char *why, size_t cap)
 {
     frames->n += n;
-    bool is_short = frames->n / (size_t)frames->n_channels <= frames->most;
-    return is_short ? HC_OK : refuse_length(frames, path, why, cap);
+    bool fits = frames->n / (size_t)frames->n_channels <= frames->most;
+    return fits ? HC_OK : refuse_length(frames, path, why, cap);
 }
 
 /* ---- sound files -------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static int coefficients_read_line(const struct text_line *text, char *line, floa
 }
 
 /* Reads a line without its LF into line[MASK_MAX_LINE + 1]. *has_line: false at the end of the file. */
-static int line_read(FILE *file, struct text_line *text, char *line, bool *has_line, char *why, size_t cap)
+static int text_line_read(FILE *file, struct text_line *text, char *line, bool *has_line, char *why, size_t cap)
 {
     int c, length = 0;
     errno = 0;
@@ -255,12 +255,12 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
 static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
 {
     char *line = malloc(MASK_MAX_LINE + 1);
-    bool has_line = line != NULL;
+    bool has_line = true;
     int error = line ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
     while (!error && has_line) {
         float values[MASK_MAX_CHANNELS];
         int n = 0;
-        error = line_read(file, text, line, &has_line, why, cap);
+        error = text_line_read(file, text, line, &has_line, why, cap);
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
         if (!error) error = coefficients_read_line(text, line + (marked ? 3 : 0), values, &n, why, cap);
         if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);

@@ -96,8 +96,7 @@ static const struct option_row batch_options[] = {
      .to = 0},
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
-     "shard or rank) lists these rows with their settings. An output that is gone or has "
-     "another size is made again",
+     "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
      "End at the first file that fails. Without it, such a file is reported, skipped, and listed at the end, and the "
@@ -207,8 +206,7 @@ static int64_t count_rows(const struct batch *batch)
 }
 
 /* With fewer pieces than processors, a worker's engine has several threads. On a GPU, too, the workers read, decode,
- * encode and write: on 16 processors 10000 files took 0.88 s with 16 workers and 1.1 s with 8. The output is the same.
- * */
+ * encode and write: on 16 processors 10000 files took 0.88 s with 16 workers and 1.1 s with 8. */
 static void choose_workers(struct batch *batch, const struct batch_settings *s, int64_t n_rows)
 {
     int n = processors();

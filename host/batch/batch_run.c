@@ -111,6 +111,11 @@ bool batch_plan(struct batch *batch)
     return good;
 }
 
+bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
+{
+    return snprintf(path, cap, "%s/%s", batch->folder, row->output) < (int)cap;
+}
+
 struct identity { /* of a file, whatever its name */
     dev_t device;
     ino_t number;
@@ -148,10 +153,8 @@ bool batch_spares_inputs(struct batch *batch)
     bool good = true;
     for (size_t i = 0; i < n && good; i++) {
         char path[PATH_MAX];
-        const char *output = batch->manifest->rows[i].output;
-        int length = snprintf(path, sizeof path, "%s/%s", batch->folder, output);
-        if (length >= (int)sizeof path || !identify(path, &one)) continue;
-        if (bsearch(&one, read, n_read, sizeof *read, by_identity))
+        bool exists = batch_output_path(batch, &batch->manifest->rows[i], path, sizeof path) && identify(path, &one);
+        if (exists && bsearch(&one, read, n_read, sizeof *read, by_identity))
             good = message_write(batch->why, sizeof batch->why,
                                  "%s: is read by the list too, and would be overwritten; choose another folder or name",
                                  path);
@@ -176,8 +179,8 @@ bool batch_outputs_differ(struct batch *batch)
         char path[PATH_MAX];
         struct stat status;
         const struct manifest_row *row = &batch->manifest->rows[i];
-        int length = snprintf(path, sizeof path, "%s/%s", batch->folder, row->output);
-        if (length < (int)sizeof path && stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1)
+        if (batch_output_path(batch, row, path, sizeof path) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+            status.st_nlink == 1)
             outputs[n++] = (struct written){{status.st_dev, status.st_ino}, row};
     }
     qsort(outputs, n, sizeof *outputs, by_identity);

@@ -73,6 +73,9 @@ struct batch {
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
+/* Writes the path of a row's output. false: the path is longer than cap. */
+bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
+
 /* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
  * of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);

@@ -274,8 +274,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     char path[PATH_MAX];
     struct stat status;
     int64_t listed;
-    if (batch->journal.n_done == 0) return false;
-    snprintf(path, sizeof path, "%s/%s", batch->folder, row->output);
+    if (batch->journal.n_done == 0 || !batch_output_path(batch, row, path, sizeof path)) return false;
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
     if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
         batch_count(batch, COUNT_RESUMED, 1);

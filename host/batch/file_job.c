@@ -21,7 +21,7 @@ static bool open_input(struct file_job *job, char *why, size_t cap)
 {
     struct batch *batch = job->batch;
     const struct manifest_row *row = job->row;
-    if (snprintf(job->path, sizeof job->path, "%s/%s", batch->folder, row->output) >= (int)sizeof job->path)
+    if (!batch_output_path(batch, row, job->path, sizeof job->path))
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
     if (!sound_in_open(&job->in, row->input, NULL, why, cap)) return false;
     job->n_in = job->in.n_channels;

@@ -64,7 +64,7 @@ static bool read_one(struct journal *journal, const char *path, char *why, size_
     if (!line_reader_open(&in, path, remedy, why, cap)) return false;
     size_t capacity = journal->n_done;
     enum line_state got;
-    while ((got = line_read(&in, why, cap)) == LINE_READ || got == LINE_BAD) {
+    while ((got = line_read(&in)) == LINE_READ || got == LINE_BAD) {
         struct journal_entry entry;
         why[0] = 0; /* a damaged line is no reason to end: its file is made again */
         if (got == LINE_BAD || !parse(&in, &entry)) continue;
@@ -107,7 +107,7 @@ static bool read_all(struct journal *journal, const char *folder, char *why, siz
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* The last line of an owner names the process that has the lock. */
+/* Many processes may have written to this journal: the last owner's line names the one that has the lock. */
 static void find_owner(const char *path, char *owner, size_t owner_cap)
 {
     struct line_reader in;
@@ -115,7 +115,7 @@ static void find_owner(const char *path, char *owner, size_t owner_cap)
     enum line_state got;
     snprintf(owner, owner_cap, "another process");
     if (!line_reader_open(&in, path, "", ignored, sizeof ignored)) return;
-    while ((got = line_read(&in, ignored, sizeof ignored)) == LINE_READ || got == LINE_BAD)
+    while ((got = line_read(&in)) == LINE_READ || got == LINE_BAD)
         if (got == LINE_READ && strncmp(in.line, OWNER, strlen(OWNER)) == 0)
             snprintf(owner, owner_cap, "%.*s", (int)strcspn(in.line + 2, "\n"), in.line + 2);
     line_reader_close(&in);
@@ -135,7 +135,7 @@ static bool lock_own(struct journal *journal, const char *path, char *why, size_
     return true;
 }
 
-/* Writes the owner's line, in a line of its own also behind an incomplete one. 0 or an errno. */
+/* Appends the owner's line, after an end for a line that a killed process left incomplete. 0 or an errno. */
 static int add_owner(int fd)
 {
     char host[256] = "", line[sizeof host + 64], last = '\n';
@@ -174,7 +174,7 @@ static bool write_failed(int error, char *why, size_t cap)
     return message_write(why, cap, "the journal: cannot be written: %s; free some space", strerror(error));
 }
 
-/* 0 or an errno. A device or a pipe cannot be synchronised. */
+/* A device or a pipe cannot be synchronised. 0 or an errno. */
 static int sync_lines(int fd)
 {
     return fdatasync(fd) == 0 || errno == EINVAL || errno == ENOSYS ? 0 : errno;
@@ -201,8 +201,7 @@ bool journal_has(const struct journal *journal, uint64_t hash, int64_t bytes, in
             to = middle;
     }
     *listed = BYTES_UNKNOWN;
-    bool has = from > 0 && journal->done[from - 1].hash == hash;
-    if (!has) return false;
+    if (from == 0 || journal->done[from - 1].hash != hash) return false;
     *listed = journal->done[from - 1].bytes;
     if (*listed == BYTES_UNKNOWN) return true;
     const struct journal_entry key = {hash, bytes};
@@ -212,13 +211,13 @@ bool journal_has(const struct journal *journal, uint64_t hash, int64_t bytes, in
 bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *output, char *why, size_t cap)
 {
     char *line = NULL;
-    int n = asprintf(&line, "%016" PRIx64 "\t%" PRId64 " %s", hash, bytes, output);
-    if (n < 0) return message_write(why, cap, "the journal: no memory for a line; free some");
-    message_clean(line + 17); /* the name must not begin a line */
-    n = (int)strlen(line);
-    line[n++] = '\n';
+    if (asprintf(&line, "%016" PRIx64 "\t%" PRId64 " %s", hash, bytes, output) < 0)
+        return message_write(why, cap, "the journal: no memory for a line; free some");
+    message_clean(strchr(line, ' ')); /* a line end in the name must not begin another entry */
+    size_t length = strlen(line);
+    line[length] = '\n';
     pthread_mutex_lock(&journal->lock);
-    int error = spool_write(journal->fd, line, (size_t)n);
+    int error = spool_write(journal->fd, line, length + 1);
     double now = stopwatch_now();
     bool syncs = now - journal->synced >= SYNC_INTERVAL_S;
     if (syncs) journal->synced = now;

@@ -1,7 +1,7 @@
 /* journal - the list of the files of a batch that are done, in the folder of the outputs, for --resume.
  *
  *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that locks the journal, or did
- *                                         HASH<tab>BYTES NAME             a line for each finished file
+ *                                         HASH<tab>BYTES NAME             an entry for each finished file
  *   FOLDER/haloconv-batch.NAME.journal    of a shard or a rank; they write at the same time
  *
  * HASH is that of the file's row and of the settings. A line is written after the file has its name and its data are
@@ -42,10 +42,11 @@ bool journal_close(struct journal *journal, char *why, size_t cap);
 /* settings: all else that the content of the file depends on, such as its format and the method. */
 uint64_t journal_hash(const struct manifest_row *row, const char *settings);
 
-/* Is a row done, with an output of so many bytes? If not, *listed = the bytes that the journal has, or
+/* Is a row done, with an output of so many bytes? *listed: the bytes that the journal has for the row, or
  * BYTES_UNKNOWN. */
 bool journal_has(const struct journal *journal, uint64_t hash, int64_t bytes, int64_t *listed);
-bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *output, char *why,
-                 size_t cap); /* any thread */
+
+/* Adds an entry; about once a second this waits for the disk. Any thread. false: why has the reason. */
+bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *output, char *why, size_t cap);
 
 #endif

@@ -3,12 +3,13 @@
 #include "host/message.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap)
 {
-    *in = (struct line_reader){.path = path, .remedy = remedy};
+    *in = (struct line_reader){.path = path, .remedy = remedy, .why = why, .cap = cap};
     in->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (in->file) in->line = malloc(LINE_BYTES + 1);
     if (in->line) return true;
@@ -17,10 +18,10 @@ bool line_reader_open(struct line_reader *in, const char *path, const char *reme
     return false;
 }
 
-enum line_state line_read(struct line_reader *in, char *why, size_t cap)
+enum line_state line_read(struct line_reader *in)
 {
     int c = 0;
-    while (in->inside && c != EOF) in->inside = (c = getc_unlocked(in->file)) != '\n';
+    while (in->is_rest_unread && c != EOF) in->is_rest_unread = (c = getc_unlocked(in->file)) != '\n';
     in->length = 0;
     while (in->length < LINE_BYTES && (c = getc_unlocked(in->file)) > 0) { /* neither EOF nor NUL */
         in->line[in->length++] = (char)c;
@@ -29,16 +30,26 @@ enum line_state line_read(struct line_reader *in, char *why, size_t cap)
     in->line[in->length] = 0;
     if (c != EOF || in->length > 0) in->number++;
     if (ferror(in->file)) {
-        message_write(why, cap, "%s: cannot be read: %s; %s", in->path, strerror(errno), in->remedy);
+        message_write(in->why, in->cap, "%s: cannot be read: %s; %s", in->path, strerror(errno), in->remedy);
         return LINE_FAILED;
     }
     if (c == '\n' || c == EOF) return in->length ? LINE_READ : LINE_END;
-    in->inside = true;
+    in->is_rest_unread = true;
     if (c == 0)
-        message_write(why, cap, "%s:%zu: is not text; write the list as UTF-8", in->path, in->number);
+        line_refuse(in, "is not text; write the list as UTF-8");
     else
-        message_write(why, cap, "%s:%zu: is longer than %d bytes; cut the line", in->path, in->number, LINE_BYTES - 1);
+        line_refuse(in, "is longer than %d bytes; cut the line", LINE_BYTES - 1);
     return LINE_BAD;
+}
+
+bool line_refuse(const struct line_reader *in, const char *format, ...)
+{
+    char text[MESSAGE_CAP - 300];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    return message_write(in->why, in->cap, "%s:%zu: %s", in->path, in->number, text);
 }
 
 void line_reader_close(struct line_reader *in)

@@ -12,23 +12,28 @@ enum { LINE_BYTES = 1 << 20 }; /* a line is shorter */
 
 enum line_state {
     LINE_READ,
-    LINE_END,    /* of the file; there is no line */
+    LINE_END,    /* of the file; there is no line                                */
     LINE_BAD,    /* too long, or not text; the next call begins behind this line */
-    LINE_FAILED, /* the file cannot be read */
+    LINE_FAILED, /* the file cannot be read                                      */
 };
 
 struct line_reader {
     FILE *file;
-    const char *path, *remedy; /* remedy: for an error of reading */
-    char *line;    /* [LINE_BYTES + 1]; has its '\n', except the last line of a file */
-    size_t length; /* of line */
-    size_t number; /* of the last line that was read, from 1 on */
-    bool inside;   /* a bad line, whose rest was not read */
+    const char *path, *remedy; /* remedy: if the file cannot be read                             */
+    char *why;                 /* [cap]: the last error                                          */
+    size_t cap;
+    char *line;                /* [LINE_BYTES + 1]; has its '\n', except the last line of a file */
+    size_t length;             /* of line                                                        */
+    size_t number;             /* of the last line that was read, from 1 on                      */
+    bool is_rest_unread;       /* of the last line, a bad one                                    */
 };
 
-/* path: "-" is standard input; path and remedy must outlive in. false: why has the reason. */
+/* path: "-" is standard input. path, remedy and why must outlive the reader. false: why has the reason. */
 bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap);
-enum line_state line_read(struct line_reader *in, char *why, size_t cap); /* LINE_BAD, LINE_FAILED: why */
+enum line_state line_read(struct line_reader *in); /* LINE_BAD, LINE_FAILED: in->why has the reason */
 void line_reader_close(struct line_reader *in);
+
+/* Writes "PATH:NUMBER: " and the text into in->why; returns false. */
+__attribute__((format(printf, 2, 3))) bool line_refuse(const struct line_reader *in, const char *format, ...);
 
 #endif

@@ -1,5 +1,6 @@
 #include "manifest.h"
 
+#include "csv.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "line_reader.h"
@@ -10,7 +11,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,6 @@ struct manifest_reader {
     struct draw draw;
     const struct manifest_defaults *defaults;
     struct line_reader in;
-    char *why;
-    size_t cap;
 };
 
 /* ---- memory ------------------------------------------------------------------------------------- */
@@ -69,17 +67,6 @@ static const char *text_keep(struct manifest *manifest, const char *text)
 static bool no_memory(char *why, size_t cap)
 {
     return message_write(why, cap, "no memory for the list of files; cut it with --shard");
-}
-
-/* Writes an error text with the line; returns false. */
-__attribute__((format(printf, 2, 3))) static bool bad_line(struct manifest_reader *r, const char *format, ...)
-{
-    char text[MESSAGE_CAP - 300];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    return message_write(r->why, r->cap, "%s:%zu: %s", r->in.path, r->in.number, text);
 }
 
 static struct manifest_row *row_new(struct manifest *manifest)
@@ -232,15 +219,15 @@ static bool draw_mask(struct manifest_reader *r, struct manifest_row *row)
     if (!draw->pattern || strcmp(draw->pattern, row->mask) != 0) {
         draw_free(draw);
         char why[MESSAGE_CAP - 300];
-        if (!find_files(row->mask, &draw->found, why, sizeof why)) return bad_line(r, "%s", why);
+        if (!find_files(row->mask, &draw->found, why, sizeof why)) return line_refuse(&r->in, "%s", why);
         draw->pattern = strdup(row->mask);
         if (!draw->pattern) {
             globfree(&draw->found);
-            return no_memory(r->why, r->cap);
+            return no_memory(r->in.why, r->in.cap);
         }
     }
     row->mask = text_keep(r->manifest, draw->found.gl_pathv[splitmix64(row->seed) % draw->found.gl_pathc]);
-    return row->mask || no_memory(r->why, r->cap);
+    return row->mask || no_memory(r->in.why, r->in.cap);
 }
 
 /* Keeps the name without empty components and ".", so that two names of one file are equal. NULL = no memory. */
@@ -280,7 +267,7 @@ static int word_of(const char *text, const char *const words[3])
 
 static bool refuse(struct manifest_reader *r, enum column column, const char *value, const char *needs)
 {
-    return bad_line(r, "%s \"%.60s\"; needs %s", column_names[column], value, needs);
+    return line_refuse(&r->in, "%s \"%.60s\"; needs %s", column_names[column], value, needs);
 }
 
 /* values[N_COLUMNS]; NULL or "": the row leaves the column out. */
@@ -288,7 +275,7 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
 {
     const struct manifest_defaults *d = r->defaults;
     struct manifest_row *row = row_new(r->manifest);
-    if (!row) return no_memory(r->why, r->cap);
+    if (!row) return no_memory(r->in.why, r->in.cap);
     *row = (struct manifest_row){.gain = d->gain, .tail = d->tail, .level = d->level};
     row->seed = splitmix64(d->seed) + r->manifest->n; /* unless the row has a seed */
     for (int column = 0; column < N_COLUMNS; column++) {
@@ -297,7 +284,7 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
         int word;
         if (!value || !*value) {
             if (column > MASK) continue;
-            return bad_line(r, "has no %s; every row needs input and mask", column_names[column]);
+            return line_refuse(&r->in, "has no %s; every row needs input and mask", column_names[column]);
         }
         switch ((enum column)column) {
         case INPUT:
@@ -308,7 +295,7 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
             break;
         case OUTPUT:
             row->output = output_keep(r->manifest, value);
-            if (!row->output) return no_memory(r->why, r->cap);
+            if (!row->output) return no_memory(r->in.why, r->in.cap);
             if (!stays_below(row->output)) return refuse(r, OUTPUT, value, "a name below the folder of -o");
             if (is_journal(row->output)) return refuse(r, OUTPUT, value, "another name: the journal has this one");
             break;
@@ -339,78 +326,11 @@ static bool row_add(struct manifest_reader *r, const char *const *values)
             break;
         }
     }
-    if (!row->input || !row->mask) return no_memory(r->why, r->cap);
+    if (!row->input || !row->mask) return no_memory(r->in.why, r->in.cap);
     return draw_mask(r, row);
 }
 
 /* ---- CSV ---------------------------------------------------------------------------------------- */
-
-/* *field = the next field of a record, in place; quotes as in RFC 4180. *at moves behind the field and its comma; NULL
- * after the last field. false: a quote is missing, and the field may have swallowed rows. */
-static bool csv_field(struct manifest_reader *r, char **at, char **field)
-{
-    char *from = *at, *to = from;
-    bool quoted = *from == '"';
-    *field = from;
-    if (quoted) {
-        for (from++; *from != '"' || from[1] == '"'; from++) {
-            if (*from == 0) return bad_line(r, "a quote has no end; write \"\" for a quote inside a field");
-            if (*from == '"') from++;
-            *to++ = *from;
-        }
-        from++;
-    }
-    if (quoted && *from && *from != ',')
-        return bad_line(r, "text follows a quote's end; write \"\" for a quote inside a field");
-    while (*from && *from != ',') *to++ = *from++;
-    bool more = *from == ',';
-    *to = 0;
-    *at = more ? from + 1 : NULL;
-    return true;
-}
-
-/* Does a quoted field continue behind this line? *state: of the parser at the start of the line, then at its end. */
-enum csv_state { FIELD_START, PLAIN, QUOTED, QUOTE_IN_QUOTED };
-static bool csv_continues(const char *text, enum csv_state *state)
-{
-    for (; *text; text++) {
-        if (*state == QUOTED)
-            *state = *text == '"' ? QUOTE_IN_QUOTED : QUOTED;
-        else if (*text == '"' && *state != PLAIN) /* inside a plain field a quote is an ordinary letter */
-            *state = QUOTED;
-        else
-            *state = *text == ',' ? FIELD_START : PLAIN;
-    }
-    return *state == QUOTED;
-}
-
-/* Reads a record without its line end; a quoted field may have several lines. false: the end of the file, or an error,
- * which also clears *good. */
-static bool csv_record(struct manifest_reader *r, char **record, size_t *capacity, bool *good)
-{
-    enum csv_state state = FIELD_START;
-    enum line_state got;
-    size_t used = 0;
-    while ((got = line_read(&r->in, r->why, r->cap)) == LINE_READ) {
-        size_t needed = used + r->in.length + 1;
-        if (*capacity < needed) {
-            char *more = realloc(*record, 2 * needed);
-            if (!more) {
-                *good = no_memory(r->why, r->cap);
-                return false;
-            }
-            *record = more;
-            *capacity = 2 * needed;
-        }
-        memcpy(*record + used, r->in.line, r->in.length + 1);
-        used += r->in.length;
-        if (!csv_continues(r->in.line, &state) || used > LINE_BYTES) break; /* csv_field reports the missing quote */
-    }
-    *good = got == LINE_READ || got == LINE_END;
-    if (!*good || used == 0) return false;
-    while (used > 0 && ((*record)[used - 1] == '\n' || (*record)[used - 1] == '\r')) (*record)[--used] = 0;
-    return true;
-}
 
 static void unused_add(struct manifest *manifest, const char *name)
 {
@@ -430,28 +350,30 @@ static int csv_header(struct manifest_reader *r, char *record, int *columns)
                              ? "put commas between the columns"
                              : "it needs input and mask, and knows output, gain, tail, level and seed";
     for (char *at = record, *name; at && n < MOST_COLUMNS; n++) {
-        if (!csv_field(r, &at, &name)) return 0;
+        if (!csv_field(&r->in, &at, &name)) return 0;
         columns[n] = -1;
         for (int c = 0; c < N_COLUMNS; c++) {
             if (strcmp(name, column_names[c]) != 0) continue;
-            if (seen[c]) return bad_line(r, "the header names the column \"%s\" twice; leave one out", name);
+            if (seen[c]) return line_refuse(&r->in, "the header names the column \"%s\" twice; leave one out", name);
             columns[n] = c;
             seen[c] = true;
         }
         if (columns[n] < 0) unused_add(r->manifest, name);
     }
     if (seen[INPUT] && seen[MASK]) return n;
-    return bad_line(r, "the header names no column \"%s\"; %s", column_names[seen[INPUT] ? MASK : INPUT], remedy);
+    return line_refuse(&r->in, "the header names no column \"%s\"; %s", column_names[seen[INPUT] ? MASK : INPUT],
+                       remedy);
 }
 
 static bool read_csv(struct manifest_reader *r)
 {
     int columns[MOST_COLUMNS], n_columns = 0;
-    char *record = NULL;
-    size_t capacity = 0;
-    bool good = true;
-    while (good && csv_record(r, &record, &capacity, &good)) {
-        if (!*record) continue;
+    char *record = malloc(CSV_BYTES);
+    bool good = record || no_memory(r->in.why, r->in.cap);
+    enum line_state got;
+    while (good && (got = csv_record(&r->in, record)) != LINE_END) {
+        good = got == LINE_READ;
+        if (!good || !*record) continue;
         if (n_columns == 0) {
             n_columns = csv_header(r, record, columns);
             good = n_columns > 0;
@@ -460,11 +382,11 @@ static bool read_csv(struct manifest_reader *r)
         const char *values[N_COLUMNS] = {NULL};
         int n = 0;
         for (char *at = record, *field; at && good; n++) {
-            good = csv_field(r, &at, &field);
+            good = csv_field(&r->in, &at, &field);
             if (good && n < n_columns && columns[n] >= 0) values[columns[n]] = field;
         }
         if (good && n > n_columns)
-            good = bad_line(r, "%d fields, but the header has %d; put quotes around commas", n, n_columns);
+            good = line_refuse(&r->in, "%d fields, but the header has %d; put quotes around commas", n, n_columns);
         if (good) good = row_add(r, values);
     }
     free(record);
@@ -496,14 +418,15 @@ static bool read_object(struct manifest_reader *r, const char *line)
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(object)) {
         json_decref(object);
-        return bad_line(r, "is not an object of JSON (%.100s); write one a line", object ? "another type" : error.text);
+        return line_refuse(&r->in, "is not an object of JSON (%.100s); write one a line",
+                           object ? "another type" : error.text);
     }
     const char *values[N_COLUMNS] = {NULL};
     char texts[N_COLUMNS][40];
     bool good = true;
     for (int c = 0; c < N_COLUMNS && good; c++)
         if (!value_text(json_object_get(object, column_names[c]), texts[c], sizeof texts[c], &values[c]))
-            good = bad_line(r, "\"%s\" is neither a text nor a number; write one", column_names[c]);
+            good = line_refuse(&r->in, "\"%s\" is neither a text nor a number; write one", column_names[c]);
     if (good) good = row_add(r, values);
     json_decref(object);
     return good;
@@ -513,7 +436,7 @@ static bool read_json_lines(struct manifest_reader *r)
 {
     enum line_state got;
     bool good = true;
-    while (good && (got = line_read(&r->in, r->why, r->cap)) != LINE_END) {
+    while (good && (got = line_read(&r->in)) != LINE_END) {
         good = got == LINE_READ;
         if (good && r->in.line[strspn(r->in.line, " \t\r\n")] != 0) good = read_object(r, r->in.line);
     }
@@ -526,7 +449,7 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
                    size_t cap)
 {
     *manifest = (struct manifest){0};
-    struct manifest_reader r = {.manifest = manifest, .defaults = defaults, .why = why, .cap = cap};
+    struct manifest_reader r = {.manifest = manifest, .defaults = defaults};
     if (!line_reader_open(&r.in, path, "check the path", why, cap)) return false;
     FILE *file = r.in.file;
     struct stat status;

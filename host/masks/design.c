@@ -226,7 +226,7 @@ static bool fill_filter(const struct design_settings *s, struct design *design)
     return true;
 }
 
-/* A window may be 0 at every tap: hann is at 2 taps. */
+/* A window that is 0 at every tap, as hann is at 2 taps, leaves 0 / 0. */
 static bool is_finite(const struct design *design)
 {
     int i = 0;
@@ -360,8 +360,9 @@ int design_command(int argc, char **argv)
         free(design.h);
         return message_error("design: no memory for %d taps; use fewer", design.n_frames);
     }
-    if (settings.kind == KIND_ROOM) fill_room(&settings, &design);
-    if (settings.kind != KIND_ROOM && !is_finite(&design)) {
+    if (settings.kind == KIND_ROOM) {
+        fill_room(&settings, &design);
+    } else if (!is_finite(&design)) {
         free(design.h);
         return message_error("design: the window %s leaves nothing of %d taps; use more",
                              fir_window_names[settings.window], design.n_frames);

@@ -139,7 +139,7 @@ static void fault_in_hc_mask_make(const char *backend)
     hc_mask_free(engine_opened, again); /* it plays until the next one */
 }
 
-static void an_engine_survives_a_fault(const char *backend)
+static void engine_survives_faults(const char *backend)
 {
     hc_config c = engine_config(backend);
     hc_mask *mask;
@@ -221,7 +221,7 @@ static void fault_in_hc_live_work(const char *backend)
     }
 }
 
-static void a_live_convolver_survives_a_fault(const char *backend)
+static void live_survives_faults(const char *backend)
 {
     each_fault(fault_in_hc_live_open, backend);
     check(live_open(backend, &live_opened) == HC_OK, "%s", why);
@@ -231,27 +231,31 @@ static void a_live_convolver_survives_a_fault(const char *backend)
     hc_live_close(live_opened);
 }
 
-static void on_the_cpu(const char *backend)
+static void engine_on_the_cpu_survives_faults(const char *backend)
 {
-    an_engine_survives_a_fault("cpu");
+    engine_survives_faults("cpu");
 }
-static void on_hybrid(const char *backend)
+static void engine_on_hybrid_survives_faults(const char *backend)
 {
-    an_engine_survives_a_fault("hybrid:cpu");
+    engine_survives_faults("hybrid:cpu");
 }
-static void live_on_the_cpu(const char *backend)
+static void live_on_the_cpu_survives_faults(const char *backend)
 {
-    a_live_convolver_survives_a_fault("cpu");
+    live_survives_faults("cpu");
 }
-static void live_on_hybrid(const char *backend)
+static void live_on_hybrid_survives_faults(const char *backend)
 {
-    a_live_convolver_survives_a_fault("hybrid:cpu");
+    live_survives_faults("hybrid:cpu");
 }
 
 int main(void)
 {
-    static const struct test tests[] = {TEST(on_the_cpu, false), TEST(on_hybrid, false), TEST(live_on_the_cpu, false),
-                                        TEST(live_on_hybrid, false)};
+    static const struct test tests[] = {
+        TEST(engine_on_the_cpu_survives_faults, false),
+        TEST(engine_on_hybrid_survives_faults, false),
+        TEST(live_on_the_cpu_survives_faults, false),
+        TEST(live_on_hybrid_survives_faults, false),
+    };
     if (!mkdtemp(folder)) return 1;
     for (int i = 0; i < BLOCK; i++) x[i] = 1;
     for (int i = 0; i < 2; i++) {

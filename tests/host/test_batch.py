@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import BUILD, HALOCONV, SAN, assert_close, good, noise, peak_mb, read, refused, write
+from conftest import BUILD, HALOCONV, SAN, assert_close, good, measured, noise, peak_mb, read, refused, write
 
 RATE = 16000
 
@@ -473,10 +473,8 @@ def test_a_huge_line_is_refused_early(folder, head, line, says):
     with open("list", "wb") as file:
         file.write(head + line)
         file.truncate(1 << 30)
-    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "list", "-o", "out"],
-                          capture_output=True, text=True, timeout=300, check=False)
-    peak = float((folder / "usage").read_text().split()[2])
-    assert done.returncode == 1 and says in done.stderr and peak < 300, f"{done.stderr}, {peak} MB"
+    done, megabytes = measured("batch", "list", "-o", "out", capture_output=True, text=True)
+    assert done.returncode == 1 and says in done.stderr and megabytes < 300, f"{done.stderr}, {megabytes} MB"
 
 
 def test_a_folder_that_cannot_be_searched_is_reported(sounds):

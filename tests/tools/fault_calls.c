@@ -71,12 +71,12 @@ bool fault_happened(void)
 
 static __attribute__((constructor)) void start(void)
 {
-    const char *wish = getenv("HC_FAULT"), *path = getenv("HC_FAULT_LOG");
+    const char *fault = getenv("HC_FAULT"), *path = getenv("HC_FAULT_LOG");
     char kind[16], how[16];
     long n;
     if (path) log_fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (!wish) return;
-    if (sscanf(wish, "%15s %ld %15s", kind, &n, how) != 3) abort();
+    if (!fault) return;
+    if (sscanf(fault, "%15s %ld %15s", kind, &n, how) != 3) abort();
     for (int i = 0; i < FAULT_KINDS; i++)
         if (strcmp(kind, kind_names[i]) == 0) fault_set((enum fault_kind)i, n, strcmp(how, "onward") == 0);
     if (!chosen_n) abort();

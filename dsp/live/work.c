@@ -4,8 +4,8 @@
 
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
+#include "dsp/engine/config.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -137,7 +137,9 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.n_out = l->config.n_out;
     config.max_taps = mask->n_frames;
     config.n_routes = mask->n_routes > config.n_out ? mask->n_routes : config.n_out;
-    config.fade_frames = l->config.fade_ms > 0 ? (int)fmin(INT_MAX, l->config.fade_ms * 1e-3 * format->rate) : 0;
+    /* engine_crossfade, too, counts frames of the fade. */
+    config.fade_frames =
+        l->config.fade_ms > 0 ? (int)fmin(CONFIG_MOST_FADE, l->config.fade_ms * 1e-3 * format->rate) : 0;
     if (config.fade_frames == 0) config.fade_frames = HC_NO_FADE;
     config.method = l->config.method;
     config.spin = l->config.spin;

@@ -43,7 +43,7 @@ static bool is_read;
 
 static double *number(struct plan_costs *costs, int k)
 {
-    return (double *)((char *)costs + number_at[k]);
+    return (void *)((char *)costs + number_at[k]);
 }
 
 static bool is_off(void)

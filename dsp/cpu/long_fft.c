@@ -26,7 +26,7 @@ static int log2_of(int n)
 /* Twiddles in the order of the passes (long_fft_simd.c): radix 2 first if log2(n) is odd, then radix 4. */
 static float *twiddles_make(int n)
 {
-    float *table = memory_floats((size_t)(4 * n)), *w = table;
+    float *table = memory_floats(4 * (size_t)n), *w = table;
     if (!table) return NULL;
     int len = n;
     if (log2_of(n) % 2) {

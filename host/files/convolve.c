@@ -130,7 +130,7 @@ static bool routes_make(struct convolution *run)
                              "for the input; leave --dry out",
                              mask->n_out, mask->n_in);
     int n_dry = s->dry > 0 ? mask->n_out : 0;
-    run->routes = calloc((size_t)(mask->n_routes + n_dry), sizeof *run->routes);
+    run->routes = calloc((size_t)mask->n_routes + (size_t)n_dry, sizeof *run->routes);
     if (!run->routes)
         return message_write(run->why, sizeof run->why, "%s: no memory for its routes; free some", s->mask);
     run->n_routes = mask->n_routes + n_dry;

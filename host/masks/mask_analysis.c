@@ -43,7 +43,7 @@ static void response(fftwf_plan plan, float *x, size_t size, const float *h, int
     memset(x, 0, (size + 2) * sizeof *x);
     memcpy(x, h, (size_t)n * sizeof *x);
     fftwf_execute(plan);
-    double most = -1;
+    double most = 0;
     size_t at = 0;
     for (size_t bin = 0; bin <= size / 2; bin++) {
         double power = (double)x[2 * bin] * x[2 * bin] + (double)x[2 * bin + 1] * x[2 * bin + 1];

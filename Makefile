@@ -1,6 +1,7 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
+#   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error;
 #   =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
@@ -69,8 +70,8 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test models gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files bench-live \
-               bench-zita bench-lv2 bench-batch bench-shapes plot
+SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
+               bench-live bench-zita bench-lv2 bench-batch bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -359,6 +360,18 @@ run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
 	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
 	sessions=$$?; wait $$engines && exit $$sessions
+# What tests/tools/lint finds beyond its base line, which holds for a build without CUDA. Where clang is, it must build the
+# library and the program, and one test must run with them.
+LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
+                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(BUNDLE),plugins/*/*.c))
+LINT_FLAGS = $(filter-out -MMD -MP -Werror -DHC_WITH_CUDA,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \
+             $(if $(MPI_PART),$(call pkg,--cflags,ompi-c))
+CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
+run-lint:
+	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
+	  all $(CLANG_TEST) || rm -f $(CLANG_TEST)) # no program: a failure
+	@LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
+	  tests/run tests/tools/lint $(CLANG_TEST)
 # libFuzzer on the readers of a stranger's bytes, for FUZZ_SECONDS (or SECONDS) each; FUZZ="osc nsm": these only.
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 FUZZ_BUILD = QUIET=1 CC=clang SAN=fuzzer-no-link,address,undefined WITH_CUDA=0 BUILD=$(BUILD)/fuzz \

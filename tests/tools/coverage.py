@@ -6,12 +6,15 @@ Only lines with machine code count. A process that was killed leaves no data.
 
 import collections
 import json
+import shutil
 import subprocess
 import sys
 
 AIM = 90  # percent of the lines
 
 build = sys.argv[1]
+if not shutil.which("gcovr"):
+    sys.exit("coverage: gcovr is missing; apt-get install gcovr")
 command = ["gcovr", "--root", ".", "--object-directory", build, build, "--filter", "dsp/", "--filter", "host/",
            "--gcov-ignore-parse-errors", "--exclude-throw-branches", "--json-summary"]
 files = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["files"]

@@ -255,14 +255,16 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
 static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
 {
     char *line = malloc(MASK_MAX_LINE + 1);
+    if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
     bool has_line = true;
-    int error = line ? HC_OK : fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
+    int error = HC_OK;
     while (!error && has_line) {
         float values[MASK_MAX_CHANNELS];
         int n = 0;
         error = text_line_read(file, text, line, &has_line, why, cap);
+        if (error) break;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
-        if (!error) error = coefficients_read_line(text, line + (marked ? 3 : 0), values, &n, why, cap);
+        error = coefficients_read_line(text, line + (marked ? 3 : 0), values, &n, why, cap);
         if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);
     }
     if (!error && frames->n == 0)

@@ -369,7 +369,8 @@ static bool read_csv(struct manifest_reader *r)
 {
     int columns[MOST_COLUMNS], n_columns = 0;
     char *record = malloc(CSV_BYTES);
-    bool good = record || no_memory(r->in.why, r->in.cap);
+    if (!record) return no_memory(r->in.why, r->in.cap);
+    bool good = true;
     enum line_state got;
     while (good && (got = csv_record(&r->in, record)) != LINE_END) {
         good = got == LINE_READ;

@@ -360,8 +360,8 @@ run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
 	HC_SOAK_SECONDS=$$(($(SOAK_SECONDS) / 2)) $(BUILD)/tests/soak_test & engines=$$!; \
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=sessions_last $(BUILD)/tests/session_test 2>$(BUILD)/soak.log; \
 	sessions=$$?; wait $$engines && exit $$sessions
-# What tests/tools/lint finds beyond its base line, which holds for a build without CUDA. Where clang is, it must build the
-# library and the program, and one test must run with them.
+# The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
+# build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(BUNDLE),plugins/*/*.c))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror -DHC_WITH_CUDA,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \

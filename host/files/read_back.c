@@ -7,7 +7,7 @@
 
 enum { MOST_PADDING = 4096 }; /* frames that codecs of packets may add */
 
-/* Of the files that are read back, only standard output may be. */
+/* Standard output may be write-only; the other files that are read back are not. */
 static bool is_write_only(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;

@@ -6,6 +6,7 @@
 #include "sound_format.h"
 #include "spool.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,32 +20,45 @@
 
 /* ---- format checks ------------------------------------------------------------------------------ */
 
-/* Copies the first bytes of a pipe without consuming them. Returns how many; 0 if tee(2) fails. */
+/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of the
+ * pipe, or if tee(2) fails. */
 static size_t peek(int fd, char *head, size_t bytes)
 {
     int ends[2];
-    size_t got = 0;
-    /* A writer may write the header in parts: wait up to 0.1 s, then the spool is used. */
-    for (int attempt = 0; attempt < 50 && got < bytes; attempt++) {
-        if (attempt) usleep(2000);
-        if (pipe2(ends, O_CLOEXEC) != 0) return 0;
-        ssize_t n = tee(fd, ends[1], bytes, 0);
-        got = n > 0 ? (size_t)n : 0;
-        if (got && read(ends[0], head, got) != (ssize_t)got) got = 0;
-        close(ends[0]);
-        close(ends[1]);
-        if (n <= 0) break;
-    }
-    return got;
+    if (pipe2(ends, O_CLOEXEC) != 0) return 0;
+    ssize_t n = tee(fd, ends[1], bytes, 0);
+    if (n > 0 && read(ends[0], head, (size_t)n) != n) n = 0;
+    close(ends[0]);
+    close(ends[1]);
+    return n > 0 ? (size_t)n : 0;
 }
 
-/* The formats that libsndfile reads without seeking. */
+/* Do these bytes have the whole header of a WAV, up to its samples? */
+static bool is_wav_header(const char *head, size_t bytes)
+{
+    if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;
+    for (size_t at = 12; at + 8 <= bytes;) {
+        uint32_t size;
+        if (memcmp(head + at, "data", 4) == 0) return true;
+        memcpy(&size, head + at + 4, sizeof size);
+        at += 8 + (size_t)le32toh(size) + (size & le32toh(1));
+    }
+    return false;
+}
+
+/* Can libsndfile read this pipe as it comes? It seeks in most formats, and does not end on a WAV that is cut in a LIST
+ * chunk before its samples. A writer may write the header in parts: after 0.1 s the spool is used. */
 static bool can_stream(int fd)
 {
-    char head[12] = "";
-    if (peek(fd, head, sizeof head) < sizeof head) return false;
-    return (memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WAVE", 4) == 0) || memcmp(head, ".snd", 4) == 0 ||
-           (memcmp(head, "FORM", 4) == 0 && memcmp(head + 8, "AIF", 3) == 0);
+    char head[4096];
+    for (int attempt = 0; attempt < 50; attempt++) {
+        if (attempt) usleep(2000);
+        size_t n = peek(fd, head, sizeof head);
+        if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0)) return true;
+        if (n == 0 || n == sizeof head || (n >= 4 && memcmp(head, "RIFF", 4) != 0 && memcmp(head, ".snd", 4) != 0))
+            return false;
+    }
+    return false;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */

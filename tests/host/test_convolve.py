@@ -531,6 +531,19 @@ def test_two_in_a_row_through_pipes(folder):
     assert_close(read("y.wav"), full(full(x, a), b))
 
 
+@pytest.mark.parametrize("cut", range(4, 24, 2))
+def test_a_pipe_that_ends_in_its_header_is_an_error(folder, cut):
+    """libsndfile does not end on a WAV that a pipe cuts in a LIST chunk before the samples."""
+    with soundfile.SoundFile("x.wav", "w", 48000, 2, "PCM_16") as file:
+        file.title = "a title"
+        file.write(noise(1000, 2))
+    whole = (folder / "x.wav").read_bytes()
+    write("h.wav", noise(10, 1))
+    done = subprocess.run([HALOCONV, "convolve", "-", "h.wav", "-o", "y.wav"], input=whole[:whole.index(b"LIST") + cut],
+                          stderr=subprocess.PIPE, timeout=20, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(b"haloconv: ") and not (folder / "y.wav").exists()
+
+
 def test_headerless_input(folder):
     x, h = noise(5000, 2, 35), noise(50, 2, 36)
     pcm = np.round(x * 32767).astype("<i2")

@@ -1,6 +1,6 @@
 #include "line_reader.h"
 
-#include "host/message.h"
+#include "message.h"
 
 #include <errno.h>
 #include <stdarg.h>

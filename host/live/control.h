@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct midi;
 struct nsm;
 struct osc;
 
@@ -25,6 +26,7 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
     struct osc *osc;                                        /* control_open_osc; NULL: none                     */
+    struct midi *midi;                                      /* midi_open; NULL: none                            */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any

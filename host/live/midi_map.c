@@ -4,6 +4,7 @@
 #include "host/message.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ void midi_map_default(struct midi_map *map)
     char line[64], why[MESSAGE_CAP];
     *map = (struct midi_map){0};
     for (size_t i = 0; i < N_DEFAULTS; i++) {
-        strcpy(line, defaults[i]);
+        snprintf(line, sizeof line, "%s", defaults[i]);
         take_line(map, line, i + 1, why, sizeof why);
     }
 }

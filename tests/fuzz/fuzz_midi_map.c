@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!read_map(&map, "map")) return 0;
     print_map(&map, "again");
     must(read_map(&again, "again"));
-    for (int status = 0; status < 256; status++)
+    for (int status = 0; status < 256; status += 8)
         for (int number = 0; number < 256; number++)
             for (int value = 0; value < 256; value += 63) { /* 0, 63, 126, 189, 252 */
                 struct midi_message message = {{(uint8_t)status, (uint8_t)number, (uint8_t)value}};

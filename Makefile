@@ -308,7 +308,8 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
-FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map sound_in session_state osc nsm)) \
+FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map sound_in session_state osc \
+                                                                 nsm)) \
                   $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'

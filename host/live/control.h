@@ -1,5 +1,5 @@
-/* control - the control thread while sound runs: it obeys signals, keys and OSC messages, watches mask files, updates
- * the status line, and restarts a host that went away. */
+/* control - the control thread while sound runs: it obeys signals, keys, OSC and MIDI messages, watches mask files,
+ * updates the status line, and restarts a host that went away. */
 #ifndef CONTROL_H
 #define CONTROL_H
 

@@ -512,8 +512,8 @@ static void say_start(const struct jack_host *h)
 
 /* ---- the session manager ----------------------------------------------------------------------- */
 
-/* The manager's saved state and client name override the command line. OSC and MIDI are always on: there is no terminal,
- * and a manager starts clients without options. */
+/* The manager's saved state and client name override the command line. OSC and MIDI are always on: there is no
+ * terminal, and a manager starts clients without options. */
 static bool join_manager(struct jack_host *h, struct live_settings *settings, struct control_host *host, char *why,
                          size_t cap)
 {

@@ -28,10 +28,10 @@ static void take(struct midi *midi, const struct midi_message *message, struct c
 static void say_lost(struct midi *midi)
 {
     uint64_t lost = midi->source.lost(midi->source.data), more = lost - midi->said_lost;
+    midi->said_lost = lost;
     if (more == 0 || !message_limit_allows(&midi->limit)) return;
     message_note("MIDI: messages were lost %llu time%s, because too many came at once; send fewer",
                  (unsigned long long)more, message_s((int64_t)more));
-    midi->said_lost = lost;
 }
 
 void midi_tend(struct midi *midi, struct command_target *target)
@@ -46,5 +46,4 @@ void midi_tend(struct midi *midi, struct command_target *target)
 void midi_close(struct midi *midi)
 {
     message_limit_tend(&midi->limit, true);
-    say_lost(midi);
 }

@@ -2,6 +2,7 @@
  * stand-ins for the calls that need the device. test_live.py sends messages through a JACK server. */
 #include "check.h"
 #include "host/live/alsa_midi.h"
+#include "host/live/midi.h"
 #include "host/live/midi_map.h"
 #include "host/live/midi_ring.h"
 #include "host/message.h"
@@ -206,6 +207,33 @@ static void a_full_ring_counts_what_it_loses(const char *backend)
     check(atomic_load(&ring.lost) - before == 21, "%d lost", (int)(atomic_load(&ring.lost) - before));
 }
 
+static uint64_t n_lost;
+
+static bool take_nothing(void *data, struct midi_message *message)
+{
+    return false;
+}
+
+static uint64_t count_lost(void *data)
+{
+    return n_lost;
+}
+
+/* The line about the second loss is left out, and counted once. */
+static void each_loss_is_said_once(const char *backend)
+{
+    struct midi midi;
+    message_set_quiet(true);
+    check(midi_open(&midi, &(struct midi_settings){.on = true}, why, sizeof why), "%s", why);
+    midi.source = (struct midi_source){.next = take_nothing, .lost = count_lost, .fd = -1};
+    for (int i = 0; i < 20; i++) {
+        n_lost = i < 10 ? 3 : 5;
+        midi_tend(&midi, NULL);
+    }
+    check(midi.limit.n == 2, "%d lines", (int)midi.limit.n);
+    midi_close(&midi);
+}
+
 enum { N_SENT = SANITIZED ? 100000 : 1000000 };
 
 static void *send_all(void *data)
@@ -380,6 +408,7 @@ int main(void)
         TEST(only_whole_channel_messages_pass_the_ring, false),
         TEST(a_full_ring_counts_what_it_loses, false),
         TEST(two_threads_share_the_ring, false),
+        TEST(each_loss_is_said_once, false),
 #ifdef HC_WITH_ALSA
         TEST(events_of_the_sequencer_become_messages, false),
         TEST(the_sequencer_port_is_connected_whenever_its_device_comes, false),

@@ -25,7 +25,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, generator, haloconv, noise, read, refused, write
+from conftest import (BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, generator, haloconv, noise, read, refused,
+                      write)
 from scipy.signal import fftconvolve
 
 STAGE = BUILD / "tests/jack_stage"

@@ -36,6 +36,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_JACK
                                  " jack"
 #endif
+#ifdef HC_WITH_ALSA
+                                 " alsa"
+#endif
 #ifdef HC_WITH_LO
                                  " osc"
 #endif

@@ -2,7 +2,7 @@
 #ifndef CSV_H
 #define CSV_H
 
-#include "line_reader.h"
+#include "host/line_reader.h"
 
 enum { CSV_BYTES = 2 * LINE_BYTES + 1 }; /* a record: LINE_BYTES may be full when its last line is added */
 

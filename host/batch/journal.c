@@ -1,9 +1,9 @@
 #include "journal.h"
 
 #include "host/files/spool.h"
+#include "host/line_reader.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
-#include "line_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

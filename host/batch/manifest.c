@@ -1,9 +1,9 @@
 #include "manifest.h"
 
 #include "csv.h"
+#include "host/line_reader.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
-#include "line_reader.h"
 
 #include <errno.h>
 #include <fnmatch.h>

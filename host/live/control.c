@@ -4,6 +4,7 @@
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"
+#include "midi.h"
 #include "nsm.h"
 #include "osc.h"
 #include "realtime.h"
@@ -196,10 +197,12 @@ static void tend_host(struct control *c, double now)
 
 static void wait_for_input(struct control *c)
 {
-    struct pollfd ready[3] = {{.fd = c->signals, .events = POLLIN},
+    const struct midi *midi = c->host->midi;
+    struct pollfd ready[4] = {{.fd = c->signals, .events = POLLIN},
                               {.fd = c->host->osc ? osc_fd(c->host->osc) : -1, .events = POLLIN},
-                              {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN}};
-    poll(ready, 3, LOOP_MS);
+                              {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN},
+                              {.fd = midi ? midi->source.fd : -1, .events = POLLIN}};
+    poll(ready, 4, midi && midi->source.fd < 0 ? MIDI_POLL_MS : LOOP_MS);
 }
 
 static void tend_manager(struct control *c)
@@ -255,6 +258,7 @@ static void finish(struct control *c)
         c->host->stop(c->host->data);
     }
     session_tend(c->session);
+    if (c->host->midi) midi_close(c->host->midi);
     message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
@@ -289,6 +293,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
         take_signals(&c);
         for (int key; (key = keys_next());) take_key(&c, key);
         if (c.remote) remote_tend(c.remote, now);
+        if (host->midi) midi_tend(host->midi, &c.target);
         session_tend(session);
         tend_manager(&c);
         if (!c.target.end) tend_host(&c, now);

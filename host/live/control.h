@@ -1,5 +1,5 @@
-/* control - the control thread while sound runs: it obeys signals, keys and OSC messages, watches mask files, updates
- * the status line, and restarts a host that went away. */
+/* control - the control thread while sound runs: it obeys signals, keys, OSC and MIDI messages, watches mask files,
+ * updates the status line, and restarts a host that went away. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct midi;
 struct nsm;
 struct osc;
 
@@ -27,6 +28,7 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
     struct osc *osc;                                        /* control_open; NULL: none                         */
     struct part_file stats;                                 /* control_open: the file of --stats; .fd = -1: none */
+    struct midi *midi;                                      /* midi_open; NULL: none                            */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any

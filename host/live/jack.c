@@ -35,6 +35,8 @@ static const struct command_line jack_line = {
 #ifdef HC_WITH_JACK
 #include "control.h"
 #include "host/stopwatch.h"
+#include "midi.h"
+#include "midi_ring.h"
 #include "nsm.h"
 #include "osc.h"
 #include "realtime.h"
@@ -42,17 +44,19 @@ static const struct command_line jack_line = {
 
 #include <errno.h>
 #include <jack/jack.h>
+#include <jack/midiport.h>
 #include <jack/thread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct side { /* the inputs or the outputs of the client */
+struct side {         /* the inputs, the outputs or the MIDI input of the client */
+    const char *type; /* of JACK, audio or MIDI */
     bool is_input;
     int n;
     jack_port_t **port; /* [n] */
     char **name;        /* [n], from the configuration, or in-1 ...; owned */
-    float **buffer;     /* [n], of the ports; audio thread */
+    float **buffer;     /* [n], of audio ports; audio thread */
 };
 
 struct connection { /* a connection of one of our ports */
@@ -71,7 +75,10 @@ struct jack_host {
     struct session *session;
     hc_live *live; /* the session's */
     jack_client_t *client;
-    struct side in, out;
+    struct side in, out, midi_in; /* midi_in has no port without --midi */
+    struct midi midi;
+    struct midi_ring midi_ring;
+    atomic_bool seeks_midi;        /* the output of --midi-connect is to be looked for */
     char name[128], server[128];   /* the client's name; the server's, "" is the default one */
     atomic_bool is_down;           /* the server went away */
     uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
@@ -98,12 +105,21 @@ static void ignore_jack_info(const char *text)
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
+static void copy_midi(struct jack_host *h, jack_nframes_t n)
+{
+    void *buffer = jack_port_get_buffer(h->midi_in.port[0], n);
+    jack_midi_event_t event;
+    for (uint32_t i = 0; jack_midi_event_get(&event, buffer, i) == 0; i++)
+        midi_ring_put(&h->midi_ring, event.buffer, event.size);
+}
+
 static int on_process(jack_nframes_t n, void *data)
 {
     struct jack_host *h = data;
     for (int i = 0; i < h->in.n; i++) h->in.buffer[i] = jack_port_get_buffer(h->in.port[i], n);
     for (int o = 0; o < h->out.n; o++) h->out.buffer[o] = jack_port_get_buffer(h->out.port[o], n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, (int)n);
+    if (h->midi_in.n > 0) copy_midi(h, n);
     return 0;
 }
 
@@ -140,6 +156,13 @@ static int on_xrun(void *data)
     return 0;
 }
 
+static void on_port(jack_port_id_t port, int is_new, void *data)
+{
+    (void)port;
+    struct jack_host *h = data;
+    if (is_new) atomic_store(&h->seeks_midi, true);
+}
+
 static void on_shutdown(jack_status_t code, const char *reason, void *data)
 {
     (void)code, (void)reason;
@@ -170,6 +193,28 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
     bool is_capture = mode == JackCaptureLatency; /* flows from inputs to outputs; playback latency flows back */
     const struct side *side = is_capture ? &h->out : &h->in, *others = is_capture ? &h->in : &h->out;
     for (int i = 0; i < side->n; i++) set_latency(h, mode, side->port[i], i, others);
+}
+
+/* ---- MIDI -------------------------------------------------------------------------------------- */
+
+static bool next_message(void *data, struct midi_message *message)
+{
+    return midi_ring_take(data, message);
+}
+
+static uint64_t lost_messages(void *data)
+{
+    const struct midi_ring *ring = data;
+    return atomic_load(&ring->lost);
+}
+
+static bool open_midi(struct jack_host *h, struct control_host *host, char *why, size_t cap)
+{
+    if (!h->settings->midi.on) return true;
+    if (!midi_open(&h->midi, &h->settings->midi, why, cap)) return false;
+    h->midi.source = (struct midi_source){.data = &h->midi_ring, .next = next_message, .lost = lost_messages, .fd = -1};
+    host->midi = &h->midi;
+    return true;
 }
 
 /* ---- connections ------------------------------------------------------------------------------- */
@@ -238,6 +283,39 @@ static void list_connections(struct jack_host *h, const struct side *side)
     }
 }
 
+static bool is_called(const struct jack_host *h, const char *port, const char *part)
+{
+    char first[512] = "", second[512] = "";
+    char *aliases[2] = {first, second}; /* a sound card's MIDI ports have the device's name in an alias */
+    if (jack_port_name_size() <= (int)sizeof first) jack_port_get_aliases(jack_port_by_name(h->client, port), aliases);
+    return strstr(port, part) || strstr(first, part) || strstr(second, part);
+}
+
+/* The first MIDI output whose name contains that of --midi-connect. false: there is none. */
+static bool find_midi_output(const struct jack_host *h, char *name, size_t cap)
+{
+    bool is_found = false;
+    const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_MIDI_TYPE, JackPortIsOutput);
+    for (int i = 0; ports && ports[i] && !is_found; i++) {
+        is_found = is_called(h, ports[i], h->settings->midi.connect);
+        snprintf(name, cap, "%s", ports[i]);
+    }
+    jack_free(ports);
+    return is_found;
+}
+
+/* Makes the connection of --midi-connect once its output is there, and again after another port has appeared: it may be
+ * the same device, plugged in again. Else a connection that the user has removed stays removed. */
+static void connect_midi(struct jack_host *h)
+{
+    char output[512];
+    if (!h->settings->midi.connect || !atomic_exchange(&h->seeks_midi, false)) return;
+    if (find_midi_output(h, output, sizeof output))
+        jack_connect(h->client, output, jack_port_name(h->midi_in.port[0]));
+    else
+        atomic_store(&h->seeks_midi, true);
+}
+
 /* Lists the connections of our ports, and keeps the list of a second ago: a server that dies removes them first. */
 static void remember_connections(struct jack_host *h)
 {
@@ -247,6 +325,7 @@ static void remember_connections(struct jack_host *h)
     h->seen.n = 0;
     list_connections(h, &h->in);
     list_connections(h, &h->out);
+    list_connections(h, &h->midi_in);
 }
 
 /* ---- the client -------------------------------------------------------------------------------- */
@@ -287,7 +366,7 @@ static bool register_side(struct jack_host *h, struct side *side, char *why, siz
 {
     unsigned long flags = side->is_input ? JackPortIsInput : JackPortIsOutput;
     for (int i = 0; i < side->n; i++) {
-        side->port[i] = jack_port_register(h->client, side->name[i], JACK_DEFAULT_AUDIO_TYPE, flags, 0);
+        side->port[i] = jack_port_register(h->client, side->name[i], side->type, flags, 0);
         if (!side->port[i])
             return message_write(why, cap,
                                  "jack: port %s cannot be made; give each port a name of its own, or start the server "
@@ -301,19 +380,24 @@ static bool register_side(struct jack_host *h, struct side *side, char *why, siz
 static bool start(struct jack_host *h, char *why, size_t cap)
 {
     atomic_store(&h->is_down, false);
-    if (!register_side(h, &h->in, why, cap) || !register_side(h, &h->out, why, cap)) return false;
+    if (!register_side(h, &h->in, why, cap) || !register_side(h, &h->out, why, cap) ||
+        !register_side(h, &h->midi_in, why, cap))
+        return false;
     jack_set_thread_init_callback(h->client, on_thread, h);
     jack_set_process_callback(h->client, on_process, h);
     jack_set_buffer_size_callback(h->client, on_buffer_size, h);
     jack_set_sample_rate_callback(h->client, on_sample_rate, h);
     jack_set_freewheel_callback(h->client, on_freewheel, h);
     jack_set_xrun_callback(h->client, on_xrun, h);
+    jack_set_port_registration_callback(h->client, on_port, h);
     jack_set_latency_callback(h->client, on_latency, h);
     jack_on_info_shutdown(h->client, on_shutdown, h);
     h->reach_version = session_reach_version(h->session);
     if (jack_activate(h->client) != 0)
         return message_write(why, cap, "jack: the client cannot be activated; see the server's messages");
     connections_merge(&h->wanted, &h->asked);
+    atomic_store(&h->seeks_midi, true);
+    connect_midi(h);
     h->next_check = stopwatch_now() + 1;
     return true;
 }
@@ -359,13 +443,16 @@ static void tend(void *data)
     if (now < h->next_check) return;
     h->next_check = now + 1;
     connect_wanted(h);
+    connect_midi(h);
     if (h->settings->reconnect) remember_connections(h);
 }
 
-/* ports: [n] names and connections that the mask asks for; NULL: none. */
-static bool open_side(struct jack_host *h, struct side *side, bool is_input, int n, const hc_port *ports)
+/* ports: [n] names and connections that are asked for; NULL: none. */
+static bool open_side(struct jack_host *h, struct side *side, const char *type, bool is_input, int n,
+                      const hc_port *ports)
 {
-    *side = (struct side){.is_input = is_input,
+    *side = (struct side){.type = type,
+                          .is_input = is_input,
                           .n = n,
                           .port = calloc((size_t)n, sizeof *side->port),
                           .name = calloc((size_t)n, sizeof *side->name),
@@ -396,8 +483,10 @@ static bool open_session(struct jack_host *h, char *why, size_t cap)
     const char *path = h->settings->mask;
     hc_responses mask;
     if (!session_load(settings, path, rate, &mask, why, cap)) return false;
-    if (!open_side(h, &h->in, true, mask.n_in, mask.in_port) ||
-        !open_side(h, &h->out, false, mask.n_out, mask.out_port)) {
+    const hc_port midi_port = {.name = "midi-in"};
+    if (!open_side(h, &h->in, JACK_DEFAULT_AUDIO_TYPE, true, mask.n_in, mask.in_port) ||
+        !open_side(h, &h->out, JACK_DEFAULT_AUDIO_TYPE, false, mask.n_out, mask.out_port) ||
+        !open_side(h, &h->midi_in, JACK_DEFAULT_MIDI_TYPE, true, h->settings->midi.on, &midi_port)) {
         message_write(why, cap, "jack: no memory for %d ports; free some", mask.n_in + mask.n_out);
         hc_responses_free(&mask);
         return false;
@@ -423,13 +512,19 @@ static void say_start(const struct jack_host *h)
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", jack_get_client_name(h->client), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
     say_connections(h);
+    if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
+    if (h->settings->midi.connect && atomic_load(&h->seeks_midi))
+        message_note(
+            "--midi-connect %s: there is no such output; it is connected once there is (`jack_lsp` lists them)",
+            h->settings->midi.connect);
     if (!jack_is_realtime(h->client))
         message_note("the server runs without real-time priority; expect xruns under load");
 }
 
 /* ---- the session manager ----------------------------------------------------------------------- */
 
-/* The manager's saved state and client name override the command line. OSC is always on: there is no terminal. */
+/* The manager's saved state and client name override the command line. OSC and MIDI are always on: there is no
+ * terminal, and a manager starts clients without options. */
 static bool join_manager(struct jack_host *h, struct live_settings *settings, struct control_host *host, char *why,
                          size_t cap)
 {
@@ -448,6 +543,7 @@ static bool join_manager(struct jack_host *h, struct live_settings *settings, st
     settings->mask = h->state.mask;
     settings->name = nsm_client_name(h->nsm);
     if (!settings->osc) settings->osc = "0";
+    settings->midi.on = true;
     return true;
 }
 
@@ -481,8 +577,8 @@ int jack_command(int argc, char **argv)
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);
-    if (join_manager(&h, &settings, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
-        begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
+        control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
         say_start(&h);
         status = control_run(&settings, h.session, &host);
@@ -495,6 +591,7 @@ int jack_command(int argc, char **argv)
     nsm_leave(h.nsm);
     close_side(&h.in);
     close_side(&h.out);
+    close_side(&h.midi_in);
     free(h.asked.list);
     free(h.wanted.list);
     free(h.last.list);

@@ -80,6 +80,21 @@ const struct option_row live_options[] = {
      "/bypass 0|1, /subscribe for all changes, and /stats for the statistics as JSON. haloconv(1) has the answers. A "
      "message that fails is answered by /error with the reason",
      take_osc, LIVE_OPTION_TO(osc), .max = 65535},
+    {"midi", 0, NULL,
+     "Make a MIDI input, and obey it: port midi-in of jack, or a port of ALSA's sequencer with live. Program N selects "
+     "mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 take the next and the "
+     "previous mask, and load the mask again",
+     option_flag, LIVE_OPTION_TO(midi.on)},
+    {"midi-map", 0, "FILE",
+     "The map of MIDI messages, in the place of that of --midi: lines such as 'cc 20 wet -57 6', 'cc 80 bypass', 'note "
+     "60 next', 'note 61 mask 3', 'program mask'. Turns --midi on, as --midi-channel and --midi-connect do",
+     option_text, LIVE_OPTION_TO(midi.map)},
+    {"midi-channel", 0, "N", "Obey this MIDI channel only [all]", option_int, LIVE_OPTION_TO(midi.channel), .min = 1,
+     .max = 16},
+    {"midi-connect", 0, "NAME",
+     "Connect the MIDI input to this output, now or when it appears: a part of the name of a JACK port, or with live "
+     "CLIENT[:PORT] of ALSA's sequencer",
+     option_text, LIVE_OPTION_TO(midi.connect)},
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
     OPTION_QUIET(LIVE_OPTION_TO(quiet)),
@@ -93,6 +108,7 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
     s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
     int status = option_parse(line, argc, argv, s);
     if (status >= 0) return status;
+    s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;
     s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
     if (!s->mask && !may_lack_mask) return message_usage(line->command, "needs a MASK");
     for (int i = 0; i < s->masks.n; i++)

@@ -7,11 +7,18 @@
 
 #include <stdbool.h>
 
+struct midi_settings {
+    bool on;
+    const char *map, *connect;      /* NULL: the default map; no connection                                       */
+    int channel;                    /* 1 to 16; 0: all                                                            */
+};
+
 struct live_settings {
     struct session_settings session;
     struct option_names masks;      /* a key goes through them; none: a session manager has one                   */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
+    struct midi_settings midi;
     bool watch, quiet, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
     bool connect;

@@ -41,6 +41,7 @@ static const struct command_line portaudio_line = {
     .names_to = offsetof(struct live_settings, masks)};
 
 #ifdef HC_WITH_PORTAUDIO
+#include "alsa_midi.h"
 #include "async_resampler.h"
 #include "audio_devices.h"
 #include "clock.h"
@@ -93,6 +94,8 @@ struct portaudio_host {
     struct restart restart;
     bool was_restarted; /* restart_run of an earlier process started this one */
     const struct control_host *host;
+    struct midi midi;
+    struct alsa_midi *alsa_midi; /* NULL: none */
     struct session *session;
     int n_in, n_out;
     struct device input, output;
@@ -480,6 +483,18 @@ static void say_resampling(struct portaudio_host *h)
     say_latency(h, h->resampling.latency_s);
 }
 
+static bool open_midi(struct portaudio_host *h, struct control_host *host, char *why, size_t cap)
+{
+    const struct midi_settings *settings = &h->settings->midi;
+    if (!settings->on) return true;
+    if (!midi_open(&h->midi, settings, why, cap)) return false;
+    h->alsa_midi = alsa_midi_open(settings->connect, why, cap);
+    if (!h->alsa_midi) return false;
+    h->midi.source = alsa_midi_source(h->alsa_midi);
+    host->midi = &h->midi;
+    return true;
+}
+
 /* Requests the device's block once it is known, and adds a point to the drift each second. */
 static void tend(void *data)
 {
@@ -493,6 +508,7 @@ static void tend(void *data)
     }
     double now = stopwatch_now();
     if (h->resampler) say_resampling(h);
+    if (h->alsa_midi) alsa_midi_tend(h->alsa_midi, now);
     if (now < h->next_point_s || h->resampler) return;
     h->next_point_s = now + 1;
     drift_add(&h->drift, now, 1e-6 * (double)atomic_load(&h->delay_us));
@@ -571,7 +587,7 @@ int live_command(int argc, char **argv)
     take_restart(&h, &settings);
     message_set_quiet(settings.quiet);
     control_hold_signals();
-    if (control_open(&settings, &host, why, sizeof why) &&
+    if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
         control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&
         initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
         say_start(&h);
@@ -581,6 +597,7 @@ int live_command(int argc, char **argv)
     }
     stop(&h);
     control_close(&host);
+    alsa_midi_close(h.alsa_midi);
     free(whole);
     restart_free(&h.restart);
     return control_leave(h.session, h.is_stuck, status);

@@ -5,12 +5,16 @@
  *   jack_stage idle SERVER          a client that does nothing, until SIGINT; prints the number of xruns reported to it
  *   jack_stage copy SERVER          the same, and copies the sound card's first two inputs to its first two outputs
  *
+ *   jack_stage midi SERVER NAME HEX...   a client NAME with a MIDI output: waits until it is connected, then sends the
+ *                                        messages, such as c001, one a cycle
+ *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
  * comes from LAST:out-1.... One client plays and another records, so that the graph has no loop: a sound is recorded in
  * the cycle in which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY. Prints `begun` with the
  * first recorded frame.
  */
 #include <jack/jack.h>
+#include <jack/midiport.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -229,8 +233,57 @@ static int stand_by(const char *what, const char *server)
     return 0;
 }
 
+/* ---- MIDI --------------------------------------------------------------------------------------- */
+
+enum { CALM_CYCLES = 20 }; /* before the first message and after the last: the graph gets its new order meanwhile */
+
+static struct {
+    jack_port_t *port;
+    char **hex;
+    int n;
+    atomic_bool starts;
+    atomic_int cycles; /* since it starts */
+} sender;
+
+static int on_send(jack_nframes_t n, void *data)
+{
+    (void)data;
+    void *buffer = jack_port_get_buffer(sender.port, n);
+    jack_midi_clear_buffer(buffer);
+    if (!atomic_load(&sender.starts)) return 0;
+    int at = atomic_fetch_add(&sender.cycles, 1) - CALM_CYCLES;
+    if (at < 0 || at >= sender.n) return 0;
+    const char *hex = sender.hex[at];
+    size_t bytes = strlen(hex) / 2;
+    jack_midi_data_t *message = jack_midi_event_reserve(buffer, 0, bytes);
+    unsigned byte;
+    for (size_t i = 0; message && i < bytes && sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
+        message[i] = (jack_midi_data_t)byte;
+    return 0;
+}
+
+static int send_midi(const char *server, const char *name, char **hex, int n)
+{
+    sender.hex = hex;
+    sender.n = n;
+    jack_client_t *client = jack_client_open(name, JackNoStartServer | JackServerName, NULL, server);
+    if (!client) die(server, "no server answers");
+    sender.port = jack_port_register(client, "out", JACK_DEFAULT_MIDI_TYPE, JackPortIsOutput, 0);
+    jack_set_process_callback(client, on_send, NULL);
+    jack_on_shutdown(client, on_shutdown, NULL);
+    if (!sender.port || jack_activate(client) != 0) die(name, "cannot be activated");
+    for (long waited_ms = 0; atomic_load(&sender.cycles) < n + 2 * CALM_CYCLES; waited_ms += 5) {
+        if (jack_port_connected(sender.port)) atomic_store(&sender.starts, true);
+        if (atomic_load(&is_down) || waited_ms > 60000) die(name, "sends nothing");
+        pause_ms(5);
+    }
+    jack_client_close(client);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 4 && strcmp(argv[1], "midi") == 0) return send_midi(argv[2], argv[3], argv + 4, argc - 4);
     if (argc == 3 && (strcmp(argv[1], "idle") == 0 || strcmp(argv[1], "copy") == 0)) return stand_by(argv[1], argv[2]);
     if (argc < 9)
         die("usage", "SERVER PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [freewheel] [resize FRAME PERIOD]...");

@@ -25,7 +25,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, generator, noise, read, refused, write
+from conftest import (BUILD, HALOCONV, ROOT, SAN, assert_close, convolve, generator, haloconv, noise, read, refused,
+                      write)
 from scipy.signal import fftconvolve
 
 STAGE = BUILD / "tests/jack_stage"
@@ -400,6 +401,7 @@ def test_a_configuration_sounds_as_in_jconvolver(run):
 def test_ports_connect_only_where_asked(run):
     server = run.server(256)
     client = run.jack(server, write("h.wav", response(100)))
+    assert "midi" not in server.ports()  # without --midi
     assert "hc:" not in re.sub(r"^hc:.*$", "", server.ports("-c"), flags=re.M)
     client.end()
     client = run.jack(server, "h.wav", "--connect")
@@ -624,6 +626,46 @@ def test_a_flood_of_osc_leaves_a_short_log(run):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said), said[:20000]
 
 
+# ---- MIDI ------------------------------------------------------------------------------------------------------------
+def send_midi(server, name, *messages):
+    """A client of this name sends messages, such as "c001", once its output is connected."""
+    done = server.tool(STAGE, "midi", server.name, name, *messages)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_jack
+def test_midi_controls_it(run):
+    """The default map, on one channel, from a device that is unplugged once. A message about a mask shows that the
+    messages before it have been obeyed."""
+    h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)
+    write("h.wav", h), write("g.wav", g)
+    server = run.server(128)
+    client = run.jack(server, "h.wav", "g.wav", "--midi-channel", 2, "--midi-connect", "pad")
+    client.says("MIDI on hc:midi-in[^$]*--midi-connect pad: there is no such output")
+    # Between -6 dB of dry and -20 dB of gain are a clock, a note and an exclusive message; bypass is on channel 1.
+    send_midi(server, "keypads", "b11567", "f8", "913c40", "f07e7ff7", "b1164b", "b0507f", "c101")
+    client.says("g.wav: loaded")
+    server.play_silence()
+    assert_close(server.play(x, 2, 20000), 10 ** (-20 / 20) * (wet(x, g, 20000) + 10 ** (-6 / 20) * x))
+    send_midi(server, "pad", "b1507f", "c107", "c107", "b1527f", "b15200")
+    client.says("h.wav: loaded")
+    assert_close(server.play(x, 2, 20000), x)
+    assert client.end()["swaps"] == 2
+    assert client.said().count("MIDI: there is no mask 8; the list has 2 masks") == 1, client.said()
+
+
+def test_a_wrong_midi_map_is_refused_whole(folder):
+    write("h.wav", noise(100, 2))
+    pathlib.Path("map.txt").write_text("cc 20 wet\nprogram mask\nnote 60 louder\n")
+    for command, feature in {"jack": "jack", "live": "portaudio"}.items():
+        if feature in FEATURES:
+            done = haloconv(command, "h.wav", "--midi-map", "map.txt")
+            assert done.returncode == 1 and re.fullmatch(r"haloconv: map.txt:1: .*; .*\nhaloconv: map.txt:3: .*; .*\n",
+                                                         done.stderr), done.stderr
+            refused(command, "h.wav", "--midi-map", "no.txt", says="no.txt: cannot be read")
+        refused(command, "h.wav", "--midi-channel", 17, exit=2, says="from 1 to 16")
+
+
 @needs_jack
 def test_the_start_names_mask_ports_and_connections(run):
     """Without a terminal: as in a journal."""
@@ -749,7 +791,7 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
     h, x = response(), noise(48000, 2)
     server = run.server(64)
     env = {"LD_PRELOAD": str(BUILD / "tests/callback_trap.so"), **({"HC_TRAP_PLANT": plant} if plant else {})}
-    client = run.jack(server, write("h.wav", h), "--dry", 0, env=env)
+    client = run.jack(server, write("h.wav", h), "--dry", 0, "--midi-connect", "pad", env=env)
     client.says("trap: ")
     if plant == "call" and "lets system calls by" in client.said():
         pytest.skip("the kernel has no system call user dispatch")
@@ -761,6 +803,7 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
     for _ in range(3):
         time.sleep(0.2)
         client.process.send_signal(signal.SIGHUP)
+    send_midi(server, "pad", *["b05000"] * 20)
     assert_close(result(), wet(x, h, 48000) + x)
     client.says("h.wav: loaded")
     assert client.end()["swaps"] >= 1
@@ -768,7 +811,7 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
 
 def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, portaudio and osc without their libraries compile clean and answer what to install."""
-    for name in ["jack", "portaudio", "osc", "nsm", "async_resampler", "audio_devices"]:
+    for name in ["jack", "portaudio", "osc", "nsm", "alsa_midi", "async_resampler", "audio_devices"]:
         flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
         source = ROOT / f"host/live/{name}.c"
         folders = [f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host"]

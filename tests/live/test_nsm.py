@@ -70,7 +70,7 @@ def test_a_session_is_opened_saved_and_opened_again(run, manager):
     manager.opens(folder, name)
     assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
     control = control_of(manager)
-    assert f"{name}:in-2\n" in manager.server.ports()
+    assert all(f"{name}:{port}\n" in manager.server.ports() for port in ["in-2", "midi-in"])
     assert_close(manager.server.play(x, 2, 20000, first=name), x)  # a new one lets everything through
     control.send("/mask", "g.wav"), control.send("/gain", -6.0)
     manager.receives("/nsm/client/is_dirty")

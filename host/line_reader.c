@@ -1,6 +1,6 @@
 #include "line_reader.h"
 
-#include "host/message.h"
+#include "message.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ enum line_state line_read(struct line_reader *in)
     if (c == '\n' || c == EOF) return in->length ? LINE_READ : LINE_END;
     in->is_rest_unread = true;
     if (c == 0)
-        line_refuse(in, "is not text; write the list as UTF-8");
+        line_refuse(in, "is not text; write the file as UTF-8");
     else
         line_refuse(in, "is longer than %d bytes; cut the line", LINE_BYTES - 1);
     return LINE_BAD;

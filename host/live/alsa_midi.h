@@ -1,0 +1,27 @@
+/* alsa_midi - a port of ALSA's sequencer as a source of MIDI messages. Control thread. */
+#ifndef ALSA_MIDI_H
+#define ALSA_MIDI_H
+
+#include "midi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct alsa_midi;
+struct snd_seq_event;
+
+/* Opens the port, and says its name. connect: the output to connect it to, as aconnect names it: CLIENT[:PORT], by
+ * number or by name; NULL: none. It must outlive the port. NULL: why has the reason. */
+struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap);
+void alsa_midi_close(struct alsa_midi *midi); /* NULL is allowed */
+
+struct midi_source alsa_midi_source(struct alsa_midi *midi);
+
+/* Makes the connection once its output appears, and again when it comes back: a plug may be pulled. Looks once a second
+ * of `now_s`. A connection that the user has removed stays removed. */
+void alsa_midi_tend(struct alsa_midi *midi, double now_s);
+
+/* The message of a controller, a program change or a pressed key. false: the event is another one. */
+bool alsa_midi_decode(const struct snd_seq_event *event, struct midi_message *message);
+
+#endif

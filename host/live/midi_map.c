@@ -1,0 +1,192 @@
+#include "midi_map.h"
+
+#include "host/line_reader.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES = 128, ON_VALUE = 64, MOST_MASKS = 1 << 20, MOST_WORDS = 6 /* one more than a line may have */ };
+enum { PROGRAM_CHANGE = 0xc0, CONTROL_CHANGE = 0xb0, NOTE_ON = 0x90 };
+static const double LEAST_DB = -120, MOST_DB = 60;
+
+/* The controllers are those that MIDI leaves undefined (20 to 31) or names "general purpose buttons" (80 to 83): a
+ * keyboard's volume and pedals do nothing. A range of 63 dB is 126 steps of half a decibel, and value 115 is 0 dB. */
+static const char *const defaults[] = {"program mask", "cc 20 wet -57 6", "cc 21 dry -57 6", "cc 22 gain -57 6",
+                                       "cc 80 bypass", "cc 81 next",      "cc 82 previous",  "cc 83 reload"};
+enum { N_DEFAULTS = sizeof defaults / sizeof *defaults };
+
+static const struct action {
+    const char *name;
+    struct command command;
+} actions[] = {
+    {"wet", {.act = COMMAND_GAIN, .gain = &command_gains[1]}},
+    {"dry", {.act = COMMAND_GAIN, .gain = &command_gains[2]}},
+    {"gain", {.act = COMMAND_GAIN, .gain = &command_gains[0]}},
+    {"bypass", {.act = COMMAND_BYPASS}},
+    {"mask", {.act = COMMAND_MASK_NUMBER}},
+    {"next", {.act = COMMAND_MASK_STEP, .number = 1}},
+    {"previous", {.act = COMMAND_MASK_STEP, .number = -1}},
+    {"reload", {.act = COMMAND_RELOAD}},
+};
+enum { N_ACTIONS = sizeof actions / sizeof *actions };
+#define ACTION_NAMES "wet, dry, gain, bypass, mask, next, previous or reload"
+#define GAIN_EXAMPLE "cc 20 wet -57 6"
+
+/* ---- a line ------------------------------------------------------------------------------------ */
+
+struct words {
+    char *list[MOST_WORDS];
+    int n, at; /* at: the next one to take */
+};
+
+static const char *word_take(struct words *words)
+{
+    return words->at < words->n ? words->list[words->at++] : "";
+}
+
+/* NaN is refused too. */
+static bool take_number(struct words *words, double least, double most, double *number)
+{
+    const char *word = word_take(words);
+    char *end;
+    *number = strtod(word, &end);
+    return end > word && !*end && *number >= least && *number <= most;
+}
+
+static bool take_index(struct words *words, int least, int most, int *index)
+{
+    double number;
+    if (!take_number(words, least, most, &number) || number != floor(number)) return false;
+    *index = (int)number;
+    return true;
+}
+
+/* The place of a message in the map. NULL: there is no such message. */
+static struct midi_assignment *take_message(struct words *words, struct midi_map *map)
+{
+    const char *kind = word_take(words);
+    bool is_cc = strcmp(kind, "cc") == 0;
+    int index;
+    if (strcmp(kind, "program") == 0) return &map->program;
+    if ((!is_cc && strcmp(kind, "note") != 0) || !take_index(words, 0, VALUES - 1, &index)) return NULL;
+    return is_cc ? &map->cc[index] : &map->note[index];
+}
+
+static bool take_action(struct words *words, struct midi_assignment *to, char *why, size_t cap)
+{
+    const char *name = word_take(words);
+    for (const struct action *action = actions; action < actions + N_ACTIONS; action++)
+        if (strcmp(action->name, name) == 0) to->command = action->command;
+    return to->command.act != COMMAND_NONE ||
+           message_write(why, cap, "\"%.40s\" is no action; give " ACTION_NAMES, name);
+}
+
+/* Takes the numbers of an action. is_program, is_note: kind of the message; else a controller. */
+static bool take_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
+                         size_t cap)
+{
+    struct command *command = &to->command;
+    if (is_program && command->act != COMMAND_MASK_NUMBER)
+        return message_write(why, cap, "a program selects a mask and does nothing else; write: program mask");
+    if (is_note && command->act == COMMAND_GAIN)
+        return message_write(why, cap, "a note has no value for a gain; give a controller, as in: " GAIN_EXAMPLE);
+    if (command->act == COMMAND_GAIN &&
+        !(take_number(words, LEAST_DB, MOST_DB, &to->low_db) && take_number(words, LEAST_DB, MOST_DB, &to->high_db) &&
+          to->low_db < to->high_db))
+        return message_write(why, cap,
+                             "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
+                             LEAST_DB, MOST_DB);
+    if (command->act == COMMAND_MASK_NUMBER && !is_program && !take_index(words, 1, MOST_MASKS, &command->number))
+        return message_write(why, cap, "has no number of a mask; give its place in the list, as in: note 60 mask 1");
+    /* A key that is released must not switch bypass off. */
+    if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
+    return words->at == words->n ||
+           message_write(why, cap, "\"%.40s\" is too much; end the line before it, or put # there", word_take(words));
+}
+
+/* Takes the assignment of a line, if it has one. */
+static bool take_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
+{
+    struct words words = {.n = 0};
+    char *rest = line, *word;
+    line[strcspn(line, "#")] = 0;
+    while (words.n < MOST_WORDS && (word = strtok_r(rest, " \t\r\n", &rest))) words.list[words.n++] = word;
+    if (words.n == 0) return true;
+    struct midi_assignment *place = take_message(&words, map), taken = {.line = number};
+    if (!place)
+        return message_write(why, cap,
+                             "begins with no message; begin with cc or note and its number from 0 to %d, or "
+                             "with program",
+                             VALUES - 1);
+    bool is_note = place >= map->note && place < map->note + VALUES;
+    if (!take_action(&words, &taken, why, cap) ||
+        !take_numbers(&words, &taken, place == &map->program, is_note, why, cap))
+        return false;
+    if (place->line)
+        return message_write(why, cap, "this message has an action in line %zu; leave one out", place->line);
+    *place = taken;
+    return true;
+}
+
+/* ---- a map ------------------------------------------------------------------------------------- */
+
+void midi_map_default(struct midi_map *map)
+{
+    char line[64], why[MESSAGE_CAP];
+    *map = (struct midi_map){0};
+    for (size_t i = 0; i < N_DEFAULTS; i++) {
+        snprintf(line, sizeof line, "%s", defaults[i]);
+        take_line(map, line, i + 1, why, sizeof why);
+    }
+}
+
+bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const char *why), char *why, size_t cap)
+{
+    struct line_reader in;
+    enum line_state got;
+    char reason[MESSAGE_CAP];
+    int n_refused = 0;
+    *map = (struct midi_map){0};
+    if (!line_reader_open(&in, path, "check the path of --midi-map", reason, sizeof reason))
+        return message_write(why, cap, "%s", reason);
+    while (n_refused < MIDI_MAP_REFUSALS && (got = line_read(&in)) != LINE_END) {
+        if (got == LINE_READ && take_line(map, in.line, in.number, reason, sizeof reason)) continue;
+        if (n_refused++ > 0) refuse(why);
+        if (got == LINE_READ)
+            message_write(why, cap, "%s:%zu: %s", path, in.number, reason);
+        else
+            message_write(why, cap, "%s", reason);
+        if (got == LINE_FAILED) break;
+    }
+    line_reader_close(&in);
+    return n_refused == 0;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+/* Equal steps in dB from value 1 on. */
+static double gain_db(const struct midi_assignment *to, int value)
+{
+    return value > 0 ? to->low_db + (to->high_db - to->low_db) * (value - 1) / (VALUES - 2) : -INFINITY;
+}
+
+bool midi_map_find(const struct midi_map *map, const struct midi_message *message, struct command *command)
+{
+    int kind = message->bytes[0] & 0xf0, number = message->bytes[1], value = message->bytes[2];
+    if (number >= VALUES || (kind != PROGRAM_CHANGE && value >= VALUES)) return false; /* a data byte has 7 bits */
+    const struct midi_assignment *found = kind == PROGRAM_CHANGE   ? &map->program
+                                          : kind == CONTROL_CHANGE ? &map->cc[number]
+                                          : kind == NOTE_ON        ? &map->note[number]
+                                                                   : NULL;
+    if (!found || found->command.act == COMMAND_NONE) return false;
+    *command = found->command;
+    if (kind == PROGRAM_CHANGE) command->number = number + 1;
+    if (kind == NOTE_ON) return value > 0; /* 0 is the release of the key */
+    if (command->act == COMMAND_GAIN) command->db = gain_db(found, value);
+    if (command->act == COMMAND_BYPASS) command->on = value >= ON_VALUE;
+    return kind == PROGRAM_CHANGE || command->act == COMMAND_GAIN || command->act == COMMAND_BYPASS ||
+           value >= ON_VALUE; /* a button that is released sends 0 */
+}

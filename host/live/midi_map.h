@@ -1,0 +1,42 @@
+/* midi_map - which MIDI message gives which command, from a text of one assignment a line:
+ *
+ *   program mask           program 1, as devices count, is the first mask of the command line
+ *   cc 20 wet -57 6        controller 20: value 0 is off, and 1 to 127 are -57 to 6 dB in equal steps
+ *   cc 80 bypass           on from value 64, off below
+ *   note 60 next           a key that is pressed; # starts a comment
+ *
+ * Control thread.
+ */
+#ifndef MIDI_MAP_H
+#define MIDI_MAP_H
+
+#include "command.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct midi_message { uint8_t bytes[3]; }; /* status, number, value; a program change has no value */
+
+struct midi_assignment {
+    struct command command;        /* COMMAND_NONE: none. The message gives db, on, or a program's number */
+    double low_db, high_db;        /* COMMAND_GAIN: gains of the values 1 and 127                         */
+    size_t line;                   /* of the map                                                          */
+};
+
+struct midi_map {
+    struct midi_assignment cc[128], note[128], program;
+};
+
+void midi_map_default(struct midi_map *map);
+
+/* Reads a map from a file; path "-" is standard input. false: the file cannot be read, or has wrong lines. `why` then
+ * has "PATH:LINE: what is wrong; remedy" of the last one, and `refuse` was called with that of each one before. Reading
+ * ends after MIDI_MAP_REFUSALS wrong lines. */
+enum { MIDI_MAP_REFUSALS = 20 };
+bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const char *why), char *why, size_t cap);
+
+/* The command that a message gives. false: none. */
+bool midi_map_find(const struct midi_map *map, const struct midi_message *message, struct command *command);
+
+#endif

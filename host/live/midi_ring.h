@@ -1,0 +1,29 @@
+/* midi_ring - MIDI messages on their way from the audio thread to the control thread: a lock-free ring with one writer
+ * and one reader. tests/models/midi_ring.pml is its model.
+ */
+#ifndef MIDI_RING_H
+#define MIDI_RING_H
+
+#include "midi_map.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MIDI_RING_PLACES = 1024 }; /* a power of two: the counters wrap around */
+
+struct midi_ring {
+    struct midi_message message[MIDI_RING_PLACES]; /* message i is at i % MIDI_RING_PLACES  */
+    atomic_uint written, taken;                    /* since the start                       */
+    atomic_uint_fast64_t lost;                     /* messages that found the ring full     */
+};
+
+/* Copies a channel message; all others are left out: clocks, system messages, and the parts of a long exclusive
+ * message. The message is whole, as those of JACK are. [rt], audio thread */
+void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n);
+
+/* false: the ring is empty. Control thread. */
+bool midi_ring_take(struct midi_ring *ring, struct midi_message *message);
+
+#endif

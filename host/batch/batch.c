@@ -183,7 +183,8 @@ static bool choose_backend(struct batch *batch, const struct batch_settings *s)
     batch->n_devices = count_gpus();
     if (automatic && batch->n_devices > 0) batch->backend = "cuda";
     return automatic || batch->n_devices > 0 ||
-           message_write(batch->why, sizeof batch->why, "--backend %s: no CUDA device; use --backend cpu", s->backend);
+           message_write(batch->why, sizeof batch->why, "--backend %s: no NVIDIA GPU was found; use --backend cpu",
+                         s->backend);
 }
 
 static bool make_folder(const char *folder, char *why, size_t cap)

@@ -1,5 +1,6 @@
 #include "configuration_sounds.h"
 
+#include "rate_pattern.h"
 #include "resample.h"
 
 #include <math.h>
@@ -79,11 +80,19 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
 {
     struct configuration *c = s->c;
     char why[DIAGNOSTIC_CAP / 2];
+    struct rated_file found;
     sound->is_read = true;
     sound->path = sound_path(c, c->files[i->file]);
     if (!sound->path) return; /* the arena is short */
     struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
-    sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+    sound->error = rate_pattern_find(sound->path, s->rate, &found, why, sizeof why);
+    if (!sound->error) {
+        if (found.rate && !(sound->path = arena_text(c->arena, found.path))) return;
+        sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+    }
+    if (!sound->error && found.missing[0])
+        IMPULSE_WARN(c, i, "there is no %s; %s is taken", found.missing, sound->path);
+    if (!sound->error && sound->file.rate == 0) sound->file.rate = found.rate; /* a text has the rate in its name */
     if (sound->error) {
         s->has_errors = true;
         sound->first = i;

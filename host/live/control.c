@@ -104,10 +104,17 @@ bool control_open_osc(const struct live_settings *settings, struct osc **osc, ch
 
 /* ---- commands ---------------------------------------------------------------------------------- */
 
+static int rate_of(const struct control *c)
+{
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(c->live, &info);
+    return info.rate;
+}
+
 static void load(struct control *c, const char *path)
 {
     session_request_mask(c->session, path);
-    watch_open(&c->watch, path);
+    watch_open(&c->watch, path, rate_of(c));
 }
 
 static void load_nth(struct control *c, int step)
@@ -362,7 +369,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
-    watch_open(&c.watch, settings->mask);
+    watch_open(&c.watch, settings->mask, rate_of(&c));
     if (c.osc) say_port(&c);
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
@@ -379,7 +386,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         if (!c.end) tend_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
-            if (watch_changed(&c.watch)) session_request_mask(session, c.watch.path);
+            if (watch_changed(&c.watch, rate_of(&c))) session_request_mask(session, c.watch.path);
         }
         show(&c, now);
     }

@@ -246,3 +246,40 @@ def test_shipped_masks_are_the_same_every_time(folder):
     subprocess.run([str(BUILD / "synthesis"), "."], check=True, timeout=120)
     for path in (BUILD / "impulses").glob("*.wav"):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+
+
+# ---- a mask for each rate -------------------------------------------------------------------------------------------
+@pytest.fixture
+def halls(folder):
+    """A mask of one tap for each of two rates; the gain tells which one was read. An input for each of three rates."""
+    for rate, tap in [(44100, 0.25), (96000, 0.5)]:
+        write(f"hall-{rate}.wav", np.full((1, 1), tap, np.float32), rate)
+    (folder / "hall.conf").write_text("/convolver/new 1 1 64 64\n/impulse/read 1 1 1 0 0 0 1 hall-%r.wav\n")
+    return {rate: read(write(f"x-{rate}.wav", noise(1000, seed=rate), rate)) for rate in (44100, 48000, 96000)}
+
+
+@pytest.mark.parametrize("mask", ["hall-%r.wav", "hall.conf"])
+def test_files_take_the_mask_of_their_rate(folder, halls, mask):
+    good("batch", "--inputs", "x-*.wav", "--masks", mask, "-o", "out", "--backend", "cpu", "--workers", 2)
+    for rate, tap in [(44100, 0.25), (96000, 0.5)]:
+        good("convolve", f"x-{rate}.wav", mask, "-o", "y.wav", "--backend", "cpu")
+        for output in ("y.wav", *folder.glob(f"out/x-{rate}*")):
+            assert_close(read(output), tap * halls[rate])
+    said = good("convolve", "x-48000.wav", mask, "-o", "y.wav").stderr
+    assert "there is no hall-48000.wav; hall-96000.wav is taken" in said and "resampled from 96000 to 48000" in said
+    assert len(list(folder.glob("out/*.wav"))) == 3
+
+
+def test_info_and_check_take_a_mask_of_a_rate(halls):
+    for options, rate in [([], 96000), (["--rate", 96000], 96000), (["--rate", 44100], 44100)]:
+        info = json.loads(good("info", "hall-%r.wav", "--json", *options).stdout)
+        assert (info["file"], info["rate"], info["diagnostics"]) == (f"hall-{rate}.wav", rate, []), info
+        checked = good("check", "hall-%r.wav", *options)
+        assert f"at {rate} Hz" in checked.stdout and checked.stderr == "", checked
+    for command in ("info", "check"):
+        assert "there is no hall-48000.wav; hall-96000" in good(command, "hall-%r.wav", "--rate", 48000).stderr
+
+
+def test_a_mask_for_no_rate_is_said(halls):
+    for command in (["convolve", "x-44100.wav", "room-%r.wav", "-o", "y.wav"], ["info", "room-%r.wav", "--rate", 44100]):
+        refused(*command, says=["room-%r.wav: ", "room-44100.wav; check the path"])

@@ -83,7 +83,8 @@ enum {                        /* flags of hc_responses_load                     
  * file is refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is
  * refused too: the call never waits for a writer.
  *
- * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long),
+ * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has the channel, from 1, and the frame; no frames; too
+ * long),
  * HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
  * hc_responses_free, after a failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis,
  * Opus) may end the process if memory runs out. [setup] */

@@ -50,14 +50,14 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
 
 /* ---- diagnostics -------------------------------------------------------------------------------- */
 
-/* Adds a warning about the file, or a line of it if line > 0. */
-static int warn(hc_responses *responses, const char *path, int line, const char *text, char *why, size_t cap)
+/* Adds a warning about the file. */
+static int warn(hc_responses *responses, const char *path, const char *text, char *why, size_t cap)
 {
     if (!responses->memory) responses->memory = arena_make();
     struct arena *arena = responses->memory;
     struct diagnostics all = {
         path, arena, responses->diagnostics, responses->n_diagnostics, responses->n_errors, responses->n_warnings};
-    if (arena) diagnostic(&all, HC_OK, line, NULL, "%s", text);
+    if (arena) diagnostic(&all, HC_OK, 0, NULL, "%s", text);
     if (!arena || arena->is_short) return fail(HC_ENOMEM, why, cap, "%s: no memory for a warning; free some", path);
     responses->diagnostics = all.kept;
     responses->n_diagnostics = all.n_kept;
@@ -72,7 +72,7 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
     bool is_configuration = mask_file_has_extension(path, ".conf");
     snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
-    return warn(responses, path, 0, text, why, cap);
+    return warn(responses, path, text, why, cap);
 }
 
 /* ---- the calls ---------------------------------------------------------------------------------- */
@@ -105,10 +105,11 @@ static int load_file(const struct rated_file *from, int n_in, int rate, unsigned
         .frames = MASK_MAX_TAPS, .bytes = memory_limit(), .rate = flags & HC_KEEP_RATE ? 0 : rate};
     int error = mask_file_read(&file, path, &limits, why, cap);
     if (error) return error;
+    if (*file.note) error = warn(responses, path, file.note, why, cap);
     if (file.rate == 0) file.rate = from->rate; /* a text has the rate in its name */
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
-    if (!keep) error = file_resample(&file, rate, path, why, cap);
+    if (!error && !keep) error = file_resample(&file, rate, path, why, cap);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;

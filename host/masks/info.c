@@ -186,7 +186,7 @@ static void print_frames(const char *name, int frames, int rate)
 
 static void print_channel(int ch, const struct mask_figures *f, int rate)
 {
-    printf("channel %d\n", ch);
+    printf("channel %d\n", ch + 1);
     printf("  %-16s %.2f dBFS\n", "peak", db(f->peak));
     print_frames("peak after", f->peak_frame, rate);
     printf("  %-16s %.2f dBFS\n", "RMS", db(f->rms));

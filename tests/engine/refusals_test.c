@@ -197,9 +197,9 @@ static void bad_masks_are_refused(const char *backend)
     struct player p;
     player_open(&p, &c, backend, 1000, 1);
     const float *h = good_taps();
-    refuses_route(p.engine, (hc_route){2, 0, h, 300, 1, 0}, "2"); /* no such input */
+    refuses_route(p.engine, (hc_route){2, 0, h, 300, 1, 0}, "routes[1].in is 2"); /* no such input */
     refuses_route(p.engine, (hc_route){-1, 0, h, 300, 1, 0}, "-1");
-    refuses_route(p.engine, (hc_route){0, 3, h, 300, 1, 0}, "3"); /* no such output */
+    refuses_route(p.engine, (hc_route){0, 3, h, 300, 1, 0}, "routes[1].out is 3"); /* no such output */
     refuses_route(p.engine, (hc_route){0, -2, h, 300, 1, 0}, "-2");
     refuses_route(p.engine, (hc_route){0, 0, h, 0, 1, 0}, "taps"); /* 0 taps */
     refuses_route(p.engine, (hc_route){0, 0, h, -7, 1, 0}, "taps");
@@ -232,10 +232,10 @@ static void nan_in_a_mask_is_refused_with_its_index(const char *backend)
     for (int i = 0; i < 4; i++)
         for (int b = 0; b < 3; b++) {
             float taps[300];
-            char index[16];
+            char index[32];
             memcpy(taps, good_taps(), sizeof taps);
             taps[at[i]] = bad[b];
-            snprintf(index, sizeof index, "%d", at[i]);
+            snprintf(index, sizeof index, "2: tap %d is", at[i]);
             refuses_route(p.engine, (hc_route){1, 1, taps, 300, 1, 0}, index);
         }
     player_close(&p);
@@ -260,7 +260,7 @@ static void routes_that_add_up_to_infinity_are_refused(const char *backend)
         int code = hc_mask_make(p.engine, cases[i], i == 0 ? 2 : 3, &mask, why, sizeof why);
         check(code == HC_EINVAL && !mask, "case %d: %d (%s), want HC_EINVAL", i, code, why);
         says(why, index[i], "the sum");
-        says(why, "from input 0 to output 1", "the sum");
+        says(why, "input 1 to output 2", "the sum");
     }
     const hc_route fits[] = {{0, 1, huge, 3, 1, 0}, {0, 0, huge, 3, 1, 0}, {0, 1, minus, 1, 1, 2}};
     player_swap(&p, player_scene(&p, fits, 3));

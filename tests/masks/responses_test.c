@@ -82,6 +82,7 @@ static void texts_are_read(const char *backend)
     text_is(".csv", "1, 2\n3, 4\n", 2, 2, two);
     text_is(".txt", "1 2\n\t3\t4\n", 2, 2, two);
     text_is(".csv", "1 ; 2  \n3 , 4", 2, 2, two);
+    text_is(".csv", "1,2\r\n3,4\r\n", 2, 2, two);
 }
 
 static void bad_texts_are_refused(const char *backend)
@@ -93,10 +94,49 @@ static void bad_texts_are_refused(const char *backend)
     refused(TEXT("1 2\n3 4\n5\n"), HC_EINVAL, "3");
     refused(TEXT("1\n2x\n"), HC_EINVAL, "2");
     refused(TEXT("1\n2\nnan\n4\n"), HC_EINVAL, "frame 2");
-    refused(TEXT("1 2\n3 inf\n"), HC_EINVAL, "channel 1");
+    refused(TEXT("1 2\n3 inf\n"), HC_EINVAL, "channel 2, frame 1");
     refused(TEXT("1\n1e999\n"), HC_EINVAL, "frame 1");
     refused(TEXT("1\0002\n"), HC_EINVAL, "1");
 #undef TEXT
+}
+
+/* Whoever writes 0,5 for one half gets no mask of more channels. */
+static void decimal_commas_are_refused(const char *backend)
+{
+    static const char *const texts[] = {"0,5;0,25\n", "0,5; 1\n",       "1;0,5\n",
+                                        "0,5 0,25\n", "0,5\t0,25\n",    "0,5\n-0,25\n0,0625\n",
+                                        "1,25e-3\n",  "0,5\n1,25E+3\n", "l,r\n0,5;0,25\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        refused(text_file(".csv", texts[i], strlen(texts[i])), HC_EINVAL, "write 0.5 for 0,5");
+}
+
+/* note: of the warning; NULL: there is none, and the text is refused. */
+static void header_is(const char *ending, const char *text, const char *note)
+{
+    hc_responses r;
+    char why[400];
+    int code = load(text_file(ending, text, strlen(text)), 1, 48000, 0, &r, why, sizeof why);
+    unlink(path);
+    check(note ? code == HC_OK : code == HC_EINVAL, "'%s': %d, %s", text, code, why);
+    if (!note) return;
+    check(r.n_channels == 2 && r.n_frames == 2 && r.channel[1][1] == 4, "'%s': %d x %d", text, r.n_channels,
+          r.n_frames);
+    check(r.n_warnings == 1 && r.n_diagnostics == 1 && strstr(r.diagnostics[0].text, note), "'%s': %d warnings", text,
+          r.n_warnings);
+    hc_responses_free(&r);
+}
+
+static void header_lines_are_skipped_and_said(const char *backend)
+{
+    header_is(".csv", "left,right\n1,2\n3,4\n", "the header \"left,right\" is skipped");
+    header_is(".CSV", "# a mask\n\"left 1\";\"right 2\"\r\n1;2\r\n3;4\r\n", "\"\"left 1\";\"right 2\"\" is");
+    header_is(".csv", "\xef\xbb\xbfleft\tright\n1\t2\n3\t4\n", "\"left?right\"");
+    header_is(".csv", "a room\n\ninfra red,name\n1,2\n3,4\n", "2 header lines are skipped");
+    header_is(".csv", "left,right\n", NULL);
+    header_is(".csv", "1,2\nleft,right\n3,4\n", NULL);
+    header_is(".csv", "1x,2\n3,4\n", NULL);
+    header_is(".csv", "nan,2\n3,4\n", NULL);
+    header_is(".txt", "left,right\n1,2\n3,4\n", NULL);
 }
 
 static void missing_files_are_refused(const char *backend)
@@ -211,7 +251,7 @@ static void bad_sound_files_are_refused(const char *backend)
     x[2 * 57 + 1] = NAN;
     refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "57");
     x[2 * 57 + 1] = INFINITY;
-    refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "channel 1");
+    refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "channel 2");
     refused(text_file(".wav", "", 0), HC_EFILE, path);
     refused(text_file(".wav", "RIFF\0\0\0\0WAVE", 12), HC_EFILE, path);
     refused(text_file(".wav", "not a sound at all, just words", 30), HC_EFILE, path);
@@ -393,6 +433,8 @@ int main(void)
     static const struct test tests[] = {
         TEST(texts_are_read, false),
         TEST(bad_texts_are_refused, false),
+        TEST(decimal_commas_are_refused, false),
+        TEST(header_lines_are_skipped_and_said, false),
         TEST(missing_files_are_refused, false),
         TEST(channel_rule_holds, false),
         TEST(sound_files_are_read_exactly, false),

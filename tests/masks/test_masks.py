@@ -1,6 +1,7 @@
 """haloconv design and info compared with scipy and numpy, and the masks that are installed."""
 
 import json
+import re
 import subprocess
 
 import numpy as np
@@ -178,6 +179,7 @@ def test_largest_gain_is_reached_and_not_passed(room):
 def test_info_in_words(room):
     path, _ = room
     said = good("info", path).stdout
+    assert re.findall("^channel .*", said, re.M) == ["channel 1", "channel 2"]
     for word in ["2 channels", "48000 Hz", "48000 frames", "peak", "RMS", "leading silence", "T30", "plan"]:
         assert word in said, said
 

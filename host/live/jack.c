@@ -461,7 +461,6 @@ int jack_command(int argc, char **argv)
     struct jack_host h = {.settings = &settings};
     struct control_host host = {
         .data = &h, .name = "the JACK server", .is_alive = is_alive, .restart = restart, .stop = stop, .tend = tend};
-    message_set_quiet(settings.quiet);
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);

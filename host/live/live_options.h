@@ -12,7 +12,7 @@ struct live_settings {
     struct option_names masks;      /* a key goes through them; none: a session manager has one                   */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
-    bool watch, quiet, reconnect;
+    bool watch, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
     bool connect;
     const char *input, *output;     /* live; NULL: the default device                                             */

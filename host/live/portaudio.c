@@ -558,7 +558,6 @@ int live_command(int argc, char **argv)
                                 .add_stats = add_stats,
                                 .say_more = say_more};
     take_restart(&h, &settings);
-    message_set_quiet(settings.quiet);
     control_hold_signals();
     bool has_osc = control_open_osc(&settings, &h.osc, why, sizeof why);
     host.osc = h.osc;

@@ -66,6 +66,36 @@ def test_kaiser_filter_keeps_its_promise(folder):
     assert level[frequency > 6500].max() < -79 and np.abs(level[frequency < 5500]).max() < 0.01
 
 
+SPECIFIED = ["--attenuation", 70, "--transition", 500]
+MADE = [("lowpass", ["--cutoff", 8000, *SPECIFIED], []), ("highpass", ["--cutoff", 3000, *SPECIFIED], []),
+        ("bandpass", ["--cutoff", "1000,4000", *SPECIFIED], []), ("hilbert", ["--taps", 201], []),
+        ("bandstop", ["--cutoff", "1000,4000", "--taps", 4001, "--window", "blackman"], []),
+        ("lowpass", ["--cutoff", 8000, "--attenuation", 110, "--transition", 500], ["--format", "pcm16"])]
+
+
+@pytest.mark.parametrize("kind,options,format", MADE)
+def test_design_tells_what_it_made(folder, kind, options, format):
+    """Ripple and attenuation are those of the file, also if its format rounds the taps."""
+    done = good("design", kind, *options, *format, "-o", "h.wav", "--json")
+    made, h = json.loads(done.stdout), read("h.wav")[:, 0]
+    assert made["taps"] == len(h) and made["delay"] == (len(h) - 1) / 2
+    assert f"h.wav: {kind}, {len(h)} taps at 48000 Hz, delay {made['delay']:g} frames" in done.stderr
+    for bands, figure in [("pass_hz", "ripple_db"), ("stop_hz", "attenuation_db")]:
+        if (kind, figure) == ("hilbert", "attenuation_db"):
+            assert made[bands] == [] and made[figure] is None
+            continue
+        grid = np.concatenate([np.linspace(low, high, 1 << 14) for low, high in made[bands]])
+        level = 20 * np.log10(np.abs(scipy.signal.freqz(h, worN=grid, fs=48000)[1]) + 1e-12)
+        want = np.abs(level).max() if figure == "ripple_db" else -level.max()
+        assert made[figure] == pytest.approx(want, abs=1e-5, rel=0.005)
+        shown = f"{made[figure]:.2g}" if figure == "ripple_db" else f"{made[figure]:.1f}"
+        assert f"{figure[:-3]} {shown} dB from " in done.stderr
+    if SPECIFIED[0] in options and not format:
+        assert made["attenuation_db"] > 68 and made["ripple_db"] < 0.01
+        apart = [abs(edge - cutoff) for edge in np.ravel(made["stop_hz"]) for cutoff in made["cutoff"]]
+        assert sorted(apart)[0] < 300, made
+
+
 @pytest.mark.parametrize("taps", [11, 65, 511])
 def test_hilbert_turns_by_90_degrees(folder, taps):
     got = designed("hilbert", "--taps", taps)
@@ -122,8 +152,9 @@ def test_room_decays_in_the_time_asked_for(folder, rt60, rate):
 
 def test_room_is_the_same_for_the_same_seed(folder):
     for name, seed in [("a.wav", 7), ("b.wav", 7), ("c.wav", 8)]:
-        said = good("design", "room", "--rt60", "0.2", "--seed", seed, "-o", name).stderr
-        assert said == f"{name}: seed {seed}\n"
+        said = good("design", "room", "--rt60", "0.2", "--predelay", 10, "--seed", seed, "-o", name).stderr
+        assert said == (f"{name}: room, 10080 taps at 48000 Hz, delay 480 frames (10.00 ms); 2 channels, 60 dB in 0.2 s; "
+                        f"seed {seed}\n")
     assert (folder / "a.wav").read_bytes() == (folder / "b.wav").read_bytes()
     assert np.abs(read("a.wav") - read("c.wav")).max() > 0.01
 

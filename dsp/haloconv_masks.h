@@ -52,7 +52,8 @@ enum {                        /* flags of hc_responses_load                     
 /* Reads a mask from a file:
  *
  *   .txt, .csv   coefficients as text: one frame a line, a column for each channel, separated by blanks, commas or
- *                semicolons; '#' starts a comment
+ *                semicolons; '#' starts a comment. A decimal comma is refused. Lines of names above the numbers of a
+ *                .csv are skipped, with a warning
  *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar
  *   else         a sound file
  *

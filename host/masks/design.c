@@ -91,11 +91,11 @@ static const struct command_line design_line = {
     .most_names = 1,
     .names_to = offsetof(struct design_settings, names)};
 
-static int parse_kind(const char *text, enum kind *kind)
+static int parse_kind(const char *text, enum design_kind *kind)
 {
     for (int i = 0; i < KINDS; i++)
-        if (strcmp(text, kind_names[i]) == 0) {
-            *kind = (enum kind)i;
+        if (strcmp(text, design_kind_names[i]) == 0) {
+            *kind = (enum design_kind)i;
             return -1;
         }
     return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
@@ -135,7 +135,7 @@ static int parse(int argc, char **argv, struct design_settings *s)
 
 static int check_cutoffs(const struct design_settings *s)
 {
-    const char *kind = kind_names[s->kind];
+    const char *kind = design_kind_names[s->kind];
     int needs = s->kind == KIND_HILBERT ? 0 : s->kind == KIND_BANDPASS || s->kind == KIND_BANDSTOP ? 2 : 1;
     if (s->n_cutoffs != needs && needs == 0) return message_usage("design", "%s: takes no --cutoff", kind);
     if (s->n_cutoffs != needs && needs == 1) return message_usage("design", "%s: needs --cutoff HZ", kind);
@@ -163,7 +163,7 @@ static int choose_filter(struct design_settings *s, struct design *design)
         return message_usage("design", "--window kaiser: needs --attenuation DB or --beta B");
     if (!s->taps && !(s->attenuation_db > 0 && s->transition_hz > 0))
         return message_usage("design", "%s: needs --taps N, or --attenuation DB and --transition HZ",
-                             kind_names[s->kind]);
+                             design_kind_names[s->kind]);
     if (s->window < 0) s->window = kaiser ? FIR_KAISER : FIR_HAMMING;
     design->beta = has_beta ? s->beta : kaiser ? fir_kaiser_beta(s->attenuation_db) : NAN;
     if (s->taps) {
@@ -183,7 +183,7 @@ static int choose_filter(struct design_settings *s, struct design *design)
         return message_usage("design",
                              "--taps %d: %s needs an odd number, because an even filter has no gain at half "
                              "the rate; use %d",
-                             s->taps, kind_names[s->kind], s->taps + 1);
+                             s->taps, design_kind_names[s->kind], s->taps + 1);
     design->n_channels = 1;
     return -1;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kind_names[KINDS] = {"lowpass", "highpass", "bandpass", "bandstop", "hilbert", "room"};
+const char *const design_kind_names[KINDS] = {"lowpass", "highpass", "bandpass", "bandstop", "hilbert", "room"};
 
 int design_predelay(const struct design_settings *s)
 {
@@ -52,7 +52,7 @@ static void print_summary(const struct design_settings *s, const struct design *
         snprintf(made, sizeof made, "window %s", fir_window_names[s->window]);
     else
         snprintf(made, sizeof made, "window kaiser, beta %.3g", design->beta);
-    message_note("%s: %s, %d tap%s at %d Hz, delay %.10g frames (%.2f ms); %s", s->output, kind_names[s->kind],
+    message_note("%s: %s, %d tap%s at %d Hz, delay %.10g frames (%.2f ms); %s", s->output, design_kind_names[s->kind],
                  design->n_frames, message_s(design->n_frames), s->rate, delay, 1e3 * delay / s->rate, made);
     filter_figures_print(figures, s->output);
 }
@@ -60,9 +60,9 @@ static void print_summary(const struct design_settings *s, const struct design *
 static int print_json(const struct design_settings *s, const struct design *design,
                       const struct filter_figures *figures)
 {
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:o}", "kind", kind_names[s->kind], "rate", s->rate, "channels",
-                            design->n_channels, "taps", design->n_frames, "delay", delay_frames(s, design), "beta",
-                            isnan(design->beta) ? json_null() : json_real(design->beta));
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:o}", "kind", design_kind_names[s->kind], "rate", s->rate,
+                            "channels", design->n_channels, "taps", design->n_frames, "delay", delay_frames(s, design),
+                            "beta", isnan(design->beta) ? json_null() : json_real(design->beta));
     if (s->kind == KIND_ROOM) {
         json_object_set_new(all, "rt60", json_real(s->rt60_s));
         json_object_set_new(all, "predelay", json_integer(design_predelay(s)));

@@ -5,12 +5,12 @@
 #include "fir_design.h"
 #include "host/option.h"
 
-enum kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
-extern const char *const kind_names[KINDS];
+enum design_kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
+extern const char *const design_kind_names[KINDS];
 
 struct design_settings {
     struct option_names names; /* KIND */
-    enum kind kind;
+    enum design_kind kind;
     const char *output;
     int format, rate;
     bool json;

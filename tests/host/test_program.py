@@ -132,7 +132,10 @@ def test_version():
 
 
 def test_devices():
-    assert "cpu" in good("devices").stdout
+    """A build that cannot look for a GPU does not say that there is none."""
+    listed, has_cuda = good("devices").stdout, "cuda" in good("--version").stdout
+    assert "cpu" in listed
+    assert "cuda:0" in listed or ("no NVIDIA GPU was found" if has_cuda else "this build has no CUDA") in listed
 
 
 def test_devices_survive_a_broken_audio_set_up(folder):

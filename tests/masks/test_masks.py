@@ -1,6 +1,7 @@
 """haloconv design and info compared with scipy and numpy, and the masks that are installed."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -303,7 +304,7 @@ def test_files_take_the_mask_of_their_rate(folder, halls, mask):
     assert len(list(folder.glob("out/*.wav"))) == 3
 
 
-def test_info_and_check_take_a_mask_of_a_rate(halls):
+def test_info_and_check_take_a_mask_of_a_rate(folder, halls):
     for options, rate in [([], 96000), (["--rate", 96000], 96000), (["--rate", 44100], 44100)]:
         info = json.loads(good("info", "hall-%r.wav", "--json", *options).stdout)
         assert (info["file"], info["rate"], info["diagnostics"]) == (f"hall-{rate}.wav", rate, []), info
@@ -311,6 +312,9 @@ def test_info_and_check_take_a_mask_of_a_rate(halls):
         assert f"at {rate} Hz" in checked.stdout and checked.stderr == "", checked
     for command in ("info", "check"):
         assert "there is no hall-48000.wav; hall-96000" in good(command, "hall-%r.wav", "--rate", 48000).stderr
+    os.rename("hall.conf", "hall-96000.conf")
+    said = good("check", "hall-%r.conf", "--rate", 48000).stderr
+    assert "there is no hall-48000.conf; hall-96000.conf is taken, and its delays are not resampled" in said
 
 
 def test_a_mask_for_no_rate_is_said(halls):

@@ -59,11 +59,11 @@ enum {                        /* flags of hc_responses_load                     
  *
  * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files.
  *
- * A path with %r in it, such as hall-%r.wav, stands for a file for each rate: hall-44100.wav, hall-96000.wav, ... The file
- * of `rate` is read. If there is none, the file of the lowest rate above is read, because resampling it loses nothing;
- * else that of the highest rate below. A warning in `diagnostics` then names both. With rate 0 the file of the highest
- * rate is read. If no rate has a file the call fails with HC_EFILE. A file that exists under the very name is read as any
- * other. Paths of sound files in a configuration may have %r, too.
+ * A path with %r in it, such as hall-%r.wav, stands for a file for each rate: hall-44100.wav, hall-96000.wav, ... The
+ * file of `rate` is read. If there is none, the file of the lowest rate above is read, because resampling it loses
+ * nothing; else that of the highest rate below. A warning in `diagnostics` then names both. With rate 0 the file of the
+ * highest rate is read. If no rate has a file the call fails with HC_EFILE. A file that exists under the very name is
+ * read as any other. Paths of sound files in a configuration may have %r, too.
  *
  * n_in: the input channels to make routes for; 0: make no routes. A mask of M channels on C inputs is routed like this:
  *
@@ -84,16 +84,15 @@ enum {                        /* flags of hc_responses_load                     
  * file is refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is
  * refused too: the call never waits for a writer.
  *
- * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has the channel, from 1, and the frame; no frames; too
- * long),
- * HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
+ * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has the channel, from 1, and the frame; no
+ * frames; too long), HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
  * hc_responses_free, after a failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis,
  * Opus) may end the process if memory runs out. [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
 
-/* Writes the path of the file that hc_responses_load reads for a path and a rate, as a text of less than found_cap bytes:
- * for a path without %r the path itself. Fails with HC_EFILE (there is no such file), HC_EINVAL (NULL, a negative rate, a
+/* Writes the path of the file that hc_responses_load reads for a path and a rate to found[found_cap], with its final 0;
+ * for a path without %r the path itself. Fails with HC_EFILE (no rate has a file), HC_EINVAL (NULL, a negative rate, a
  * found_cap that is too small). [setup], any thread */
 int hc_responses_find(const char *path, int rate, char *found, size_t found_cap, char *why, size_t cap);
 

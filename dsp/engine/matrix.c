@@ -24,8 +24,8 @@ static int route_check(const hc_config *config, const hc_route *route, int index
     return HC_OK;
 }
 
-/* Fails with the first tap of a route that is not finite, with or without the gain. Files have such taps, too: channels
- * count from 1. */
+/* Fails with the first tap of a route that is not finite, with or without the gain. A gain on the command line causes
+ * this, too. */
 static int refuse_tap(const hc_route *route, char *why, size_t cap)
 {
     int k = 0;

@@ -26,8 +26,8 @@ struct mask_file {
     char note[MASK_NOTE];    /* says what was skipped of a .csv, for a warning; "": nothing */
 };
 
-/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the frame), HC_ENOMEM
- * (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
+/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
+ * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
 
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */

@@ -1,7 +1,7 @@
 /* rate_pattern - a path that has %r in the place of a rate: hall-%r.wav stands for hall-44100.wav, hall-96000.wav, ...
  *
- * The file of the session's rate is taken. If it is missing, the lowest rate above is taken, because resampling it loses
- * nothing; else the highest rate below, which has no sound above half of it.
+ * The file of the session's rate is taken. If it is missing, the lowest rate above is taken, because resampling it
+ * loses nothing; else the highest rate below, which has no sound above half of it.
  */
 #ifndef HALOCONV_RATE_PATTERN_H
 #define HALOCONV_RATE_PATTERN_H

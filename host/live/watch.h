@@ -1,4 +1,5 @@
-/* watch - detects that a mask's file has changed and that its writer is done. A path with %r has a file for each rate. */
+/* watch - detects that a mask's file has changed and that its writer is done. A path with %r has a file for each
+ * rate. */
 #ifndef WATCH_H
 #define WATCH_H
 

@@ -1,7 +1,7 @@
 /* filter_figures - ripple and attenuation of a filter, measured on its taps.
  *
- * A band begins where the response has left the transition: a pass band at the first maximum beside a cutoff, a stop band
- * at the first minimum.
+ * A band begins where the response has left the transition: a pass band at the first maximum beside a cutoff, a stop
+ * band at the first minimum.
  */
 #ifndef FILTER_FIGURES_H
 #define FILTER_FIGURES_H
@@ -21,8 +21,8 @@ struct filter_figures {
     double attenuation_db;   /* least attenuation in the stop bands; NaN: there is none  */
 };
 
-/* Measures h[n]. edges_hz: the cutoffs, between which pass bands and stop bands alternate; the first band, from 0 Hz on,
- * passes or not. Nothing is measured if memory is short or the build has no FFTW. */
+/* Measures h[n]. edges_hz: the cutoffs, between which pass bands and stop bands alternate; the first band, from 0 Hz
+ * on, passes or not. Nothing is measured if memory is short or the build has no FFTW. */
 void filter_measure(struct filter_figures *figures, const float *h, int n, int rate, const double *edges_hz,
                     int n_edges, bool first_passes);
 

@@ -340,7 +340,7 @@ static void a_path_may_be_long(const char *backend)
     hc_live_close(live);
 }
 
-static void a_new_rate_loads_the_mask_of_that_rate(const char *backend)
+static void rates_have_masks(int keep_rate)
 {
     static const struct {
         int rate;
@@ -351,6 +351,7 @@ static void a_new_rate_loads_the_mask_of_that_rate(const char *backend)
     hc_live_config config;
     hc_live_config_init(&config);
     config.backend = "cpu";
+    config.keep_rate = keep_rate;
     mask_file("m-44100.txt", "0.5\n");
     mask_file("m-48000.txt", "0.25\n");
     snprintf(pattern, sizeof pattern, "%s/m-%%r.txt", folder);
@@ -364,11 +365,18 @@ static void a_new_rate_loads_the_mask_of_that_rate(const char *backend)
             while (hc_live_has_work(live)) check(hc_live_work(live) == HC_OK, "%d Hz", rates[i].rate);
             play(live, x, y);
         }
-        check(y[BLOCK - 1] == rates[i].gain, "at %d Hz: %g", rates[i].rate, (double)y[BLOCK - 1]);
+        check(y[BLOCK - 1] == rates[i].gain, "at %d Hz, keep_rate %d: %g", rates[i].rate, keep_rate,
+              (double)y[BLOCK - 1]);
         hc_live_mask(live, told, sizeof told);
         check(strcmp(told, pattern) == 0, "the mask is %s", told);
     }
     hc_live_close(live);
+}
+
+static void a_new_rate_loads_the_mask_of_that_rate(const char *backend)
+{
+    rates_have_masks(0);
+    rates_have_masks(1);
 }
 
 int main(void)

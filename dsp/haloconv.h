@@ -20,8 +20,9 @@
  *
  * Errors
  *   A call that fails returns a negative enum hc_error. A call with (why, cap) also writes one line, at most cap bytes
- *   with the final 0, that says what failed and how to remedy it. why may be NULL. A NULL pointer to an engine or to a
- *   result is HC_EINVAL. The library never prints and never exits.
+ *   with the final 0, that says what failed and how to remedy it. In this line channels count from 1; a field, such as
+ *   routes[2].in, has the caller's value. why may be NULL. A NULL pointer to an engine or to a result is HC_EINVAL. The
+ *   library never prints and never exits.
  *   A system that overcommits memory may end the process instead of causing HC_ENOMEM. FFTW allocates memory in hc_open
  *   only. A build that shares the host's libfftw3f checks there that FFTW's memory is free; if another thread takes it
  *   first, FFTW ends the process.

@@ -16,18 +16,18 @@ typedef struct hc_port {      /* a channel of a configuration                   
     const char *connect;      /* JACK port to connect it to at the start; NULL: none                             */
 } hc_port;
 
-typedef struct hc_diagnostic { /* an error in a configuration, or a warning about it                             */
+typedef struct hc_diagnostic { /* an error in a configuration, or a warning about a mask                         */
     int line;                 /* from 1; 0: the whole file                                                       */
-    int code;                 /* HC_OK: a warning, and the configuration can be played; else the hc_error        */
+    int code;                 /* HC_OK: a warning, and the mask can be played; else the hc_error                 */
     const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."       */
 } hc_diagnostic;
 
 typedef struct hc_responses { /* a mask as read from a file                                                      */
     int n_channels;           /* of the file; 0 for a configuration                                              */
     int n_frames;             /* after resampling; for a configuration the longest route, delay included         */
-    int rate, file_rate;      /* Hz of the samples here and of the file; 0 for a text of coefficients. For a
-                                 configuration: rate is the session's, or the rate on which its files agree, or
-                                 0; file_rate is 0                                                               */
+    int rate, file_rate;      /* Hz of the samples here and of the file; of a text of coefficients 0, or the rate in
+                                 the place of %r. For a configuration: rate is the session's, or the rate on which
+                                 its files agree, or 0; file_rate is 0                                           */
     float **channel;          /* [n_channels][n_frames]; NULL for a configuration                                */
     int n_in, n_out;          /* channels of the routes; of a configuration, as it says                          */
     int n_routes;
@@ -38,7 +38,7 @@ typedef struct hc_responses { /* a mask as read from a file                     
     int partition;            /* in a configuration, frames; 0: none. The engine chooses its own                 */
     int n_distinct;           /* responses of a configuration that differ in taps, gain or delay                 */
     int64_t distinct_frames;  /* frames of all these responses together, delays included                         */
-    int n_errors, n_warnings; /* of a configuration, all of them                                                 */
+    int n_errors, n_warnings; /* all of them; only a configuration has errors here                               */
     int n_diagnostics;        /* the first of these by line, at most 10000                                       */
     hc_diagnostic *diagnostics; /* [n_diagnostics]                                                               */
     void *memory;             /* the library's                                                                   */
@@ -52,11 +52,18 @@ enum {                        /* flags of hc_responses_load                     
 /* Reads a mask from a file:
  *
  *   .txt, .csv   coefficients as text: one frame a line, a column for each channel, separated by blanks, commas or
- *                semicolons; '#' starts a comment
+ *                semicolons; '#' starts a comment. A decimal comma is refused. Lines of names above the numbers of a
+ *                .csv are skipped, with a warning
  *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar
  *   else         a sound file
  *
  * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files.
+ *
+ * A path with %r in it, such as hall-%r.wav, stands for a file for each rate: hall-44100.wav, hall-96000.wav, ... The
+ * file of `rate` is read. If there is none, the file of the lowest rate above is read, because resampling it loses
+ * nothing; else that of the highest rate below. A warning in `diagnostics` then names both. With rate 0 the file of the
+ * highest rate is read. If no rate has a file the call fails with HC_EFILE. A file that exists under the very name is
+ * read as any other. Paths of sound files in a configuration may have %r, too.
  *
  * n_in: the input channels to make routes for; 0: make no routes. A mask of M channels on C inputs is routed like this:
  *
@@ -77,12 +84,17 @@ enum {                        /* flags of hc_responses_load                     
  * file is refused by its header, before its samples are read. A path that is not a regular file, such as a pipe, is
  * refused too: the call never waits for a writer.
  *
- * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has channel and frame; no frames; too long),
- * HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
+ * Fails with HC_EFILE (also an empty file), HC_EINVAL (NaN or Inf: the text has the channel, from 1, and the frame; no
+ * frames; too long), HC_ENOMEM, HC_EUNSUPPORTED (this build lacks the part that reads such files). Free *responses with
  * hc_responses_free, after a failure too: the diagnostics are there then. Codecs that libsndfile calls (MP3, Vorbis,
  * Opus) may end the process if memory runs out. [setup] */
 int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                       size_t cap);
+
+/* Writes the path of the file that hc_responses_load reads for a path and a rate to found[found_cap], with its final 0;
+ * for a path without %r the path itself. Fails with HC_EFILE (no rate has a file), HC_EINVAL (NULL, a negative rate, a
+ * found_cap that is too small). [setup], any thread */
+int hc_responses_find(const char *path, int rate, char *found, size_t found_cap, char *why, size_t cap);
 
 /* Makes the routes of a sound file or text that was loaded with n_in = 0, by the same rules. For a configuration it
  * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL, HC_ENOMEM. [setup], any

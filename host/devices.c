@@ -48,7 +48,11 @@ static void print_text(const json_t *processors, const json_t *audio)
         printf("%-8s %s\n", get(device, "backend"), get(device, "name"));
         gpu = gpu || strcmp(get(device, "backend"), "cpu") != 0;
     }
-    if (!gpu) printf("no GPU was found; `auto` runs on the CPU\n");
+#ifdef HC_WITH_CUDA
+    if (!gpu) printf("no NVIDIA GPU was found; `auto` runs on the CPU\n");
+#else
+    if (!gpu) printf("GPUs are not listed, because this build has no CUDA; `auto` runs on the CPU\n");
+#endif
     json_array_foreach(audio, i, device)
     {
         bool default_in = json_is_true(json_object_get(device, "default_input"));

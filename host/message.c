@@ -75,6 +75,15 @@ int message_note(const char *format, ...)
     return 0;
 }
 
+int message_detail(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    print_line("", format, values, "");
+    va_end(values);
+    return 0;
+}
+
 /* ---- limits ------------------------------------------------------------------------------------ */
 
 static const double PERIOD_S = 10;
@@ -103,6 +112,11 @@ void message_limit_tend(struct message_limit *limit, bool now)
 void message_set_quiet(bool quiet)
 {
     atomic_store(&is_quiet, quiet);
+}
+
+bool message_is_quiet(void)
+{
+    return atomic_load(&is_quiet);
 }
 
 int message_columns(void)

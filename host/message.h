@@ -19,6 +19,9 @@ int message_usage(const char *command, const char *format, ...) __attribute__((f
 /* Print a line, unless quiet. Returns 0, so that it has the type of message_error. */
 int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Print a line that an error consists of, also if quiet. Returns 0. */
+int message_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Replace the status line, which is cut at the terminal's width; "" removes it. Without a terminal, print nothing. */
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int message_columns(void); /* of the status line; 0: there is none */
@@ -36,6 +39,7 @@ void message_limit_tend(struct message_limit *limit, bool now);
 
 /* Print errors only, from now on. */
 void message_set_quiet(bool quiet);
+bool message_is_quiet(void);
 
 /* The ending of a plural: "" for 1, else "s". */
 const char *message_s(int64_t n);

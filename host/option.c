@@ -233,6 +233,9 @@ static error_t take(int key, char *text, struct argp_state *state)
         argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
         if (parse->line->more) fputs(parse->line->more, stdout);
         return ECANCELED;
+    case 'q':
+        message_set_quiet(true);
+        return 0;
     case KEY_MAN:
         print_man(parse->line, text ? atoi(text) : 0);
         return ECANCELED;
@@ -270,6 +273,8 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
                 *next++ = (struct argp_option){.name = row->old_name, .flags = OPTION_ALIAS | OPTION_HIDDEN};
         }
     }
+    *next++ = (struct argp_option){
+        .name = "quiet", .key = 'q', .doc = "Print errors only: no progress, warnings or summary", .group = -1};
     *next++ = (struct argp_option){.name = "help", .key = 'h', .doc = "Print this text", .group = -1};
     *next++ = (struct argp_option){
         .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};

@@ -52,7 +52,7 @@ struct command_line {
     size_t names_to;              /* struct option_names in the settings              */
 };
 
-/* Fill in the settings. -1: go on; else the exit status: help was printed, or a usage error. */
+/* Fill in the settings, and obey --help and --quiet, which every command has. -1: go on; else the exit status: help was printed, or a usage error. */
 int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
 
 /* Print a text for the man page. */
@@ -96,8 +96,6 @@ option_take option_backend_live; /* and hybrid, hybrid:N or hybrid:cpu          
      "from frame (L - 1) / 2 on, for a filter whose centre is in its middle [full]", option_choice, to}
 #define OPTION_JSON(to)                                                                                                \
     {"json", 0, NULL, "Print the report as one JSON object on standard output", option_flag, to}
-#define OPTION_QUIET(to)                                                                                               \
-    {"quiet", 'q', NULL, "Print errors only: no progress and no summary", option_flag, to}
 
 /* Check -o of a command that writes a sound; `what` is "sound" or "mask". false: a usage error was printed. */
 bool option_output(const char *command, const char *output, bool json, const char *what);

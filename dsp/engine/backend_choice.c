@@ -123,7 +123,8 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
         return HC_OK;
     }
     if (number >= 0 && (strcmp(kind, "cuda") == 0 || strcmp(kind, "hybrid") == 0))
-        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA; use cpu", c->backend);
+        return fail(HC_EUNSUPPORTED, why, cap, "backend %s: this build has no CUDA, which GPUs need; use the CPU",
+                    c->backend);
     return fail(HC_EINVAL, why, cap, "backend \"%s\"; it is auto, cpu, cuda or hybrid, or cuda:N or hybrid:N",
                 c->backend);
 }

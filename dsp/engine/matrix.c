@@ -8,29 +8,33 @@
 static int route_check(const hc_config *config, const hc_route *route, int index, char *why, size_t cap)
 {
     if (route->in < 0 || route->in >= config->n_in)
-        return fail(HC_EINVAL, why, cap, "route %d: input %d is out of range; the engine has %d inputs", index,
-                    route->in, config->n_in);
+        return fail(HC_EINVAL, why, cap, "routes[%d].in is %d; the engine has %d inputs, from 0 on", index, route->in,
+                    config->n_in);
     if (route->out < 0 || route->out >= config->n_out)
-        return fail(HC_EINVAL, why, cap, "route %d: output %d is out of range; the engine has %d outputs", index,
+        return fail(HC_EINVAL, why, cap, "routes[%d].out is %d; the engine has %d outputs, from 0 on", index,
                     route->out, config->n_out);
-    if (route->n_taps < 1 || !route->taps) return fail(HC_EINVAL, why, cap, "route %d: it has no taps", index);
-    if (route->delay < 0) return fail(HC_EINVAL, why, cap, "route %d: delay %d is negative", index, route->delay);
-    if (!isfinite(route->gain)) return fail(HC_EINVAL, why, cap, "route %d: the gain is not finite", index);
+    if (route->n_taps < 1 || !route->taps)
+        return fail(HC_EINVAL, why, cap, "routes[%d] has no taps; give it one or more", index);
+    if (route->delay < 0)
+        return fail(HC_EINVAL, why, cap, "routes[%d].delay is %d; give 0 or more", index, route->delay);
+    if (!isfinite(route->gain)) return fail(HC_EINVAL, why, cap, "routes[%d].gain is not finite; give a number", index);
     if ((long long)route->n_taps + route->delay > config->max_taps)
-        return fail(HC_EINVAL, why, cap, "route %d: %lld taps, delay included, but max_taps is %d; open with more",
+        return fail(HC_EINVAL, why, cap, "routes[%d] has %lld taps, delay included, but max_taps is %d; open with more",
                     index, (long long)route->n_taps + route->delay, config->max_taps);
     return HC_OK;
 }
 
-/* Fails with the index of the first tap of a route that is not finite, with or without the gain. */
-static int refuse_tap(const hc_route *route, int index, char *why, size_t cap)
+/* Fails with the first tap of a route that is not finite, with or without the gain. A gain on the command line causes
+ * this, too. */
+static int refuse_tap(const hc_route *route, char *why, size_t cap)
 {
     int k = 0;
     while (isfinite(route->taps[k] * route->gain) && isfinite(route->taps[k])) k++;
     if (!isfinite(route->taps[k]))
-        return fail(HC_EINVAL, why, cap, "route %d: tap %d is %s; a mask must be finite", index, k,
-                    isnan(route->taps[k]) ? "NaN" : "infinite");
-    return fail(HC_EINVAL, why, cap, "route %d: tap %d times the gain %g overflows", index, k, (double)route->gain);
+        return fail(HC_EINVAL, why, cap, "input %d to output %d: tap %d is %s; a mask must be finite", route->in + 1,
+                    route->out + 1, k, isnan(route->taps[k]) ? "NaN" : "infinite");
+    return fail(HC_EINVAL, why, cap, "input %d to output %d: tap %d times the gain %g overflows; lower the gain",
+                route->in + 1, route->out + 1, k, (double)route->gain);
 }
 
 static bool same_pair(const hc_route *p, const hc_route *q)
@@ -81,7 +85,7 @@ static int check_taps(const hc_route *routes, int n, const hc_route **sorted, ch
         int index = (int)(sorted[i] - routes);
         if (!isfinite(peak * sorted[i]->gain) && index < bad) bad = index;
     }
-    return bad < n ? refuse_tap(&routes[bad], bad, why, cap) : HC_OK;
+    return bad < n ? refuse_tap(&routes[bad], why, cap) : HC_OK;
 }
 
 static int response_add(struct matrix *m, int n_taps)
@@ -104,8 +108,8 @@ static int check_mix(const float *taps, int n_taps, const hc_route *route, char 
     for (int k = 0; k < n_taps; k++)
         if (!isfinite(taps[k]))
             return fail(HC_EINVAL, why, cap,
-                        "the routes from input %d to output %d add up to an infinite tap %d; give smaller gains",
-                        route->in, route->out, k);
+                        "input %d to output %d: the routes add up to an infinite tap %d; give smaller gains",
+                        route->in + 1, route->out + 1, k);
     return HC_OK;
 }
 

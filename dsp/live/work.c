@@ -292,14 +292,24 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     return HC_OK;
 }
 
-/* Makes a new engine for the mask that plays; at another rate the mask is loaded again. */
+/* A path with %r stands for another file at another rate. */
+static bool is_another_file(const char *path, int rate, int rate_before)
+{
+    char now[TEXT_CAP], before[TEXT_CAP];
+    return hc_responses_find(path, rate, now, sizeof now, NULL, 0) == HC_OK &&
+           hc_responses_find(path, rate_before, before, sizeof before, NULL, 0) == HC_OK && strcmp(now, before) != 0;
+}
+
+/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless it keeps its rate and its
+ * file. */
 static int change_engine(hc_live *l, const struct engine_format *format)
 {
     char why[SAY_CAP] = "", path[TEXT_CAP];
     hc_responses loaded = {0};
     memcpy(path, l->path, sizeof path);
     struct engine_format before = l->format_used;
-    bool reloads = format->rate != before.rate && !l->config.keep_rate;
+    bool reloads =
+        format->rate != before.rate && (!l->config.keep_rate || is_another_file(path, format->rate, before.rate));
     int error = reloads ? mask_load(l, path, format->rate, &loaded, why, sizeof why) : HC_OK;
     if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, why, sizeof why);
     if (error)

@@ -1,5 +1,6 @@
 #include "configuration_sounds.h"
 
+#include "rate_pattern.h"
 #include "resample.h"
 
 #include <math.h>
@@ -79,17 +80,25 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
 {
     struct configuration *c = s->c;
     char why[DIAGNOSTIC_CAP / 2];
+    struct rated_file found;
     sound->is_read = true;
     sound->path = sound_path(c, c->files[i->file]);
     if (!sound->path) return; /* the arena is short */
     struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
-    sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+    sound->error = rate_pattern_find(sound->path, s->rate, &found, why, sizeof why);
+    if (!sound->error) {
+        if (found.rate && !(sound->path = arena_text(c->arena, found.path))) return;
+        sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+    }
     if (sound->error) {
         s->has_errors = true;
         sound->first = i;
         sound->why = arena_text(c->arena, why);
         return;
     }
+    if (found.missing[0]) IMPULSE_WARN(c, i, "there is no %s; %s is taken", found.missing, sound->path);
+    if (*sound->file.note) IMPULSE_WARN(c, i, "%s: %s", sound->path, sound->file.note);
+    if (sound->file.rate == 0) sound->file.rate = found.rate; /* a text has the rate in its name */
     size_t samples = (size_t)sound->file.n_channels * (size_t)sound->file.n_frames;
     c->arena->bytes += samples * sizeof(float);
     for (size_t k = 0; k < samples; k++) sound->peak = fmaxf(sound->peak, fabsf(sound->file.channel[0][k]));

@@ -170,13 +170,42 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
 struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
+    int n_headers; /* lines of names above the coefficients of a .csv */
+    char *note;    /* [MASK_NOTE] */
 };
+
+static const char blanks[] = " \t\r", separators[] = " \t\r,;";
+
+/* Does the line begin as a number does, or is it blank? nan and inf are numbers. */
+static bool begins_with_number(const char *line)
+{
+    char *end;
+    line += strspn(line, blanks);
+    if (strchr("0123456789+-.,;", *line)) return true; /* also the 0 at the end of a blank line */
+    strtod(line, &end);
+    return end > line && strchr(separators, *end);
+}
+
+static void header_note(struct text_line *text, const char *line)
+{
+    if (++text->n_headers == 1)
+        snprintf(text->note, MASK_NOTE, "the header \"%.*s\" is skipped", (int)strcspn(line, "\r"), line);
+    else
+        snprintf(text->note, MASK_NOTE, "%d header lines are skipped", text->n_headers);
+}
+
+/* Was this number the fraction of one with a decimal comma? Programs write 05 and 25e-3 in no other place. */
+static bool is_fraction(const char *number)
+{
+    size_t n = strspn(number, "0123456789");
+    return n > 1 && (number[0] == '0' || number[n] == 'e' || number[n] == 'E');
+}
 
 static int coefficient_read(const struct text_line *text, const char *at, char **end, float *value, char *why,
                             size_t cap)
 {
     double number = strtod(at, end);
-    if (*end == at || !strchr(" \t\r,;", **end)) { /* strchr also finds the 0 at the end of the line */
+    if (*end == at || !strchr(separators, **end)) { /* strchr also finds the 0 at the end of the line */
         int length = 0; /* of the quotation, which may go to a terminal: it ends before an escape character */
         while (length < 40 && at[length] > ' ' && at[length] < 127 && !strchr(",;", at[length])) length++;
         return fail(HC_EINVAL, why, cap, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
@@ -189,27 +218,34 @@ static int coefficient_read(const struct text_line *text, const char *at, char *
     return HC_OK;
 }
 
-/* Reads the *n numbers of a line. A comma or semicolon may stand between two numbers, blanks anywhere. */
+/* Reads the *n numbers of a line. A comma, a semicolon or blanks stand between two numbers, and blanks anywhere. Commas
+ * beside other separators may be decimal commas, and are refused. */
 static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, char *why,
                                   size_t cap)
 {
-    char *at = line;
-    bool after_comma = false;
+    char *at = line, separator = 0;
+    bool has_comma = false, has_other = false;
     *n = 0;
     for (;;) {
-        at += strspn(at, " \t\r");
-        if (*at == ',' || *at == ';' || (!*at && after_comma))
+        at += strspn(at, blanks);
+        if (*at == ',' || *at == ';' || (!*at && separator))
             return fail(HC_EINVAL, why, cap, "%s:%zu: column %d is empty; write 0", text->path, text->line, *n + 1);
         if (!*at) return HC_OK;
         if (*n == MASK_MAX_CHANNELS)
             return fail(HC_EINVAL, why, cap, "%s:%zu: more than %d columns; write one frame a line", text->path,
                         text->line, MASK_MAX_CHANNELS);
+        if ((has_comma && has_other) || (separator == ',' && at[-1] == ',' && is_fraction(at)))
+            return fail(HC_EINVAL, why, cap,
+                        "%s:%zu: a decimal comma, or a comma beside other separators; write 0.5 for 0,5, and one "
+                        "separator between all columns",
+                        text->path, text->line);
         int error = coefficient_read(text, at, &at, &values[*n], why, cap);
         if (error) return error;
         (*n)++;
-        at += strspn(at, " \t\r");
-        after_comma = *at == ',' || *at == ';';
-        if (after_comma) at++;
+        at += strspn(at, blanks);
+        separator = *at == ',' || *at == ';' ? *at++ : 0;
+        has_comma |= separator == ',';
+        has_other |= separator != ',' && *at;
     }
 }
 
@@ -254,6 +290,7 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
 
 static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
 {
+    bool is_csv = mask_file_has_extension(text->path, ".csv");
     char *line = malloc(MASK_MAX_LINE + 1);
     if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
     bool has_line = true;
@@ -264,7 +301,11 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, struct fr
         error = text_line_read(file, text, line, &has_line, why, cap);
         if (error) break;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
-        error = coefficients_read_line(text, line + (marked ? 3 : 0), values, &n, why, cap);
+        char *start = line + (marked ? 3 : 0);
+        if (is_csv && frames->n == 0 && !begins_with_number(start))
+            header_note(text, start);
+        else
+            error = coefficients_read_line(text, start, values, &n, why, cap);
         if (!error && n > 0) error = frame_append(frames, text, values, n, why, cap);
     }
     if (!error && frames->n == 0)
@@ -273,9 +314,9 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, struct fr
     return error;
 }
 
-static int read_text(const char *path, struct frames *frames, char *why, size_t cap)
+static int read_text(const char *path, struct frames *frames, char *note, char *why, size_t cap)
 {
-    struct text_line text = {.path = path};
+    struct text_line text = {.path = path, .note = note};
     locale_t was = c_locale_enter();
     int error;
     FILE *file = fopen(path, "re");
@@ -296,7 +337,7 @@ static int refuse_non_finite(const struct frames *frames, const char *path, char
     for (size_t i = 0; i < frames->n; i++)
         if (!isfinite(frames->samples[i]))
             return fail(HC_EINVAL, why, cap, "%s: channel %zu, frame %zu is %s; a mask holds finite numbers only", path,
-                        i % (size_t)frames->n_channels, i / (size_t)frames->n_channels,
+                        i % (size_t)frames->n_channels + 1, i / (size_t)frames->n_channels,
                         isnan(frames->samples[i]) ? "NaN" : "infinite");
     return HC_OK;
 }
@@ -343,7 +384,7 @@ int mask_file_read(struct mask_file *file, const char *path, const struct mask_l
     int error = mask_file_check(path, why, cap);
     if (error) return error;
     bool text = mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv");
-    error = text ? read_text(path, &frames, why, cap) : read_sound(path, &frames, &file->rate, why, cap);
+    error = text ? read_text(path, &frames, file->note, why, cap) : read_sound(path, &frames, &file->rate, why, cap);
     if (!error) error = refuse_non_finite(&frames, path, why, cap);
     if (!error) {
         file->n_frames = (int)(frames.n / (size_t)frames.n_channels); /* at most MASK_MAX_SAMPLES */

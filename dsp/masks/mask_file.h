@@ -9,6 +9,7 @@ enum {
     MASK_MAX_CHANNELS = 1024,               /* also a configuration's inputs and outputs                */
     MASK_MAX_TAPS = 1 << 28,                /* the largest hc_config.max_taps                           */
     MASK_MAX_LINE = 64 << 10,               /* longest line of a text or configuration, in bytes        */
+    MASK_NOTE = 128,                        /* bytes of mask_file.note                                  */
 };
 #define MASK_MAX_SAMPLES ((size_t)1 << 30)  /* 4 GiB of taps; every frame count fits in an int          */
 
@@ -22,10 +23,11 @@ struct mask_file {
     int n_channels, n_frames;
     int rate;                /* Hz; 0 for a text                                            */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
+    char note[MASK_NOTE];    /* says what was skipped of a .csv, for a warning; "": nothing */
 };
 
-/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has channel and frame), HC_ENOMEM
- * (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
+/* Reads a whole file. Fails with HC_EFILE, HC_EINVAL (too long; NaN or Inf: the text has the channel, from 1, and the
+ * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
 
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */

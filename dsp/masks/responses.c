@@ -2,8 +2,10 @@
  * rule of haloconv_masks.h or as a configuration says. */
 #include "arena.h"
 #include "configuration_responses.h"
+#include "diagnostics.h"
 #include "dsp/engine/backend.h"
 #include "mask_file.h"
+#include "rate_pattern.h"
 #include "resample.h"
 
 #include <stdio.h>
@@ -46,6 +48,33 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
     return HC_OK;
 }
 
+/* ---- diagnostics -------------------------------------------------------------------------------- */
+
+/* Adds a warning about the file. */
+static int warn(hc_responses *responses, const char *path, const char *text, char *why, size_t cap)
+{
+    if (!responses->memory) responses->memory = arena_make();
+    struct arena *arena = responses->memory;
+    struct diagnostics all = {
+        path, arena, responses->diagnostics, responses->n_diagnostics, responses->n_errors, responses->n_warnings};
+    if (arena) diagnostic(&all, HC_OK, 0, NULL, "%s", text);
+    if (!arena || arena->is_short) return fail(HC_ENOMEM, why, cap, "%s: no memory for a warning; free some", path);
+    responses->diagnostics = all.kept;
+    responses->n_diagnostics = all.n_kept;
+    responses->n_warnings = all.n_warnings;
+    return HC_OK;
+}
+
+static int warn_other_rate(hc_responses *responses, const char *path, const struct rated_file *file, char *why,
+                           size_t cap)
+{
+    char text[DIAGNOSTIC_CAP];
+    bool is_configuration = mask_file_has_extension(path, ".conf");
+    snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
+             is_configuration ? ", and its delays are not resampled" : "");
+    return warn(responses, path, text, why, cap);
+}
+
 /* ---- the calls ---------------------------------------------------------------------------------- */
 
 /* Resamples all channels of a file. */
@@ -67,17 +96,20 @@ static int file_resample(struct mask_file *file, int rate, const char *path, cha
     return HC_OK;
 }
 
-static int load_file(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
-                     size_t cap)
+static int load_file(const struct rated_file *from, int n_in, int rate, unsigned flags, hc_responses *responses,
+                     char *why, size_t cap)
 {
     struct mask_file file;
+    const char *path = from->path;
     struct mask_limits limits = {
         .frames = MASK_MAX_TAPS, .bytes = memory_limit(), .rate = flags & HC_KEEP_RATE ? 0 : rate};
     int error = mask_file_read(&file, path, &limits, why, cap);
     if (error) return error;
+    if (*file.note) error = warn(responses, path, file.note, why, cap);
+    if (file.rate == 0) file.rate = from->rate; /* a text has the rate in its name */
     responses->file_rate = file.rate;
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
-    if (!keep) error = file_resample(&file, rate, path, why, cap);
+    if (!error && !keep) error = file_resample(&file, rate, path, why, cap);
     responses->rate = file.rate;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
@@ -97,11 +129,27 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     if (rate < 0)
         return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
                     rate);
-    if (mask_file_has_extension(path, ".conf"))
-        return configuration_responses(path, n_in, rate, flags, responses, why, cap);
-    int error = load_file(path, n_in, rate, flags, responses, why, cap);
-    if (error) hc_responses_free(responses);
+    struct rated_file file;
+    int error = rate_pattern_find(path, rate, &file, why, cap);
+    if (error) return error;
+    bool is_configuration = mask_file_has_extension(path, ".conf");
+    error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, why, cap)
+                             : load_file(&file, n_in, rate, flags, responses, why, cap);
+    if (!error && file.missing[0]) error = warn_other_rate(responses, path, &file, why, cap);
+    if (error && !is_configuration) hc_responses_free(responses);
     return error;
+}
+
+int hc_responses_find(const char *path, int rate, char *found, size_t found_cap, char *why, size_t cap)
+{
+    struct rated_file file;
+    if (!path || !found || rate < 0)
+        return fail(HC_EINVAL, why, cap,
+                    "hc_responses_find: path or found is NULL, or rate below 0; pass both and 0 or more");
+    int error = rate_pattern_find(path, rate, &file, why, cap);
+    if (error) return error;
+    if ((size_t)snprintf(found, found_cap, "%s", file.path) < found_cap) return HC_OK;
+    return fail(HC_EINVAL, why, cap, "%s: has more than %zu bytes; give more room", file.path, found_cap);
 }
 
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap)
@@ -119,12 +167,11 @@ int hc_responses_route(hc_responses *responses, const char *path, int n_in, char
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;
-    if (responses->memory) { /* a configuration: all its memory is in the arena */
-        arena_free(responses->memory);
-    } else {
-        if (responses->channel) free(responses->channel[0]);
+    if (responses->channel) { /* a configuration has none, and its routes are in the arena */
+        free(responses->channel[0]);
         free(responses->channel);
         free(responses->routes);
     }
+    arena_free(responses->memory);
     *responses = (hc_responses){0};
 }

@@ -21,7 +21,7 @@ struct batch_settings {
     const char *backend, *method, *format_text;
     struct manifest_defaults defaults;
     int format, workers, cache_mb, shard, n_shards;
-    bool resume, fail_fast, json, quiet;
+    bool resume, fail_fast, json;
 };
 
 struct batch_progress { /* for the status line */
@@ -115,7 +115,6 @@ static const struct option_row batch_options[] = {
      "one is convolved twice [512]",
      option_int, OPTION_TO(struct batch_settings, cache_mb), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
-    OPTION_QUIET(OPTION_TO(struct batch_settings, quiet)),
     {0}};
 
 static const struct command_line batch_line = {
@@ -183,7 +182,8 @@ static bool choose_backend(struct batch *batch, const struct batch_settings *s)
     batch->n_devices = count_gpus();
     if (automatic && batch->n_devices > 0) batch->backend = "cuda";
     return automatic || batch->n_devices > 0 ||
-           message_write(batch->why, sizeof batch->why, "--backend %s: no CUDA device; use --backend cpu", s->backend);
+           message_write(batch->why, sizeof batch->why, "--backend %s: no NVIDIA GPU was found; use --backend cpu",
+                         s->backend);
 }
 
 static bool make_folder(const char *folder, char *why, size_t cap)
@@ -335,7 +335,6 @@ int batch_command(int argc, char **argv)
     char why[MESSAGE_CAP], hashed[128];
     int status = parse(argc, argv, &s);
     if (status >= 0) return status;
-    message_set_quiet(s.quiet);
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
     snprintf(hashed, sizeof hashed, "%s %s %s", HC_VERSION, s.method, s.format_text ? s.format_text : "");

@@ -189,7 +189,8 @@ static int glob_failed(const char *folder, int error)
 /* Finds the files of a pattern, sorted by bytes: the same order on every machine. Main thread only. */
 static bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
-    int error = glob(pattern, GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE, glob_failed, found);
+    int is_rated = strstr(pattern, "%r") ? GLOB_NOMAGIC : 0; /* room-%r.wav: there is no file of that name */
+    int error = glob(pattern, GLOB_NOSORT | GLOB_BRACE | GLOB_TILDE | is_rated, glob_failed, found);
     if (error == GLOB_NOMATCH) return message_write(why, cap, "%s: matches no file; check the pattern", pattern);
     if (error == GLOB_ABORTED)
         return message_write(why, cap, "%s: cannot be searched: %s; choose a pattern without this folder", glob_folder,

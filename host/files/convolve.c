@@ -26,7 +26,7 @@ struct convolve_settings {
     enum range_choice tail;
     int format; /* SF_FORMAT_... as far as asked for */
     SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
-    bool no_resample, json, quiet;
+    bool no_resample, json;
 };
 
 struct convolution { /* one run of the command; freed by convolution_close */
@@ -81,7 +81,6 @@ static const struct option_row convolve_options[] = {
     {"block", 0, "N", "Block size of the engine in frames; 0: the engine chooses [0]", option_int,
      OPTION_TO(struct convolve_settings, block), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct convolve_settings, json)),
-    OPTION_QUIET(OPTION_TO(struct convolve_settings, quiet)),
     {0}};
 
 static const struct command_line convolve_line = {
@@ -152,10 +151,10 @@ static bool load_mask(struct convolution *run)
     if (hc_responses_load(s->mask, run->in.n_channels, run->in.rate, s->no_resample ? HC_KEEP_RATE : 0, mask, run->why,
                           sizeof run->why) != HC_OK)
         return false;
-    if (!s->quiet) mask_diagnostics_print(mask, s->mask);
-    if (!s->quiet && mask->file_rate && mask->rate != mask->file_rate)
+    mask_diagnostics_print(mask, s->mask);
+    if (mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", s->mask, mask->file_rate, mask->rate);
-    if (!s->quiet && mask->rate && mask->rate != run->in.rate)
+    if (mask->rate && mask->rate != run->in.rate)
         message_note("%s: its %d Hz are played at %d Hz", s->mask, mask->rate, run->in.rate);
     return routes_make(run);
 }
@@ -202,7 +201,7 @@ static bool convolve(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     if (!sound_in_open(&run->in, s->input, s->raw.samplerate ? &s->raw : NULL, run->why, sizeof run->why)) return false;
-    if (run->in.spooled && !s->quiet)
+    if (run->in.spooled)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
     double start = stopwatch_now();
     if (!load_mask(run)) return false;
@@ -215,7 +214,7 @@ static bool convolve(struct convolution *run)
     run->pipeline_running = true;
     if (good) {
         if (!open_engine(run)) return false;
-        progress_start(&run->progress, s->quiet, run->in.rate, run->out.n_frames);
+        progress_start(&run->progress, run->in.rate, run->out.n_frames);
         good = pipeline_run(&run->pipeline, run->engine, &run->progress);
         progress_clear(&run->progress);
     }
@@ -304,7 +303,7 @@ int convolve_command(int argc, char **argv)
     } else {
         double seconds = stopwatch_now() - run.start;
         status = 0;
-        if (!settings.quiet) say_summary(&run, seconds);
+        say_summary(&run, seconds);
         if (settings.json) status = print_json(&run, seconds);
     }
     convolution_close(&run);

@@ -12,7 +12,7 @@ struct progress {
     int64_t n_frames;   /* in all; -1: unknown */
 };
 
-void progress_start(struct progress *progress, bool quiet, int rate, int64_t n_frames);
+void progress_start(struct progress *progress, int rate, int64_t n_frames);
 void progress_report(struct progress *progress, int64_t frames_done); /* call it often: prints five times a second */
 void progress_clear(struct progress *progress);
 

@@ -21,7 +21,7 @@ void command_target_open(struct command_target *t, struct session *session, cons
                          const char *mask)
 {
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
-    watch_open(&t->watch, mask);
+    watch_open(&t->watch, mask, session_rate(session));
 }
 
 /* The list may have a mask twice. */
@@ -34,7 +34,7 @@ int command_mask_number(const struct command_target *t, const char *path)
 static bool load(struct command_target *t, const char *path)
 {
     t->request = session_request_mask(t->session, path);
-    watch_open(&t->watch, path);
+    watch_open(&t->watch, path, session_rate(t->session));
     return true;
 }
 

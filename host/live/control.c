@@ -299,7 +299,8 @@ int control_run(const struct live_settings *settings, struct session *session, s
         if (!c.target.end) tend_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
-            if (watch_changed(&c.target.watch)) session_request_mask(session, c.target.watch.path);
+            if (watch_changed(&c.target.watch, session_rate(session)))
+                session_request_mask(session, c.target.watch.path);
         }
         read_levels(&c, now);
     }

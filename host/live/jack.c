@@ -573,7 +573,6 @@ int jack_command(int argc, char **argv)
                                 .stop = stop,
                                 .tend = tend,
                                 .stats.fd = -1};
-    message_set_quiet(settings.quiet);
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);

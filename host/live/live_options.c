@@ -97,7 +97,6 @@ const struct option_row live_options[] = {
      option_text, LIVE_OPTION_TO(midi.connect)},
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
-    OPTION_QUIET(LIVE_OPTION_TO(quiet)),
     {0}};
 
 int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,

@@ -19,7 +19,7 @@ struct live_settings {
     const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     struct midi_settings midi;
-    bool watch, quiet, reconnect;
+    bool watch, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
     bool connect;
     const char *input, *output;     /* live; NULL: the default device                                             */

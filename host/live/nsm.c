@@ -91,6 +91,15 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t ca
            message_write(why, cap, "%s: cannot be written; make the session's folder writable", through);
 }
 
+/* The file of a path with %r depends on the rate: such a path is not resolved. */
+static bool absolute(const char *path, char full[PATH_MAX])
+{
+    if (realpath(path, full)) return true;
+    if (*path == '/' || !getcwd(full, PATH_MAX)) return false;
+    size_t used = strlen(full);
+    return snprintf(full + used, PATH_MAX - used, "/%s", path) < (int)(PATH_MAX - used);
+}
+
 /* The user may copy the session to another folder. So the file does not name its own mask, through.txt; any other mask
  * has an absolute path. */
 static bool save(struct nsm *nsm, char *why, size_t cap)
@@ -99,7 +108,7 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
     struct session_state state = *nsm->now;
     if (strcmp(state.mask, nsm->through_path) == 0)
         *state.mask = 0;
-    else if (realpath(state.mask, full) && strlen(full) < sizeof state.mask)
+    else if (absolute(state.mask, full) && strlen(full) < sizeof state.mask)
         memcpy(state.mask, full, strlen(full) + 1);
     if (!check_file(nsm->session_path, INT64_MAX, why, cap)) return false;
     json_t *json = session_state_json(&state);

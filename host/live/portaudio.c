@@ -585,7 +585,6 @@ int live_command(int argc, char **argv)
                                  .say_more = say_more,
                                  .stats.fd = -1};
     take_restart(&h, &settings);
-    message_set_quiet(settings.quiet);
     control_hold_signals();
     if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
         control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&

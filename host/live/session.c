@@ -188,6 +188,13 @@ hc_live *session_live(struct session *s)
     return s->live;
 }
 
+int session_rate(struct session *s)
+{
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(s->live, &info);
+    return info.rate;
+}
+
 bool session_reaches(struct session *s, int in, int out)
 {
     bool dry = hc_live_get(s->live, HC_DRY) > 0 && (s->n_in == 1 || in == out);

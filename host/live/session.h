@@ -34,6 +34,7 @@ struct session *session_open(const struct session_settings *settings, const char
 bool session_close(struct session *session);
 
 hc_live *session_live(struct session *session);
+int session_rate(struct session *session); /* Hz, of the newest engine */
 
 /* Does the signal of input `in` reach output `out`, through the mask or dry? */
 bool session_reaches(struct session *session, int in, int out);

@@ -1,14 +1,18 @@
 #include "watch.h"
 
+#include "dsp/haloconv_masks.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 /* false: the file is not there, as between an editor's two steps. */
-static bool identify(const char *path, int64_t id[4])
+static bool identify(const struct watch *watch, int64_t id[4])
 {
+    char found[sizeof watch->path];
     struct stat status;
-    if (stat(path, &status) != 0) return false;
+    if (hc_responses_find(watch->path, watch->rate, found, sizeof found, NULL, 0) != HC_OK) return false;
+    if (stat(found, &status) != 0) return false;
     id[0] = (int64_t)status.st_dev;
     id[1] = (int64_t)status.st_ino;
     id[2] = (int64_t)status.st_size;
@@ -16,18 +20,25 @@ static bool identify(const char *path, int64_t id[4])
     return true;
 }
 
-void watch_open(struct watch *watch, const char *path)
+static void begin(struct watch *watch, int rate)
 {
-    *watch = (struct watch){0};
-    snprintf(watch->path, sizeof watch->path, "%s", path);
-    identify(path, watch->reported);
+    watch->rate = rate;
+    memset(watch->reported, 0, sizeof watch->reported);
+    identify(watch, watch->reported);
     memcpy(watch->last, watch->reported, sizeof watch->last);
 }
 
-bool watch_changed(struct watch *watch)
+void watch_open(struct watch *watch, const char *path, int rate)
+{
+    snprintf(watch->path, sizeof watch->path, "%s", path);
+    begin(watch, rate);
+}
+
+bool watch_changed(struct watch *watch, int rate)
 {
     int64_t now[4];
-    if (!identify(watch->path, now)) return false;
+    if (rate != watch->rate) begin(watch, rate); /* the session has loaded the file of that rate */
+    if (!identify(watch, now)) return false;
     bool is_still = memcmp(now, watch->last, sizeof now) == 0;
     bool is_new = memcmp(now, watch->reported, sizeof now) != 0;
     memcpy(watch->last, now, sizeof now);

@@ -73,12 +73,12 @@ int check_command(int argc, char **argv)
     } else {
         bool is_only_error = !good && mask.n_errors + mask.n_warnings <= 1; /* `why` has its text */
         if (!is_only_error) mask_diagnostics_print_all(&mask);
-        if (good)
+        if (good && !message_is_quiet())
             print_ok(&mask);
-        else if (!is_only_error)
+        else if (!good && !is_only_error)
             message_error("%s: %d error%s, %d warning%s; mend the lines above", path, mask.n_errors,
                           message_s(mask.n_errors), mask.n_warnings, message_s(mask.n_warnings));
-        else
+        else if (!good)
             message_error("%s", why);
     }
     hc_responses_free(&mask);

@@ -1,5 +1,5 @@
 /* haloconv design - makes a filter or a room, and writes the mask. */
-#include "fir_design.h"
+#include "design_report.h"
 #include "host/commands.h"
 #include "host/files/file_convolution.h"
 #include "host/files/sound_format.h"
@@ -17,32 +17,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
-static const char *const kind_names[KINDS] = {"lowpass", "highpass", "bandpass", "bandstop", "hilbert", "room"};
-
 enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
-
-struct design_settings {
-    struct option_names names; /* KIND */
-    enum kind kind;
-    const char *output;
-    int format, rate;
-    bool json;
-    int n_cutoffs, taps; /* 0: not given */
-    double cutoff_hz[2];
-    double transition_hz, attenuation_db; /* 0: not given */
-    double beta;                          /* NaN: not given */
-    int window;                           /* enum fir_window; -1: not given */
-    double rt60_s, length_s, predelay_ms;
-    int channels;
-    int seed;
-};
-
-struct design {
-    int n_channels, n_frames;
-    double *h;   /* [n_channels][n_frames] */
-    double beta; /* of the Kaiser window; NaN for the others */
-};
 
 /* ---- options ------------------------------------------------------------------------------------ */
 
@@ -105,7 +80,8 @@ static const struct command_line design_line = {
     .text =
         "Makes a filter or a room. KIND is lowpass, highpass, bandpass or bandstop: a linear-phase FIR by the window "
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
-        "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1.\v"
+        "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
+        "attenuation; these are measured on the mask.\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
@@ -115,11 +91,11 @@ static const struct command_line design_line = {
     .most_names = 1,
     .names_to = offsetof(struct design_settings, names)};
 
-static int parse_kind(const char *text, enum kind *kind)
+static int parse_kind(const char *text, enum design_kind *kind)
 {
     for (int i = 0; i < KINDS; i++)
-        if (strcmp(text, kind_names[i]) == 0) {
-            *kind = (enum kind)i;
+        if (strcmp(text, design_kind_names[i]) == 0) {
+            *kind = (enum design_kind)i;
             return -1;
         }
     return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
@@ -159,7 +135,7 @@ static int parse(int argc, char **argv, struct design_settings *s)
 
 static int check_cutoffs(const struct design_settings *s)
 {
-    const char *kind = kind_names[s->kind];
+    const char *kind = design_kind_names[s->kind];
     int needs = s->kind == KIND_HILBERT ? 0 : s->kind == KIND_BANDPASS || s->kind == KIND_BANDSTOP ? 2 : 1;
     if (s->n_cutoffs != needs && needs == 0) return message_usage("design", "%s: takes no --cutoff", kind);
     if (s->n_cutoffs != needs && needs == 1) return message_usage("design", "%s: needs --cutoff HZ", kind);
@@ -187,7 +163,7 @@ static int choose_filter(struct design_settings *s, struct design *design)
         return message_usage("design", "--window kaiser: needs --attenuation DB or --beta B");
     if (!s->taps && !(s->attenuation_db > 0 && s->transition_hz > 0))
         return message_usage("design", "%s: needs --taps N, or --attenuation DB and --transition HZ",
-                             kind_names[s->kind]);
+                             design_kind_names[s->kind]);
     if (s->window < 0) s->window = kaiser ? FIR_KAISER : FIR_HAMMING;
     design->beta = has_beta ? s->beta : kaiser ? fir_kaiser_beta(s->attenuation_db) : NAN;
     if (s->taps) {
@@ -207,7 +183,7 @@ static int choose_filter(struct design_settings *s, struct design *design)
         return message_usage("design",
                              "--taps %d: %s needs an odd number, because an even filter has no gain at half "
                              "the rate; use %d",
-                             s->taps, kind_names[s->kind], s->taps + 1);
+                             s->taps, design_kind_names[s->kind], s->taps + 1);
     design->n_channels = 1;
     return -1;
 }
@@ -236,11 +212,6 @@ static bool is_finite(const struct design *design)
 
 /* ---- rooms -------------------------------------------------------------------------------------- */
 
-static int predelay_frames(const struct design_settings *s)
-{
-    return (int)lrint(s->predelay_ms * 1e-3 * s->rate);
-}
-
 static int choose_room(struct design_settings *s, struct design *design)
 {
     if (!(s->rt60_s > 0)) return message_usage("design", "room: needs --rt60 S");
@@ -251,7 +222,7 @@ static int choose_room(struct design_settings *s, struct design *design)
     if (frames * s->channels > MAX_TAPS)
         return message_usage("design", "room: %.0f frames of %d channels are too many; shorten --length", frames,
                              s->channels);
-    design->n_frames = predelay_frames(s) + (int)ceil(s->length_s * s->rate);
+    design->n_frames = design_predelay(s) + (int)ceil(s->length_s * s->rate);
     design->n_channels = s->channels;
     design->beta = NAN;
     return -1;
@@ -260,7 +231,7 @@ static int choose_room(struct design_settings *s, struct design *design)
 static void fill_room(const struct design_settings *s, struct design *design)
 {
     for (int ch = 0; ch < design->n_channels; ch++)
-        random_room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, predelay_frames(s), design->n_frames,
+        random_room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, design_predelay(s), design->n_frames,
                          design->h + (size_t)ch * (size_t)design->n_frames);
 }
 
@@ -320,26 +291,6 @@ static bool write_sound(const struct design_settings *s, const struct design *de
     return false;
 }
 
-static int print_json(const struct design_settings *s, const struct design *design)
-{
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:o}", "kind", kind_names[s->kind], "rate", s->rate, "channels",
-                            design->n_channels, "taps", design->n_frames, "beta",
-                            isnan(design->beta) ? json_null() : json_real(design->beta));
-    if (s->kind == KIND_ROOM) {
-        json_object_set_new(all, "rt60", json_real(s->rt60_s));
-        json_object_set_new(all, "predelay", json_integer(predelay_frames(s)));
-        json_object_set_new(all, "seed", json_integer(s->seed));
-    } else {
-        json_object_set_new(all, "window", json_string(fir_window_names[s->window]));
-    }
-    if (s->n_cutoffs) {
-        json_t *cutoffs = json_array();
-        for (int i = 0; i < s->n_cutoffs; i++) json_array_append_new(cutoffs, json_real(s->cutoff_hz[i]));
-        json_object_set_new(all, "cutoff", cutoffs);
-    }
-    return json_print(all, 12, s->output);
-}
-
 int design_command(int argc, char **argv)
 {
     struct design_settings settings;
@@ -369,8 +320,7 @@ int design_command(int argc, char **argv)
     }
     good = is_text(settings.output) ? write_text(&settings, &design, why, sizeof why)
                                     : write_sound(&settings, &design, why, sizeof why);
+    status = good ? design_report(&settings, &design) : message_error("%s", why);
     free(design.h);
-    if (!good) return message_error("%s", why);
-    if (settings.kind == KIND_ROOM) message_note("%s: seed %d", settings.output, settings.seed);
-    return settings.json ? print_json(&settings, &design) : 0;
+    return status;
 }

@@ -11,7 +11,9 @@
 #include "mask_diagnostics.h"
 #include "plan_report.h"
 
+#include <fnmatch.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,7 @@ struct info_settings {
 
 struct mask_info {
     const struct info_settings *settings;
+    char file[PATH_MAX]; /* that is read, of a path with %r */
     hc_responses mask;
     char format[64];
     struct mask_figures *figures; /* [n_channels] */
@@ -74,8 +77,8 @@ static bool name_format(struct mask_info *subject)
 {
     struct sound_in in;
     snprintf(subject->format, sizeof subject->format, "text");
-    if (subject->mask.file_rate == 0) return true;
-    if (!sound_in_open(&in, subject->settings->path, NULL, subject->why, sizeof subject->why)) return false;
+    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return true;
+    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) return false;
     sound_format_name(in.format, subject->format, sizeof subject->format);
     sound_in_close(&in);
     return true;
@@ -109,10 +112,13 @@ static bool examine(struct mask_info *subject)
 {
     hc_responses *mask = &subject->mask;
     const struct info_settings *s = subject->settings;
-    if (hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK) return false;
+    if (hc_responses_find(s->path, s->rate, subject->file, sizeof subject->file, subject->why, sizeof subject->why) !=
+            HC_OK ||
+        hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK)
+        return false;
     if (mask->rate == 0) mask->rate = s->rate;
+    mask_diagnostics_print(mask, subject->file);
     if (is_configuration(subject)) {
-        mask_diagnostics_print(mask, s->path);
         make_plan(subject);
         return true;
     }
@@ -156,19 +162,19 @@ static json_t *mask_json(const struct mask_info *subject)
         response_peak = fmax(response_peak, f->response_peak);
     }
     double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
-    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "file", json_text(subject->settings->path),
+    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "file", json_text(subject->file),
                      "format", subject->format, "channels", mask->n_channels, "rate", json_known(mask->rate),
                      "file_rate", json_known(mask->file_rate), "frames", mask->n_frames, "seconds",
                      json_number(seconds), "largest_gain_db", json_number(db(l1)), "largest_response_db",
-                     json_number(db(response_peak)), "channel", channels);
+                     json_number(db(response_peak)), "channel", channels, "diagnostics", mask_diagnostics_json(mask));
 }
 
 static int print_json(const struct mask_info *subject)
 {
-    json_t *all = is_configuration(subject) ? configuration_report_json(subject->settings->path, &subject->mask)
-                                            : mask_json(subject);
+    json_t *all =
+        is_configuration(subject) ? configuration_report_json(subject->file, &subject->mask) : mask_json(subject);
     if (all) json_object_set_new(all, "plan", plan_report_json(&subject->plan));
-    return json_print(all, 9, subject->settings->path);
+    return json_print(all, 9, subject->file);
 }
 
 static void print_frames(const char *name, int frames, int rate)
@@ -180,7 +186,7 @@ static void print_frames(const char *name, int frames, int rate)
 
 static void print_channel(int ch, const struct mask_figures *f, int rate)
 {
-    printf("channel %d\n", ch);
+    printf("channel %d\n", ch + 1);
     printf("  %-16s %.2f dBFS\n", "peak", db(f->peak));
     print_frames("peak after", f->peak_frame, rate);
     printf("  %-16s %.2f dBFS\n", "RMS", db(f->rms));
@@ -200,7 +206,7 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
 static void print_mask(const struct mask_info *subject)
 {
     const hc_responses *mask = &subject->mask;
-    printf("%s: %d channel%s, ", subject->settings->path, mask->n_channels, message_s(mask->n_channels));
+    printf("%s: %d channel%s, ", subject->file, mask->n_channels, message_s(mask->n_channels));
     if (mask->rate)
         printf("%d Hz, %d frames (%.3f s), ", mask->rate, mask->n_frames, (double)mask->n_frames / mask->rate);
     else
@@ -213,7 +219,7 @@ static void print_mask(const struct mask_info *subject)
 static void print_text(const struct mask_info *subject)
 {
     if (is_configuration(subject))
-        configuration_report_print(subject->settings->path, &subject->mask);
+        configuration_report_print(subject->file, &subject->mask);
     else
         print_mask(subject);
     plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);

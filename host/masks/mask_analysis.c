@@ -1,12 +1,10 @@
 #include "mask_analysis.h"
 
+#include "spectrum.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-#ifdef HC_WITH_FFTW
-#include <fftw3.h>
-#endif
 
 static void levels(const float *h, int n, struct mask_figures *f)
 {
@@ -27,7 +25,6 @@ static void levels(const float *h, int n, struct mask_figures *f)
 
 /* ---- the response ------------------------------------------------------------------------------- */
 
-#ifdef HC_WITH_FFTW
 /* With a response padded to four times its length, the spectrum between two bins is at most 0.2 dB above them. For a
  * long response, whose bins are closer than its resonances are wide, twice the length is enough. */
 static size_t padded(int n)
@@ -37,40 +34,26 @@ static size_t padded(int n)
     return size;
 }
 
-/* x: work space, [size + 2]. */
-static void response(fftwf_plan plan, float *x, size_t size, const float *h, int n, int rate, struct mask_figures *f)
+static void responses(float *const *channel, int n_channels, int n, int rate, struct mask_figures *figures)
 {
-    memset(x, 0, (size + 2) * sizeof *x);
-    memcpy(x, h, (size_t)n * sizeof *x);
-    fftwf_execute(plan);
-    double most = 0;
-    size_t at = 0;
-    for (size_t bin = 0; bin <= size / 2; bin++) {
-        double power = (double)x[2 * bin] * x[2 * bin] + (double)x[2 * bin + 1] * x[2 * bin + 1];
-        if (power > most) {
-            most = power;
-            at = bin;
+    struct spectrum s;
+    if (!spectrum_open(&s, padded(n))) return;
+    for (int ch = 0; ch < n_channels; ch++) {
+        double most = 0;
+        size_t at = 0;
+        spectrum_of(&s, channel[ch], n);
+        for (size_t bin = 0; bin <= s.size / 2; bin++) {
+            double power = spectrum_power(&s, bin);
+            if (power > most) {
+                most = power;
+                at = bin;
+            }
         }
+        figures[ch].response_peak = sqrt(most);
+        figures[ch].response_peak_hz = (double)at / (double)s.size * (rate ? rate : 1);
     }
-    f->response_peak = sqrt(most);
-    f->response_peak_hz = (double)at / (double)size * (rate ? rate : 1);
+    spectrum_close(&s);
 }
-
-static void responses(float *const *channel, int n_channels, int n, int rate, struct mask_figures *figures)
-{
-    size_t size = padded(n);
-    float *x = fftwf_alloc_real(size + 2);
-    fftwf_plan plan = x ? fftwf_plan_dft_r2c_1d((int)size, x, (fftwf_complex *)x, FFTW_ESTIMATE) : NULL;
-    for (int ch = 0; plan && ch < n_channels; ch++) response(plan, x, size, channel[ch], n, rate, &figures[ch]);
-    fftwf_destroy_plan(plan);
-    fftwf_free(x);
-}
-#else
-static void responses(float *const *channel, int n_channels, int n, int rate, struct mask_figures *figures)
-{
-    (void)channel, (void)n_channels, (void)n, (void)rate, (void)figures;
-}
-#endif
 
 /* ---- the decay ---------------------------------------------------------------------------------- */
 

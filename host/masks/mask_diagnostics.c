@@ -9,7 +9,8 @@ enum { MOST_LINES = 10 }; /* of a command other than `check` */
 static int print_first(const hc_responses *mask, int most)
 {
     int n = mask->n_diagnostics < most ? mask->n_diagnostics : most;
-    for (int i = 0; i < n; i++) message_note("%s", mask->diagnostics[i].text);
+    for (int i = 0; i < n; i++)
+        (mask->diagnostics[i].code ? message_detail : message_note)("%s", mask->diagnostics[i].text);
     return mask->n_errors + mask->n_warnings - n;
 }
 

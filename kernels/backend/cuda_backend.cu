@@ -102,14 +102,10 @@ static int state_open(struct state *s, const hc_config *config, char *why, size_
     const int P = plan->partition;
     int n = 0, least, greatest;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1) {
-        cudaGetLastError();
-        return fail(HC_EDEVICE, why, cap, "cuda: no CUDA device: %s; use --backend cpu",
-                    cudaGetErrorString(e != cudaSuccess ? e : cudaErrorNoDevice));
-    }
+    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why, cap);
     if (s->device < 0 || s->device >= n)
         return fail(HC_EDEVICE, why, cap,
-                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use --backend cpu",
+                    "cuda: no device cuda:%d: there are %d, from cuda:0 on (haloconv devices); or use the CPU",
                     s->device, n);
     if (!plan->direct && !plan->n_tail_levels && (P < FFT_LEAST || P > FFT_MOST || (P & (P - 1))))
         return fail(HC_EINVAL, why, cap, "cuda: a partition of %d frames: it must be a power of two from %d to %d", P,

@@ -12,7 +12,24 @@ int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...)
     va_end(args);
     cudaGetLastError(); /* clears an error that is not sticky, so that the next call does not find it */
     if (e == cudaErrorMemoryAllocation)
-        return fail(HC_ENOMEM, why, cap, "cuda: %s failed: %s; lower max_taps or use --backend cpu", call,
+        return fail(HC_ENOMEM, why, cap, "cuda: %s failed: %s; lower max_taps or use the CPU", call,
                     cudaGetErrorString(e));
-    return fail(HC_EDEVICE, why, cap, "cuda: %s failed: %s; use --backend cpu", call, cudaGetErrorString(e));
+    return fail(HC_EDEVICE, why, cap, "cuda: %s failed: %s; use the CPU", call, cudaGetErrorString(e));
+}
+
+int cuda_refuse_no_gpu(cudaError_t e, char *why, size_t cap)
+{
+    int driver = 0, needed = 0;
+    cudaGetLastError();
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    cudaRuntimeGetVersion(&needed);
+    if (driver == 0)
+        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found (no driver is installed); use the CPU");
+    if (e == cudaSuccess || e == cudaErrorNoDevice)
+        return fail(HC_EDEVICE, why, cap, "no NVIDIA GPU was found; use the CPU");
+    if (e == cudaErrorInsufficientDriver)
+        return fail(HC_EDEVICE, why, cap,
+                    "the NVIDIA driver is for CUDA %d.%d, but this program needs %d.%d; update it, or use the CPU",
+                    driver / 1000, driver % 1000 / 10, needed / 1000, needed % 1000 / 10);
+    return cuda_fail(e, why, cap, "cudaGetDeviceCount");
 }

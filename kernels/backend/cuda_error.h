@@ -10,6 +10,9 @@
 /* Returns the enum hc_error for e. The format and its arguments name the call that failed. */
 int cuda_fail(cudaError_t e, char *why, size_t cap, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Says why cudaGetDeviceCount found no GPU; e is what it returned. Returns HC_EDEVICE. */
+int cuda_refuse_no_gpu(cudaError_t e, char *why, size_t cap);
+
 /* TRY(call, "cudaSomething(%d)", n): if the call fails, returns cuda_fail(...) from the enclosing function. */
 #define TRY(call, ...)                                                                  \
     do {                                                                                \

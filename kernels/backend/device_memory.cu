@@ -55,7 +55,7 @@ int device_alloc(void **p, size_t bytes, const char *what, char *why, size_t cap
     if (bytes > free_bytes)
         return fail(HC_ENOMEM, why, cap,
                     "cuda: %s needs %.1f GB, the device has %.1f, %.1f of it free; lower max_taps or block, or use "
-                    "--backend cpu",
+                    "the CPU",
                     what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
     TRY(cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;

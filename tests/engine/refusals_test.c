@@ -96,7 +96,7 @@ static void missing_device_is_said(const char *backend)
 #else
         check(code == HC_EUNSUPPORTED, "hc_open(%s): %d (%s), want HC_EUNSUPPORTED", names[i], code, why);
 #endif
-        says(why, "cpu", "the remedy");
+        says(why, "CPU", "the remedy");
     }
     hc_engine *e = NULL;
     c.backend = "auto";
@@ -104,6 +104,46 @@ static void missing_device_is_said(const char *backend)
     check(code == HC_OK, "auto must open on any machine: %d, %s", code, why);
     hc_close(e);
     hc_close(NULL);
+}
+
+#if defined(CUDA_ON_CPU) || !defined(HC_WITH_CUDA)
+static void opening_says(const char *name, const char *want)
+{
+    hc_config c;
+    hc_engine *e = NULL;
+    char why[256] = "";
+    hc_config_init(&c);
+    c.backend = name;
+    int code = hc_open(&c, &e, why, sizeof why);
+    check(code != HC_OK && strcmp(why, want) == 0, "hc_open(%s): %d, \"%s\", want \"%s\"", name, code, why, want);
+}
+#endif
+
+/* A machine without a GPU is no broken one. */
+static void no_gpu_is_one_sentence(const char *backend)
+{
+#ifdef CUDA_ON_CPU
+    static const struct {
+        const char *devices, *driver, *text;
+    } machines[] = {
+        {"0", "0", "no NVIDIA GPU was found (no driver is installed); use the CPU"},
+        {"0", "13000", "no NVIDIA GPU was found; use the CPU"},
+        {"1", "12040", "the NVIDIA driver is for CUDA 12.4, but this program needs 13.0; update it, or use the CPU"},
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        setenv("CUDA_ON_CPU_DEVICES", machines[i].devices, 1);
+        setenv("CUDA_ON_CPU_DRIVER", machines[i].driver, 1);
+        opening_says("cuda", machines[i].text);
+        opening_says("hybrid", machines[i].text);
+    }
+    unsetenv("CUDA_ON_CPU_DEVICES");
+    unsetenv("CUDA_ON_CPU_DRIVER");
+#elif defined(HC_WITH_CUDA)
+    check_skip("the machine may have a GPU");
+#else
+    opening_says("cuda", "backend cuda: this build has no CUDA, which GPUs need; use the CPU");
+    opening_says("hybrid:1", "backend hybrid:1: this build has no CUDA, which GPUs need; use the CPU");
+#endif
 }
 
 static void devices_are_listed(const char *backend)
@@ -157,9 +197,9 @@ static void bad_masks_are_refused(const char *backend)
     struct player p;
     player_open(&p, &c, backend, 1000, 1);
     const float *h = good_taps();
-    refuses_route(p.engine, (hc_route){2, 0, h, 300, 1, 0}, "2"); /* no such input */
+    refuses_route(p.engine, (hc_route){2, 0, h, 300, 1, 0}, "routes[1].in is 2"); /* no such input */
     refuses_route(p.engine, (hc_route){-1, 0, h, 300, 1, 0}, "-1");
-    refuses_route(p.engine, (hc_route){0, 3, h, 300, 1, 0}, "3"); /* no such output */
+    refuses_route(p.engine, (hc_route){0, 3, h, 300, 1, 0}, "routes[1].out is 3"); /* no such output */
     refuses_route(p.engine, (hc_route){0, -2, h, 300, 1, 0}, "-2");
     refuses_route(p.engine, (hc_route){0, 0, h, 0, 1, 0}, "taps"); /* 0 taps */
     refuses_route(p.engine, (hc_route){0, 0, h, -7, 1, 0}, "taps");
@@ -192,10 +232,10 @@ static void nan_in_a_mask_is_refused_with_its_index(const char *backend)
     for (int i = 0; i < 4; i++)
         for (int b = 0; b < 3; b++) {
             float taps[300];
-            char index[16];
+            char index[32];
             memcpy(taps, good_taps(), sizeof taps);
             taps[at[i]] = bad[b];
-            snprintf(index, sizeof index, "%d", at[i]);
+            snprintf(index, sizeof index, "2: tap %d is", at[i]);
             refuses_route(p.engine, (hc_route){1, 1, taps, 300, 1, 0}, index);
         }
     player_close(&p);
@@ -220,7 +260,7 @@ static void routes_that_add_up_to_infinity_are_refused(const char *backend)
         int code = hc_mask_make(p.engine, cases[i], i == 0 ? 2 : 3, &mask, why, sizeof why);
         check(code == HC_EINVAL && !mask, "case %d: %d (%s), want HC_EINVAL", i, code, why);
         says(why, index[i], "the sum");
-        says(why, "from input 0 to output 1", "the sum");
+        says(why, "input 1 to output 2", "the sum");
     }
     const hc_route fits[] = {{0, 1, huge, 3, 1, 0}, {0, 0, huge, 3, 1, 0}, {0, 1, minus, 1, 1, 2}};
     player_swap(&p, player_scene(&p, fits, 3));
@@ -368,6 +408,7 @@ int main(void)
         TEST(defaults_are_those_of_the_header, false),
         TEST(bad_configs_are_refused, true),
         TEST(missing_device_is_said, false),
+        TEST(no_gpu_is_one_sentence, false),
         TEST(devices_are_listed, false),
         TEST(bad_masks_are_refused, true),
         TEST(routes_that_add_up_to_infinity_are_refused, 1),

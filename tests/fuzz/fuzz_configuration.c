@@ -1,4 +1,4 @@
-/* Any bytes as a configuration, in a folder with a sound file a.wav and a text b.txt. */
+/* Any bytes as a configuration, in a folder with a sound file a.wav and texts b.txt and c-96000.txt. */
 #include "fuzz.h"
 
 #ifdef HC_WITH_SNDFILE
@@ -10,6 +10,7 @@ enum { FRAMES = 60 };
 void target_begin(void)
 {
     file_put("b.txt", "1 2 3\n4 5 6\n", 12);
+    file_put("c-96000.txt", "1 2\n3 4\n", 8);
 #ifdef HC_WITH_SNDFILE
     float frames[2 * FRAMES];
     SF_INFO info = {.channels = 2, .samplerate = 44100, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};

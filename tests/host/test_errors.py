@@ -37,7 +37,7 @@ def test_nan_in_a_mask(inputs, value):
     write("bad.wav", h)
     for command in [("convolve", "x.wav", "bad.wav", "-o", "y.wav"), ("info", "bad.wav")]:
         says = refused_and_clean(inputs, *command, says=["bad.wav", "137"])
-        assert "channel 1" in says
+        assert "channel 2" in says
 
 
 @pytest.mark.parametrize("name", ["empty.wav", "empty.txt", "empty.flac"])
@@ -273,7 +273,7 @@ def test_wrong_usage(inputs, args):
 
 def test_missing_device_is_said(inputs):
     done = haloconv("convolve", "x.wav", "h.wav", "-o", "y.wav", "--backend", "cuda:63")
-    assert done.returncode == 1 and "cuda" in done.stderr.lower() and "cpu" in done.stderr
+    assert done.returncode == 1 and ("cuda" in done.stderr or "GPU" in done.stderr) and "CPU" in done.stderr
     assert not (inputs / "y.wav").exists()
 
 

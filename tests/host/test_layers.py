@@ -125,6 +125,14 @@ def test_no_header_declares_what_another_does():
     assert len(names) == len(set(names)) and len(calls_of(ROOT / "dsp/haloconv.h")) >= 12
 
 
+def test_the_library_names_no_option_of_the_program():
+    """C and Python programs show its messages, too."""
+    for folder in ("dsp", "kernels/backend", "plugins"):
+        for path in sources(folder, ".c", ".h", ".cu", ".cuh", ".py"):
+            for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', declarations(path)):
+                assert not re.search(r"(^|[^-])--[a-z]", text), f"{path.relative_to(ROOT)}: {text}"
+
+
 def test_library_exports_its_own_names_only():
     if not shutil.which("nm") or SAN:
         pytest.skip("no nm, or a sanitizer's names are there too")

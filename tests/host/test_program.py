@@ -92,6 +92,25 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
+@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:])
+def test_every_command_can_be_quiet(command):
+    assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
+
+
+def test_quiet_prints_errors_only(folder):
+    (folder / "h.csv").write_text("left\n1\n")
+    (folder / "bad.conf").write_text(" /convolver/new 1 1 64 64\n/impulse/dirac 2 1 1 0\n/impulse/dirac 1 3 1 0\n")
+    write("x.wav", noise(100))
+    for command, answers in [(["convolve", "x.wav", "h.csv", "-o", "y.wav"], False), (["check", "h.csv"], False),
+                             (["design", "room", "--rt60", 0.1, "-o", "r.wav"], False), (["info", "h.csv"], True),
+                             (["bench", "engine", "--seconds", 0.1, "--time", 0.1, "--backend", "cpu"], True)]:
+        quiet = good(*command, "-q")
+        assert quiet.stderr == "" and bool(quiet.stdout) == answers, (command, quiet)
+    said = haloconv("check", "bad.conf", "-q")
+    assert said.returncode == 1 and said.stdout == "" and "warning:" not in said.stderr, said
+    assert "bad.conf:2: " in said.stderr and "bad.conf:3: " in said.stderr and "2 errors" in said.stderr, said
+
+
 @pytest.mark.parametrize("old", ["--understudy=50", "--no-guard"])
 def test_old_names_of_options_are_understood(old):
     """The command accepts an old name, and --help does not show it."""
@@ -113,7 +132,10 @@ def test_version():
 
 
 def test_devices():
-    assert "cpu" in good("devices").stdout
+    """A build that cannot look for a GPU does not say that there is none."""
+    listed, has_cuda = good("devices").stdout, "cuda" in good("--version").stdout
+    assert "cpu" in listed
+    assert "cuda:0" in listed or ("no NVIDIA GPU was found" if has_cuda else "this build has no CUDA") in listed
 
 
 def test_devices_survive_a_broken_audio_set_up(folder):

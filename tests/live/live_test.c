@@ -374,6 +374,45 @@ static void a_path_may_be_long(const char *backend)
     hc_live_close(live);
 }
 
+static void rates_have_masks(int keep_rate)
+{
+    static const struct {
+        int rate;
+        float gain;
+    } rates[] = {{48000, 0.25f}, {44100, 0.5f}, {48000, 0.25f}};
+    float x[BLOCK], y[2 * BLOCK] = {0};
+    char pattern[128], told[128];
+    hc_live_config config;
+    hc_live_config_init(&config);
+    config.backend = "cpu";
+    config.keep_rate = keep_rate;
+    mask_file("m-44100.txt", "0.5\n");
+    mask_file("m-48000.txt", "0.25\n");
+    snprintf(pattern, sizeof pattern, "%s/m-%%r.txt", folder);
+    hc_live *live = open_live(&config);
+    for (int i = 0; i < BLOCK; i++) x[i] = 1;
+    load(live, pattern);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        hc_live_change change = {.size = sizeof change, .rate = rates[i].rate};
+        check(hc_live_request(live, &change) == HC_OK, "%d Hz were refused", rates[i].rate);
+        for (int block = 0; block < 100; block++) {
+            while (hc_live_has_work(live)) check(hc_live_work(live) == HC_OK, "%d Hz", rates[i].rate);
+            play(live, x, y);
+        }
+        check(y[BLOCK - 1] == rates[i].gain, "at %d Hz, keep_rate %d: %g", rates[i].rate, keep_rate,
+              (double)y[BLOCK - 1]);
+        hc_live_mask(live, told, sizeof told);
+        check(strcmp(told, pattern) == 0, "the mask is %s", told);
+    }
+    hc_live_close(live);
+}
+
+static void a_new_rate_loads_the_mask_of_that_rate(const char *backend)
+{
+    rates_have_masks(0);
+    rates_have_masks(1);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -389,6 +428,7 @@ int main(void)
         TEST(knobs_before_the_first_block_jump, false),
         TEST(the_first_mask_is_read_once, false),
         TEST(a_path_may_be_long, false),
+        TEST(a_new_rate_loads_the_mask_of_that_rate, false),
     };
     const char *dir = getenv("TMPDIR");
     char command[128];

@@ -570,6 +570,21 @@ def test_masks_load_while_audio_plays(run):
 
 
 @needs_jack
+def test_the_file_of_the_rate_is_watched(run):
+    """A better file that appears is a change, too."""
+    h, g = response(seed=7), response(20000, seed=8)
+    server = run.server(128)
+    write("h-96000.wav", h, 96000)
+    client = run.jack(server, "h-%r.wav", "--watch")
+    assert "there is no h-48000.wav" in client.said()
+    write("new.wav", g), os.rename("new.wav", "h-48000.wav")
+    client.says(r"h-%r\.wav: loaded, 0\.417 s")
+    write("new.wav", h), os.rename("new.wav", "h-48000.wav")
+    wait_for("a second change", lambda: client.said().count("h-%r.wav: loaded") == 2)
+    assert client.end()["mask"] == "h-%r.wav"
+
+
+@needs_jack
 @needs_osc
 def test_osc_controls_it(run):
     h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)

@@ -61,9 +61,10 @@ def control_of(manager):
 
 @needs_jack
 @needs_osc
-def test_a_session_is_opened_saved_and_opened_again(run, manager):
+@pytest.mark.parametrize("file,mask", [("g.wav", "g.wav"), ("g-48000.wav", "g-%r.wav")])
+def test_a_session_is_opened_saved_and_opened_again(run, manager, file, mask):
     g, x = response(4000, seed=10), noise(20000, 2)
-    write("g.wav", g)
+    write(file, g)
     folder, name = pathlib.Path("haloconv.nABCD").resolve(), "haloconv.nABCD"
     client = run.client("jack", env=manager.env, ready=None)
     assert manager.welcome() == ("haloconv", client.process.pid)
@@ -72,14 +73,14 @@ def test_a_session_is_opened_saved_and_opened_again(run, manager):
     control = control_of(manager)
     assert all(f"{name}:{port}\n" in manager.server.ports() for port in ["in-2", "midi-in"])
     assert_close(manager.server.play(x, 2, 20000, first=name), x)  # a new one lets everything through
-    control.send("/mask", "g.wav"), control.send("/gain", -6.0)
+    control.send("/mask", mask), control.send("/gain", -6.0)
     manager.receives("/nsm/client/is_dirty")
-    wait_for("the mask", lambda: control.stats()["mask"] == "g.wav")
+    wait_for("the mask", lambda: control.stats()["mask"] == mask)
     manager.says("/nsm/client/save")
     assert manager.receives("/reply") == ["/nsm/client/save", "saved"]
     manager.receives("/nsm/client/is_clean")
     saved = json.loads((folder / "session.json").read_text())
-    assert saved["mask"] == str(pathlib.Path("g.wav").resolve()) and abs(saved["gain"] - 10 ** (-6 / 20)) < 1e-6, saved
+    assert saved["mask"] == str(pathlib.Path(mask).resolve()) and abs(saved["gain"] - 10 ** (-6 / 20)) < 1e-6, saved
     control.send("/bypass", True)
     manager.receives("/nsm/client/is_dirty")
     control.send("/bypass", False)

@@ -82,6 +82,7 @@ static void texts_are_read(const char *backend)
     text_is(".csv", "1, 2\n3, 4\n", 2, 2, two);
     text_is(".txt", "1 2\n\t3\t4\n", 2, 2, two);
     text_is(".csv", "1 ; 2  \n3 , 4", 2, 2, two);
+    text_is(".csv", "1,2\r\n3,4\r\n", 2, 2, two);
 }
 
 static void bad_texts_are_refused(const char *backend)
@@ -93,10 +94,49 @@ static void bad_texts_are_refused(const char *backend)
     refused(TEXT("1 2\n3 4\n5\n"), HC_EINVAL, "3");
     refused(TEXT("1\n2x\n"), HC_EINVAL, "2");
     refused(TEXT("1\n2\nnan\n4\n"), HC_EINVAL, "frame 2");
-    refused(TEXT("1 2\n3 inf\n"), HC_EINVAL, "channel 1");
+    refused(TEXT("1 2\n3 inf\n"), HC_EINVAL, "channel 2, frame 1");
     refused(TEXT("1\n1e999\n"), HC_EINVAL, "frame 1");
     refused(TEXT("1\0002\n"), HC_EINVAL, "1");
 #undef TEXT
+}
+
+/* Whoever writes 0,5 for one half gets no mask of more channels. */
+static void decimal_commas_are_refused(const char *backend)
+{
+    static const char *const texts[] = {"0,5;0,25\n", "0,5; 1\n",       "1;0,5\n",
+                                        "0,5 0,25\n", "0,5\t0,25\n",    "0,5\n-0,25\n0,0625\n",
+                                        "1,25e-3\n",  "0,5\n1,25E+3\n", "l,r\n0,5;0,25\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        refused(text_file(".csv", texts[i], strlen(texts[i])), HC_EINVAL, "write 0.5 for 0,5");
+}
+
+/* note: of the warning; NULL: there is none, and the text is refused. */
+static void header_is(const char *ending, const char *text, const char *note)
+{
+    hc_responses r;
+    char why[400];
+    int code = load(text_file(ending, text, strlen(text)), 1, 48000, 0, &r, why, sizeof why);
+    unlink(path);
+    check(note ? code == HC_OK : code == HC_EINVAL, "'%s': %d, %s", text, code, why);
+    if (!note) return;
+    check(r.n_channels == 2 && r.n_frames == 2 && r.channel[1][1] == 4, "'%s': %d x %d", text, r.n_channels,
+          r.n_frames);
+    check(r.n_warnings == 1 && r.n_diagnostics == 1 && strstr(r.diagnostics[0].text, note), "'%s': %d warnings", text,
+          r.n_warnings);
+    hc_responses_free(&r);
+}
+
+static void header_lines_are_skipped_and_said(const char *backend)
+{
+    header_is(".csv", "left,right\n1,2\n3,4\n", "the header \"left,right\" is skipped");
+    header_is(".CSV", "# a mask\n\"left 1\";\"right 2\"\r\n1;2\r\n3;4\r\n", "\"\"left 1\";\"right 2\"\" is");
+    header_is(".csv", "\xef\xbb\xbfleft\tright\n1\t2\n3\t4\n", "\"left?right\"");
+    header_is(".csv", "a room\n\ninfra red,name\n1,2\n3,4\n", "2 header lines are skipped");
+    header_is(".csv", "left,right\n", NULL);
+    header_is(".csv", "1,2\nleft,right\n3,4\n", NULL);
+    header_is(".csv", "1x,2\n3,4\n", NULL);
+    header_is(".csv", "nan,2\n3,4\n", NULL);
+    header_is(".txt", "left,right\n1,2\n3,4\n", NULL);
 }
 
 static void missing_files_are_refused(const char *backend)
@@ -211,7 +251,7 @@ static void bad_sound_files_are_refused(const char *backend)
     x[2 * 57 + 1] = NAN;
     refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "57");
     x[2 * 57 + 1] = INFINITY;
-    refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "channel 1");
+    refused(sound_file(2, 48000, WAV_FLOAT, x, 100), HC_EINVAL, "channel 2");
     refused(text_file(".wav", "", 0), HC_EFILE, path);
     refused(text_file(".wav", "RIFF\0\0\0\0WAVE", 12), HC_EFILE, path);
     refused(text_file(".wav", "not a sound at all, just words", 30), HC_EFILE, path);
@@ -294,17 +334,114 @@ static void resampling_keeps_gain_and_time(const char *backend)
 #endif
 }
 
+/* ---- a mask for each rate ----------------------------------------------------------------------- */
+
+static char folder[40];
+
+static const char *in_folder(const char *name)
+{
+    static char of_call[2][128];
+    static int call;
+    char *text = of_call[call++ % 2];
+    snprintf(text, sizeof of_call[0], "%s/%s", folder, name);
+    return text;
+}
+
+static void folder_make(const char *const *files, int n)
+{
+    const char *dir = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.24s/hc_XXXXXX", dir ? dir : "/tmp");
+    check(mkdtemp(folder), "no temporary folder");
+    for (int i = 0; i < n; i++) {
+        const char *name = in_folder(files[i]), *end = name + strlen(name) - 1;
+        FILE *f = *end == '/' ? NULL : fopen(name, "w");
+        check(*end == '/' ? mkdir(name, 0700) == 0 : f && fputs("1\n0\n0\n0\n", f) >= 0 && fclose(f) == 0, "no %s",
+              name);
+    }
+}
+
+static void folder_remove(const char *const *files, int n)
+{
+    while (n-- > 0) remove(in_folder(files[n]));
+    rmdir(folder);
+}
+
+/* wanted: the name that the path stands for at this rate; warns: the name of a file that is missed. */
+static void stands_for(const char *name, int rate, const char *wanted, int file_rate, const char *warns)
+{
+    hc_responses r;
+    char why[400], found[128] = "";
+    const char *pattern = in_folder(name);
+    int code = hc_responses_find(pattern, rate, found, sizeof found, why, sizeof why);
+    check(code == HC_OK && strcmp(found, in_folder(wanted)) == 0, "%s at %d Hz: %d, %s, want %s", name, rate, code,
+          found, wanted);
+    code = load(pattern, 1, rate, HC_KEEP_RATE, &r, why, sizeof why);
+    check(code == HC_OK && r.file_rate == file_rate && r.n_routes == 1, "%s at %d Hz: %d (%s), %d Hz", name, rate, code,
+          why, r.file_rate);
+    check(r.n_diagnostics == (warns ? 1 : 0) && r.n_warnings == r.n_diagnostics, "%s at %d Hz: %d warnings", name, rate,
+          r.n_warnings);
+    if (warns)
+        check(strstr(r.diagnostics[0].text, in_folder(warns)) && strstr(r.diagnostics[0].text, in_folder(wanted)) &&
+                  r.diagnostics[0].code == HC_OK,
+              "%s", r.diagnostics[0].text);
+    hc_responses_free(&r);
+}
+
+static void a_path_stands_for_a_file_for_each_rate(const char *backend)
+{
+    static const char *const files[] = {"m-8000.txt",   "m-44100.txt", "m-96000.txt",  "m-50000.csv",
+                                        "m-060000.txt", "m-.txt",      "m-48000x.txt", "l-44100.txt",
+                                        "p-%r.txt",     "p-48000.txt", "48000/",       "48000/m-48000.txt"};
+    enum { N = sizeof files / sizeof *files };
+    folder_make(files, N);
+    stands_for("m-%r.txt", 44100, "m-44100.txt", 44100, NULL);
+    stands_for("m-%r.txt", 96000, "m-96000.txt", 96000, NULL);
+    stands_for("m-%r.txt", 48000, "m-96000.txt", 96000, "m-48000.txt"); /* 44100 is nearer, and has less */
+    stands_for("m-%r.txt", 16000, "m-44100.txt", 44100, "m-16000.txt");
+    stands_for("m-%r.txt", 192000, "m-96000.txt", 96000, "m-192000.txt");
+    stands_for("m-%r.txt", 0, "m-96000.txt", 96000, NULL);
+    stands_for("%r/m-%r.txt", 44100, "48000/m-48000.txt", 48000, "44100/m-44100.txt");
+    stands_for("p-%r.txt", 48000, "p-%r.txt", 0, NULL);
+    stands_for("l-44100.txt", 48000, "l-44100.txt", 0, NULL);
+
+    char why[400], found[8], longest[5000];
+    hc_responses r;
+    int code = load(in_folder("n-%r.txt"), 1, 44100, 0, &r, why, sizeof why);
+    check(code == HC_EFILE && strstr(why, "n-%r.txt") && strstr(why, "n-44100.txt"), "none: %d, %s", code, why);
+    code = load(in_folder("nowhere/n-%r.txt"), 1, 0, 0, &r, why, sizeof why);
+    check(code == HC_EFILE && strstr(why, "n-%r.txt"), "no folder: %d, %s", code, why);
+    code = hc_responses_find(in_folder("m-%r.txt"), 0, found, sizeof found, why, sizeof why);
+    check(code == HC_EINVAL && strstr(why, "m-96000.txt"), "a short buffer: %d, %s", code, why);
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "%r", 2);
+    for (size_t length = 4085; length < sizeof longest; length += 10) {
+        longest[length] = 0;
+        code = load(longest, 1, 44100, 0, &r, why, sizeof why);
+        check(code == HC_EFILE && why[0], "%zu bytes: %d", length, code);
+        longest[length] = 'x';
+    }
+#ifdef HC_WITH_SOXR
+    code = load(in_folder("m-%r.txt"), 1, 48000, 0, &r, why, sizeof why);
+    check(code == HC_OK && r.n_frames == 2 && r.rate == 48000, "resampled: %d, %d frames", code, r.n_frames);
+    hc_responses_free(&r);
+#endif
+    folder_remove(files, N);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(texts_are_read, false),
         TEST(bad_texts_are_refused, false),
+        TEST(decimal_commas_are_refused, false),
+        TEST(header_lines_are_skipped_and_said, false),
         TEST(missing_files_are_refused, false),
         TEST(channel_rule_holds, false),
         TEST(sound_files_are_read_exactly, false),
         TEST(bad_sound_files_are_refused, false),
         TEST(length_and_memory_are_limited, false),
         TEST(resampling_keeps_gain_and_time, false),
+        TEST(a_path_stands_for_a_file_for_each_rate, false),
     };
     return check_main("responses", tests, sizeof tests / sizeof *tests);
 }

@@ -259,7 +259,7 @@ BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/read 1 1 1e39 0 0 0 1 a.wav", "the gain 1e39 is not finite"),
     ("/impulse/read 1.5 1 1 0 0 0 1 a.wav", 'the input "1.5" is not a whole number'),
     ("/impulse/read 1 1 3e38 0 0 0 1 loud.wav", "the gain 3e+38 makes loud.wav infinite"),
-    ("/impulse/read 1 1 1 0 0 0 1 nan.wav", "nan.wav: channel 0, frame 7 is NaN"),
+    ("/impulse/read 1 1 1 0 0 0 1 nan.wav", "nan.wav: channel 1, frame 7 is NaN"),
     ("/impulse/dirac 1 1 1", "the delay is missing"),
     ("/impulse/dirac 1 1 1 16777217", "delay 16777217;"),
     ("/impulse/hilbert 1 1 1 31 64", "delay 31, but its middle is at 32"),

@@ -1,6 +1,8 @@
 """haloconv design and info compared with scipy and numpy, and the masks that are installed."""
 
 import json
+import os
+import re
 import subprocess
 
 import numpy as np
@@ -65,6 +67,36 @@ def test_kaiser_filter_keeps_its_promise(folder):
     assert level[frequency > 6500].max() < -79 and np.abs(level[frequency < 5500]).max() < 0.01
 
 
+SPECIFIED = ["--attenuation", 70, "--transition", 500]
+MADE = [("lowpass", ["--cutoff", 8000, *SPECIFIED], []), ("highpass", ["--cutoff", 3000, *SPECIFIED], []),
+        ("bandpass", ["--cutoff", "1000,4000", *SPECIFIED], []), ("hilbert", ["--taps", 201], []),
+        ("bandstop", ["--cutoff", "1000,4000", "--taps", 4001, "--window", "blackman"], []),
+        ("lowpass", ["--cutoff", 8000, "--attenuation", 110, "--transition", 500], ["--format", "pcm16"])]
+
+
+@pytest.mark.parametrize("kind,options,format", MADE)
+def test_design_tells_what_it_made(folder, kind, options, format):
+    """Ripple and attenuation are those of the file, also if its format rounds the taps."""
+    done = good("design", kind, *options, *format, "-o", "h.wav", "--json")
+    made, h = json.loads(done.stdout), read("h.wav")[:, 0]
+    assert made["taps"] == len(h) and made["delay"] == (len(h) - 1) / 2
+    assert f"h.wav: {kind}, {len(h)} taps at 48000 Hz, delay {made['delay']:g} frames" in done.stderr
+    for bands, figure in [("pass_hz", "ripple_db"), ("stop_hz", "attenuation_db")]:
+        if (kind, figure) == ("hilbert", "attenuation_db"):
+            assert made[bands] == [] and made[figure] is None
+            continue
+        grid = np.concatenate([np.linspace(low, high, 1 << 14) for low, high in made[bands]])
+        level = 20 * np.log10(np.abs(scipy.signal.freqz(h, worN=grid, fs=48000)[1]) + 1e-12)
+        want = np.abs(level).max() if figure == "ripple_db" else -level.max()
+        assert made[figure] == pytest.approx(want, abs=1e-5, rel=0.005)
+        shown = f"{made[figure]:.2g}" if figure == "ripple_db" else f"{made[figure]:.1f}"
+        assert f"{figure[:-3]} {shown} dB from " in done.stderr
+    if SPECIFIED[0] in options and not format:
+        assert made["attenuation_db"] > 68 and made["ripple_db"] < 0.01
+        apart = [abs(edge - cutoff) for edge in np.ravel(made["stop_hz"]) for cutoff in made["cutoff"]]
+        assert sorted(apart)[0] < 300, made
+
+
 @pytest.mark.parametrize("taps", [11, 65, 511])
 def test_hilbert_turns_by_90_degrees(folder, taps):
     got = designed("hilbert", "--taps", taps)
@@ -121,8 +153,9 @@ def test_room_decays_in_the_time_asked_for(folder, rt60, rate):
 
 def test_room_is_the_same_for_the_same_seed(folder):
     for name, seed in [("a.wav", 7), ("b.wav", 7), ("c.wav", 8)]:
-        said = good("design", "room", "--rt60", "0.2", "--seed", seed, "-o", name).stderr
-        assert said == f"{name}: seed {seed}\n"
+        said = good("design", "room", "--rt60", "0.2", "--predelay", 10, "--seed", seed, "-o", name).stderr
+        assert said == (f"{name}: room, 10080 taps at 48000 Hz, delay 480 frames (10.00 ms); 2 channels, 60 dB in 0.2 s; "
+                        f"seed {seed}\n")
     assert (folder / "a.wav").read_bytes() == (folder / "b.wav").read_bytes()
     assert np.abs(read("a.wav") - read("c.wav")).max() > 0.01
 
@@ -178,6 +211,7 @@ def test_largest_gain_is_reached_and_not_passed(room):
 def test_info_in_words(room):
     path, _ = room
     said = good("info", path).stdout
+    assert re.findall("^channel .*", said, re.M) == ["channel 1", "channel 2"]
     for word in ["2 channels", "48000 Hz", "48000 frames", "peak", "RMS", "leading silence", "T30", "plan"]:
         assert word in said, said
 
@@ -246,3 +280,43 @@ def test_shipped_masks_are_the_same_every_time(folder):
     subprocess.run([str(BUILD / "synthesis"), "."], check=True, timeout=120)
     for path in (BUILD / "impulses").glob("*.wav"):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+
+
+# ---- a mask for each rate -------------------------------------------------------------------------------------------
+@pytest.fixture
+def halls(folder):
+    """A mask of one tap for each of two rates; the gain tells which one was read. An input for each of three rates."""
+    for rate, tap in [(44100, 0.25), (96000, 0.5)]:
+        write(f"hall-{rate}.wav", np.full((1, 1), tap, np.float32), rate)
+    (folder / "hall.conf").write_text("/convolver/new 1 1 64 64\n/impulse/read 1 1 1 0 0 0 1 hall-%r.wav\n")
+    return {rate: read(write(f"x-{rate}.wav", noise(1000, seed=rate), rate)) for rate in (44100, 48000, 96000)}
+
+
+@pytest.mark.parametrize("mask", ["hall-%r.wav", "hall.conf"])
+def test_files_take_the_mask_of_their_rate(folder, halls, mask):
+    good("batch", "--inputs", "x-*.wav", "--masks", mask, "-o", "out", "--backend", "cpu", "--workers", 2)
+    for rate, tap in [(44100, 0.25), (96000, 0.5)]:
+        good("convolve", f"x-{rate}.wav", mask, "-o", "y.wav", "--backend", "cpu")
+        for output in ("y.wav", *folder.glob(f"out/x-{rate}*")):
+            assert_close(read(output), tap * halls[rate])
+    said = good("convolve", "x-48000.wav", mask, "-o", "y.wav").stderr
+    assert "there is no hall-48000.wav; hall-96000.wav is taken" in said and "resampled from 96000 to 48000" in said
+    assert len(list(folder.glob("out/*.wav"))) == 3
+
+
+def test_info_and_check_take_a_mask_of_a_rate(folder, halls):
+    for options, rate in [([], 96000), (["--rate", 96000], 96000), (["--rate", 44100], 44100)]:
+        info = json.loads(good("info", "hall-%r.wav", "--json", *options).stdout)
+        assert (info["file"], info["rate"], info["diagnostics"]) == (f"hall-{rate}.wav", rate, []), info
+        checked = good("check", "hall-%r.wav", *options)
+        assert f"at {rate} Hz" in checked.stdout and checked.stderr == "", checked
+    for command in ("info", "check"):
+        assert "there is no hall-48000.wav; hall-96000" in good(command, "hall-%r.wav", "--rate", 48000).stderr
+    os.rename("hall.conf", "hall-96000.conf")
+    said = good("check", "hall-%r.conf", "--rate", 48000).stderr
+    assert "there is no hall-48000.conf; hall-96000.conf is taken, and its delays are not resampled" in said
+
+
+def test_a_mask_for_no_rate_is_said(halls):
+    for command in (["convolve", "x-44100.wav", "room-%r.wav", "-o", "y.wav"], ["info", "room-%r.wav", "--rate", 44100]):
+        refused(*command, says=["room-%r.wav: ", "room-44100.wav; check the path"])

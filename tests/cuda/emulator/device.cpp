@@ -16,6 +16,7 @@ enum { /* of sm_90 */
     THREADS_OF_SM = 2048,
     BLOCKS_OF_SM = 32
 };
+enum { RUNTIME_VERSION = 13000 };
 
 static std::recursive_mutex &mutex_of_all()
 {
@@ -85,6 +86,7 @@ static const struct {
               {cudaErrorMemoryAllocation, "out of memory"},
               {cudaErrorInvalidConfiguration, "invalid configuration argument"},
               {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+              {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
               {cudaErrorNoDevice, "no CUDA-capable device is detected"},
               {cudaErrorInvalidDevice, "invalid device ordinal"},
               {cudaErrorInvalidResourceHandle, "invalid resource handle"},
@@ -118,11 +120,13 @@ int device_current() { return current_device; }
 double device_haste() { return (double)setting("CUDA_ON_CPU_HASTE", 1); }
 size_t device_bytes() { return (size_t)setting("CUDA_ON_CPU_MIB", 2048) << 20; }
 static int n_devices() { return (int)setting("CUDA_ON_CPU_DEVICES", 1); }
+static int driver_version() { return (int)setting("CUDA_ON_CPU_DRIVER", RUNTIME_VERSION); }
 static int n_sm() { return (int)setting("CUDA_ON_CPU_SMS", 4); }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
     *n = n_devices();
+    if (driver_version() < RUNTIME_VERSION) return *n = 0, remember(cudaErrorInsufficientDriver);
     return remember(*n > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 
@@ -171,7 +175,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t cudaDriverGetVersion(int *version) { return *version = 13000, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int *version) { return *version = driver_version(), cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int *version) { return *version = RUNTIME_VERSION, cudaSuccess; }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,22 @@
+/* rate_pattern - a path that has %r in the place of a rate: hall-%r.wav stands for hall-44100.wav, hall-96000.wav, ...
+ *
+ * The file of the session's rate is taken. If it is missing, the lowest rate above is taken, because resampling it
+ * loses nothing; else the highest rate below, which has no sound above half of it.
+ */
+#ifndef HALOCONV_RATE_PATTERN_H
+#define HALOCONV_RATE_PATTERN_H
+
+#include <limits.h>
+#include <stddef.h>
+
+struct rated_file {
+    char path[PATH_MAX];
+    char missing[PATH_MAX];  /* the file of the session's rate, if another one was taken; else "" */
+    int rate;                /* Hz in the place of %r; 0: the path is no pattern                  */
+};
+
+/* Finds the file of a path at a rate in Hz; rate 0: the highest. A path without %r is its own file, and so is one that
+ * exists under that very name. Fails with HC_EFILE. */
+int rate_pattern_find(const char *path, int rate, struct rated_file *file, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,113 @@
+#include "filter_figures.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+#include "spectrum.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the measurement ---------------------------------------------------------------------------- */
+
+/* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
+static size_t padded(int n)
+{
+    size_t size = 16;
+    while (size < (size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2)) size *= 2;
+    return size;
+}
+
+/* Goes from one bin towards another as long as the response rises, or falls. */
+static size_t walk(const struct spectrum *s, size_t from, size_t to, bool rises)
+{
+    while (from != to) {
+        size_t next = from < to ? from + 1 : from - 1;
+        double step = spectrum_power(s, next) - spectrum_power(s, from);
+        if (rises ? step <= 0 : step >= 0) break;
+        from = next;
+    }
+    return from;
+}
+
+static void measure_band(struct filter_figures *f, const struct spectrum *s, size_t from, size_t to, bool passes)
+{
+    double least = INFINITY, most = 0;
+    for (size_t bin = from; bin <= to; bin++) {
+        double power = spectrum_power(s, bin);
+        least = fmin(least, power);
+        most = fmax(most, power);
+    }
+    if (passes)
+        f->ripple_db = fmax(f->ripple_db, fmax(fabs(10 * log10(least)), fabs(10 * log10(most))));
+    else
+        f->attenuation_db = fmin(f->attenuation_db, 0 - 10 * log10(most));
+}
+
+void filter_measure(struct filter_figures *f, const float *h, int n, int rate, const double *edges_hz, int n_edges,
+                    bool first_passes)
+{
+    struct spectrum s;
+    *f = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
+    if (!spectrum_open(&s, padded(n))) return;
+    spectrum_of(&s, h, n);
+    double hz = (double)rate / (double)s.size;
+    size_t last = 0;
+    for (int i = 0; i <= n_edges; i++) {
+        size_t from = last, to = i < n_edges ? (size_t)lrint(edges_hz[i] / hz) : s.size / 2;
+        bool passes = first_passes == (i % 2 == 0);
+        last = to;
+        if (from == to) continue; /* a Hilbert transformer's edges are 0 and half the rate */
+        size_t start = i > 0 ? walk(&s, from, to, passes) : from, end = i < n_edges ? walk(&s, to, from, passes) : to;
+        if (start > end) start = end = (start + end) / 2;
+        f->band[f->n_bands++] = (struct filter_band){passes, (double)start * hz, (double)end * hz};
+        measure_band(f, &s, start, end, passes);
+    }
+    spectrum_close(&s);
+}
+
+/* ---- the report --------------------------------------------------------------------------------- */
+
+/* "0.01 dB from 0 to 800 Hz and from 4200 to 24000 Hz" */
+static void write_bands(const struct filter_figures *f, bool passes, char *text, size_t cap)
+{
+    const char *between = "";
+    size_t used = strlen(text);
+    for (int i = 0; i < f->n_bands; i++) {
+        if (f->band[i].passes != passes) continue;
+        used += (size_t)snprintf(text + used, cap - used, "%s from %.0f to %.0f Hz", between, f->band[i].from_hz,
+                                 f->band[i].to_hz);
+        between = " and";
+    }
+}
+
+void filter_figures_print(const struct filter_figures *f, const char *path)
+{
+    char ripple[256] = "", attenuation[256] = "";
+    if (!isnan(f->ripple_db)) {
+        snprintf(ripple, sizeof ripple, "ripple %.2g dB", f->ripple_db);
+        write_bands(f, true, ripple, sizeof ripple);
+    }
+    if (!isnan(f->attenuation_db)) {
+        snprintf(attenuation, sizeof attenuation, "%sattenuation %.1f dB", *ripple ? "; " : "", f->attenuation_db);
+        write_bands(f, false, attenuation, sizeof attenuation);
+    }
+    if (f->n_bands) message_note("%s: %s%s", path, ripple, attenuation);
+}
+
+static json_t *bands_json(const struct filter_figures *f, bool passes)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < f->n_bands; i++)
+        if (f->band[i].passes == passes)
+            json_array_append_new(all, json_pack("[f, f]", f->band[i].from_hz, f->band[i].to_hz));
+    return all;
+}
+
+void filter_figures_json(const struct filter_figures *f, json_t *object)
+{
+    json_object_set_new(object, "ripple_db", json_number(f->ripple_db));
+    json_object_set_new(object, "pass_hz", bands_json(f, true));
+    json_object_set_new(object, "attenuation_db", json_number(f->attenuation_db));
+    json_object_set_new(object, "stop_hz", bands_json(f, false));
+}

@@ -49,4 +49,8 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 
 void manifest_free(struct manifest *manifest);
 
+/* For the parts that make a list: a new row, not set yet (NULL: no memory); the error for that, which returns false. */
+struct manifest_row *manifest_row_add(struct manifest *manifest);
+bool manifest_no_memory(char *why, size_t cap);
+
 #endif

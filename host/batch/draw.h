@@ -1,0 +1,25 @@
+/* draw - finds the files of a pattern, and draws one of them by a seed. The same files and seed draw the same one on
+ * every machine. Main thread only.
+ */
+#ifndef DRAW_H
+#define DRAW_H
+
+#include <glob.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Finds the files of a pattern, sorted by bytes. false: why has the reason; else the caller calls globfree. */
+bool find_files(const char *pattern, glob_t *found, char *why, size_t cap);
+
+struct draw { /* the last pattern and its files: most rows of a list have the same pattern; start with zeros */
+    char *pattern;
+    glob_t found;
+};
+
+/* One of the files that a name stands for: the name itself, unless it is a pattern and no file has it. The result is
+ * valid until the next call. NULL: why has the reason. */
+const char *draw_file(struct draw *draw, const char *name, uint64_t number, char *why, size_t cap);
+void draw_free(struct draw *draw);
+
+#endif

@@ -4,6 +4,8 @@
 #ifndef DRAW_H
 #define DRAW_H
 
+#include "host/splitmix64.h"
+
 #include <glob.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +13,14 @@
 
 /* Finds the files of a pattern, sorted by bytes. false: why has the reason; else the caller calls globfree. */
 bool find_files(const char *pattern, glob_t *found, char *why, size_t cap);
+
+enum draw_purpose { DRAW_MASK, DRAW_NOISE, DRAW_NOISE_START };
+
+/* The draws of one seed do not depend on one another. */
+static inline uint64_t draw_number(uint64_t seed, enum draw_purpose purpose)
+{
+    return purpose == DRAW_MASK ? splitmix64(seed) : splitmix64(splitmix64(seed) + (uint64_t)purpose);
+}
 
 struct draw { /* the last pattern and its files: most rows of a list have the same pattern; start with zeros */
     char *pattern;

@@ -1,14 +1,12 @@
 #include "manifest.h"
 
 #include "csv.h"
-#include "draw.h"
 #include "host/message.h"
-#include "host/splitmix64.h"
 #include "line_reader.h"
 #include "output_names.h"
+#include "row_cells.h"
 #include "text_arena.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,13 +16,8 @@
 
 enum { MOST_COLUMNS = 256 };
 
-enum column { INPUT, MASK, OUTPUT, GAIN, TAIL, LEVEL, SEED, N_COLUMNS };
-static const char *const column_names[N_COLUMNS] = {"input", "mask", "output", "gain", "tail", "level", "seed"};
-
 struct manifest_reader {
-    struct manifest *manifest;
-    struct draw draw;
-    const struct manifest_defaults *defaults;
+    struct row_reader rows;
     struct line_reader in;
 };
 
@@ -35,7 +28,7 @@ bool manifest_no_memory(char *why, size_t cap)
     return message_write(why, cap, "no memory for the list of files; cut it with --shard");
 }
 
-struct manifest_row *manifest_row_add(struct manifest *manifest)
+struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults)
 {
     if (manifest->n == manifest->capacity) {
         size_t capacity = manifest->capacity ? 2 * manifest->capacity : 1024;
@@ -44,7 +37,14 @@ struct manifest_row *manifest_row_add(struct manifest *manifest)
         manifest->rows = rows;
         manifest->capacity = capacity;
     }
-    return &manifest->rows[manifest->n++];
+    struct manifest_row *row = &manifest->rows[manifest->n++];
+    *row = (struct manifest_row){.gain = defaults->gain,
+                                 .tail = defaults->tail,
+                                 .level = defaults->level,
+                                 .seed = defaults->seed,
+                                 .length_s = INFINITY,
+                                 .early_ms = INFINITY};
+    return row;
 }
 
 void manifest_free(struct manifest *manifest)
@@ -55,98 +55,35 @@ void manifest_free(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-/* ---- a row -------------------------------------------------------------------------------------- */
-
-/* Replaces a mask that is a pattern, and not the name of a file, by one of its files, drawn by the row's seed. */
-static bool draw_mask(struct manifest_reader *r, struct manifest_row *row)
+static bool row_read(struct manifest_reader *r, const char *const *values)
 {
     char why[MESSAGE_CAP - 300];
-    const char *drawn = draw_file(&r->draw, row->mask, splitmix64(row->seed), why, sizeof why);
-    if (!drawn) return line_refuse(&r->in, "%s", why);
-    if (drawn != row->mask) row->mask = text_keep(&r->manifest->texts, drawn);
-    return row->mask || manifest_no_memory(r->in.why, r->in.cap);
-}
-
-/* The number of the word that `text` is, in the order of enum range_choice or enum level; -1: none. */
-static int word_of(const char *text, const char *const words[3])
-{
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, words[i]) == 0) return i;
-    return -1;
-}
-
-static bool refuse(struct manifest_reader *r, enum column column, const char *value, const char *needs)
-{
-    return line_refuse(&r->in, "%s \"%.60s\"; needs %s", column_names[column], value, needs);
-}
-
-/* values[N_COLUMNS]; NULL or "": the row leaves the column out. */
-static bool row_add(struct manifest_reader *r, const char *const *values)
-{
-    const struct manifest_defaults *d = r->defaults;
-    struct manifest_row *row = manifest_row_add(r->manifest);
-    if (!row) return manifest_no_memory(r->in.why, r->in.cap);
-    *row = (struct manifest_row){.gain = d->gain, .tail = d->tail, .level = d->level};
-    row->seed = splitmix64(d->seed) + r->manifest->n; /* unless the row has a seed */
-    for (int column = 0; column < N_COLUMNS; column++) {
-        const char *value = values[column];
-        char *end = NULL;
-        int word;
-        if (!value || !*value) {
-            if (column > MASK) continue;
-            return line_refuse(&r->in, "has no %s; every row needs input and mask", column_names[column]);
-        }
-        switch ((enum column)column) {
-        case INPUT:
-            row->input = text_keep(&r->manifest->texts, value);
-            break;
-        case MASK:
-            row->mask = text_keep(&r->manifest->texts, value);
-            break;
-        case OUTPUT:
-            row->output = output_keep(r->manifest, value);
-            if (!row->output) return manifest_no_memory(r->in.why, r->in.cap);
-            if (!output_stays_below(row->output)) return refuse(r, OUTPUT, value, "a name below the folder of -o");
-            if (output_is_journal(row->output))
-                return refuse(r, OUTPUT, value, "another name: the journal has this one");
-            break;
-        case GAIN: {
-            double db = strcmp(value, "off") == 0 ? -INFINITY : strtod(value, &end);
-            if (end && (end == value || *end || !(db >= -300 && db <= 300)))
-                return refuse(r, GAIN, value, "decibels from -300 to 300, or off");
-            row->gain = d->gain * pow(10, db / 20);
-            break;
-        }
-        case TAIL:
-            if ((word = word_of(value, (const char *const[]){"full", "same", "centre"})) < 0)
-                return refuse(r, TAIL, value, "full, same or centre");
-            row->tail = (enum range_choice)word;
-            break;
-        case LEVEL:
-            if ((word = word_of(value, (const char *const[]){"none", "peak", "rms"})) < 0)
-                return refuse(r, LEVEL, value, "none, peak or rms");
-            row->level = (enum level)word;
-            break;
-        case SEED:
-            errno = 0;
-            row->seed = strtoull(value, &end, 10);
-            if (end == value || *end || errno || value[0] == '-')
-                return refuse(r, SEED, value, "a whole number from 0 on");
-            break;
-        case N_COLUMNS:
-            break;
-        }
-    }
-    if (!row->input || !row->mask) return manifest_no_memory(r->in.why, r->in.cap);
-    return draw_mask(r, row);
+    return row_add(&r->rows, values, why, sizeof why) || line_refuse(&r->in, "row %zu: %s", r->rows.manifest->n, why);
 }
 
 /* ---- CSV ---------------------------------------------------------------------------------------- */
+
+static int column_of(const char *name)
+{
+    for (int c = 0; c < N_COLUMNS; c++)
+        if (strcmp(name, column_names[c]) == 0) return c;
+    return -1;
+}
+
+/* Every object of a list may have the same keys, or all other ones. */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n = strnlen(name, 60);
+    for (const char *at = list; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+        if (strncmp(at, name, n) == 0 && (at[n] == 0 || at[n] == ',')) return true;
+    return strlen(list) > MESSAGE_CAP;
+}
 
 static void unused_add(struct manifest *manifest, const char *name)
 {
     char *longer = NULL;
     const char *before = manifest->unused ? manifest->unused : "";
+    if (is_listed(before, name)) return;
     if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* only the note is lost */
     free(manifest->unused);
     manifest->unused = longer;
@@ -159,17 +96,16 @@ static int csv_header(struct manifest_reader *r, char *record, int *columns)
     bool seen[N_COLUMNS] = {false};
     const char *remedy = strpbrk(record, ";\t") && !strchr(record, ',')
                              ? "put commas between the columns"
-                             : "it needs input and mask, and knows output, gain, tail, level and seed";
+                             : "it needs input and mask; --help lists the others";
     for (char *at = record, *name; at && n < MOST_COLUMNS; n++) {
         if (!csv_field(&r->in, &at, &name)) return 0;
-        columns[n] = -1;
-        for (int c = 0; c < N_COLUMNS; c++) {
-            if (strcmp(name, column_names[c]) != 0) continue;
-            if (seen[c]) return line_refuse(&r->in, "the header names the column \"%s\" twice; leave one out", name);
-            columns[n] = c;
-            seen[c] = true;
+        int c = columns[n] = column_of(name);
+        if (c < 0) {
+            unused_add(r->rows.manifest, name);
+            continue;
         }
-        if (columns[n] < 0) unused_add(r->manifest, name);
+        if (seen[c]) return line_refuse(&r->in, "the header names the column \"%s\" twice; leave one out", name);
+        seen[c] = true;
     }
     if (seen[INPUT] && seen[MASK]) return n;
     return line_refuse(&r->in, "the header names no column \"%s\"; %s", column_names[seen[INPUT] ? MASK : INPUT],
@@ -199,7 +135,7 @@ static bool read_csv(struct manifest_reader *r)
         }
         if (good && n > n_columns)
             good = line_refuse(&r->in, "%d fields, but the header has %d; put quotes around commas", n, n_columns);
-        if (good) good = row_add(r, values);
+        if (good) good = row_read(r, values);
     }
     free(record);
     return good;
@@ -207,21 +143,18 @@ static bool read_csv(struct manifest_reader *r)
 
 /* ---- JSON lines --------------------------------------------------------------------------------- */
 
-/* *result = the value of a key as text; NULL: the object lacks the key. false: neither a text nor a number. */
-static bool value_text(json_t *value, char *text, size_t cap, const char **result)
+/* The value of a key as text, perhaps in text[cap]; NULL: the object lacks the key. */
+static const char *value_text(json_t *value, enum column column, char *text, size_t cap)
 {
-    *result = text;
-    if (!value || json_is_null(value))
-        *result = NULL;
-    else if (json_is_string(value))
-        *result = json_string_value(value);
-    else if (json_is_integer(value))
+    if (!value || json_is_null(value)) return NULL;
+    if (json_is_string(value)) return json_string_value(value);
+    if (json_is_boolean(value) && column == ALIGN) return json_is_true(value) ? "yes" : "no";
+    if (!json_is_number(value)) return cell_wrong_type;
+    if (json_is_integer(value))
         snprintf(text, cap, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(text, cap, "%.17g", json_real_value(value));
     else
-        return false;
-    return true;
+        snprintf(text, cap, "%.17g", json_real_value(value));
+    return text;
 }
 
 static bool read_object(struct manifest_reader *r, const char *line)
@@ -235,11 +168,12 @@ static bool read_object(struct manifest_reader *r, const char *line)
     }
     const char *values[N_COLUMNS] = {NULL};
     char texts[N_COLUMNS][40];
-    bool good = true;
-    for (int c = 0; c < N_COLUMNS && good; c++)
-        if (!value_text(json_object_get(object, column_names[c]), texts[c], sizeof texts[c], &values[c]))
-            good = line_refuse(&r->in, "\"%s\" is neither a text nor a number; write one", column_names[c]);
-    if (good) good = row_add(r, values);
+    const char *key;
+    json_t *value;
+    for (int c = 0; c < N_COLUMNS; c++)
+        values[c] = value_text(json_object_get(object, column_names[c]), c, texts[c], sizeof texts[c]);
+    json_object_foreach(object, key, value) if (column_of(key) < 0) unused_add(r->rows.manifest, key);
+    bool good = row_read(r, values);
     json_decref(object);
     return good;
 }
@@ -261,7 +195,7 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
                    size_t cap)
 {
     *manifest = (struct manifest){0};
-    struct manifest_reader r = {.manifest = manifest, .defaults = defaults};
+    struct manifest_reader r = {.rows = {.manifest = manifest, .defaults = defaults}};
     if (!line_reader_open(&r.in, path, "check the path", why, cap)) return false;
     FILE *file = r.in.file;
     struct stat status;
@@ -274,7 +208,8 @@ bool manifest_read(struct manifest *manifest, const char *path, const struct man
     for (; first == '\n' || first == ' ' || first == '\r'; first = getc(file)) r.in.number += first == '\n';
     if (first != EOF) ungetc(first, file);
     bool good = first == '{' ? read_json_lines(&r) : read_csv(&r);
-    draw_free(&r.draw);
+    draw_free(&r.rows.masks);
+    draw_free(&r.rows.noises);
     line_reader_close(&r.in);
     if (good && manifest->n == 0)
         good = message_write(why, cap, "%s: lists no file; write a header and a row for each", path);

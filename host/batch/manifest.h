@@ -20,7 +20,12 @@ struct manifest_row {
     double gain;            /* linear */
     enum range_choice tail; /* the column and option "tail" */
     enum level level;
-    uint64_t seed;          /* draws a mask if the mask is a pattern */
+    uint64_t seed;          /* draws a mask and a noise from their patterns, and the start of the noise */
+    double start_s, length_s; /* of the input; length_s: INFINITY = to its end */
+    const char *noise;      /* added after the convolution; NULL = none */
+    double snr_db;
+    bool align;             /* leave out the mask in front of its direct sound */
+    double early_ms;        /* of the mask, from its direct sound on; INFINITY = all of it */
 };
 
 struct manifest {
@@ -49,8 +54,8 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
 
 void manifest_free(struct manifest *manifest);
 
-/* For the parts that make a list: a new row, not set yet (NULL: no memory); the error for that, which returns false. */
-struct manifest_row *manifest_row_add(struct manifest *manifest);
+/* For the parts that make a list: a new row with the defaults (NULL: no memory); the error for that, which returns false. */
+struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 
 #endif

@@ -11,9 +11,10 @@
 
 static bool pair_add(struct manifest *manifest, const struct manifest_defaults *d, const char *input, const char *mask)
 {
-    struct manifest_row *row = manifest_row_add(manifest);
+    struct manifest_row *row = manifest_row_add(manifest, d);
     if (!row) return false;
-    *row = (struct manifest_row){.input = input, .mask = mask, .gain = d->gain, .tail = d->tail, .level = d->level};
+    row->input = input;
+    row->mask = mask;
     return true;
 }
 

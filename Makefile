@@ -2,8 +2,8 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an error;
-#   =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, PORTAUDIO, JACK, LO, LV2, MPI likewise): a miss is an
+#   error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
@@ -36,6 +36,7 @@ $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
+$(eval $(call find,ARCHIVE,libarchive))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,LO,liblo))
@@ -46,6 +47,9 @@ FFTW_ARCHIVE ?= $(if $(HAVE_FFTW),$(wildcard $(shell pkg-config --variable=libdi
 FFTW_ARCHIVE := $(FFTW_ARCHIVE)
 FFTW_THREADS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,$(if $(filter /%,$(shell \
                   $(CC) -print-file-name=libfftw3f_threads.so)),-lfftw3f_threads)))
+# libarchive's readers of other formats load twelve libraries; a static one leaves them out.
+ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell pkg-config --variable=libdir libarchive)/libarchive.a),\
+                 $(shell pkg-config --libs libarchive)))
 OBJCOPY ?= objcopy
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(NVCC_VERSION)))
@@ -64,6 +68,7 @@ haloconv $(VERSION)
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
+  tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
@@ -80,7 +85,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK LO LV2
+PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
@@ -105,7 +110,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
 LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
-HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
+HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
@@ -306,7 +311,8 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
-FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest sound_in session_state osc nsm)) \
+FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest sound_in session_state osc nsm) \
+                  $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input)) \
                   $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'

@@ -168,10 +168,9 @@ static bool gpu_pays_off(const struct batch *batch)
 {
     const double bytes_a_processor = 160e6;
     double bytes = 0;
-    struct stat status;
     for (size_t i = 0; i < batch->n_pieces; i++) /* a piece has one length class: its first file stands for all */
-        if (stat(batch->order[batch->pieces[i]]->input, &status) == 0)
-            bytes += (double)status.st_size * (double)(batch->pieces[i + 1] - batch->pieces[i]);
+        bytes += (double)batch_input_bytes(batch->order[batch->pieces[i]]) *
+                 (double)(batch->pieces[i + 1] - batch->pieces[i]);
     return bytes / batch->n_shards / batch->ranks.n > bytes_a_processor * processors();
 }
 
@@ -200,8 +199,8 @@ static bool make_folder(const char *folder, char *why, size_t cap)
 static int64_t count_rows(const struct batch *batch)
 {
     int64_t n = 0;
-    for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
-        n += (int64_t)(batch->pieces[i + 1] - batch->pieces[i]);
+    for (size_t i = (size_t)batch->shard; i < batch->n_units; i += (size_t)batch->n_shards)
+        n += (int64_t)(batch->pieces[batch->units[i + 1]] - batch->pieces[batch->units[i]]);
     return n;
 }
 

@@ -2,7 +2,7 @@
  *
  *   list, sorted by length and mask:  [ piece 0 ][ piece 1 ][ piece 2 ] ...    up to BATCH_PIECE rows each
  *                                          |          |
- *                                      worker 0   worker 1 ...                 threads; ranks_next says which piece
+ *                                      worker 0   worker 1 ...                 threads; ranks_next says which unit
  *
  *   a worker   piece: [ file job ][ file job ][ file job ] ...    a file job = one row: its open input, mask and output
  *                          \           |          /
@@ -13,6 +13,8 @@
  * On a GPU a group is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
  * own mask, and one launch serves them all. On the CPU a group is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
+ *
+ * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself.
  *
  * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
  *
@@ -58,12 +60,15 @@ struct batch {
     const struct manifest_row **order; /* the sorted list */
     size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
     size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
+    size_t *units;                     /* [n_units + 1]: the first piece of each unit */
+    size_t n_units;
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
     atomic_int_fast64_t counts[N_COUNTS];
 
     pthread_mutex_t lock;              /* of all that follows */
+    size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has taken yet */
     struct failure *failures;
     size_t n_failures;
     char why[MESSAGE_CAP];             /* what stopped the whole run; "" = nothing */
@@ -73,7 +78,15 @@ struct batch {
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
-/* Writes the path of a row's output. false: the path is longer than cap. */
+/* Takes a piece that no worker has. false: there is none. Any thread. */
+bool batch_take_piece(struct batch *batch, size_t *piece);
+
+/* The file that has a row's input: the input itself, or the tar file that it is in; and the bytes of the input, 0 if it
+ * is not there. */
+const char *batch_input_file(const struct manifest_row *row);
+int64_t batch_input_bytes(const struct manifest_row *row);
+
+/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
 /* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order

@@ -2,6 +2,7 @@
 
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
+#include "tar_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,21 +270,40 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-static bool is_done(struct batch *batch, const struct manifest_row *row)
+static bool file_is_done(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
     int64_t listed;
-    if (batch->journal.n_done == 0 || !batch_output_path(batch, row, path, sizeof path)) return false;
+    if (!batch_output_path(batch, row, path, sizeof path)) return false;
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
-    if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
-        batch_count(batch, COUNT_RESUMED, 1);
-        return true;
-    }
+    if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) return true;
     if (listed != BYTES_UNKNOWN)
         message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
                      (long long)status.st_size, (long long)listed);
     return false;
+}
+
+/* A tar file is done if all of its rows are. */
+static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
+{
+    pthread_mutex_lock(&tar->lock);
+    if (tar->resume == RESUME_UNKNOWN) {
+        size_t i = tar->first_row, end = i + tar->n_rows;
+        while (i < end && file_is_done(batch, &batch->manifest->rows[i])) i++;
+        tar->resume = i == end ? RESUME_DONE : RESUME_NOT_DONE;
+    }
+    bool is_done = tar->resume == RESUME_DONE;
+    pthread_mutex_unlock(&tar->lock);
+    return is_done;
+}
+
+static bool is_done(struct batch *batch, const struct manifest_row *row)
+{
+    if (batch->journal.n_done == 0) return false;
+    bool done = row->tar ? tar_is_done(batch, row->tar) : file_is_done(batch, row);
+    if (done) batch_count(batch, COUNT_RESUMED, 1);
+    return done;
 }
 
 static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs)
@@ -319,9 +339,9 @@ void *batch_worker(void *data)
     worker_choose_backend(&worker, atomic_fetch_add(&batch->n_started, 1));
     if (!jobs) batch_stop(batch, "no memory for a worker; use fewer --workers");
     while (!atomic_load(&batch->stopped)) {
-        int64_t piece = ranks_next(&batch->ranks) * batch->n_shards + batch->shard;
-        if (piece >= (int64_t)batch->n_pieces) break;
-        run_piece(&worker, (size_t)piece, jobs);
+        size_t piece;
+        if (!batch_take_piece(batch, &piece)) break;
+        run_piece(&worker, piece, jobs);
     }
     for (int i = 0; i < BATCH_ENGINES; i++) {
         if (worker.slots[i].engine) {

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Finds the files of a pattern, sorted by bytes. false: why has the reason; else the caller calls globfree. */
+/* Finds the files of a pattern, sorted by bytes; {000..099} stands for a hundred numbers. false: why has the reason;
+ * else the caller calls globfree. */
 bool find_files(const char *pattern, glob_t *found, char *why, size_t cap);
 
 enum draw_purpose { DRAW_MASK, DRAW_NOISE, DRAW_NOISE_START };
@@ -26,6 +27,9 @@ struct draw { /* the last pattern and its files: most rows of a list have the sa
     char *pattern;
     glob_t found;
 };
+
+/* Does a name that is no file stand for files, of which one is drawn? */
+bool draw_is_pattern(const char *name);
 
 /* One of the files that a name stands for: the name itself, unless it is a pattern and no file has it. The result is
  * valid until the next call. NULL: why has the reason. */

@@ -1,11 +1,15 @@
 #include "file_job.h"
 
+#include "tar_source.h"
+
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { KEPT_FLOATS = 16 << 20 }; /* of an output in memory; a longer one is convolved twice */
 
@@ -15,7 +19,69 @@ static void job_fail(struct file_job *job, const char *why)
     job->failed = true;
 }
 
+/* ---- outputs in tar files ----------------------------------------------------------------------- */
+
+/* Opens the tar file of the output, unless another row has. */
+static bool tar_open(const struct file_job *job, char *why, size_t cap)
+{
+    struct tar_source *tar = job->row->tar;
+    pthread_mutex_lock(&tar->lock);
+    if (!tar->file_path) tar->file_path = strdup(job->path);
+    if (!tar->file_path)
+        message_write(why, cap, "%s: no memory; free some", job->path);
+    else if (!tar->file)
+        tar->file = tar_output_open(tar->file_path, tar->input, tar->path, why, cap);
+    bool good = tar->file != NULL;
+    pthread_mutex_unlock(&tar->lock);
+    return good;
+}
+
+/* Names the tar file, and enters its rows in the journal. A tar file that lacks samples is not entered: --resume makes
+ * it again. */
+static bool tar_commit(struct batch *batch, struct tar_source *tar, char *why, size_t cap)
+{
+    struct tar_output *file = tar->file;
+    tar->file = NULL;
+    if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
+    int64_t bytes = tar_output_commit(file, why, cap);
+    bool good = bytes >= 0;
+    for (size_t i = tar->first_row; good && tar->n_failures == 0 && i < tar->first_row + tar->n_rows; i++) {
+        const struct manifest_row *row = &batch->manifest->rows[i];
+        good = journal_add(&batch->journal, journal_hash(row, batch->settings), bytes, row->output, why, cap);
+    }
+    return good;
+}
+
+static bool tar_put(const struct file_job *job, char *why, size_t cap)
+{
+    struct tar_source *tar = job->row->tar;
+    const char *name = job->row->output + strlen(tar->output) + 1;
+    enum tar_progress progress = tar_output_put(tar->file, job->row->member, name, job->content, why, cap);
+    return progress == TAR_GOES_ON || (progress == TAR_COMPLETE && tar_commit(job->batch, tar, why, cap));
+}
+
+static void tar_leave_out(const struct file_job *job)
+{
+    struct tar_source *tar = job->row->tar;
+    char why[MESSAGE_CAP];
+    pthread_mutex_lock(&tar->lock);
+    tar->n_failures++;
+    pthread_mutex_unlock(&tar->lock);
+    bool good = tar_open(job, why, sizeof why);
+    enum tar_progress progress = good ? tar_output_leave_out(tar->file, job->row->member, why, sizeof why) : TAR_BROKEN;
+    if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !tar_commit(job->batch, tar, why, sizeof why)))
+        batch_stop(job->batch, why);
+}
+
 /* ---- opening ------------------------------------------------------------------------------------ */
+
+static bool open_sound(struct file_job *job, char *why, size_t cap)
+{
+    const struct manifest_row *row = job->row;
+    if (!row->tar) return sound_in_open(&job->in, row->input, NULL, why, cap);
+    const struct tar_member *member = &row->tar->input->members[row->member];
+    return sound_in_open_inside(&job->in, row->input, row->tar->path, member->from, member->bytes, why, cap);
+}
 
 static bool open_input(struct file_job *job, char *why, size_t cap)
 {
@@ -23,7 +89,7 @@ static bool open_input(struct file_job *job, char *why, size_t cap)
     const struct manifest_row *row = job->row;
     if (!batch_output_path(batch, row, job->path, sizeof job->path))
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
-    if (!sound_in_open(&job->in, row->input, NULL, why, cap)) return false;
+    if (!open_sound(job, why, cap)) return false;
     job->n_in = job->in.n_channels;
     job->mask = mask_cache_take(&batch->cache, row->mask, job->n_in, job->in.rate, why, cap);
     if (!job->mask) return false;
@@ -40,8 +106,11 @@ static bool open_input(struct file_job *job, char *why, size_t cap)
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row)
 {
     char why[MESSAGE_CAP];
-    *job = (struct file_job){
-        .batch = batch, .row = row, .end = INT64_MAX, .writer = {.out = &job->out, .gain = (float)row->gain}};
+    *job = (struct file_job){.batch = batch,
+                             .row = row,
+                             .content = -1,
+                             .end = INT64_MAX,
+                             .writer = {.out = &job->out, .gain = (float)row->gain}};
     if (open_input(job, why, sizeof why)) return true;
     job_fail(job, why);
     file_job_close(job);
@@ -54,6 +123,9 @@ void file_job_close(struct file_job *job)
     sound_out_abandon(&job->out);
     mask_cache_give_back(&job->batch->cache, job->mask);
     free(job->kept);
+    if (job->content >= 0) close(job->content);
+    if (job->row->tar && job->failed) tar_leave_out(job);
+    job->content = -1;
     job->mask = NULL;
     job->kept = NULL;
 }
@@ -70,8 +142,16 @@ static void make_folders(char *path)
 void file_job_open_output(struct file_job *job)
 {
     char why[MESSAGE_CAP];
+    int fd = -1;
     if (strchr(job->row->output, '/')) make_folders(job->path);
-    if (!file_open_output(&job->out, job->path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
+    if (job->row->tar && (!tar_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||
+                          (fd = fcntl(job->content, F_DUPFD_CLOEXEC, 3)) < 0)) {
+        batch_stop(job->batch, why);
+        job_fail(job, why);
+        return;
+    }
+    const char *path = job->row->tar ? job->row->output : job->path;
+    if (!file_open_output(&job->out, fd, path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
         job_fail(job, why);
 }
 
@@ -185,7 +265,7 @@ static void rewind_input(struct file_job *job)
 {
     char why[MESSAGE_CAP];
     sound_in_close(&job->in);
-    if (!sound_in_open(&job->in, job->row->input, NULL, why, sizeof why)) job_fail(job, why);
+    if (!open_sound(job, why, sizeof why)) job_fail(job, why);
     job->n_read = job->n_queued = job->n_convolved = 0;
     job->at_end = false;
 }
@@ -218,9 +298,10 @@ void file_job_commit(struct file_job *job)
         batch_stop(batch, why);
         return;
     }
-    if (!journal_add(&batch->journal, journal_hash(job->row, batch->settings), job->out.end, job->row->output, why,
-                     sizeof why))
-        batch_stop(batch, why);
+    bool good = job->row->tar ? tar_put(job, why, sizeof why)
+                              : journal_add(&batch->journal, journal_hash(job->row, batch->settings), job->out.end,
+                                            job->row->output, why, sizeof why);
+    if (!good) batch_stop(batch, why);
     batch_count(batch, COUNT_DONE, 1);
     batch_count(batch, COUNT_FRAMES_IN, job->n_read);
     batch_count(batch, COUNT_FRAMES_OUT, job->out.written);

@@ -31,7 +31,8 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct cached_mask *mask;
-    char path[PATH_MAX];  /* of the output */
+    char path[PATH_MAX];  /* of the output, or of the tar file that it is in */
+    int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */
     enum job_stage stage;

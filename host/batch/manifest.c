@@ -5,6 +5,7 @@
 #include "line_reader.h"
 #include "output_names.h"
 #include "row_cells.h"
+#include "tar_source.h"
 #include "text_arena.h"
 
 #include <jansson.h>
@@ -49,6 +50,7 @@ struct manifest_row *manifest_row_add(struct manifest *manifest, const struct ma
 
 void manifest_free(struct manifest *manifest)
 {
+    tar_sources_free(manifest->tars);
     text_arena_free(&manifest->texts);
     free(manifest->rows);
     free(manifest->unused);

@@ -14,6 +14,8 @@
 
 enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the column and option "level" */
 
+struct tar_source;
+
 struct manifest_row {
     const char *input, *mask;
     const char *output;     /* below the folder of the outputs, with forward slashes */
@@ -26,6 +28,8 @@ struct manifest_row {
     double snr_db;
     bool align;             /* leave out the mask in front of its direct sound */
     double early_ms;        /* of the mask, from its direct sound on; INFINITY = all of it */
+    struct tar_source *tar; /* input and output are members of tar files; NULL: they are files */
+    size_t member;
 };
 
 struct manifest {
@@ -34,6 +38,7 @@ struct manifest {
     char *unused;             /* columns that batch does not know, "speaker, text"; NULL = none */
     struct text_arena *texts; /* the rows' strings */
     size_t capacity;          /* of rows */
+    struct tar_source *tars;
 };
 
 struct manifest_defaults { /* for the columns that a row leaves out */

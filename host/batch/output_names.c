@@ -1,6 +1,7 @@
 #include "output_names.h"
 
 #include "host/message.h"
+#include "tar_source.h"
 #include "text_arena.h"
 
 #include <fnmatch.h>
@@ -50,18 +51,21 @@ static int stem_length(const char *name)
     return (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
 
-/* INPUT_MASK.EXT of the two names; number > 0: INPUT_MASK-NUMBER.EXT. */
+/* INPUT_MASK.EXT of the two names; number > 0: INPUT_MASK-NUMBER.EXT. A tar file with several masks: INPUT.tar. */
 static const char *output_name(struct manifest *manifest, const struct manifest_row *row, const char *extension,
                                size_t number)
 {
-    const char *input = base_name(row->input), *mask = base_name(row->mask), *dot = strrchr(input, '.');
+    const char *input = base_name(row->tar ? row->tar->path : row->input), *mask = base_name(row->mask);
+    const char *dot = strrchr(input, '.');
+    bool has_mask = !row->tar || row->tar->has_one_mask;
     char suffix[32] = "";
+    if (!number && row->tar) number = row->tar->number;
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
-    const char *ext = extension ? extension : dot && dot > input ? dot + 1 : "wav";
-    int n_input = stem_length(input), n_mask = stem_length(mask);
+    const char *ext = extension && !row->tar ? extension : dot && dot > input ? dot + 1 : "wav";
+    int n_input = stem_length(input), n_mask = has_mask ? stem_length(mask) : 0;
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(&manifest->texts, bytes);
-    if (name) snprintf(name, bytes, "%.*s_%.*s%s.%s", n_input, input, n_mask, mask, suffix, ext);
+    if (name) snprintf(name, bytes, "%.*s%s%.*s%s.%s", n_input, input, has_mask ? "_" : "", n_mask, mask, suffix, ext);
     return name;
 }
 
@@ -74,14 +78,16 @@ static int by_output(const void *a, const void *b)
 
 bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap)
 {
-    size_t n = manifest->n;
-    const struct manifest_row **sorted = malloc((n + 1) * sizeof *sorted);
-    bool *named = malloc(n + 1), good = sorted && named; /* named: the list has the row's output */
-    for (size_t i = 0; i < n && good; i++) {
+    size_t n = 0; /* rows; the first one of a tar file stands for all */
+    const struct manifest_row **sorted = malloc((manifest->n + 1) * sizeof *sorted);
+    bool *named = malloc(manifest->n + 1), good = sorted && named; /* named: the list has the row's output */
+    for (size_t i = 0; i < manifest->n && good; i++) {
         struct manifest_row *row = &manifest->rows[i];
+        if (row->tar && row->tar->first_row != i) continue;
+        if (row->tar) row->output = row->tar->output;
         named[i] = row->output != NULL;
         if (!named[i]) row->output = output_name(manifest, row, extension, 0);
-        sorted[i] = row;
+        sorted[n++] = row;
         good = row->output != NULL;
     }
     if (!good) manifest_no_memory(why, cap);
@@ -103,6 +109,10 @@ bool name_outputs(struct manifest *manifest, const char *extension, char *why, s
                 good = row->output || manifest_no_memory(why, cap);
             }
         }
+    }
+    for (struct tar_source *tar = manifest->tars; tar && good; tar = tar->next) {
+        tar->output = manifest->rows[tar->first_row].output;
+        good = tar_source_name_rows(manifest, tar, extension) || manifest_no_memory(why, cap);
     }
     free(sorted);
     free(named);

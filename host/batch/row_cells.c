@@ -3,6 +3,7 @@
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "output_names.h"
+#include "tar_source.h"
 #include "text_arena.h"
 
 #include <errno.h>
@@ -130,6 +131,40 @@ static const char *name_draw(struct row_reader *reader, struct draw *draw, const
     return !drawn || drawn == name ? name : text_keep(&reader->manifest->texts, drawn);
 }
 
+static void draw_names(struct row_reader *reader, struct manifest_row *row, struct faults *faults)
+{
+    row->mask = name_draw(reader, &reader->masks, row->mask, draw_number(row->seed, DRAW_MASK), faults);
+    if (!row->noise) return;
+    row->noise = name_draw(reader, &reader->noises, row->noise, draw_number(row->seed, DRAW_NOISE), faults);
+}
+
+/* Replaces the last row, whose input is a tar file, by a row for each of its sounds. Each draws for itself. false: no
+ * memory. */
+static bool tar_expand(struct row_reader *reader, struct faults *faults)
+{
+    struct manifest *manifest = reader->manifest;
+    struct manifest_row common = manifest->rows[--manifest->n];
+    char why[MESSAGE_CAP / 2];
+    if (common.output && !tar_is_name(common.output))
+        fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
+    struct tar_source *tar = tar_source_add(manifest, common.input, why, sizeof why);
+    if (!tar) fault_add(faults, "%s", why);
+    if (faults->used) return true;
+    tar->output = common.output;
+    tar->has_one_mask = !draw_is_pattern(common.mask);
+    for (size_t member = 0; member < tar->input->n && !faults->used; member++) {
+        if (!tar_member_is_sound(&tar->input->members[member])) continue;
+        struct manifest_row *row = manifest_row_add(manifest, reader->defaults);
+        if (!row) return false;
+        *row = common;
+        row->seed = common.seed + tar->n_rows;
+        if (!tar_source_row(manifest, row, tar, member)) return false;
+        draw_names(reader, row, faults);
+        if (!row->mask || (common.noise && !row->noise)) return false;
+    }
+    return true;
+}
+
 bool row_add(struct row_reader *reader, const char *const *values, char *why, size_t cap)
 {
     struct manifest_row *row = manifest_row_add(reader->manifest, reader->defaults);
@@ -150,10 +185,10 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
     if (has[NOISE] != has[SNR])
         fault_add(&faults, "has %s without %s; give both or none", has[NOISE] ? "noise" : "snr",
                   has[NOISE] ? "snr" : "noise");
-    if (row->mask) row->mask = name_draw(reader, &reader->masks, row->mask, draw_number(row->seed, DRAW_MASK), &faults);
-    if (row->noise)
-        row->noise = name_draw(reader, &reader->noises, row->noise, draw_number(row->seed, DRAW_NOISE), &faults);
-    if (faults.used) return false;
-    if (row->input && row->mask && (row->output || !has[OUTPUT]) && (row->noise || !has[NOISE])) return true;
-    return manifest_no_memory(why, cap);
+    bool is_tar = row->input && tar_is_name(row->input);
+    if (row->mask && !is_tar) draw_names(reader, row, &faults);
+    if (faults.used && !is_tar) return false;
+    bool good = row->input && row->mask && (row->output || !has[OUTPUT]) && (row->noise || !has[NOISE]);
+    if (is_tar && row->mask) good = good && tar_expand(reader, &faults);
+    return !faults.used && (good || manifest_no_memory(why, cap));
 }

@@ -191,9 +191,26 @@ static void find_places(struct sound_in *in, const SF_INFO *raw)
         close(own);
 }
 
+/* Checks what libsndfile has opened. */
+static bool take_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
+{
+    if (!in->file) {
+        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
+        if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
+            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", in->path, remedy);
+        else
+            message_write(why, cap, "%s: cannot be read: %s; %s", in->path, sf_strerror(NULL), remedy);
+        return false;
+    }
+    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
+    if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", in->path, sf_strerror(in->file));
+    good = good && check_info(in, info, why, cap);
+    return good && (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some", in->path));
+}
+
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
-    *in = (struct sound_in){.path = path, .fd = -1};
+    *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1};
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -202,19 +219,64 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);
-    if (!in->file) {
-        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
-        if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
-            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", path, remedy);
-        else
-            message_write(why, cap, "%s: cannot be read: %s; %s", path, sf_strerror(NULL), remedy);
-        return false;
-    }
-    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
-    if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", path, sf_strerror(in->file));
-    good = good && check_info(in, &info, why, cap);
-    if (good && !copy_strings(in)) good = message_write(why, cap, "%s: no memory for its title; free some", path);
+    bool good = take_file(in, &info, why, cap);
     if (good && by_name) find_places(in, raw);
+    if (!good) sound_in_close(in);
+    return good;
+}
+
+/* ---- a sound inside another file ----------------------------------------------------------------- */
+
+static sf_count_t inside_length(void *data)
+{
+    return ((struct sound_in *)data)->inside.bytes;
+}
+static sf_count_t inside_tell(void *data)
+{
+    return ((struct sound_in *)data)->inside.at;
+}
+
+static sf_count_t inside_seek(sf_count_t offset, int whence, void *data)
+{
+    struct sound_in *in = data;
+    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->inside.at : in->inside.bytes, at;
+    if (__builtin_add_overflow(base, offset, &at) || at < 0) return -1;
+    return in->inside.at = at;
+}
+
+static sf_count_t inside_read(void *buffer, sf_count_t bytes, void *data)
+{
+    struct sound_in *in = data;
+    sf_count_t done = 0;
+    if (bytes > in->inside.bytes - in->inside.at) bytes = in->inside.bytes - in->inside.at;
+    while (done < bytes) {
+        ssize_t n = pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break; /* sound_in_read reports a sound that ends too soon */
+        done += n;
+        in->inside.at += n;
+    }
+    return done;
+}
+
+static sf_count_t inside_write(const void *buffer, sf_count_t bytes, void *data)
+{
+    (void)buffer, (void)bytes, (void)data;
+    return 0;
+}
+
+bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
+                          char *why, size_t cap)
+{
+    static SF_VIRTUAL_IO io = {inside_length, inside_seek, inside_read, inside_write, inside_tell};
+    SF_INFO info = {0};
+    *in = (struct sound_in){.path = name, .fd = -1, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
+    if (in->inside.fd < 0)
+        return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
+                             strerror(errno));
+    in->file = sf_open_virtual(&io, SFM_READ, &info, in);
+    bool good = take_file(in, &info, why, cap);
+    if (!in->file) close(in->inside.fd);
     if (!good) sound_in_close(in);
     return good;
 }
@@ -294,7 +356,8 @@ void sound_in_close(struct sound_in *in)
 {
     if (!in->file) return;
     if (in->fd >= 0) close(in->fd);
-    in->fd = -1;
+    if (in->inside.fd >= 0) close(in->inside.fd);
+    in->fd = in->inside.fd = -1;
     sf_close(in->file);
     in->file = NULL;
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {

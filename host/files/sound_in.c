@@ -193,7 +193,7 @@ static void find_places(struct sound_in *in, const SF_INFO *raw)
 
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
-    *in = (struct sound_in){.path = path, .fd = -1};
+    *in = (struct sound_in){.path = path, .fd = -1, .end = INT64_MAX};
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -221,6 +221,12 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
+static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: starts at %.6g s, but ends after %.6g s; choose an earlier start", in->path,
+                         (double)first / in->rate, (double)n_frames / in->rate);
+}
+
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
     if (sf_error(in->file)) {
@@ -242,12 +248,13 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
         message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
         return -1;
     }
-    return got;
+    return in->read > in->first || refuse_start(in, in->first, in->read, why, cap) ? got : -1;
 }
 
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
     if (got < 0) got = 0;
     in->read += got;
@@ -258,12 +265,37 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 {
     sf_count_t got = 0;
     if (in->kind == SAMPLE_S24) return sound_in_read_plain(in, raw, n_frames, why, cap);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
     if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
     if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
     if (got < 0) got = 0;
     in->read += got;
     return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    char raw[1 << 14];
+    const int64_t most = (int64_t)sizeof raw / (int64_t)(sample_bytes(in->kind) * (size_t)in->n_channels);
+    bool seeks = in->plain || (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
+    if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
+        if (sf_seek(in->file, first, SEEK_SET) != first)
+            return message_write(why, cap, "%s: damaged before frame %lld (%s); fetch it again", in->path,
+                                 (long long)first, sf_strerror(in->file));
+        in->read = first;
+    }
+    while (in->read < first) {
+        int64_t want = first - in->read < most ? first - in->read : most, got = sound_in_read(in, raw, want, why, cap);
+        if (got < 0) return false;
+        if (got < want) return refuse_start(in, first, in->read, why, cap);
+    }
+    if (in->n_frames >= 0) in->n_frames -= first;
+    if (in->n_frames > n_frames) in->n_frames = n_frames;
+    if (n_frames < INT64_MAX - first) in->end = first + n_frames;
+    in->first = first;
+    return true;
 }
 
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)

@@ -1,5 +1,6 @@
 #include "batch_run.h"
 
+#include "batch_report.h"
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
 
@@ -231,13 +232,16 @@ static bool group_convolve(const struct group *group)
     }
 }
 
-static bool match_levels(const struct group *group)
+/* Repeats the convolution for the jobs that need another pass; those at their end need nothing. */
+static bool other_passes(const struct group *group)
 {
-    bool again = false;
-    for (int i = 0; i < group->n; i++) again |= file_job_match_level(group->jobs[i]);
-    if (!again) return true;
-    hc_reset(group->slot->engine);
-    return group_convolve(group); /* jobs at their end need nothing */
+    for (;;) {
+        bool again = false;
+        for (int i = 0; i < group->n; i++) again |= file_job_next_pass(group->jobs[i]);
+        if (!again) return true;
+        hc_reset(group->slot->engine);
+        if (!group_convolve(group)) return false;
+    }
 }
 
 static void run_group(struct group *group)
@@ -245,7 +249,7 @@ static void run_group(struct group *group)
     group->slot = slot_for(group->worker, shape_of(group->jobs[0]));
     if (!group->slot) return;
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
-    if (!set_masks(group) || !group_convolve(group) || !match_levels(group)) return;
+    if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
     for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
 }
 
@@ -269,16 +273,33 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
+/* Gives the entry of an earlier run what --report needs. false: it cannot be given; make the file again. */
+static bool is_reported(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
+{
+    struct file_job job;
+    enum figures_state state = batch->report ? figures_check(entry->figures) : FIGURES_WHOLE;
+    if (state == FIGURES_UNKNOWN)
+        message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
+    if (state != FIGURES_LACK_T30) return state == FIGURES_WHOLE;
+    if (!file_job_open(&job, batch, row)) return true; /* the row has failed */
+    file_job_enter(&job, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
+    file_job_close(&job);
+    return true;
+}
+
 static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
     int64_t listed;
-    if (batch->journal.n_done == 0 || !batch_output_path(batch, row, path, sizeof path)) return false;
+    if (batch->journal.done.n == 0 || !batch_output_path(batch, row, path, sizeof path)) return false;
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
-    if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
-        batch_count(batch, COUNT_RESUMED, 1);
-        return true;
+    const struct journal_entry *entry =
+        journal_list_find(&batch->journal.done, journal_hash(row, batch->settings), status.st_size, &listed);
+    if (entry) {
+        bool reported = is_reported(batch, row, entry);
+        if (reported) batch_count(batch, COUNT_RESUMED, 1);
+        return reported;
     }
     if (listed != BYTES_UNKNOWN)
         message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,

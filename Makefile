@@ -250,7 +250,7 @@ ON_CPU_NAMES := api convolution swap tail_levels files pcm refusals ladder sessi
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
-# The program without its bench of kernels, for tests/host/test_batch.py.
+# The program without its bench of kernels, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
@@ -332,7 +332,7 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
-	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch plain_files)) \
+	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
@@ -485,7 +485,8 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/
                        $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
-$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
+$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/line_reader \
+                               batch/text_arena files/spool message)
 $(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)

@@ -98,6 +98,16 @@ bool batch_plans_agree(struct batch *batch, const int64_t *counts)
                          "missing; give all of them the same files, and run it again with --resume");
 }
 
+int64_t batch_input_bytes(const struct manifest_row *row)
+{
+    const double bytes_a_second = 96000; /* 16 bits at 48 kHz: the rate is not known here */
+    struct stat status = {0};
+    if (!row->tar && stat(row->input, &status) != 0) return 0;
+    int64_t bytes = row->tar ? row->tar->input->members[row->member].bytes : status.st_size;
+    double part = row->length_s * bytes_a_second;
+    return part < (double)bytes ? (int64_t)part + 1 : bytes;
+}
+
 bool batch_plan(struct batch *batch)
 {
     size_t n = batch->manifest->n;
@@ -142,16 +152,14 @@ const char *batch_input_file(const struct manifest_row *row)
     return row->tar ? row->tar->path : row->input;
 }
 
-int64_t batch_input_bytes(const struct manifest_row *row)
-{
-    struct stat status;
-    if (row->tar) return row->tar->input->members[row->member].bytes;
-    return stat(row->input, &status) == 0 ? status.st_size : 0;
-}
-
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
 {
     return snprintf(path, cap, "%s/%s", batch->folder, row->tar ? row->tar->output : row->output) < (int)cap;
+}
+
+struct journal_place batch_journal(const struct batch *batch, int rank)
+{
+    return (struct journal_place){batch->folder, batch->shard, batch->n_shards, rank, batch->ranks.n};
 }
 
 struct identity { /* of a file, whatever its name */
@@ -178,26 +186,29 @@ bool batch_spares_inputs(struct batch *batch)
 {
     size_t n = batch->manifest->n, n_read = 0;
     struct stat status;
-    if (stat(batch->folder, &status) != 0) return true; /* a new folder is empty */
-    struct identity *read = calloc(2 * n + 1, sizeof *read), one;
+    if (stat(batch->folder, &status) != 0 && !batch->report) return true; /* a new folder is empty */
+    struct identity *read = calloc(3 * n + 1, sizeof *read), one;
     if (!read)
         return message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     for (size_t i = 0; i < n; i++) { /* in the order of the work: many rows share a mask */
         const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
         if (!before || !row->tar || row->tar != before->tar) n_read += identify(batch_input_file(row), &read[n_read]);
         if (!before || strcmp(row->mask, before->mask) != 0) n_read += identify(row->mask, &read[n_read]);
+        if (row->noise) n_read += identify(row->noise, &read[n_read]);
     }
+    if (batch->list) n_read += identify(batch->list, &read[n_read]);
     qsort(read, n_read, sizeof *read, by_identity);
     bool good = true;
-    for (size_t i = 0; i < n && good; i++) {
+    for (size_t i = 0; i <= n && good; i++) { /* the last one is the report */
         char path[PATH_MAX];
-        const struct manifest_row *row = &batch->manifest->rows[i];
-        bool again = row->tar && i > row->tar->first_row; /* the same tar file */
-        bool exists = !again && batch_output_path(batch, row, path, sizeof path) && identify(path, &one);
-        if (exists && bsearch(&one, read, n_read, sizeof *read, by_identity))
+        const struct manifest_row *row = i < n ? &batch->manifest->rows[i] : NULL;
+        const char *name = row ? path : batch->report;
+        if (row && row->tar && i > row->tar->first_row) continue; /* the same tar file */
+        if (row && !batch_output_path(batch, row, path, sizeof path)) continue;
+        if (name && identify(name, &one) && bsearch(&one, read, n_read, sizeof *read, by_identity))
             good = message_write(batch->why, sizeof batch->why,
                                  "%s: is read by the list too, and would be overwritten; choose another folder or name",
-                                 path);
+                                 name);
     }
     free(read);
     return good;
@@ -238,8 +249,6 @@ bool batch_outputs_differ(struct batch *batch)
 
 void batch_free(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->n_failures; i++) free(batch->failures[i].why);
-    free(batch->failures);
     free(batch->order);
     free(batch->pieces);
     free(batch->units);
@@ -247,16 +256,12 @@ void batch_free(struct batch *batch)
 
 /* ---- failures and counts ------------------------------------------------------------------------ */
 
-void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why)
+void batch_fail(struct batch *batch, const struct manifest_row *row, const char *reason)
 {
-    pthread_mutex_lock(&batch->lock);
-    struct failure *more = realloc(batch->failures, (batch->n_failures + 1) * sizeof *more);
-    if (more) {
-        batch->failures = more;
-        batch->failures[batch->n_failures++] = (struct failure){row, strdup(why)};
-    }
-    pthread_mutex_unlock(&batch->lock);
-    message_error("%s", why);
+    size_t number = manifest_row_number(batch->manifest, row);
+    char why[MESSAGE_CAP];
+    message_error("row %zu: %s", number, reason);
+    if (!journal_add_failure(&batch->journal, number, reason, why, sizeof why)) batch_stop(batch, why);
     batch_count(batch, COUNT_FAILED, 1);
     if (batch->fail_fast) atomic_store(&batch->stopped, true);
 }

@@ -39,11 +39,6 @@ enum batch_count { /* frames: of a channel, at the files' rates; sound: length o
     COUNT_CLIPPED_FILES, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
-struct failure {
-    const struct manifest_row *row;
-    char *why; /* NULL: no memory for it */
-};
-
 struct batch {
     const struct manifest *manifest;
     const char *folder, *settings; /* settings: for the journal's hash */
@@ -51,6 +46,8 @@ struct batch {
     int format;                    /* SF_FORMAT_... as far as the user asked for it */
     int n_devices;                 /* for "cuda": workers are spread over them */
     int shard, n_shards;           /* 0 ... n_shards - 1 */
+    bool resume;
+    const char *list, *report;     /* paths; NULL: none. A report needs the decay times of the masks */
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
     bool fail_fast;
     struct mask_cache cache;
@@ -69,8 +66,6 @@ struct batch {
 
     pthread_mutex_t lock;              /* of all that follows */
     size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has taken yet */
-    struct failure *failures;
-    size_t n_failures;
     char why[MESSAGE_CAP];             /* what stopped the whole run; "" = nothing */
     char device[128];
 };
@@ -81,16 +76,17 @@ bool batch_plan(struct batch *batch);
 /* Takes a piece that no worker has. false: there is none. Any thread. */
 bool batch_take_piece(struct batch *batch, size_t *piece);
 
-/* The file that has a row's input: the input itself, or the tar file that it is in; and the bytes of the input, 0 if it
- * is not there. */
+/* The file that has a row's input: the input itself, or the tar file that it is in. */
 const char *batch_input_file(const struct manifest_row *row);
+
+/* About how many bytes of its input a row reads, which may be a short part of a long file; 0: there is no file. */
 int64_t batch_input_bytes(const struct manifest_row *row);
 
 /* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
- * of the workers. false: batch->why. */
+/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name: the
+ * result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
@@ -104,6 +100,9 @@ bool batch_outputs_differ(struct batch *batch);
 void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 
 void batch_free(struct batch *batch);
+
+/* The journal of a rank that works on this batch's share. */
+struct journal_place batch_journal(const struct batch *batch, int rank);
 
 /* For the workers: report a failed file, end the whole run, add n to a count. Any thread. */
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);

@@ -55,6 +55,7 @@ static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
 {
     struct tar_source *tar = tar_source_add(p->manifest, path, p->why, p->cap);
     if (!tar) return false;
+    tar->first_row = p->manifest->n;
     tar->has_one_mask = p->n_draws == 0;
     tar->number = p->n_draws > 1 ? k + 1 : 0;
     for (size_t member = 0; member < tar->input->n; member++) {

@@ -138,23 +138,26 @@ static void draw_names(struct row_reader *reader, struct manifest_row *row, stru
     row->noise = name_draw(reader, &reader->noises, row->noise, draw_number(row->seed, DRAW_NOISE), faults);
 }
 
-/* Replaces the last row, whose input is a tar file, by a row for each of its sounds. Each draws for itself. false: no
- * memory. */
+/* The input of the last row is a tar file: makes it the row of the first sound, and adds a row for each other sound.
+ * Each draws for itself. false: no memory. */
 static bool tar_expand(struct row_reader *reader, struct faults *faults)
 {
     struct manifest *manifest = reader->manifest;
-    struct manifest_row common = manifest->rows[--manifest->n];
+    size_t first_row = manifest->n - 1;
+    struct manifest_row common = manifest->rows[first_row];
     char why[MESSAGE_CAP / 2];
     if (common.output && !tar_is_name(common.output))
         fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
     struct tar_source *tar = tar_source_add(manifest, common.input, why, sizeof why);
     if (!tar) fault_add(faults, "%s", why);
     if (faults->used) return true;
+    tar->first_row = first_row;
     tar->output = common.output;
     tar->has_one_mask = !draw_is_pattern(common.mask);
     for (size_t member = 0; member < tar->input->n && !faults->used; member++) {
         if (!tar_member_is_sound(&tar->input->members[member])) continue;
-        struct manifest_row *row = manifest_row_add(manifest, reader->defaults);
+        struct manifest_row *row =
+            tar->n_rows ? manifest_row_add(manifest, reader->defaults) : &manifest->rows[first_row];
         if (!row) return false;
         *row = common;
         row->seed = common.seed + tar->n_rows;

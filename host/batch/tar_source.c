@@ -42,7 +42,6 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
     }
     tar->path = path;
     tar->input = input;
-    tar->first_row = manifest->n;
     pthread_mutex_init(&tar->lock, NULL);
     tar->next = manifest->tars;
     manifest->tars = tar;
@@ -90,6 +89,8 @@ void tar_sources_free(struct tar_source *list)
             tar_input_free(tar->input);
             free(tar->input);
         }
+        for (size_t i = 0; tar->figures && i < tar->n_rows; i++) free(tar->figures[i]);
+        free(tar->figures);
         free(tar->file_path);
         free(tar);
     }

@@ -28,11 +28,12 @@ struct tar_source {
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     size_t n_failures;            /* rows                                                     */
+    char **figures;               /* [n_rows]: of the outputs, for the journal                 */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
 };
 
-/* Adds a tar source to the manifest's list, and reads its members. path must outlive the manifest. NULL: why has the
- * reason. */
+/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. path must outlive the
+ * manifest. NULL: why has the reason. */
 struct tar_source *tar_source_add(struct manifest *manifest, const char *path, char *why, size_t cap);
 
 /* Sets tar, member and input of a row. false: no memory. */

@@ -210,7 +210,7 @@ static bool take_file(struct sound_in *in, const SF_INFO *info, char *why, size_
 
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
-    *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1};
+    *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1, .end = INT64_MAX};
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -250,7 +250,8 @@ static sf_count_t inside_read(void *buffer, sf_count_t bytes, void *data)
     sf_count_t done = 0;
     if (bytes > in->inside.bytes - in->inside.at) bytes = in->inside.bytes - in->inside.at;
     while (done < bytes) {
-        ssize_t n = pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
+        ssize_t n =
+            pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) break; /* sound_in_read reports a sound that ends too soon */
         done += n;
@@ -270,7 +271,8 @@ bool sound_in_open_inside(struct sound_in *in, const char *name, const char *pat
 {
     static SF_VIRTUAL_IO io = {inside_length, inside_seek, inside_read, inside_write, inside_tell};
     SF_INFO info = {0};
-    *in = (struct sound_in){.path = name, .fd = -1, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
+    *in = (struct sound_in){
+        .path = name, .fd = -1, .end = INT64_MAX, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
     if (in->inside.fd < 0)
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
                              strerror(errno));
@@ -282,6 +284,12 @@ bool sound_in_open_inside(struct sound_in *in, const char *name, const char *pat
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
+
+static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: starts at %.6g s, but ends after %.6g s; choose an earlier start", in->path,
+                         (double)first / in->rate, (double)n_frames / in->rate);
+}
 
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
@@ -304,12 +312,13 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
         message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
         return -1;
     }
-    return got;
+    return in->read > in->first || refuse_start(in, in->first, in->read, why, cap) ? got : -1;
 }
 
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
     if (got < 0) got = 0;
     in->read += got;
@@ -320,12 +329,37 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 {
     sf_count_t got = 0;
     if (in->kind == SAMPLE_S24) return sound_in_read_plain(in, raw, n_frames, why, cap);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
     if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
     if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
     if (got < 0) got = 0;
     in->read += got;
     return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    char raw[1 << 14];
+    const int64_t most = (int64_t)sizeof raw / (int64_t)(sample_bytes(in->kind) * (size_t)in->n_channels);
+    bool seeks = in->plain || (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
+    if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
+        if (sf_seek(in->file, first, SEEK_SET) != first)
+            return message_write(why, cap, "%s: damaged before frame %lld (%s); fetch it again", in->path,
+                                 (long long)first, sf_strerror(in->file));
+        in->read = first;
+    }
+    while (in->read < first) {
+        int64_t want = first - in->read < most ? first - in->read : most, got = sound_in_read(in, raw, want, why, cap);
+        if (got < 0) return false;
+        if (got < want) return refuse_start(in, first, in->read, why, cap);
+    }
+    if (in->n_frames >= 0) in->n_frames -= first;
+    if (in->n_frames > n_frames) in->n_frames = n_frames;
+    if (n_frames < INT64_MAX - first) in->end = first + n_frames;
+    in->first = first;
+    return true;
 }
 
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)

@@ -132,6 +132,17 @@ def test_only_what_is_missing_is_made_again(shards):
     assert (report["done"], report["resumed"]) == (14, 7) and outputs(shards / "out") == want
 
 
+def test_the_report_has_a_line_for_each_sound(shards):
+    args = ["--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    batch(*args, "-o", "out", "--report", "a.jsonl", "--workers", "1")
+    lines = [json.loads(line) for line in (shards / "a.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in lines] == list(range(1, 22))
+    assert (lines[0]["input"], lines[0]["output"]) == ("s-000.tar/00.wav", "s-000.tar/00.wav")
+    (shards / "out/s-001.tar").unlink()
+    batch(*args, "-o", "out", "--report", "b.jsonl", "--resume", "--workers", "3")
+    assert (shards / "b.jsonl").read_bytes() == (shards / "a.jsonl").read_bytes()
+
+
 def test_a_broken_sound_costs_its_sample_only(shards):
     members = [(name, content) for name, content, *_ in unpack("s-000.tar")]
     at = [name for name, _ in members].index("03.flac")
@@ -178,7 +189,7 @@ def test_every_number_of_a_range_must_be_there(shards):
 
 def test_an_output_for_a_tar_file_is_one_too(shards):
     (shards / "list.csv").write_text("input,mask,output\ns-000.tar,rooms/r0.wav,a.wav\n")
-    refused("batch", "list.csv", "-o", "out", says=["list.csv:2", "a.wav", ".tar"])
+    refused("batch", "list.csv", "-o", "out", says=["list.csv:2: row 1", "a.wav", ".tar"])
 
 
 def test_no_output_is_an_input(shards):

@@ -2,8 +2,8 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a miss is
-#   an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
+#   miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
@@ -36,6 +36,7 @@ $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
+$(eval $(call find,ARCHIVE,libarchive))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
@@ -47,6 +48,9 @@ FFTW_ARCHIVE ?= $(if $(HAVE_FFTW),$(wildcard $(shell pkg-config --variable=libdi
 FFTW_ARCHIVE := $(FFTW_ARCHIVE)
 FFTW_THREADS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,$(if $(filter /%,$(shell \
                   $(CC) -print-file-name=libfftw3f_threads.so)),-lfftw3f_threads)))
+# libarchive's readers of other formats load twelve libraries; a static one leaves them out.
+ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell pkg-config --variable=libdir libarchive)/libarchive.a),\
+                 $(shell pkg-config --libs libarchive)))
 OBJCOPY ?= objcopy
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(NVCC_VERSION)))
@@ -65,6 +69,7 @@ haloconv $(VERSION)
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
+  tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
@@ -82,7 +87,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON PORTAUDIO JACK ALSA LO LV2
+PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
@@ -107,7 +112,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
 LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
-HOST_LIBS := $(call pkg,--libs,$(HOST_PKGS))
+HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
@@ -247,7 +252,7 @@ ON_CPU_NAMES := api convolution swap tail_levels files pcm refusals ladder sessi
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
-# The program without its bench of kernels, for tests/host/test_batch.py.
+# The program without its bench of kernels, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
@@ -309,7 +314,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
 FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map sound_in session_state osc \
-                                                                 nsm)) \
+                                                                 nsm)) $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) \
                   $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
@@ -329,7 +334,7 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	@for seed in $(SEEDS); do echo "seed $$seed"; \
 	  $(TEST_ENV) CUDA_ON_CPU_SEED=$$seed HC_TEST_BACKEND=cuda HC_TEST_TIMEOUT=7200 HALOCONV=$(ON_CPU)/haloconv \
 	    ASAN_OPTIONS=detect_stack_use_after_return=0 \
-	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch plain_files)) \
+	    tests/run $(ON_CPU_TESTS) $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
 run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
@@ -482,7 +487,8 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect midi osc): $(BU
                        $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
-$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal line_reader files/spool message)
+$(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
+                               line_reader files/spool message)
 $(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)

@@ -1,7 +1,6 @@
 /* haloconv batch - convolves many sound files with many masks. */
-#include "batch_run.h"
+#include "batch_summary.h"
 #include "host/commands.h"
-#include "host/json_print.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
 
@@ -18,7 +17,7 @@
 struct batch_settings {
     struct option_names names; /* MANIFEST */
     const char *manifest, *folder, *inputs, *masks, *pairs;
-    const char *backend, *method, *format_text;
+    const char *backend, *method, *format_text, *report;
     struct manifest_defaults defaults;
     int format, workers, cache_mb, shard, n_shards;
     bool resume, fail_fast, json;
@@ -94,6 +93,10 @@ static const struct option_row batch_options[] = {
      option_choice, OPTION_TO(struct batch_settings, defaults.level)},
     {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", take_format,
      .to = 0},
+    {"report", 0, "FILE",
+     "Write a line of JSON for each output to FILE, in the order of the list: row, input, the mask and the noise that "
+     "were drawn, seed, gains, peak, clipped samples, frames, the mask's decay time T30",
+     option_text, OPTION_TO(struct batch_settings, report)},
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
      "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
@@ -124,7 +127,8 @@ static const struct command_line batch_line = {
         "Sends many sound files through many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
         "tail, level and seed. A mask that is a pattern (*, ?, [ ]) becomes one of its files, drawn by the row's seed. "
-        "An output without a name becomes INPUT_MASK.EXTENSION.\v"
+        "An output without a name becomes INPUT_MASK.EXTENSION. An input that "
+        "is a tar file becomes a tar file with the same members in the same order, its sounds convolved.\v"
         "Under mpirun the processes share the list. The outputs do not depend on how many workers, shares or processes "
         "there are.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
@@ -167,10 +171,9 @@ static bool gpu_pays_off(const struct batch *batch)
 {
     const double bytes_a_processor = 160e6;
     double bytes = 0;
-    struct stat status;
     for (size_t i = 0; i < batch->n_pieces; i++) /* a piece has one length class: its first file stands for all */
-        if (stat(batch->order[batch->pieces[i]]->input, &status) == 0)
-            bytes += (double)status.st_size * (double)(batch->pieces[i + 1] - batch->pieces[i]);
+        bytes += (double)batch_input_bytes(batch->order[batch->pieces[i]]) *
+                 (double)(batch->pieces[i + 1] - batch->pieces[i]);
     return bytes / batch->n_shards / batch->ranks.n > bytes_a_processor * processors();
 }
 
@@ -200,8 +203,8 @@ static bool make_folder(const char *folder, char *why, size_t cap)
 static int64_t count_rows(const struct batch *batch)
 {
     int64_t n = 0;
-    for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
-        n += (int64_t)(batch->pieces[i + 1] - batch->pieces[i]);
+    for (size_t i = (size_t)batch->shard; i < batch->n_units; i += (size_t)batch->n_shards)
+        n += (int64_t)(batch->pieces[batch->units[i + 1]] - batch->pieces[batch->units[i]]);
     return n;
 }
 
@@ -216,12 +219,10 @@ static void choose_workers(struct batch *batch, const struct batch_settings *s, 
     batch->n_threads = n / batch->n_workers > 1 && n_rows > 0 ? n / batch->n_workers : 1;
 }
 
-static bool open_journal(struct batch *batch, const struct batch_settings *s)
+static bool open_journal(struct batch *batch)
 {
-    char name[64] = "";
-    if (batch->n_shards > 1) snprintf(name, sizeof name, "%dof%d", batch->shard + 1, batch->n_shards);
-    if (batch->ranks.n > 1) snprintf(name + strlen(name), sizeof name - strlen(name), "rank%d", batch->ranks.rank);
-    return journal_open(&batch->journal, s->folder, name[0] ? name : NULL, s->resume, batch->why, sizeof batch->why);
+    const struct journal_place place = batch_journal(batch, batch->ranks.rank);
+    return journal_open(&batch->journal, &place, batch->resume, batch->report != NULL, batch->why, sizeof batch->why);
 }
 
 static bool read_list(struct manifest *manifest, const struct batch_settings *s, char *why, size_t cap)
@@ -238,7 +239,7 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
     return good;
 }
 
-/* ---- the report --------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------------------------ */
 
 static void print_progress(void *data)
 {
@@ -253,67 +254,19 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, done ? left : 0);
 }
 
-static void list_failures(const struct batch *batch)
-{
-    if (batch->n_failures == 0) return;
-    message_note("%zu file%s failed:", batch->n_failures, message_s((int64_t)batch->n_failures));
-    for (size_t i = 0; i < batch->n_failures; i++)
-        message_note("  %s -> %s: %s", batch->failures[i].row->input, batch->failures[i].row->output,
-                     batch->failures[i].why ? batch->failures[i].why : "no memory for the reason");
-}
-
-static void say_summary(const struct batch *batch, const struct batch_settings *s, const int64_t *counts,
-                        double seconds)
-{
-    char resumed[64] = "", failed[64] = "";
-    if (counts[COUNT_RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[COUNT_RESUMED]);
-    if (counts[COUNT_FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[COUNT_FAILED]);
-    message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", s->folder, (long long)counts[COUNT_DONE],
-                 message_s(counts[COUNT_DONE]), resumed, failed, (double)counts[COUNT_DONE] / seconds,
-                 (double)counts[COUNT_SOUND_US] * 1e-6 / seconds, batch->device[0] ? batch->device : batch->backend);
-    if (counts[COUNT_CLIPPED_FILES])
-        message_note("%lld sample%s clipped in %lld file%s; --gain or --level would have avoided it",
-                     (long long)counts[COUNT_CLIPPED_SAMPLES], message_s(counts[COUNT_CLIPPED_SAMPLES]),
-                     (long long)counts[COUNT_CLIPPED_FILES], message_s(counts[COUNT_CLIPPED_FILES]));
-}
-
-static int print_json(const struct batch *batch, const int64_t *counts, double seconds)
-{
-    json_t *all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i}", "done",
-                            (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
-                            (json_int_t)counts[COUNT_FAILED], "frames_in", (json_int_t)counts[COUNT_FRAMES_IN],
-                            "frames_out", (json_int_t)counts[COUNT_FRAMES_OUT], "seconds", seconds, "files_a_second",
-                            (double)counts[COUNT_DONE] / seconds, "times_realtime",
-                            (double)counts[COUNT_SOUND_US] * 1e-6 / seconds, "clipped_samples",
-                            (json_int_t)counts[COUNT_CLIPPED_SAMPLES], "clipped_files",
-                            (json_int_t)counts[COUNT_CLIPPED_FILES], "backend", batch->backend, "device", batch->device,
-                            "workers", batch->n_workers, "ranks", batch->ranks.n);
-    return json_print(all, 9, "batch");
-}
-
-static int report(const struct batch *batch, const struct batch_settings *s, const int64_t *counts, double seconds)
-{
-    int status = 0;
-    list_failures(batch);
-    if (batch->why[0]) status = message_error("%s", batch->why);
-    if (counts[COUNT_FAILED]) status = EXIT_FAILED;
-    if (batch->ranks.rank != 0) return status; /* rank 0 speaks for all */
-    say_summary(batch, s, counts, seconds);
-    if (s->json && print_json(batch, counts, seconds) != 0) status = EXIT_FAILED;
-    return status;
-}
-
-/* ---- the run ------------------------------------------------------------------------------------ */
-
 static int run(struct batch *batch, const struct batch_settings *s, double start)
 {
-    bool ready = batch_plan(batch) && batch_spares_inputs(batch) && choose_backend(batch, s) &&
-                 make_folder(s->folder, batch->why, sizeof batch->why) && open_journal(batch, s);
+    struct part_file part = {.fd = -1};
+    bool ready =
+        batch_plan(batch) && batch_spares_inputs(batch) && choose_backend(batch, s) &&
+        make_folder(s->folder, batch->why, sizeof batch->why) &&
+        (!s->report || batch->ranks.rank != 0 || part_file_open(&part, s->report, batch->why, sizeof batch->why)) &&
+        open_journal(batch);
     if (ready) {
         struct batch_progress progress = {.batch = batch, .start = start, .n_rows = count_rows(batch)};
         progress.on = batch->ranks.n == 1;
         choose_workers(batch, s, progress.n_rows);
-        mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20);
+        mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20, batch->report != NULL);
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
         mask_cache_close(&batch->cache);
@@ -323,9 +276,12 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
     int64_t counts[N_COUNTS];
     for (int i = 0; i < N_COUNTS; i++) counts[i] = atomic_load(&batch->counts[i]);
     ranks_close(&batch->ranks, counts, N_COUNTS);
-    if (!ready) return message_error("%s", batch->why);
-    if (batch->ranks.rank == 0 && !batch->why[0] && batch_plans_agree(batch, counts)) batch_outputs_differ(batch);
-    return report(batch, s, counts, stopwatch_now() - start);
+    if (ready && batch->ranks.rank == 0 && !batch->why[0] && batch_plans_agree(batch, counts))
+        batch_outputs_differ(batch);
+    int status =
+        ready ? batch_summary(batch, &part, s->json, counts, stopwatch_now() - start) : message_error("%s", batch->why);
+    part_file_abandon(&part);
+    return status;
 }
 
 int batch_command(int argc, char **argv)
@@ -340,9 +296,18 @@ int batch_command(int argc, char **argv)
     snprintf(hashed, sizeof hashed, "%s %s %s", HC_VERSION, s.method, s.format_text ? s.format_text : "");
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
-        *batch = (struct batch){.manifest = &manifest, .folder = s.folder, .settings = hashed, .method = s.method,
-                                .format = s.format, .shard = s.shard - 1, .n_shards = s.n_shards,
-                                .fail_fast = s.fail_fast, .journal.fd = -1};
+        *batch = (struct batch){.manifest = &manifest,
+                                .list = s.manifest,
+                                .folder = s.folder,
+                                .settings = hashed,
+                                .method = s.method,
+                                .format = s.format,
+                                .shard = s.shard - 1,
+                                .n_shards = s.n_shards,
+                                .fail_fast = s.fail_fast,
+                                .resume = s.resume,
+                                .report = s.report,
+                                .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
         status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, &s, start) : message_error("%s", why);
         batch_free(batch);

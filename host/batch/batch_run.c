@@ -1,6 +1,7 @@
 #include "batch_run.h"
 
 #include "host/splitmix64.h"
+#include "tar_source.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ static int length_class(int64_t bytes)
 static int by_work(const void *a, const void *b)
 {
     const struct entry *p = a, *q = b;
+    const struct tar_source *pt = p->row->tar, *qt = q->row->tar;
+    if (pt != qt) return !pt ? -1 : !qt ? 1 : pt->first_row < qt->first_row ? -1 : 1; /* tar files last */
     int pc = length_class(p->bytes), qc = length_class(q->bytes);
     if (pc != qc) return pc > qc ? -1 : 1; /* long files first: none is left alone at the end */
     if (p->mask != q->mask) return p->mask < q->mask ? -1 : 1;
@@ -55,7 +58,8 @@ static void find_first_rows(struct entry *entries, size_t n)
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
-    batch->n_pieces = 0;
+    bool new_unit = false;
+    batch->n_pieces = batch->n_units = 0;
     batch->max_piece = most;
     for (size_t i = 0; i < n; i++) {
         size_t start = batch->n_pieces ? batch->pieces[batch->n_pieces - 1] : 0;
@@ -63,10 +67,17 @@ static void cut_pieces(struct batch *batch, const struct entry *entries, size_t 
         /* A piece has files of one length class; a file of many megabytes is a piece by itself. */
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
-        if (full || other || large) batch->pieces[batch->n_pieces++] = i;
+        bool other_tar = i > 0 && entries[i].row->tar != entries[i - 1].row->tar;
+        if (!entries[i].row->tar || i == 0 || other_tar) new_unit = true;
+        if (full || other || large || other_tar) {
+            if (new_unit) batch->units[batch->n_units++] = batch->n_pieces;
+            batch->pieces[batch->n_pieces++] = i;
+            new_unit = false;
+        }
         batch->order[i] = entries[i].row;
     }
     batch->pieces[batch->n_pieces] = n;
+    batch->units[batch->n_units] = batch->n_pieces;
 }
 
 /* 32 bits, so that their sum over all ranks fits in a count. */
@@ -87,17 +98,27 @@ bool batch_plans_agree(struct batch *batch, const int64_t *counts)
                          "missing; give all of them the same files, and run it again with --resume");
 }
 
+int64_t batch_input_bytes(const struct manifest_row *row)
+{
+    const double bytes_a_second = 96000; /* 16 bits at 48 kHz: the rate is not known here */
+    struct stat status = {0};
+    if (!row->tar && stat(row->input, &status) != 0) return 0;
+    int64_t bytes = row->tar ? row->tar->input->members[row->member].bytes : status.st_size;
+    double part = row->length_s * bytes_a_second;
+    return part < (double)bytes ? (int64_t)part + 1 : bytes;
+}
+
 bool batch_plan(struct batch *batch)
 {
     size_t n = batch->manifest->n;
     struct entry *entries = calloc(n + 1, sizeof *entries);
     batch->order = calloc(n + 1, sizeof *batch->order);
     batch->pieces = calloc(n + 1, sizeof *batch->pieces);
-    bool good = entries && batch->order && batch->pieces;
+    batch->units = calloc(n + 1, sizeof *batch->units);
+    bool good = entries && batch->order && batch->pieces && batch->units;
     for (size_t i = 0; i < n && good; i++) {
-        struct stat status;
-        entries[i] = (struct entry){.row = &batch->manifest->rows[i]};
-        if (stat(entries[i].row->input, &status) == 0) entries[i].bytes = status.st_size;
+        const struct manifest_row *row = &batch->manifest->rows[i];
+        entries[i] = (struct entry){.row = row, .bytes = batch_input_bytes(row)};
     }
     if (good) {
         find_first_rows(entries, n);
@@ -111,9 +132,34 @@ bool batch_plan(struct batch *batch)
     return good;
 }
 
+bool batch_take_piece(struct batch *batch, size_t *piece)
+{
+    pthread_mutex_lock(&batch->lock);
+    if (batch->next_piece == batch->unit_end) {
+        int64_t unit = ranks_next(&batch->ranks) * batch->n_shards + batch->shard;
+        bool is_left = unit < (int64_t)batch->n_units;
+        batch->next_piece = is_left ? batch->units[unit] : batch->n_pieces;
+        batch->unit_end = is_left ? batch->units[unit + 1] : batch->n_pieces;
+    }
+    bool is_taken = batch->next_piece < batch->unit_end;
+    if (is_taken) *piece = batch->next_piece++;
+    pthread_mutex_unlock(&batch->lock);
+    return is_taken;
+}
+
+const char *batch_input_file(const struct manifest_row *row)
+{
+    return row->tar ? row->tar->path : row->input;
+}
+
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
 {
-    return snprintf(path, cap, "%s/%s", batch->folder, row->output) < (int)cap;
+    return snprintf(path, cap, "%s/%s", batch->folder, row->tar ? row->tar->output : row->output) < (int)cap;
+}
+
+struct journal_place batch_journal(const struct batch *batch, int rank)
+{
+    return (struct journal_place){batch->folder, batch->shard, batch->n_shards, rank, batch->ranks.n};
 }
 
 struct identity { /* of a file, whatever its name */
@@ -140,24 +186,29 @@ bool batch_spares_inputs(struct batch *batch)
 {
     size_t n = batch->manifest->n, n_read = 0;
     struct stat status;
-    if (stat(batch->folder, &status) != 0) return true; /* a new folder is empty */
-    struct identity *read = calloc(2 * n + 1, sizeof *read), one;
+    if (stat(batch->folder, &status) != 0 && !batch->report) return true; /* a new folder is empty */
+    struct identity *read = calloc(3 * n + 1, sizeof *read), one;
     if (!read)
         return message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     for (size_t i = 0; i < n; i++) { /* in the order of the work: many rows share a mask */
         const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
-        n_read += identify(row->input, &read[n_read]);
+        if (!before || !row->tar || row->tar != before->tar) n_read += identify(batch_input_file(row), &read[n_read]);
         if (!before || strcmp(row->mask, before->mask) != 0) n_read += identify(row->mask, &read[n_read]);
+        if (row->noise) n_read += identify(row->noise, &read[n_read]);
     }
+    if (batch->list) n_read += identify(batch->list, &read[n_read]);
     qsort(read, n_read, sizeof *read, by_identity);
     bool good = true;
-    for (size_t i = 0; i < n && good; i++) {
+    for (size_t i = 0; i <= n && good; i++) { /* the last one is the report */
         char path[PATH_MAX];
-        bool exists = batch_output_path(batch, &batch->manifest->rows[i], path, sizeof path) && identify(path, &one);
-        if (exists && bsearch(&one, read, n_read, sizeof *read, by_identity))
+        const struct manifest_row *row = i < n ? &batch->manifest->rows[i] : NULL;
+        const char *name = row ? path : batch->report;
+        if (row && row->tar && i > row->tar->first_row) continue; /* the same tar file */
+        if (row && !batch_output_path(batch, row, path, sizeof path)) continue;
+        if (name && identify(name, &one) && bsearch(&one, read, n_read, sizeof *read, by_identity))
             good = message_write(batch->why, sizeof batch->why,
                                  "%s: is read by the list too, and would be overwritten; choose another folder or name",
-                                 path);
+                                 name);
     }
     free(read);
     return good;
@@ -179,8 +230,9 @@ bool batch_outputs_differ(struct batch *batch)
         char path[PATH_MAX];
         struct stat status;
         const struct manifest_row *row = &batch->manifest->rows[i];
-        if (batch_output_path(batch, row, path, sizeof path) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_nlink == 1)
+        bool again = row->tar && i > row->tar->first_row; /* the same tar file */
+        if (!again && batch_output_path(batch, row, path, sizeof path) && stat(path, &status) == 0 &&
+            S_ISREG(status.st_mode) && status.st_nlink == 1)
             outputs[n++] = (struct written){{status.st_dev, status.st_ino}, row};
     }
     qsort(outputs, n, sizeof *outputs, by_identity);
@@ -197,24 +249,19 @@ bool batch_outputs_differ(struct batch *batch)
 
 void batch_free(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->n_failures; i++) free(batch->failures[i].why);
-    free(batch->failures);
     free(batch->order);
     free(batch->pieces);
+    free(batch->units);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */
 
-void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why)
+void batch_fail(struct batch *batch, const struct manifest_row *row, const char *reason)
 {
-    pthread_mutex_lock(&batch->lock);
-    struct failure *more = realloc(batch->failures, (batch->n_failures + 1) * sizeof *more);
-    if (more) {
-        batch->failures = more;
-        batch->failures[batch->n_failures++] = (struct failure){row, strdup(why)};
-    }
-    pthread_mutex_unlock(&batch->lock);
-    message_error("%s", why);
+    size_t number = manifest_row_number(batch->manifest, row);
+    char why[MESSAGE_CAP];
+    message_error("row %zu: %s", number, reason);
+    if (!journal_add_failure(&batch->journal, number, reason, why, sizeof why)) batch_stop(batch, why);
     batch_count(batch, COUNT_FAILED, 1);
     if (batch->fail_fast) atomic_store(&batch->stopped, true);
 }

@@ -2,7 +2,7 @@
  *
  *   list, sorted by length and mask:  [ piece 0 ][ piece 1 ][ piece 2 ] ...    up to BATCH_PIECE rows each
  *                                          |          |
- *                                      worker 0   worker 1 ...                 threads; ranks_next says which piece
+ *                                      worker 0   worker 1 ...                 threads; ranks_next says which unit
  *
  *   a worker   piece: [ file job ][ file job ][ file job ] ...    a file job = one row: its open input, mask and output
  *                          \           |          /
@@ -13,6 +13,8 @@
  * On a GPU a group is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
  * own mask, and one launch serves them all. On the CPU a group is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
+ *
+ * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself.
  *
  * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
  *
@@ -37,11 +39,6 @@ enum batch_count { /* frames: of a channel, at the files' rates; sound: length o
     COUNT_CLIPPED_FILES, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
-struct failure {
-    const struct manifest_row *row;
-    char *why; /* NULL: no memory for it */
-};
-
 struct batch {
     const struct manifest *manifest;
     const char *folder, *settings; /* settings: for the journal's hash */
@@ -49,6 +46,8 @@ struct batch {
     int format;                    /* SF_FORMAT_... as far as the user asked for it */
     int n_devices;                 /* for "cuda": workers are spread over them */
     int shard, n_shards;           /* 0 ... n_shards - 1 */
+    bool resume;
+    const char *list, *report;     /* paths; NULL: none. A report needs the decay times of the masks */
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
     bool fail_fast;
     struct mask_cache cache;
@@ -58,14 +57,15 @@ struct batch {
     const struct manifest_row **order; /* the sorted list */
     size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
     size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
+    size_t *units;                     /* [n_units + 1]: the first piece of each unit */
+    size_t n_units;
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
     atomic_int_fast64_t counts[N_COUNTS];
 
     pthread_mutex_t lock;              /* of all that follows */
-    struct failure *failures;
-    size_t n_failures;
+    size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has taken yet */
     char why[MESSAGE_CAP];             /* what stopped the whole run; "" = nothing */
     char device[128];
 };
@@ -73,11 +73,20 @@ struct batch {
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
-/* Writes the path of a row's output. false: the path is longer than cap. */
+/* Takes a piece that no worker has. false: there is none. Any thread. */
+bool batch_take_piece(struct batch *batch, size_t *piece);
+
+/* The file that has a row's input: the input itself, or the tar file that it is in. */
+const char *batch_input_file(const struct manifest_row *row);
+
+/* About how many bytes of its input a row reads, which may be a short part of a long file; 0: there is no file. */
+int64_t batch_input_bytes(const struct manifest_row *row);
+
+/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
- * of the workers. false: batch->why. */
+/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name: the
+ * result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
@@ -91,6 +100,9 @@ bool batch_outputs_differ(struct batch *batch);
 void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 
 void batch_free(struct batch *batch);
+
+/* The journal of a rank that works on this batch's share. */
+struct journal_place batch_journal(const struct batch *batch, int rank);
 
 /* For the workers: report a failed file, end the whole run, add n to a count. Any thread. */
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);

@@ -1,7 +1,9 @@
 #include "batch_run.h"
 
+#include "batch_report.h"
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
+#include "tar_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,13 +233,16 @@ static bool group_convolve(const struct group *group)
     }
 }
 
-static bool match_levels(const struct group *group)
+/* Repeats the convolution for the jobs that need another pass; those at their end need nothing. */
+static bool other_passes(const struct group *group)
 {
-    bool again = false;
-    for (int i = 0; i < group->n; i++) again |= file_job_match_level(group->jobs[i]);
-    if (!again) return true;
-    hc_reset(group->slot->engine);
-    return group_convolve(group); /* jobs at their end need nothing */
+    for (;;) {
+        bool again = false;
+        for (int i = 0; i < group->n; i++) again |= file_job_next_pass(group->jobs[i]);
+        if (!again) return true;
+        hc_reset(group->slot->engine);
+        if (!group_convolve(group)) return false;
+    }
 }
 
 static void run_group(struct group *group)
@@ -245,7 +250,7 @@ static void run_group(struct group *group)
     group->slot = slot_for(group->worker, shape_of(group->jobs[0]));
     if (!group->slot) return;
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
-    if (!set_masks(group) || !group_convolve(group) || !match_levels(group)) return;
+    if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
     for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
 }
 
@@ -269,21 +274,58 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-static bool is_done(struct batch *batch, const struct manifest_row *row)
+/* The entry of an earlier run that made the row's file. NULL: there is none, or --report needs more than it has. */
+static const struct journal_entry *entry_of(const struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
     int64_t listed;
-    if (batch->journal.n_done == 0 || !batch_output_path(batch, row, path, sizeof path)) return false;
-    if (stat(path, &status) != 0 || status.st_size == 0) return false;
-    if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
-        batch_count(batch, COUNT_RESUMED, 1);
-        return true;
+    if (!batch_output_path(batch, row, path, sizeof path)) return NULL;
+    if (stat(path, &status) != 0 || status.st_size == 0) return NULL;
+    const struct journal_entry *entry =
+        journal_list_find(&batch->journal.done, journal_hash(row, batch->settings), status.st_size, &listed);
+    if (entry && batch->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
+        message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
+        return NULL;
     }
-    if (listed != BYTES_UNKNOWN)
+    if (!entry && listed != BYTES_UNKNOWN)
         message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
                      (long long)status.st_size, (long long)listed);
-    return false;
+    return entry;
+}
+
+/* Gives an entry the decay time, if --report needs it and an earlier run did not. */
+static void complete_entry(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
+{
+    struct file_job job;
+    if (!batch->report || figures_check(entry->figures) != FIGURES_LACK_T30) return;
+    if (!file_job_open(&job, batch, row)) return; /* the row has failed */
+    file_job_enter(batch, row, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
+    file_job_close(&job);
+}
+
+/* A tar file is done if all of its rows are. */
+static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
+{
+    pthread_mutex_lock(&tar->lock);
+    if (tar->resume == RESUME_UNKNOWN) {
+        size_t i = tar->first_row, end = i + tar->n_rows;
+        while (i < end && entry_of(batch, &batch->manifest->rows[i])) i++;
+        tar->resume = i == end ? RESUME_DONE : RESUME_NOT_DONE;
+    }
+    bool is_done = tar->resume == RESUME_DONE;
+    pthread_mutex_unlock(&tar->lock);
+    return is_done;
+}
+
+static bool is_done(struct batch *batch, const struct manifest_row *row)
+{
+    if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
+    const struct journal_entry *entry = entry_of(batch, row);
+    if (!entry) return false;
+    complete_entry(batch, row, entry);
+    batch_count(batch, COUNT_RESUMED, 1);
+    return true;
 }
 
 static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs)
@@ -319,9 +361,9 @@ void *batch_worker(void *data)
     worker_choose_backend(&worker, atomic_fetch_add(&batch->n_started, 1));
     if (!jobs) batch_stop(batch, "no memory for a worker; use fewer --workers");
     while (!atomic_load(&batch->stopped)) {
-        int64_t piece = ranks_next(&batch->ranks) * batch->n_shards + batch->shard;
-        if (piece >= (int64_t)batch->n_pieces) break;
-        run_piece(&worker, (size_t)piece, jobs);
+        size_t piece;
+        if (!batch_take_piece(batch, &piece)) break;
+        run_piece(&worker, piece, jobs);
     }
     for (int i = 0; i < BATCH_ENGINES; i++) {
         if (worker.slots[i].engine) {

@@ -1,11 +1,16 @@
 #include "file_job.h"
 
+#include "batch_report.h"
+#include "tar_job.h"
+
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { KEPT_FLOATS = 16 << 20 }; /* of an output in memory; a longer one is convolved twice */
 
@@ -17,31 +22,49 @@ static void job_fail(struct file_job *job, const char *why)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
+/* Opens the sound file of the row, cut to start and length. The place where a batch's input is opened. */
+static bool open_sound(struct file_job *job, char *why, size_t cap)
+{
+    const struct manifest_row *row = job->row;
+    const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
+    bool good = member
+                    ? sound_in_open_inside(&job->in, row->input, row->tar->path, member->from, member->bytes, why, cap)
+                    : sound_in_open(&job->in, row->input, NULL, why, cap);
+    if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
+    double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
+    return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);
+}
+
 static bool open_input(struct file_job *job, char *why, size_t cap)
 {
     struct batch *batch = job->batch;
     const struct manifest_row *row = job->row;
     if (!batch_output_path(batch, row, job->path, sizeof job->path))
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
-    if (!sound_in_open(&job->in, row->input, NULL, why, cap)) return false;
+    if (!open_sound(job, why, cap)) return false;
     job->n_in = job->in.n_channels;
-    job->mask = mask_cache_take(&batch->cache, row->mask, job->n_in, job->in.rate, why, cap);
+    const struct mask_key key = {row->mask, job->n_in, job->in.rate, row->align, row->early_ms};
+    job->mask = mask_cache_take(&batch->cache, &key, why, cap);
     if (!job->mask) return false;
     const hc_responses *responses = &job->mask->responses;
     job->n_out = responses->n_out;
     job->n_taps = routes_taps(responses->routes, responses->n_routes);
-    job->range = output_range_make(row->tail, job->n_taps);
-    job->kept_stride = job->in.n_frames + job->n_taps;
-    if (row->level != LEVEL_NONE)
+    job->range = output_range_make(row->tail, job->mask->n_frames);
+    job->kept_stride = job->in.n_frames + job->mask->n_frames;
+    if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
-    return true;
+    return !row->noise || noise_open(&job->noise, &batch->cache, row->noise, job->in.rate, job->n_out, why, cap);
 }
 
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row)
 {
     char why[MESSAGE_CAP];
-    *job = (struct file_job){
-        .batch = batch, .row = row, .end = INT64_MAX, .writer = {.out = &job->out, .gain = (float)row->gain}};
+    *job = (struct file_job){.batch = batch,
+                             .row = row,
+                             .content = -1,
+                             .end = INT64_MAX,
+                             .level_gain = 1,
+                             .writer = {.out = &job->out, .gain = (float)row->gain}};
     if (open_input(job, why, sizeof why)) return true;
     job_fail(job, why);
     file_job_close(job);
@@ -53,9 +76,14 @@ void file_job_close(struct file_job *job)
     sound_in_close(&job->in);
     sound_out_abandon(&job->out);
     mask_cache_give_back(&job->batch->cache, job->mask);
+    noise_close(&job->noise, &job->batch->cache);
     free(job->kept);
+    free(job->mixed);
+    if (job->content >= 0) close(job->content);
+    if (job->row->tar && job->failed) tar_job_leave_out(job);
+    job->content = -1;
     job->mask = NULL;
-    job->kept = NULL;
+    job->kept = job->mixed = NULL;
 }
 
 static void make_folders(char *path)
@@ -70,8 +98,16 @@ static void make_folders(char *path)
 void file_job_open_output(struct file_job *job)
 {
     char why[MESSAGE_CAP];
+    int fd = -1;
     if (strchr(job->row->output, '/')) make_folders(job->path);
-    if (!file_open_output(&job->out, job->path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
+    if (job->row->tar && (!tar_job_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||
+                          (fd = fcntl(job->content, F_DUPFD_CLOEXEC, 3)) < 0)) {
+        batch_stop(job->batch, why);
+        job_fail(job, why);
+        return;
+    }
+    const char *path = job->row->tar ? job->row->output : job->path;
+    if (!file_open_output(&job->out, fd, path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
         job_fail(job, why);
 }
 
@@ -86,25 +122,6 @@ int64_t file_job_needs(const struct file_job *job, int block)
 {
     if (job->failed || job->n_queued >= job->end) return 0;
     return job->end - job->n_queued > block ? block : job->end - job->n_queued;
-}
-
-static void loudness_add(struct loudness *loudness, const float *x, int64_t n)
-{
-    float peak = 0;
-    double squares = 0;
-    for (int64_t done = 0; done < n;) { /* short sums in floats: the compiler vectorises them */
-        int64_t end = done + 1024 < n ? done + 1024 : n;
-        float sum = 0;
-        for (; done < end; done++) {
-            float size = fabsf(x[done]);
-            peak = size > peak ? size : peak;
-            sum += x[done] * x[done];
-        }
-        squares += (double)sum;
-    }
-    if ((double)peak > loudness->peak) loudness->peak = (double)peak;
-    loudness->sum += squares;
-    loudness->n += n;
 }
 
 /* An engine does not check what lies in its own memory. */
@@ -152,31 +169,50 @@ static void keep_frames(struct file_job *job, const float *planar, int64_t strid
         memcpy(job->kept + ch * job->kept_stride + n_kept, planar + ch * stride, (size_t)n * sizeof *planar);
 }
 
+static void use_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+{
+    if (job->stage == JOB_WRITES) {
+        write_frames(job, planar, stride, n);
+        return;
+    }
+    if (job->stage == JOB_KEEPS) keep_frames(job, planar, stride, n);
+    for (int ch = 0; ch < job->n_out; ch++) loudness_add(&job->loudness_out, planar + ch * stride, n);
+}
+
+/* The memory of the engine is not ours to write. */
+static void mix_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
+{
+    if (!job->mixed) job->mixed = malloc((size_t)job->n_out * MIXED_FRAMES * sizeof *job->mixed);
+    if (!job->mixed) job_fail(job, "no memory to add noise to an output; use fewer --workers");
+    for (int64_t done = 0, some; done < n && !job->failed; done += some) {
+        some = n - done < MIXED_FRAMES ? n - done : MIXED_FRAMES;
+        for (int ch = 0; ch < job->n_out; ch++)
+            memcpy(job->mixed + ch * MIXED_FRAMES, planar + ch * stride + done, (size_t)some * sizeof *planar);
+        noise_add(&job->noise, job->n_taken + done, job->mixed, MIXED_FRAMES, some);
+        use_frames(job, job->mixed, MIXED_FRAMES, some);
+    }
+}
+
 void file_job_take(struct file_job *job, const float *planar, int64_t stride, int n)
 {
     int from, n_cut = output_range_cut(job->range, job->end, job->n_convolved, n, &from);
     job->n_convolved += n;
     if (n_cut == 0 || job->failed) return;
-    planar += from;
-    if (job->stage == JOB_WRITES) {
-        write_frames(job, planar, stride, n_cut);
-        return;
-    }
-    if (job->stage == JOB_KEEPS) keep_frames(job, planar, stride, n_cut);
-    for (int ch = 0; ch < job->n_out; ch++) loudness_add(&job->loudness_out, planar + ch * stride, n_cut);
+    if (job->noise.gain > 0)
+        mix_frames(job, planar + from, stride, n_cut);
+    else
+        use_frames(job, planar + from, stride, n_cut);
+    job->n_taken += n_cut;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
-
-static double level_of(const struct loudness *loudness, enum level level)
-{
-    return level == LEVEL_RMS ? sqrt(loudness->sum / (double)loudness->n) : loudness->peak;
-}
+/* ---- passes ------------------------------------------------------------------------------------- */
 
 /* The gain that gives the output the level of the input; silence stays as it is. */
 static double level_gain(const struct file_job *job)
 {
-    double in = level_of(&job->loudness_in, job->row->level), out = level_of(&job->loudness_out, job->row->level);
+    enum level level = job->row->level;
+    if (level == LEVEL_NONE) return 1;
+    double in = loudness_level(&job->loudness_in, level), out = loudness_level(&job->loudness_out, level);
     return in > 0 && out > 0 && isfinite(in / out) ? in / out : 1;
 }
 
@@ -185,26 +221,65 @@ static void rewind_input(struct file_job *job)
 {
     char why[MESSAGE_CAP];
     sound_in_close(&job->in);
-    if (!sound_in_open(&job->in, job->row->input, NULL, why, sizeof why)) job_fail(job, why);
-    job->n_read = job->n_queued = job->n_convolved = 0;
+    if (!open_sound(job, why, sizeof why)) job_fail(job, why);
+    job->n_read = job->n_queued = job->n_convolved = job->n_taken = 0;
     job->at_end = false;
 }
 
-bool file_job_match_level(struct file_job *job)
+static bool is_too_loud(struct file_job *job)
+{
+    char why[MESSAGE_CAP];
+    if (isfinite(job->loudness_in.sum) && isfinite(job->loudness_out.sum)) return false;
+    file_too_loud(job->path, why, sizeof why);
+    job_fail(job, why);
+    return true;
+}
+
+/* Finds the gain of the noise, and adds the noise to what was kept. */
+static void fit_noise(struct file_job *job)
+{
+    const struct loudness found = job->loudness_out;
+    int64_t n_frames = found.n / job->n_out;
+    char why[MESSAGE_CAP];
+    if (!noise_fit(&job->noise, job->row, n_frames, found.sum / (double)found.n, why, sizeof why)) {
+        job_fail(job, why);
+        return;
+    }
+    if (!job->kept) return;
+    noise_add(&job->noise, 0, job->kept, job->kept_stride, n_frames);
+    job->loudness_out = (struct loudness){0};
+    for (int ch = 0; ch < job->n_out; ch++)
+        loudness_add(&job->loudness_out, job->kept + ch * job->kept_stride, n_frames);
+}
+
+bool file_job_next_pass(struct file_job *job)
 {
     enum job_stage stage = job->stage;
-    if (job->failed || stage == JOB_WRITES) return false;
-    if (!isfinite(job->loudness_in.sum) || !isfinite(job->loudness_out.sum)) {
-        char why[MESSAGE_CAP];
-        file_too_loud(job->path, why, sizeof why);
-        job_fail(job, why);
-        return false;
+    if (job->failed || stage == JOB_WRITES || is_too_loud(job)) return false;
+    bool fits = job->row->noise && job->noise.gain == 0;
+    if (fits) fit_noise(job);
+    if (job->failed || is_too_loud(job)) return false;
+    if (fits && stage == JOB_MEASURES && job->row->level != LEVEL_NONE) { /* the sum has no level yet */
+        job->loudness_in = job->loudness_out = (struct loudness){0};
+    } else {
+        job->level_gain = level_gain(job);
+        job->writer.gain = (float)(job->row->gain * job->level_gain);
+        job->stage = JOB_WRITES;
     }
-    job->writer.gain = (float)(job->row->gain * level_gain(job));
-    job->stage = JOB_WRITES;
     if (stage == JOB_MEASURES) rewind_input(job);
     if (job->kept) write_frames(job, job->kept, job->kept_stride, job->loudness_out.n / job->n_out);
     return stage == JOB_MEASURES && !job->failed;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures)
+{
+    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some";
+    if (!figures ||
+        !journal_add(&batch->journal, journal_hash(row, batch->settings), bytes, figures, row->output, why, sizeof why))
+        batch_stop(batch, why);
+    free(figures);
 }
 
 void file_job_commit(struct file_job *job)
@@ -218,9 +293,10 @@ void file_job_commit(struct file_job *job)
         batch_stop(batch, why);
         return;
     }
-    if (!journal_add(&batch->journal, journal_hash(job->row, batch->settings), job->out.end, job->row->output, why,
-                     sizeof why))
-        batch_stop(batch, why);
+    if (job->row->tar)
+        tar_job_put(job, figures_of(job));
+    else
+        file_job_enter(batch, job->row, job->out.end, figures_of(job));
     batch_count(batch, COUNT_DONE, 1);
     batch_count(batch, COUNT_FRAMES_IN, job->n_read);
     batch_count(batch, COUNT_FRAMES_OUT, job->out.written);

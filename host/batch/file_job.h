@@ -1,8 +1,12 @@
-/* file_job - one file of a batch: reads its input and writes its output in blocks; measures and matches its level.
+/* file_job - one file of a batch: reads its input and writes its output in blocks; adds noise, and measures and matches
+ * the level.
  *
- *   open --> open_output --> per block: read, (the worker's engine), take --> match_level --> commit --> close
- *                            ^                                                     |
- *                            +---- a long file, once more with its gain -----------+
+ *   open --> open_output --> per block: read, (the worker's engine), take --> next_pass --> commit --> close
+ *                            ^                                                    |
+ *                            +---- a long file, once more with a gain ------------+
+ *
+ * The gain of the noise depends on the power of the whole convolution, and the gain of the level on the loudness of the
+ * sum: a long file with both is convolved three times.
  */
 #ifndef FILE_JOB_H
 #define FILE_JOB_H
@@ -10,18 +14,17 @@
 #include "batch_run.h"
 
 #include "host/files/file_convolution.h"
+#include "loudness.h"
+#include "noise.h"
 
 #include <limits.h>
 
+enum { MIXED_FRAMES = 4096 };
+
 enum job_stage {  /* the use of the engine's output */
     JOB_WRITES,   /* write it: the gain is known */
-    JOB_KEEPS,    /* measure it and keep it in memory until the gain is known */
-    JOB_MEASURES, /* measure it; a long file is convolved again when the gain is known */
-};
-
-struct loudness {
-    double peak, sum; /* sum: of the squares of n samples */
-    int64_t n;
+    JOB_KEEPS,    /* measure it and keep it in memory until all gains are known */
+    JOB_MEASURES, /* measure it; a long file is convolved again when the next gain is known */
 };
 
 struct file_job {
@@ -31,7 +34,9 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct cached_mask *mask;
-    char path[PATH_MAX];  /* of the output */
+    struct noise noise;   /* its gain is 0 until the convolution has been measured */
+    char path[PATH_MAX];  /* of the output, or of the tar file that it is in */
+    int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */
     enum job_stage stage;
@@ -39,9 +44,12 @@ struct file_job {
     int64_t end;          /* output_range_end; INT64_MAX: not known yet */
     int64_t n_read;       /* frames of the input */
     int64_t n_queued, n_convolved; /* frames of the convolution: given to the engine, and back from it */
-    struct loudness loudness_in, loudness_out;
+    int64_t n_taken;      /* of these, frames in the range of the output */
+    struct loudness loudness_in, loudness_out; /* loudness_out: with the noise, if that has a gain */
+    double level_gain;    /* linear */
     float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; loudness_out.n / n_out frames so far */
     int64_t kept_stride;
+    float *mixed;         /* [n_out][MIXED_FRAMES]: convolution and noise; NULL before they are added */
 };
 
 /* Opens input and mask. false: the job has failed, its reason is in the batch, and nothing is open. */
@@ -59,14 +67,18 @@ int64_t file_job_needs(const struct file_job *job, int block);
 /* Reads n frames, or fewer at the end, to planar[n_in][stride]. Returns how many. */
 int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n);
 
-/* Measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
+/* Adds the noise to, and measures, keeps or writes the next n frames of the convolution, planar[n_out][stride]. */
 void file_job_take(struct file_job *job, const float *planar, int64_t stride, int n);
 
-/* Finds the gain of an output whose level is matched and writes what was kept. true: convolve the input again. */
-bool file_job_match_level(struct file_job *job);
+/* After the last block: finds the gains that depend on the whole output, and writes what was kept. true: convolve the
+ * input again, and call this again. */
+bool file_job_next_pass(struct file_job *job);
 
 /* Gives the output its name and enters it in the journal. */
 void file_job_commit(struct file_job *job);
+
+/* Enters a row in the journal, whose file has so many bytes. Frees figures; NULL: there was no memory for them. */
+void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures);
 
 /* Frees everything; removes an output that is not committed. */
 void file_job_close(struct file_job *job);

@@ -14,13 +14,22 @@
 
 enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the column and option "level" */
 
+struct tar_source;
+
 struct manifest_row {
     const char *input, *mask;
     const char *output;     /* below the folder of the outputs, with forward slashes */
     double gain;            /* linear */
     enum range_choice tail; /* the column and option "tail" */
     enum level level;
-    uint64_t seed;          /* draws a mask if the mask is a pattern */
+    uint64_t seed;          /* draws a mask and a noise from their patterns, and the start of the noise */
+    double start_s, length_s; /* of the input; length_s: INFINITY = to its end */
+    const char *noise;      /* added after the convolution; NULL = none */
+    double snr_db;
+    bool align;             /* leave out the mask in front of its direct sound */
+    double early_ms;        /* of the mask, from its direct sound on; INFINITY = all of it */
+    struct tar_source *tar; /* input and output are members of tar files; NULL: they are files */
+    size_t member;
 };
 
 struct manifest {
@@ -29,6 +38,7 @@ struct manifest {
     char *unused;             /* columns that batch does not know, "speaker, text"; NULL = none */
     struct text_arena *texts; /* the rows' strings */
     size_t capacity;          /* of rows */
+    struct tar_source *tars;
 };
 
 struct manifest_defaults { /* for the columns that a row leaves out */
@@ -48,5 +58,15 @@ bool manifest_pair(struct manifest *manifest, const char *inputs, const char *ma
                    const struct manifest_defaults *defaults, char *why, size_t cap);
 
 void manifest_free(struct manifest *manifest);
+
+/* The number of a row, from 1 on: that of the user's list, without its header and blank lines. */
+static inline size_t manifest_row_number(const struct manifest *manifest, const struct manifest_row *row)
+{
+    return (size_t)(row - manifest->rows) + 1;
+}
+
+/* For the parts that make a list: a new row with the defaults (NULL: no memory); the error for that, which returns false. */
+struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
+bool manifest_no_memory(char *why, size_t cap);
 
 #endif

@@ -1,13 +1,16 @@
 #include "mask_cache.h"
 
+#include "host/masks/mask_analysis.h"
 #include "host/message.h"
+#include "mask_cut.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-void mask_cache_open(struct mask_cache *cache, int64_t bound)
+void mask_cache_open(struct mask_cache *cache, int64_t bound, bool finds_t30)
 {
-    *cache = (struct mask_cache){.bound = bound};
+    *cache = (struct mask_cache){.bound = bound, .finds_t30 = finds_t30};
     TAILQ_INIT(&cache->by_use);
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->loaded, NULL);
@@ -26,7 +29,7 @@ static void drop(struct mask_cache *cache, struct cached_mask *mask)
     TAILQ_REMOVE(&cache->by_use, mask, use_link);
     cache->bytes -= mask->bytes;
     hc_responses_free(&mask->responses);
-    free(mask->path);
+    free((char *)mask->key.path);
     free(mask);
 }
 
@@ -47,25 +50,31 @@ void mask_cache_close(struct mask_cache *cache)
     pthread_mutex_destroy(&cache->lock);
 }
 
-/* Under lock. */
-static struct cached_mask *find(struct mask_cache *cache, const char *path, int n_in, int rate)
+static bool same_key(const struct mask_key *a, const struct mask_key *b)
 {
-    struct cached_mask *mask = LIST_FIRST(bucket_of(cache, path));
-    while (mask && (mask->n_in != n_in || mask->rate != rate || strcmp(mask->path, path) != 0))
-        mask = LIST_NEXT(mask, bucket_link);
+    return a->n_in == b->n_in && a->rate == b->rate && a->align == b->align && a->early_ms == b->early_ms &&
+           strcmp(a->path, b->path) == 0;
+}
+
+/* Under lock. */
+static struct cached_mask *find(struct mask_cache *cache, const struct mask_key *key)
+{
+    struct cached_mask *mask = LIST_FIRST(bucket_of(cache, key->path));
+    while (mask && !same_key(&mask->key, key)) mask = LIST_NEXT(mask, bucket_link);
     return mask;
 }
 
 /* Under lock. NULL: no memory. */
-static struct cached_mask *add(struct mask_cache *cache, const char *path, int n_in, int rate)
+static struct cached_mask *add(struct mask_cache *cache, const struct mask_key *key)
 {
     struct cached_mask *mask = calloc(1, sizeof *mask);
-    if (!mask || !(mask->path = strdup(path))) {
+    char *path = mask ? strdup(key->path) : NULL;
+    if (!path) {
         free(mask);
         return NULL;
     }
-    mask->n_in = n_in;
-    mask->rate = rate;
+    mask->key = *key;
+    mask->key.path = path;
     mask->serial = ++cache->n_loaded;
     mask->users = 1;
     mask->loading = true;
@@ -74,38 +83,66 @@ static struct cached_mask *add(struct mask_cache *cache, const char *path, int n
     return mask;
 }
 
+/* The mean of the channels that have one; a configuration has none. */
+static bool find_t30(struct cached_mask *mask)
+{
+    const hc_responses *taps = &mask->responses;
+    struct mask_figures *figures = calloc((size_t)taps->n_channels + 1, sizeof *figures);
+    double sum = 0;
+    int n = 0;
+    if (!figures)
+        return message_write(mask->why, sizeof mask->why, "%s: no memory for its decay time; leave --report out",
+                             mask->key.path);
+    mask_find_decay(taps->channel, taps->n_channels, taps->n_frames, mask->key.rate, figures);
+    for (int ch = 0; ch < taps->n_channels; ch++)
+        if (!isnan(figures[ch].t30_s)) sum += figures[ch].t30_s, n++;
+    free(figures);
+    if (n) mask->t30_s = sum / n;
+    return true;
+}
+
+static bool read_file(const struct mask_cache *cache, struct cached_mask *mask)
+{
+    const struct mask_key *key = &mask->key;
+    hc_responses *taps = &mask->responses;
+    mask->bytes = (int64_t)sizeof *mask;
+    mask->t30_s = NAN;
+    if (hc_responses_load(key->path, key->n_in, key->rate, 0, taps, mask->why, sizeof mask->why) != HC_OK) return false;
+    /* A sound file has channels, a configuration responses. */
+    mask->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
+    if (key->n_in == 0) return true;
+    if (cache->finds_t30 && !find_t30(mask)) return false;
+    if (key->align || isfinite(key->early_ms)) mask->onset = mask_onset(taps);
+    return mask_cut(taps, key->path, key->rate, key->align, key->early_ms, &mask->n_frames, mask->why,
+                    sizeof mask->why);
+}
+
 /* Under lock; unlocks while it reads the file. */
 static void load(struct mask_cache *cache, struct cached_mask *mask)
 {
     pthread_mutex_unlock(&cache->lock);
-    bool good = hc_responses_load(mask->path, mask->n_in, mask->rate, 0, &mask->responses, mask->why,
-                                  sizeof mask->why) == HC_OK;
+    bool good = read_file(cache, mask);
     pthread_mutex_lock(&cache->lock);
     mask->failed = !good;
     mask->loading = false;
-    mask->bytes = (int64_t)sizeof *mask;
-    const hc_responses *taps = &mask->responses; /* a sound file has channels, a configuration responses */
-    int64_t floats = (int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames;
-    if (good) mask->bytes += floats * (int64_t)sizeof(float);
     cache->bytes += mask->bytes;
     pthread_cond_broadcast(&cache->loaded);
     shrink(cache);
 }
 
-struct cached_mask *mask_cache_take(struct mask_cache *cache, const char *path, int n_in, int rate, char *why,
-                                    size_t cap)
+struct cached_mask *mask_cache_take(struct mask_cache *cache, const struct mask_key *key, char *why, size_t cap)
 {
     pthread_mutex_lock(&cache->lock);
-    struct cached_mask *mask = find(cache, path, n_in, rate);
+    struct cached_mask *mask = find(cache, key);
     if (mask) {
         mask->users++;
         TAILQ_REMOVE(&cache->by_use, mask, use_link);
         TAILQ_INSERT_TAIL(&cache->by_use, mask, use_link);
         while (mask->loading) pthread_cond_wait(&cache->loaded, &cache->lock);
-    } else if ((mask = add(cache, path, n_in, rate))) {
+    } else if ((mask = add(cache, key))) {
         load(cache, mask);
     } else {
-        message_write(why, cap, "%s: no memory for a mask; use a smaller --cache", path);
+        message_write(why, cap, "%s: no memory for a mask; use a smaller --cache", key->path);
     }
     if (mask && mask->failed) {
         message_write(why, cap, "%s", mask->why);

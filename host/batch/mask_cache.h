@@ -1,4 +1,5 @@
-/* mask_cache - decoded masks that the workers share. It keeps those used most recently, within a limit of memory. */
+/* mask_cache - decoded masks and noises that the workers share. It keeps those used most recently, within a limit of
+ * memory. */
 #ifndef MASK_CACHE_H
 #define MASK_CACHE_H
 
@@ -9,10 +10,20 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+struct mask_key {
+    const char *path;
+    int n_in;        /* inputs to route; 0: a noise, which has no routes */
+    int rate;        /* of the input: the file is resampled to it */
+    bool align;      /* as in mask_cut.h ... */
+    double early_ms; /* ... INFINITY: all */
+};
+
 struct cached_mask {
     hc_responses responses;
-    char *path;
-    int n_in, rate;
+    struct mask_key key;  /* its path is owned */
+    int n_frames;         /* of the mask before it was cut by early_ms; gives the range of the output */
+    int onset;            /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */
+    double t30_s;         /* decay time before the cut, the mean of the channels that have one; NaN: none, or not asked for */
     uint64_t serial;      /* no other mask ever has the same */
     int64_t bytes;
     int users;
@@ -31,14 +42,15 @@ struct mask_cache {
     LIST_HEAD(cache_bucket, cached_mask) buckets[CACHE_BUCKETS];
     uint64_t n_loaded;
     int64_t bytes, bound;             /* of all masks; those in use may exceed the bound */
+    bool finds_t30;
 };
 
-void mask_cache_open(struct mask_cache *cache, int64_t bound);
+/* finds_t30: of each mask that is routed. */
+void mask_cache_open(struct mask_cache *cache, int64_t bound, bool finds_t30);
 void mask_cache_close(struct mask_cache *cache); /* after every mask was given back */
 
-/* The mask for n_in inputs at a rate; the first caller loads it, others wait. NULL: why has the reason. Any thread. */
-struct cached_mask *mask_cache_take(struct mask_cache *cache, const char *path, int n_in, int rate, char *why,
-                                    size_t cap);
+/* The mask of a key; the first caller loads it, others wait. NULL: why has the reason. Any thread. */
+struct cached_mask *mask_cache_take(struct mask_cache *cache, const struct mask_key *key, char *why, size_t cap);
 void mask_cache_give_back(struct mask_cache *cache, struct cached_mask *mask);
 
 #endif

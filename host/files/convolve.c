@@ -207,7 +207,7 @@ static bool convolve(struct convolution *run)
     if (!load_mask(run)) return false;
     run->mask_s = stopwatch_now() - start;
     struct output_range range = output_range_make(s->tail, run->n_taps);
-    if (!file_open_output(&run->out, s->output, s->format, &run->in, run->responses.n_out, range, run->why,
+    if (!file_open_output(&run->out, -1, s->output, s->format, &run->in, run->responses.n_out, range, run->why,
                           sizeof run->why))
         return false;
     bool good = pipeline_start(&run->pipeline, &run->in, &run->out, range);

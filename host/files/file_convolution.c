@@ -4,6 +4,8 @@
 #include "host/stopwatch.h"
 #include "sound_format.h"
 
+#include <unistd.h>
+
 enum {
     CHUNK_BYTES = 1 << 17,
     CHUNK_SAMPLES = CHUNK_BYTES / 2, /* at most: a sample has two bytes or more */
@@ -35,12 +37,13 @@ bool file_too_loud(const char *path, char *why, size_t cap)
                          path);
 }
 
-bool file_open_output(struct sound_out *out, const char *path, int format, const struct sound_in *in, int n_channels,
+bool file_open_output(struct sound_out *out, int fd, const char *path, int format, const struct sound_in *in, int n_channels,
                       struct output_range range, char *why, size_t cap)
 {
     int whole = sound_format_choose(format, path, in->format, in->rate, n_channels, why, cap);
     int64_t n_frames = in->n_frames < 0 ? -1 : in->n_frames + range.extra;
-    return whole && sound_out_open(out, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap);
+    if (!whole && fd >= 0) close(fd);
+    return whole && sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap);
 }
 
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)

@@ -19,9 +19,10 @@ void file_engine_config(hc_config *config, int rate, const char *backend, const 
 /* Writes to why the reason why the engine stopped; returns false. */
 bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
 
-/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input.
- * path must outlive out. false: why has the reason. */
-bool file_open_output(struct sound_out *out, const char *path, int format, const struct sound_in *in, int n_channels,
+/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input. fd:
+ * a descriptor for the output, which belongs to out; -1: the file at `path`. path must outlive out. false: why has the
+ * reason. */
+bool file_open_output(struct sound_out *out, int fd, const char *path, int format, const struct sound_in *in, int n_channels,
                       struct output_range range, char *why, size_t cap);
 
 /* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT, or, if

@@ -168,8 +168,7 @@ int sound_format_parse(const char *text)
     return container && subtype ? (container & SF_FORMAT_TYPEMASK) | subtype : 0;
 }
 
-/* The container of a path's extension (and the subtype of .opus and .mp3); 0 = unknown. */
-static int format_of_path(const char *path)
+int sound_format_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     if (!dot || (slash && dot < slash)) return 0;
@@ -218,7 +217,7 @@ static int nearest_subtype(int container, int like, int rate, int n_channels)
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap)
 {
     char name[64];
-    int by_path = format_of_path(path);
+    int by_path = sound_format_of_path(path);
     int container = asked & SF_FORMAT_TYPEMASK, subtype = asked & SF_FORMAT_SUBMASK;
     if (!container) {
         container = (by_path ? by_path : like) & SF_FORMAT_TYPEMASK;

@@ -10,6 +10,9 @@
 /* "wav", "wav:pcm24", "pcm24", "opus" -> bits of SF_FORMAT_...; a part that is not named is 0. 0 = unknown. */
 int sound_format_parse(const char *text);
 
+/* The container of a path's extension (and the subtype of .opus and .mp3); 0 = unknown. */
+int sound_format_of_path(const char *path);
+
 /* The format of an output: from `asked`, else from the path's extension, else from the format of the input (like). 0:
  * why has the reason. */
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap);

@@ -191,9 +191,26 @@ static void find_places(struct sound_in *in, const SF_INFO *raw)
         close(own);
 }
 
+/* Checks what libsndfile has opened. */
+static bool take_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
+{
+    if (!in->file) {
+        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
+        if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
+            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", in->path, remedy);
+        else
+            message_write(why, cap, "%s: cannot be read: %s; %s", in->path, sf_strerror(NULL), remedy);
+        return false;
+    }
+    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
+    if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", in->path, sf_strerror(in->file));
+    good = good && check_info(in, info, why, cap);
+    return good && (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some", in->path));
+}
+
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
-    *in = (struct sound_in){.path = path, .fd = -1};
+    *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1, .end = INT64_MAX};
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -202,24 +219,77 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);
-    if (!in->file) {
-        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
-        if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
-            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", path, remedy);
-        else
-            message_write(why, cap, "%s: cannot be read: %s; %s", path, sf_strerror(NULL), remedy);
-        return false;
-    }
-    bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed: the header may be half of it */
-    if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", path, sf_strerror(in->file));
-    good = good && check_info(in, &info, why, cap);
-    if (good && !copy_strings(in)) good = message_write(why, cap, "%s: no memory for its title; free some", path);
+    bool good = take_file(in, &info, why, cap);
     if (good && by_name) find_places(in, raw);
     if (!good) sound_in_close(in);
     return good;
 }
 
+/* ---- a sound inside another file ----------------------------------------------------------------- */
+
+static sf_count_t inside_length(void *data)
+{
+    return ((struct sound_in *)data)->inside.bytes;
+}
+static sf_count_t inside_tell(void *data)
+{
+    return ((struct sound_in *)data)->inside.at;
+}
+
+static sf_count_t inside_seek(sf_count_t offset, int whence, void *data)
+{
+    struct sound_in *in = data;
+    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->inside.at : in->inside.bytes, at;
+    if (__builtin_add_overflow(base, offset, &at) || at < 0) return -1;
+    return in->inside.at = at;
+}
+
+static sf_count_t inside_read(void *buffer, sf_count_t bytes, void *data)
+{
+    struct sound_in *in = data;
+    sf_count_t done = 0;
+    if (bytes > in->inside.bytes - in->inside.at) bytes = in->inside.bytes - in->inside.at;
+    while (done < bytes) {
+        ssize_t n =
+            pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break; /* sound_in_read reports a sound that ends too soon */
+        done += n;
+        in->inside.at += n;
+    }
+    return done;
+}
+
+static sf_count_t inside_write(const void *buffer, sf_count_t bytes, void *data)
+{
+    (void)buffer, (void)bytes, (void)data;
+    return 0;
+}
+
+bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
+                          char *why, size_t cap)
+{
+    static SF_VIRTUAL_IO io = {inside_length, inside_seek, inside_read, inside_write, inside_tell};
+    SF_INFO info = {0};
+    *in = (struct sound_in){
+        .path = name, .fd = -1, .end = INT64_MAX, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
+    if (in->inside.fd < 0)
+        return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
+                             strerror(errno));
+    in->file = sf_open_virtual(&io, SFM_READ, &info, in);
+    bool good = take_file(in, &info, why, cap);
+    if (!in->file) close(in->inside.fd);
+    if (!good) sound_in_close(in);
+    return good;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------ */
+
+static bool refuse_start(const struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: starts at %.6g s, but ends after %.6g s; choose an earlier start", in->path,
+                         (double)first / in->rate, (double)n_frames / in->rate);
+}
 
 static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
 {
@@ -242,12 +312,13 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
         message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
         return -1;
     }
-    return got;
+    return in->read > in->first || refuse_start(in, in->first, in->read, why, cap) ? got : -1;
 }
 
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)
 {
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     sf_count_t got = sf_read_raw(in->file, raw, n_frames * frame_bytes) / frame_bytes;
     if (got < 0) got = 0;
     in->read += got;
@@ -258,12 +329,37 @@ int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *wh
 {
     sf_count_t got = 0;
     if (in->kind == SAMPLE_S24) return sound_in_read_plain(in, raw, n_frames, why, cap);
+    if (n_frames > in->end - in->read) n_frames = in->end - in->read;
     if (in->kind == SAMPLE_S16) got = sf_readf_short(in->file, raw, n_frames);
     if (in->kind == SAMPLE_S32) got = sf_readf_int(in->file, raw, n_frames);
     if (in->kind == SAMPLE_FLOAT) got = sf_readf_float(in->file, raw, n_frames);
     if (got < 0) got = 0;
     in->read += got;
     return got < n_frames ? at_end(in, got, why, cap) : got;
+}
+
+bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap)
+{
+    char raw[1 << 14];
+    const int64_t most = (int64_t)sizeof raw / (int64_t)(sample_bytes(in->kind) * (size_t)in->n_channels);
+    bool seeks = in->plain || (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    if (in->n_frames >= 0 && first >= in->n_frames) return refuse_start(in, first, in->n_frames, why, cap);
+    if (first > 0 && seeks && !in->is_pipe && in->n_frames >= 0) {
+        if (sf_seek(in->file, first, SEEK_SET) != first)
+            return message_write(why, cap, "%s: damaged before frame %lld (%s); fetch it again", in->path,
+                                 (long long)first, sf_strerror(in->file));
+        in->read = first;
+    }
+    while (in->read < first) {
+        int64_t want = first - in->read < most ? first - in->read : most, got = sound_in_read(in, raw, want, why, cap);
+        if (got < 0) return false;
+        if (got < want) return refuse_start(in, first, in->read, why, cap);
+    }
+    if (in->n_frames >= 0) in->n_frames -= first;
+    if (in->n_frames > n_frames) in->n_frames = n_frames;
+    if (n_frames < INT64_MAX - first) in->end = first + n_frames;
+    in->first = first;
+    return true;
 }
 
 int64_t sound_in_read_at(struct sound_in *in, int64_t first, void *raw, int64_t n_frames, char *why, size_t cap)
@@ -294,7 +390,8 @@ void sound_in_close(struct sound_in *in)
 {
     if (!in->file) return;
     if (in->fd >= 0) close(in->fd);
-    in->fd = -1;
+    if (in->inside.fd >= 0) close(in->inside.fd);
+    in->fd = in->inside.fd = -1;
     sf_close(in->file);
     in->file = NULL;
     for (int i = SF_STR_FIRST; i <= SF_STR_LAST; i++) {

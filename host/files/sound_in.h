@@ -20,6 +20,11 @@ struct sound_in {
     int64_t n_frames;               /* -1: not known before the end */
     int64_t promised;               /* frames by the header; 0 if the header cannot be trusted */
     int64_t read;                   /* frames so far */
+    struct {
+        int fd;                     /* -1: none; then the sound is the whole file */
+        int64_t from, bytes, at;    /* at: libsndfile's offset in the sound */
+    } inside;                       /* the place of the sound inside another file */
+    int64_t first, end;             /* sound_in_cut: the frames first ... end - 1 are read; else 0, INT64_MAX */
     bool is_pipe;                   /* a read may wait forever for another program */
     bool spooled;                   /* copied to a temporary file, because the format needs seeking */
     bool cut;                       /* the file is shorter than its header says */
@@ -29,6 +34,16 @@ struct sound_in {
 /* raw: rate, channels and format of a headerless file; NULL: the file has a header. path must outlive in. false: why
  * has the reason. */
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap);
+
+/* Opens a sound inside another file, such as a member of a tar file: `bytes` of the file at `path`, from offset `from`
+ * on. name: for messages; it must outlive in. */
+bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
+                          char *why, size_t cap);
+
+/* Before the first read: the input is only n_frames frames, from frame `first` on, or fewer at the end of the file.
+ * n_frames of *in becomes their number. Formats whose frames depend on one another, and pipes, are read up to `first`.
+ * Not for sound_in_read_at. false: why has the reason; the file may end before `first`. */
+bool sound_in_cut(struct sound_in *in, int64_t first, int64_t n_frames, char *why, size_t cap);
 
 /* Up to n_frames to raw; fewer only at the end. -1: why has the reason. */
 int64_t sound_in_read(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap);

@@ -132,39 +132,43 @@ static void set_up(struct sound_out *out, bool is_rf64, char *const *strings)
         if (strings[i]) sf_set_string(out->file, i, strings[i]); /* fails for formats without strings */
 }
 
-bool sound_out_open(struct sound_out *out, const char *path, int format, int rate, int n_channels, int64_t n_frames,
-                    char *const *strings, char *why, size_t cap)
+/* Opens out->fd for libsndfile. */
+static bool open_file(struct sound_out *out, bool is_rf64, char *const *strings, char *why, size_t cap)
 {
     static SF_VIRTUAL_IO own_io = {io_length, io_seek, io_read, io_write, io_tell};
+    SF_INFO info = {.samplerate = out->rate, .channels = out->n_channels, .format = out->format};
+    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
+    out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
+    if (!out->file) {
+        char name[64];
+        return message_write(why, cap, "%s: cannot be written as %s: %s; use another --format", out->path,
+                             sound_format_name(out->format, name, sizeof name),
+                             out->error ? strerror(out->error) : sf_strerror(NULL));
+    }
+    set_up(out, is_rf64, strings);
+    return true;
+}
+
+bool sound_out_open(struct sound_out *out, int fd, const char *path, int format, int rate, int n_channels,
+                    int64_t n_frames, char *const *strings, char *why, size_t cap)
+{
     *out = (struct sound_out){.path = path,
                               .format = format,
                               .rate = rate,
                               .n_channels = n_channels,
                               .n_frames = n_frames,
-                              .fd = -1,
+                              .fd = fd,
                               .payload = -1,
-                              .part.fd = -1};
+                              .pwritable = fd >= 0,
+                              .part = {.fd = fd, .regular = fd >= 0}};
     bool is_rf64 = use_rf64(out);
     out->kind = sound_format_kind(out->format);
     out->bits = sound_format_bits(out->format);
     out->plain = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? sound_format_plain(out->format) : HC_PLANAR;
-    if (n_frames >= 0 && !fits(out, n_frames, why, cap)) return false;
-    if (!open_descriptor(out, why, cap)) goto fail;
-    SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = out->format};
-    bool streams = out->part.is_pipe && !out->spooled; /* libsndfile must know that it is a pipe */
-    out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
-    if (!out->file) {
-        char name[64];
-        message_write(why, cap, "%s: cannot be written as %s: %s; use another --format", path,
-                      sound_format_name(out->format, name, sizeof name),
-                      out->error ? strerror(out->error) : sf_strerror(NULL));
-        goto fail;
-    }
-    set_up(out, is_rf64, strings);
-    return true;
-fail:
-    sound_out_abandon(out);
-    return false;
+    bool good = (n_frames < 0 || fits(out, n_frames, why, cap)) && (fd >= 0 || open_descriptor(out, why, cap)) &&
+                open_file(out, is_rf64, strings, why, cap);
+    if (!good) sound_out_abandon(out);
+    return good;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */

@@ -34,10 +34,11 @@ struct sound_out {
     atomic_int_fast64_t put_bytes; /* by sound_out_put so far */
 };
 
-/* format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must outlive out.
- * false: why has the reason. */
-bool sound_out_open(struct sound_out *out, const char *path, int format, int rate, int n_channels, int64_t n_frames,
-                    char *const *strings, char *why, size_t cap);
+/* fd: a descriptor that can be written anywhere, which belongs to out, also after a failure; -1: the file at `path`.
+ * format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must outlive out. false:
+ * why has the reason. */
+bool sound_out_open(struct sound_out *out, int fd, const char *path, int format, int rate, int n_channels,
+                    int64_t n_frames, char *const *strings, char *why, size_t cap);
 
 /* Reserves the disk space of n_frames, if their number is known: a full disk is an error now. */
 bool sound_out_reserve(struct sound_out *out, char *why, size_t cap);

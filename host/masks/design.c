@@ -284,7 +284,7 @@ static bool write_sound(const struct design_settings *s, const struct design *de
     int format = sound_format_choose(s->format, s->output, SF_FORMAT_WAV | SF_FORMAT_FLOAT, s->rate, design->n_channels,
                                      why, cap);
     if (!format ||
-        !sound_out_open(&out, s->output, format, s->rate, design->n_channels, design->n_frames, NULL, why, cap))
+        !sound_out_open(&out, -1, s->output, format, s->rate, design->n_channels, design->n_frames, NULL, why, cap))
         return false;
     if (write_frames(&out, design, why, cap)) return sound_out_commit(&out, why, cap);
     sound_out_abandon(&out);

@@ -133,7 +133,7 @@ static void decay(const float *h, int n, int rate, struct mask_figures *f)
         f->t30_s = -60 / slope;
 }
 
-void mask_analyse(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures)
+void mask_find_decay(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures)
 {
     for (int ch = 0; ch < n_channels; ch++) {
         struct mask_figures *f = &figures[ch];
@@ -144,5 +144,10 @@ void mask_analyse(float *const *channel, int n_channels, int n_frames, int rate,
         else
             snprintf(f->t30_reason, sizeof f->t30_reason, "it is silent");
     }
+}
+
+void mask_analyse(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures)
+{
+    mask_find_decay(channel, n_channels, n_frames, rate, figures);
     responses(channel, n_channels, n_frames, rate, figures);
 }

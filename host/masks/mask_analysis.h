@@ -17,4 +17,7 @@ struct mask_figures { /* of one channel; gains and levels are linear */
 /* channel[n_channels][n_frames], all finite -> figures[n_channels]. rate: Hz, 0 = unknown. */
 void mask_analyse(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures);
 
+/* The same without the response, which takes longest: response_peak stays NaN. */
+void mask_find_decay(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures);
+
 #endif

@@ -6,6 +6,7 @@
 
     haloconv        `haloconv batch`, the whole command, on the CPU and on a GPU if there is one; with its CPU seconds
                     (user + system, spinning included), in all and for each file, and its peak memory
+    ..., tar        the same files from 100 tar files to 100 tar files, each file with a room that is drawn
     torchaudio      torchaudio.functional.fftconvolve (without torchaudio: the same by torch.fft; without torch: scipy),
                     file by file on the GPU if there is one, read and written by soundfile, in BENCH_PROCESSES processes
     read and write  soundfile reads and writes the same files in as many processes: a lower limit of any program
@@ -23,6 +24,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -125,24 +127,47 @@ def timed(pool, work, n):
 
 
 # ---- ours -----------------------------------------------------------------------------------------------------------
-def ours(backend):
+LIST = ["list.csv"]
+DRAWN = ["--masks", "rooms/*.wav", "--pairs", "random:1"]
+TARS = ["--inputs", "shard-{00..99}.tar", *DRAWN]
+
+
+def ours(backend, source):
     """Wall seconds, CPU seconds, peak memory in MB."""
     shutil.rmtree("out", ignore_errors=True)
     workers = ["--workers", str(WORKERS)] if WORKERS else []
-    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", "list.csv", "-o", "out",
+    done = subprocess.run([str(BUILD / "tests/measure"), "usage", str(HALOCONV), "batch", *source, "-o", "out",
                            "--backend", backend, "-q", *workers], check=False)
     if done.returncode:
         sys.exit(f"haloconv batch --backend {backend}: exit {done.returncode}")
     return [float(word) for word in pathlib.Path("usage").read_text(encoding="utf-8").split()]
 
 
-def measure_ours(backend):
-    ours(backend)
-    check()
-    return [statistics.median(column) for column in zip(*(ours(backend) for _ in range(REPEATS)))]
+def measure_ours(backend, source):
+    ours(backend, source)
+    (check if source is LIST else check_tars)(backend)
+    return [statistics.median(column) for column in zip(*(ours(backend, source) for _ in range(REPEATS)))]
 
 
-def check():
+def pack_tars():
+    edges = np.linspace(0, FILES, 101).astype(int)
+    for shard, (begin, end) in enumerate(zip(edges, edges[1:])):
+        with tarfile.open(f"shard-{shard:02d}.tar", "w") as tar:
+            for i in range(begin, end):
+                tar.add(names(i)[0])
+
+
+def check_tars(backend):
+    """The members of the first tar file are what the same files become without a tar file."""
+    with tarfile.open("out/shard-00.tar") as tar:
+        packed = {pathlib.Path(member.name).stem: tar.extractfile(member).read() for member in tar}
+    ours(backend, ["--inputs", "in/*.wav", *DRAWN])
+    for stem, data in packed.items():
+        if [path.read_bytes() for path in pathlib.Path("out").glob(f"{stem}_*.wav")] != [data]:
+            sys.exit(f"check failed: {stem} differs in the tar file; no times are given")
+
+
+def check(_):
     import scipy.signal
     for i in range(0, FILES, max(1, FILES // 20)):
         x, h, y = (soundfile.read(name)[0] for name in (*names(i), f"out/{i}.wav"))
@@ -164,6 +189,7 @@ def main():
         spawn = multiprocessing.get_context("spawn")
         with spawn.Pool(PROCESSES) as pool:
             pool.map(make, spans(FILES, PROCESSES), chunksize=1)
+            pack_tars()
             with open("list.csv", "w", encoding="utf-8") as file:
                 file.write("input,mask,output\n")
                 file.writelines(",".join((*names(i), f"{i}.wav\n")) for i in range(FILES))
@@ -174,8 +200,9 @@ def main():
         if "cuda:0" in subprocess.run([str(HALOCONV), "devices"], capture_output=True, text=True, check=False).stdout:
             backends.append("cuda")
         for backend in backends:
-            wall, cpu, mb = rows[f"haloconv batch ({backend})"] = measure_ours(backend)
-            print(f"haloconv {backend}: {wall:.3f} s, CPU {cpu:.3f} s, {mb:.0f} MB", flush=True)
+            for source, note in [(LIST, ""), (TARS, ", tar")]:
+                wall, cpu, mb = rows[f"haloconv batch ({backend}{note})"] = measure_ours(backend, source)
+                print(f"haloconv {backend}{note}: {wall:.3f} s, CPU {cpu:.3f} s, {mb:.0f} MB", flush=True)
         with spawn.Pool(PROCESSES) as pool:
             name = pool.map(prepare, range(PROCESSES), chunksize=1)[0]
             rows[name] = [timed(pool, convolve_files, PEER_FILES) * FILES / PEER_FILES]

@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ADDED_FIGURES "{\"peak\":0.5}"
 enum { ADDED_BYTES = 4711 };
 
 static void open_again(struct journal *journal)
 {
     char why[1024] = "";
-    must(journal_open(journal, ".", NULL, true, why, sizeof why));
-    for (size_t i = 1; i < journal->n_done; i++) must(journal->done[i - 1].hash <= journal->done[i].hash);
+    static const struct journal_place here = {.folder = ".", .n_shards = 1, .n_ranks = 1};
+    must(journal_open(journal, &here, true, true, why, sizeof why));
+    const struct journal_list *list = &journal->done;
+    for (size_t i = 1; i < list->n; i++) must(list->entries[i - 1].hash <= list->entries[i].hash);
+    for (size_t i = 0; i < list->n; i++) must(!list->entries[i].figures || !strpbrk(list->entries[i].figures, " \n"));
+    for (size_t i = 1; i < list->n_failures; i++) must(list->failures[i - 1].row <= list->failures[i].row);
 }
 
 static void close_whole(struct journal *journal)
@@ -24,7 +29,7 @@ static void close_whole(struct journal *journal)
 static bool is_listed(const struct journal *journal, uint64_t hash)
 {
     int64_t listed;
-    return journal_has(journal, hash, 0, &listed) || listed != BYTES_UNKNOWN;
+    return journal_list_find(&journal->done, hash, 0, &listed) || listed != BYTES_UNKNOWN;
 }
 
 /* Looks for the whole lines of 16 hexadecimal digits, a blank and a name: those of earlier versions, without a size. */
@@ -39,7 +44,7 @@ static void lines_look(const struct journal *journal, const uint8_t *data, size_
         memcpy(digits, line, 16);
         if (strspn(digits, "0123456789abcdef") == 16) must(is_listed(journal, strtoull(digits, NULL, 16)));
     }
-    must(journal->n_done <= n_lines);
+    must(journal->done.n <= n_lines);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -51,10 +56,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     file_put("haloconv-batch.journal", data, size);
     open_again(&journal);
     if (size > 0) lines_look(&journal, data, size);
-    must(journal_add(&journal, added, ADDED_BYTES, "out.wav", why, sizeof why));
+    must(journal_add(&journal, added, ADDED_BYTES, ADDED_FIGURES, "out.wav", why, sizeof why));
     close_whole(&journal);
     open_again(&journal);
-    must(journal_has(&journal, added, ADDED_BYTES, &listed));
+    const struct journal_entry *entry = journal_list_find(&journal.done, added, ADDED_BYTES, &listed);
+    must(entry && strcmp(entry->figures, ADDED_FIGURES) == 0);
     close_whole(&journal);
     return 0;
 }

@@ -57,6 +57,7 @@ static void list_look(const struct manifest *list)
         must(row->input && *row->input && row->mask && *row->mask && row->output);
         must(isfinite(row->gain) && row->gain >= 0 && row->gain <= 0.5e15);
         must((int)row->tail >= 0 && (int)row->tail <= 2 && (int)row->level >= 0 && (int)row->level <= 2);
+        must(row->start_s >= 0 && row->length_s > 0 && row->early_ms > 0 && fabs(row->snr_db) <= 300);
         must(stays_below(row->output));
         outputs[i] = row->output;
     }
@@ -72,22 +73,35 @@ static void print_field(FILE *file, const char *text)
     fputs("\",", file);
 }
 
+static void print_number(FILE *file, double number, bool given)
+{
+    if (given) fprintf(file, "%.17g", number);
+    putc(',', file);
+}
+
 static void list_print(const struct manifest *list, const char *name)
 {
     static const char *const tails[] = {"full", "same", "centre"}, *const levels[] = {"none", "peak", "rms"};
     FILE *file = fopen(name, "we");
     must(file);
-    fputs("input,mask,output,gain,tail,level,seed\n", file);
+    fputs("input,mask,noise,output,gain,tail,level,seed,start,length,snr,align,early,\n", file);
     for (size_t i = 0; i < list->n; i++) {
         const struct manifest_row *row = &list->rows[i];
         print_field(file, row->input);
         print_field(file, row->mask);
+        print_field(file, row->noise ? row->noise : "");
         print_field(file, row->output);
         if (row->gain > 0)
             fprintf(file, "%.17g", 20 * log10(row->gain / 0.5));
         else
             fputs("off", file);
-        fprintf(file, ",%s,%s,%llu\n", tails[row->tail], levels[row->level], (unsigned long long)row->seed);
+        fprintf(file, ",%s,%s,%llu,%.17g,", tails[row->tail], levels[row->level], (unsigned long long)row->seed,
+                row->start_s);
+        print_number(file, row->length_s, isfinite(row->length_s));
+        print_number(file, row->snr_db, row->noise != NULL);
+        fprintf(file, "%s,", row->align ? "yes" : "no");
+        print_number(file, row->early_ms, isfinite(row->early_ms));
+        putc('\n', file);
     }
     must(fclose(file) == 0);
 }
@@ -100,6 +114,9 @@ static void list_same(const struct manifest *a, const struct manifest *b)
         must(strcmp(p->input, q->input) == 0 && strcmp(p->mask, q->mask) == 0 && strcmp(p->output, q->output) == 0);
         must(p->tail == q->tail && p->level == q->level && p->seed == q->seed);
         must(fabs(p->gain - q->gain) <= 1e-9 * p->gain);
+        must(p->start_s == q->start_s && p->length_s == q->length_s && p->snr_db == q->snr_db);
+        must(p->align == q->align && p->early_ms == q->early_ms && !p->noise == !q->noise);
+        must(!p->noise || strcmp(p->noise, q->noise) == 0);
     }
 }
 

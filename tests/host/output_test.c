@@ -59,7 +59,7 @@ static bool write_noise(struct sound_out *out, int format, int n_channels, int64
         for (int i = 0; i < n; i++) x[i] *= 0x1p30f;
     short *s16 = must_alloc((size_t)n, sizeof *s16);
     for (int i = 0; i < n; i++) s16[i] = (short)(x[i] * 0x1p-16f);
-    bool good = sound_out_open(out, path, format, RATE, n_channels, n_frames, NULL, why, sizeof why);
+    bool good = sound_out_open(out, -1, path, format, RATE, n_channels, n_frames, NULL, why, sizeof why);
     check(good, "%s", why);
     check(out->kind == SAMPLE_S16 || out->kind == SAMPLE_FLOAT, "kind %d", out->kind);
     good = sound_out_write(out, out->kind == SAMPLE_S16 ? (void *)s16 : x, n_frames, why, sizeof why);

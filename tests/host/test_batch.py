@@ -293,7 +293,8 @@ def test_an_output_of_another_size_is_made_again(sounds):
     batch("list.csv", "-o", "out", "--workers", 1)
     journal, want = sounds / "out/haloconv-batch.journal", tree(sounds / "out")
     sized = journal.read_text()
-    for text, resumed in [(sized, 10), (re.sub(r"\t\d+ ", " ", sized), 12)]:  # an older version wrote no sizes
+    older = re.sub(r"\t\{\S+ ", " ", sized)  # a version without figures, and one without sizes
+    for text, resumed in [(sized, 10), (older, 10), (re.sub(r"\t\d+ ", " ", older), 12)]:
         for name, change in [("u0_m0.wav", -1), ("u2_m2.wav", 1)]:
             size = (sounds / "out" / name).stat().st_size
             os.truncate(sounds / "out" / name, size + change)
@@ -425,11 +426,22 @@ def test_a_folder_is_no_list(folder):
 
 BAD_LISTS = {
     "input,gain\na,1\n": "mask",
-    "input,mask\na.wav\n": "list.csv:2: has no mask",
-    "input,mask,gain\na,b,loud\n": "list.csv:2: gain \"loud\"",
+    "input,mask\na.wav\n": "list.csv:2: row 1: has no mask",
+    "input,mask,gain\n\na,b,\na,b,loud\n": "list.csv:4: row 2: gain \"loud\"",
     "input,mask,tail\na,b,long\n": "full, same or centre",
     "input,mask,level\na,b,max\n": "none, peak or rms",
     "input,mask,seed\na,b,-1\n": "whole number",
+    "input,mask,start\na,b,-1\n": 'start "-1"; needs seconds from 0 on',
+    "input,mask,start\na,b,nan\n": 'start "nan"; needs seconds',
+    'input,mask,start\na,b,"0,5"\n': 'start "0,5"; needs seconds',
+    "input,mask,length\na,b,0\n": 'length "0"; needs seconds above 0',
+    "input,mask,noise,snr\na,b,c,inf\n": 'snr "inf"; needs decibels',
+    "input,mask,noise\na,b,c\n": "row 1: has noise without snr",
+    "input,mask,snr\na,b,3\n": "row 1: has snr without noise",
+    "input,mask,noise,snr\na,b,c*,3\n": "row 1: c*: matches no file",
+    "input,mask,align\na,b,maybe\n": 'align "maybe"; needs yes or no',
+    "input,mask,early\na,b,0\n": 'early "0"; needs milliseconds above 0',
+    '{"input": "a", "mask": "b", "align": 2}\n': 'align "2"; needs yes or no',
     "input,mask,output\na,b,../c.wav\n": "below the folder",
     "input,mask,output\na,b,/c.wav\n": "below the folder",
     "input,mask,output\na,b,.\n": "below the folder",
@@ -443,8 +455,8 @@ BAD_LISTS = {
     "input,mask\na\0.wav,b\n": "list.csv:2: is not text",
     "input,mask\n" + "a" * 500 + "\0,b\n": "list.csv:2: is not text",
     "inp\0ut,mask\na,b\n": "list.csv:1: is not text",
-    "\n \r\n\ninput,mask\na\n": "list.csv:5: has no mask",
-    "\n{\"input\": 1}\n": "list.csv:2: has no mask",
+    "\n \r\n\ninput,mask\na\n": "list.csv:5: row 1: has no mask",
+    "\n{\"input\": 1}\n": "list.csv:2: row 1: has no mask",
     'input,mask\n"a,b\n': "a quote has no end",
     "input,mask\na,b,c\n": "3 fields",
     "input,mask\n": "lists no file",
@@ -463,6 +475,25 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
     (folder / "list.csv").write_text(text)
     refused("batch", "list.csv", "-o", "out", says=BAD_LISTS[text])
     assert not (folder / "out").exists()
+
+
+def test_all_wrong_cells_of_a_row_are_said_at_once(folder):
+    cells = {"output": "../a", "gain": "loud", "tail": "long", "level": "max", "seed": "x", "start": "-1", "length": "0",
+             "snr": "?", "align": "so", "early": "-2"}
+    wanted = [f'{name} "{text}"; needs ' for name, text in cells.items()]
+    (folder / "l.csv").write_text(f"input,mask,{','.join(cells)}\na,b{',' * len(cells)}\n"
+                                  f"a,x*,{','.join(cells.values())}\n")
+    refused("batch", "l.csv", "-o", "out", says=["l.csv:3: row 2: ", *wanted, "has snr without noise",
+                                                "x*: matches no file"])
+    (folder / "l.jsonl").write_text(json.dumps({"input": ["a"], "mask": "b", "gain": {}, **cells, "noise": True}))
+    refused("batch", "l.jsonl", "-o", "out", says=['"input" is neither', '"noise" is neither', *wanted])
+
+
+def test_columns_that_are_not_used_are_said_once(sounds):
+    row = {"input": "in/u1.wav", "mask": "masks/m1.wav", "snr_db": 3, "text": "a"}
+    (sounds / "l.jsonl").write_text(f"{json.dumps({**row, 'output': 'a.wav'})}\n{json.dumps(row)}\n")
+    said = good("batch", "l.jsonl", "-o", "out").stderr
+    assert said.count("columns that are not used: snr_db, text\n") == 1, said
 
 
 @pytest.mark.parametrize("head", [b"input,mask,text\na,b,c\n", b'\n{"input": "a", "mask": "b"}\n'], ids=["CSV", "JSON"])

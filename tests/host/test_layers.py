@@ -171,7 +171,7 @@ ARROWS = {
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
     "host/masks": {"host": ANY, "host/files": ANY},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
-    "host/batch": {"host": ANY, "host/files": ANY},
+    "host/batch": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_analysis.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
 }
 

@@ -1,0 +1,127 @@
+#include "batch_report.h"
+
+#include "host/json_print.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_FORMAT (JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12))
+
+static json_t *decibels(double gain)
+{
+    return json_number(20 * log10(gain));
+}
+
+static json_t *given(double number, bool is_given)
+{
+    return is_given ? json_number(number) : json_null();
+}
+
+/* ---- what was measured -------------------------------------------------------------------------- */
+
+static char *figures_text(json_t *figures)
+{
+    char *text = figures ? json_dumps(figures, LINE_FORMAT) : NULL;
+    json_decref(figures);
+    return text;
+}
+
+char *figures_of(const struct file_job *job)
+{
+    const struct manifest_row *row = job->row;
+    const double rate = job->in.rate;
+    const bool is_cut = row->align || isfinite(row->early_ms), is_limited = job->out.bits > 0; /* floats are not */
+    json_t *figures = json_pack("{s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:I}", "rate", job->in.rate, "channels",
+                                job->n_out, "frames", (json_int_t)job->out.written, "level_gain_db",
+                                decibels(job->level_gain), "noise_gain_db", decibels(job->noise.gain), "noise_start_s",
+                                given((double)job->noise.start / rate, row->noise != NULL), "direct_sound_s",
+                                given(job->mask->onset / rate, is_cut), "peak",
+                                json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
+                                (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
+    if (figures && job->batch->report) json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
+    return figures_text(figures);
+}
+
+static json_t *figures_read(const char *text)
+{
+    json_t *figures = text ? json_loads(text, 0, NULL) : NULL;
+    if (json_is_object(figures)) return figures;
+    json_decref(figures);
+    return NULL;
+}
+
+enum figures_state figures_check(const char *text)
+{
+    json_t *figures = figures_read(text);
+    if (!figures) return FIGURES_UNKNOWN;
+    bool is_whole = json_object_get(figures, "t30_s") != NULL;
+    json_decref(figures);
+    return is_whole ? FIGURES_WHOLE : FIGURES_LACK_T30;
+}
+
+char *figures_with_t30(const char *text, double t30_s)
+{
+    json_t *figures = figures_read(text);
+    if (figures) json_object_set_new(figures, "t30_s", json_number(t30_s));
+    return figures_text(figures);
+}
+
+/* ---- the lines ---------------------------------------------------------------------------------- */
+
+/* The cells have the names of their columns, so that the report is a list, too. JSON has no integers of 64 bits for
+ * every reader: the seed is a text. */
+static json_t *row_cells(const struct batch *batch, const struct manifest_row *row)
+{
+    static const char *const tails[] = {"full", "same", "centre"}, *const levels[] = {"none", "peak", "rms"};
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, row->seed);
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o}", "row",
+                     (json_int_t)manifest_row_number(batch->manifest, row), "input", json_text(row->input), "mask",
+                     json_text(row->mask), "output", json_text(row->output), "gain",
+                     row->gain > 0 ? decibels(row->gain) : json_string("off"), "tail", tails[row->tail], "level",
+                     levels[row->level], "seed", seed, "start", json_number(row->start_s), "length",
+                     json_number(row->length_s), "noise", json_text(row->noise), "snr",
+                     given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms));
+}
+
+/* A row that is not done has no line. false: no memory, or the file cannot be written. */
+static bool write_line(const struct batch *batch, const struct journal_list *list, const struct manifest_row *row,
+                       FILE *file)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    int64_t listed;
+    if (!batch_output_path(batch, row, path, sizeof path) || stat(path, &status) != 0) return true;
+    const struct journal_entry *entry =
+        journal_list_find(list, journal_hash(row, batch->settings), status.st_size, &listed);
+    if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return true;
+    json_t *line = row_cells(batch, row), *figures = figures_read(entry->figures);
+    bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
+                putc('\n', file) != EOF;
+    json_decref(line);
+    json_decref(figures);
+    return good;
+}
+
+bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
+                        const char *path, char *why, size_t cap)
+{
+    int fd = dup(part->fd);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = file != NULL;
+    errno = 0;
+    for (size_t i = 0; i < batch->manifest->n && good; i++)
+        good = write_line(batch, list, &batch->manifest->rows[i], file);
+    if (file && fclose(file) != 0) good = false;
+    if (!file && fd >= 0) close(fd);
+    if (!good)
+        return message_write(why, cap, "%s: cannot be written: %s; choose another --report, and use --resume", path,
+                             strerror(errno ? errno : ENOMEM));
+    return part_file_commit(part, path, why, cap);
+}

@@ -1,0 +1,31 @@
+/* batch_report - the file of --report: a line of JSON for each output, in the order of the list.
+ *
+ *   worker:  file job --> figures_of --> journal                       what was measured: peak, gains, T30, ...
+ *   at the end:           journals of this run --> batch_report_write        with the cells of the row
+ *
+ * All figures pass through the journals, so the report is the same for any number of workers and ranks, and after
+ * --resume.
+ */
+#ifndef BATCH_REPORT_H
+#define BATCH_REPORT_H
+
+#include "file_job.h"
+
+#include "host/files/part_file.h"
+
+/* The figures of a job that is complete, as JSON without blanks; the caller frees them. NULL: no memory. They have the
+ * decay time of the mask only if the batch reports. */
+char *figures_of(const struct file_job *job);
+
+enum figures_state { FIGURES_WHOLE, FIGURES_LACK_T30, FIGURES_UNKNOWN /* of an older version, or damaged */ };
+enum figures_state figures_check(const char *figures); /* NULL is unknown */
+
+/* The same figures with a decay time; the caller frees them. NULL: no memory. */
+char *figures_with_t30(const char *figures, double t30_s);
+
+/* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
+ * reason. */
+bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part, const char *path,
+                  char *why, size_t cap);
+
+#endif

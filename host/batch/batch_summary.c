@@ -1,0 +1,92 @@
+#include "batch_summary.h"
+
+#include "batch_report.h"
+#include "host/json_print.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+/* What the journals of this run say. On rank 0, after all ranks have ended. */
+static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
+{
+    bool good = !batch->resume || journal_list_read_folder(list, batch->folder, why, cap);
+    list->n_failures = 0; /* of other runs */
+    for (int rank = 0; rank < batch->ranks.n && good; rank++) {
+        char path[PATH_MAX];
+        const struct journal_place place = batch_journal(batch, rank);
+        good = journal_path(&place, path, sizeof path) && journal_list_read(list, path, why, cap);
+    }
+    journal_list_sort(list);
+    return good;
+}
+
+static const struct manifest_row *failed_row(const struct batch *batch, const struct journal_failure *failure)
+{
+    static const struct manifest_row unknown = {.input = "?", .output = "?"};
+    return failure->row - 1 < batch->manifest->n ? &batch->manifest->rows[failure->row - 1] : &unknown;
+}
+
+static void list_failures(const struct batch *batch, const struct journal_list *list)
+{
+    if (list->n_failures == 0) return;
+    message_note("%zu file%s failed:", list->n_failures, message_s((int64_t)list->n_failures));
+    for (size_t i = 0; i < list->n_failures; i++) {
+        const struct manifest_row *row = failed_row(batch, &list->failures[i]);
+        message_note("  row %zu: %s -> %s: %s", list->failures[i].row, row->input, row->output, list->failures[i].why);
+    }
+}
+
+static json_t *failures_json(const struct batch *batch, const struct journal_list *list)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < list->n_failures; i++)
+        json_array_append_new(all, json_pack("{s:I, s:o, s:o}", "row", (json_int_t)list->failures[i].row, "input",
+                                             json_text(failed_row(batch, &list->failures[i])->input), "reason",
+                                             json_text(list->failures[i].why)));
+    return all;
+}
+
+static void say_counts(const struct batch *batch, const int64_t *counts, double seconds)
+{
+    char resumed[64] = "", failed[64] = "";
+    if (counts[COUNT_RESUMED]) snprintf(resumed, sizeof resumed, ", %lld were there", (long long)counts[COUNT_RESUMED]);
+    if (counts[COUNT_FAILED]) snprintf(failed, sizeof failed, ", %lld failed", (long long)counts[COUNT_FAILED]);
+    message_note("%s: %lld file%s%s%s; %.0f a second, %.0f x real time on %s", batch->folder,
+                 (long long)counts[COUNT_DONE], message_s(counts[COUNT_DONE]), resumed, failed,
+                 (double)counts[COUNT_DONE] / seconds, (double)counts[COUNT_SOUND_US] * 1e-6 / seconds,
+                 batch->device[0] ? batch->device : batch->backend);
+    if (counts[COUNT_CLIPPED_FILES])
+        message_note("%lld sample%s clipped in %lld file%s; --gain or --level would have avoided it",
+                     (long long)counts[COUNT_CLIPPED_SAMPLES], message_s(counts[COUNT_CLIPPED_SAMPLES]),
+                     (long long)counts[COUNT_CLIPPED_FILES], message_s(counts[COUNT_CLIPPED_FILES]));
+}
+
+static int print_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
+{
+    json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i}", "done",
+                            (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
+                            (json_int_t)counts[COUNT_FAILED], "failures", failures_json(batch, list), "frames_in",
+                            (json_int_t)counts[COUNT_FRAMES_IN], "frames_out", (json_int_t)counts[COUNT_FRAMES_OUT],
+                            "seconds", seconds, "files_a_second", (double)counts[COUNT_DONE] / seconds,
+                            "times_realtime", (double)counts[COUNT_SOUND_US] * 1e-6 / seconds, "clipped_samples",
+                            (json_int_t)counts[COUNT_CLIPPED_SAMPLES], "clipped_files",
+                            (json_int_t)counts[COUNT_CLIPPED_FILES], "backend", batch->backend, "device", batch->device,
+                            "workers", batch->n_workers, "ranks", batch->ranks.n);
+    return json_print(all, 9, "batch");
+}
+
+int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds)
+{
+    int status = batch->why[0] ? message_error("%s", batch->why) : counts[COUNT_FAILED] ? EXIT_FAILED : 0;
+    if (batch->ranks.rank != 0) return status; /* rank 0 speaks for all */
+    struct journal_list list = {.keeps_figures = true};
+    char why[MESSAGE_CAP];
+    bool good = (!batch->report && counts[COUNT_FAILED] == 0) || read_journals(batch, &list, why, sizeof why);
+    list_failures(batch, &list);
+    if (good && batch->report) good = batch_report_write(batch, &list, part, batch->report, why, sizeof why);
+    if (!good) status = message_error("%s", why);
+    say_counts(batch, counts, seconds);
+    if (json && print_json(batch, &list, counts, seconds) != 0) status = EXIT_FAILED;
+    journal_list_free(&list);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* batch_summary - what a batch says at its end: failures, counts, --json and --report. */
+#ifndef BATCH_SUMMARY_H
+#define BATCH_SUMMARY_H
+
+#include "batch_run.h"
+
+#include "host/files/part_file.h"
+
+/* After the journal is closed and all ranks have ended; rank 0 speaks for all. part: the open report, if there is one.
+ * counts[N_COUNTS]; seconds: of the run. Returns the exit status. */
+int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds);
+
+#endif

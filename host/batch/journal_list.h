@@ -1,0 +1,46 @@
+/* journal_list - what the journals of a folder say: the files that are done, and those that failed in the last run. */
+#ifndef JOURNAL_LIST_H
+#define JOURNAL_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JOURNAL_OWNER "# process "
+enum { BYTES_UNKNOWN = -1 };
+
+struct journal_entry { /* of a file that is done */
+    uint64_t hash;
+    int64_t bytes;       /* or BYTES_UNKNOWN */
+    const char *figures; /* NULL: an older version wrote none, or the list does not keep them */
+    size_t number;       /* in the order of reading */
+};
+
+struct journal_failure {
+    size_t row; /* from 1 */
+    const char *why;
+};
+
+struct journal_list { /* start with zeros, and perhaps keeps_figures */
+    bool keeps_figures;
+    struct journal_entry *entries; /* sorted by journal_list_sort */
+    struct journal_failure *failures;
+    size_t n, capacity, n_failures, failures_capacity;
+    struct text_arena *texts;
+};
+
+/* Adds what one journal says, or all of a folder. A damaged line is left out: its file is made again. false: why has
+ * the reason. */
+bool journal_list_read(struct journal_list *list, const char *path, char *why, size_t cap);
+bool journal_list_read_folder(struct journal_list *list, const char *folder, char *why, size_t cap);
+
+void journal_list_sort(struct journal_list *list);
+
+/* The last entry of a row whose output has so many bytes; NULL: it is not done. *listed: the bytes that the list has
+ * for the row, or BYTES_UNKNOWN. */
+const struct journal_entry *journal_list_find(const struct journal_list *list, uint64_t hash, int64_t bytes,
+                                              int64_t *listed);
+
+void journal_list_free(struct journal_list *list);
+
+#endif

@@ -1,0 +1,50 @@
+#include "mask_cut.h"
+
+#include "host/files/output_range.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <string.h>
+
+int mask_onset(const hc_responses *mask)
+{
+    const float within_20_db = 0.1f;
+    float peak = 0;
+    for (int ch = 0; ch < mask->n_channels; ch++)
+        for (int i = 0; i < mask->n_frames; i++) peak = fmaxf(peak, fabsf(mask->channel[ch][i]));
+    for (int i = 0; i < mask->n_frames && peak > 0; i++)
+        for (int ch = 0; ch < mask->n_channels; ch++)
+            if (fabsf(mask->channel[ch][i]) >= within_20_db * peak) return i;
+    return 0;
+}
+
+/* Keeps n_frames from frame `first` on, and fades the last n_fade of them. */
+static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
+{
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        float *taps = mask->channel[ch];
+        memmove(taps, taps + first, (size_t)n_frames * sizeof *taps);
+        for (int i = 0; i < n_fade; i++) taps[n_frames - 1 - i] *= (float)(0.5 - 0.5 * cos(M_PI * (i + 0.5) / n_fade));
+    }
+    mask->n_frames = n_frames;
+    for (int i = 0; i < mask->n_routes; i++) mask->routes[i].n_taps = n_frames;
+}
+
+bool mask_cut(hc_responses *mask, const char *path, int rate, bool align, double early_ms, int *n_frames, char *why,
+              size_t cap)
+{
+    *n_frames = routes_taps(mask->routes, mask->n_routes);
+    if (!align && isinf(early_ms)) return true;
+    if (mask->n_channels == 0)
+        return message_write(why, cap, "%s: is a configuration; align and early need a sound file or a text", path);
+    int onset = mask_onset(mask), first = align ? onset : 0, n_fade = 0;
+    int left = *n_frames = mask->n_frames - first;
+    double early = fmax(round(early_ms * rate / 1000), 1); /* frames, may be infinite */
+    if (onset - first + early < left) {
+        left = onset - first + (int)early;
+        n_fade = EARLY_FADE_MS * rate / 1000;
+        if (n_fade > early / 2) n_fade = (int)early / 2;
+    }
+    keep_frames(mask, first, left, n_fade);
+    return true;
+}

@@ -1,0 +1,197 @@
+#include "row_cells.h"
+
+#include "host/message.h"
+#include "host/splitmix64.h"
+#include "output_names.h"
+#include "tar_source.h"
+#include "text_arena.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const column_names[N_COLUMNS] = {"input", "mask",   "output", "gain", "tail",  "level", "seed",
+                                             "start", "length", "noise",  "snr",  "align", "early"};
+const char cell_wrong_type[] = "neither a text nor a number";
+
+struct faults { /* of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
+    char *text; /* [cap] */
+    size_t cap, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void fault_add(struct faults *faults, const char *format, ...)
+{
+    size_t left = faults->cap - faults->used;
+    va_list values;
+    va_start(values, format);
+    int n = faults->used ? snprintf(faults->text + faults->used, left, ", and ") : 0;
+    if ((size_t)n < left) n += vsnprintf(faults->text + faults->used + n, left - (size_t)n, format, values);
+    va_end(values);
+    faults->used += (size_t)n < left ? (size_t)n : left - 1;
+}
+
+/* The number of a word in its list; -1: none. */
+static int word_of(const char *text, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0) return i;
+    return -1;
+}
+
+static bool word_take(const char *text, const char *const *words, int *word)
+{
+    int found = word_of(text, words);
+    if (found >= 0) *word = found;
+    return found >= 0;
+}
+
+static bool number_take(const char *text, double least, double most, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && !*end && *number >= least && *number <= most;
+}
+
+static bool seed_take(const char *text, uint64_t *seed)
+{
+    char *end;
+    errno = 0;
+    *seed = strtoull(text, &end, 10);
+    return end != text && !*end && !errno && !strchr(text, '-');
+}
+
+/* NULL: the row has the cell now; else what the cell needs. */
+static const char *cell_take(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
+{
+    static const char *const tails[] = {"full", "same", "centre", NULL};
+    static const char *const levels[] = {"none", "peak", "rms", NULL};
+    static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};
+    const double longest_s = 1e9, shortest_s = 1e-9, most_db = 300;
+    struct text_arena **texts = &reader->manifest->texts;
+    double db = -INFINITY;
+    int word = 0;
+    switch (column) {
+    case INPUT:
+        row->input = text_keep(texts, text);
+        break;
+    case MASK:
+        row->mask = text_keep(texts, text);
+        break;
+    case NOISE:
+        row->noise = text_keep(texts, text);
+        break;
+    case OUTPUT:
+        row->output = output_keep(reader->manifest, text);
+        if (!row->output) break;
+        if (!output_stays_below(row->output)) return "a name below the folder of -o";
+        return output_is_journal(row->output) ? "another name: the journal has this one" : NULL;
+    case GAIN:
+        if (strcmp(text, "off") != 0 && !number_take(text, -most_db, most_db, &db))
+            return "decibels from -300 to 300, or off";
+        row->gain = reader->defaults->gain * pow(10, db / 20);
+        break;
+    case TAIL:
+        if (!word_take(text, tails, &word)) return "full, same or centre";
+        row->tail = (enum range_choice)word;
+        break;
+    case LEVEL:
+        if (!word_take(text, levels, &word)) return "none, peak or rms";
+        row->level = (enum level)word;
+        break;
+    case SEED:
+        return seed_take(text, &row->seed) ? NULL : "a whole number from 0 on";
+    case START:
+        return number_take(text, 0, longest_s, &row->start_s) ? NULL : "seconds from 0 on";
+    case LENGTH:
+        return number_take(text, shortest_s, longest_s, &row->length_s) ? NULL : "seconds above 0";
+    case SNR:
+        return number_take(text, -most_db, most_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
+    case ALIGN:
+        if (!word_take(text, truths, &word)) return "yes or no";
+        row->align = word % 2;
+        break;
+    case EARLY:
+        return number_take(text, shortest_s, 1000 * longest_s, &row->early_ms) ? NULL : "milliseconds above 0";
+    case N_COLUMNS:
+        break;
+    }
+    return NULL;
+}
+
+/* Replaces a pattern by one of its files. */
+static const char *name_draw(struct row_reader *reader, struct draw *draw, const char *name, uint64_t number,
+                             struct faults *faults)
+{
+    char why[MESSAGE_CAP / 4];
+    const char *drawn = draw_file(draw, name, number, why, sizeof why);
+    if (!drawn) fault_add(faults, "%s", why);
+    return !drawn || drawn == name ? name : text_keep(&reader->manifest->texts, drawn);
+}
+
+static void draw_names(struct row_reader *reader, struct manifest_row *row, struct faults *faults)
+{
+    row->mask = name_draw(reader, &reader->masks, row->mask, draw_number(row->seed, DRAW_MASK), faults);
+    if (!row->noise) return;
+    row->noise = name_draw(reader, &reader->noises, row->noise, draw_number(row->seed, DRAW_NOISE), faults);
+}
+
+/* The input of the last row is a tar file: makes it the row of the first sound, and adds a row for each other sound.
+ * Each draws for itself. false: no memory. */
+static bool tar_expand(struct row_reader *reader, struct faults *faults)
+{
+    struct manifest *manifest = reader->manifest;
+    size_t first_row = manifest->n - 1;
+    struct manifest_row common = manifest->rows[first_row];
+    char why[MESSAGE_CAP / 2];
+    if (common.output && !tar_is_name(common.output))
+        fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
+    struct tar_source *tar = tar_source_add(manifest, common.input, why, sizeof why);
+    if (!tar) fault_add(faults, "%s", why);
+    if (faults->used) return true;
+    tar->first_row = first_row;
+    tar->output = common.output;
+    tar->has_one_mask = !draw_is_pattern(common.mask);
+    for (size_t member = 0; member < tar->input->n && !faults->used; member++) {
+        if (!tar_member_is_sound(&tar->input->members[member])) continue;
+        struct manifest_row *row =
+            tar->n_rows ? manifest_row_add(manifest, reader->defaults) : &manifest->rows[first_row];
+        if (!row) return false;
+        *row = common;
+        row->seed = common.seed + tar->n_rows;
+        if (!tar_source_row(manifest, row, tar, member)) return false;
+        draw_names(reader, row, faults);
+        if (!row->mask || (common.noise && !row->noise)) return false;
+    }
+    return true;
+}
+
+bool row_add(struct row_reader *reader, const char *const *values, char *why, size_t cap)
+{
+    struct manifest_row *row = manifest_row_add(reader->manifest, reader->defaults);
+    struct faults faults = {.text = why, .cap = cap};
+    if (!row) return manifest_no_memory(why, cap);
+    row->seed = splitmix64(reader->defaults->seed) + reader->manifest->n; /* unless the row has a seed */
+    bool has[N_COLUMNS];
+    for (int column = 0; column < N_COLUMNS; column++) {
+        const char *text = values[column], *name = column_names[column];
+        has[column] = text && *text;
+        if (text == cell_wrong_type)
+            fault_add(&faults, "\"%s\" is %s; write one", name, text);
+        else if (!has[column] && column <= MASK)
+            fault_add(&faults, "has no %s; every row needs input and mask", name);
+        const char *needs = has[column] && text != cell_wrong_type ? cell_take(reader, row, column, text) : NULL;
+        if (needs) fault_add(&faults, "%s \"%.40s\"; needs %s", name, text, needs);
+    }
+    if (has[NOISE] != has[SNR])
+        fault_add(&faults, "has %s without %s; give both or none", has[NOISE] ? "noise" : "snr",
+                  has[NOISE] ? "snr" : "noise");
+    bool is_tar = row->input && tar_is_name(row->input);
+    if (row->mask && !is_tar) draw_names(reader, row, &faults);
+    if (faults.used && !is_tar) return false;
+    bool good = row->input && row->mask && (row->output || !has[OUTPUT]) && (row->noise || !has[NOISE]);
+    if (is_tar && row->mask) good = good && tar_expand(reader, &faults);
+    return !faults.used && (good || manifest_no_memory(why, cap));
+}

@@ -1,0 +1,141 @@
+#include "tar_input.h"
+
+#include "host/files/sound_format.h"
+#include "host/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool tar_is_name(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".tar") == 0;
+}
+
+bool tar_member_is_sound(const struct tar_member *member)
+{
+    return !member->is_folder && sound_format_of_path(member->name) != 0;
+}
+
+static size_t sample_length(const char *name)
+{
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    return (size_t)(last - name) + strcspn(last, ".");
+}
+
+bool tar_same_sample(const char *a, const char *b)
+{
+    size_t n = sample_length(a);
+    return n == sample_length(b) && memcmp(a, b, n) == 0;
+}
+
+void tar_input_free(struct tar_input *input)
+{
+    for (size_t i = 0; i < input->n; i++) free(input->members[i].name);
+    free(input->members);
+    *input = (struct tar_input){0};
+}
+
+#ifdef HC_WITH_ARCHIVE
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADERS_READ = 1 << 14 }; /* bytes of a read; libarchive seeks over contents */
+
+/* Adds the entry whose content begins at `from`. */
+static bool member_add(struct tar_input *input, struct archive_entry *entry, int64_t from, const char *path, char *why,
+                       size_t cap)
+{
+    const char *name = archive_entry_pathname(entry);
+    unsigned type = archive_entry_filetype(entry);
+    if (!name || !*name)
+        return message_write(why, cap, "%s: member %zu has no name; write it again", path, input->n + 1);
+    if ((type != AE_IFREG && type != AE_IFDIR) || archive_entry_hardlink(entry) ||
+        archive_entry_sparse_count(entry) > 0)
+        return message_write(why, cap,
+                             "%s: %.200s is a link, a device or a sparse file; write the tar file with "
+                             "--dereference and --hard-dereference, and without --sparse",
+                             path, name);
+    if ((input->n & (input->n - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as were reserved */
+        struct tar_member *more = realloc(input->members, (input->n ? 2 * input->n : 1) * sizeof *more);
+        if (!more) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
+        input->members = more;
+    }
+    struct tar_member member = {.name = strdup(name),
+                                .from = from,
+                                .bytes = type == AE_IFDIR ? 0 : archive_entry_size(entry),
+                                .changed = archive_entry_mtime(entry),
+                                .mode = archive_entry_perm(entry),
+                                .is_folder = type == AE_IFDIR};
+    if (!member.name) return message_write(why, cap, "%s: no memory for its list of members; free some", path);
+    input->members[input->n++] = member;
+    return true;
+}
+
+static bool refuse(struct archive *archive, const char *path, char *why, size_t cap)
+{
+    const char *reason = archive_error_string(archive);
+    return message_write(why, cap,
+                         "%s: is no tar file, or a broken one: %s; fetch it again, or unpack a compressed one", path,
+                         reason ? reason : "unknown reason");
+}
+
+/* `size`: of the tar file. */
+static bool members_read(struct tar_input *input, struct archive *archive, int64_t size, const char *path, char *why,
+                         size_t cap)
+{
+    struct archive_entry *entry;
+    for (;;) {
+        int state = archive_read_next_header(archive, &entry);
+        if (state == ARCHIVE_EOF) return true;
+        if (state != ARCHIVE_OK && state != ARCHIVE_WARN) return refuse(archive, path, why, cap);
+        if (!member_add(input, entry, archive_filter_bytes(archive, 0), path, why, cap)) return false;
+        const struct tar_member *last = &input->members[input->n - 1];
+        if (last->bytes < 0 || last->from > size || last->bytes > size - last->from)
+            return message_write(why, cap, "%s: is cut short in its member %.200s; fetch it again", path, last->name);
+    }
+}
+
+bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t cap)
+{
+    struct stat status;
+    *input = (struct tar_input){0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        if (fd >= 0) close(fd);
+        return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", path,
+                             strerror(errno));
+    }
+    struct archive *archive = archive_read_new();
+    bool good = false;
+    if (!S_ISREG(status.st_mode))
+        message_write(why, cap, "%s: is no regular file; give a tar file on a disk", path);
+    else if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK)
+        message_write(why, cap, "%s: no memory to read it; free some", path);
+    else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)
+        refuse(archive, path, why, cap);
+    else
+        good = members_read(input, archive, status.st_size, path, why, cap);
+    archive_read_free(archive);
+    close(fd);
+    if (!good) tar_input_free(input);
+    return good;
+}
+
+#else
+
+bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t cap)
+{
+    *input = (struct tar_input){0};
+    return message_write(why, cap,
+                         "%s: this build has no libarchive; install libarchive-dev and build again, or unpack "
+                         "the file",
+                         path);
+}
+
+#endif

@@ -1,0 +1,66 @@
+#include "tar_job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool tar_job_open(const struct file_job *job, char *why, size_t cap)
+{
+    struct tar_source *tar = job->row->tar;
+    pthread_mutex_lock(&tar->lock);
+    if (!tar->file_path) tar->file_path = strdup(job->path);
+    if (!tar->figures) tar->figures = calloc(tar->n_rows, sizeof *tar->figures);
+    if (!tar->file_path || !tar->figures)
+        message_write(why, cap, "%s: no memory; free some", job->path);
+    else if (!tar->file)
+        tar->file = tar_output_open(tar->file_path, tar->input, tar->path, why, cap);
+    bool good = tar->file_path && tar->figures && tar->file;
+    pthread_mutex_unlock(&tar->lock);
+    return good;
+}
+
+/* Names the tar file, and enters its rows in the journal, but for those that failed: --resume makes all of them again. */
+static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_t cap)
+{
+    struct tar_output *file = tar->file;
+    tar->file = NULL;
+    if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
+    int64_t bytes = tar_output_commit(file, why, cap);
+    for (size_t i = 0; bytes >= 0 && i < tar->n_rows; i++) {
+        if (!tar->figures[i]) continue;
+        file_job_enter(batch, &batch->manifest->rows[tar->first_row + i], bytes, tar->figures[i]);
+        tar->figures[i] = NULL;
+    }
+    return bytes >= 0;
+}
+
+/* why: that of TAR_BROKEN. */
+static void go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
+{
+    if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);
+}
+
+void tar_job_put(const struct file_job *job, char *figures)
+{
+    struct tar_source *tar = job->row->tar;
+    const char *name = job->row->output + strlen(tar->output) + 1;
+    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some";
+    enum tar_progress progress = TAR_BROKEN;
+    pthread_mutex_lock(&tar->lock);
+    tar->figures[(size_t)(job->row - job->batch->manifest->rows) - tar->first_row] = figures;
+    pthread_mutex_unlock(&tar->lock);
+    if (figures) progress = tar_output_put(tar->file, job->row->member, name, job->content, why, sizeof why);
+    go_on(job->batch, tar, progress, why, sizeof why);
+}
+
+void tar_job_leave_out(const struct file_job *job)
+{
+    struct tar_source *tar = job->row->tar;
+    char why[MESSAGE_CAP];
+    pthread_mutex_lock(&tar->lock);
+    tar->n_failures++;
+    pthread_mutex_unlock(&tar->lock);
+    enum tar_progress progress = TAR_BROKEN;
+    if (tar_job_open(job, why, sizeof why))
+        progress = tar_output_leave_out(tar->file, job->row->member, why, sizeof why);
+    go_on(job->batch, tar, progress, why, sizeof why);
+}

@@ -1,0 +1,19 @@
+/* tar_job - the outputs of file jobs in tar files: a tar file begins with the first job of its rows, and is committed
+ * with the last one. Any thread.
+ */
+#ifndef TAR_JOB_H
+#define TAR_JOB_H
+
+#include "file_job.h"
+#include "tar_source.h"
+
+/* Opens the tar file of the job's output, unless another job has. false: why has the reason. */
+bool tar_job_open(const struct file_job *job, char *why, size_t cap);
+
+/* Adds the job's sound. Takes over figures; NULL: there was no memory for them. A failure ends the whole run. */
+void tar_job_put(const struct file_job *job, char *figures);
+
+/* Leaves out the sample of a job that has failed. */
+void tar_job_leave_out(const struct file_job *job);
+
+#endif

@@ -1,0 +1,223 @@
+#include "tar_output.h"
+
+#include "host/files/part_file.h"
+#include "host/files/spool.h"
+#include "host/message.h"
+#include "tar_header.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
+static const int64_t MOST_IN_MEMORY = (int64_t)1 << 30; /* bytes of sounds that wait; further ones wait on the disk */
+static atomic_int_fast64_t waiting_bytes;               /* of all outputs */
+
+struct waiting_sound {
+    enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;
+    const char *name;
+    void *content; /* mapped, `bytes` long */
+    size_t bytes;
+};
+
+struct tar_output {
+    const char *path, *input_path;
+    const struct tar_input *input;
+    struct part_file part;
+    int source; /* descriptor of the input */
+    pthread_mutex_t lock;
+    bool is_writing, is_broken;   /* under lock */
+    struct waiting_sound *sounds; /* [input->n], under lock; by member                */
+    size_t next;                  /* the next member to write; under lock, or is_writing */
+};
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static bool write_failed(const struct tar_output *output, int error, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", output->path,
+                         strerror(error ? error : EIO));
+}
+
+static bool write_header(struct tar_output *output, const struct tar_member *member, const char *name, int64_t bytes,
+                         char *why, size_t cap)
+{
+    int error = tar_header_write(output->part.fd, name, member->is_folder, member->mode, member->changed, bytes);
+    return !error || write_failed(output, error, why, cap);
+}
+
+static bool pad(struct tar_output *output, int64_t bytes, char *why, size_t cap)
+{
+    int error = tar_padding_write(output->part.fd, bytes);
+    return !error || write_failed(output, error, why, cap);
+}
+
+static bool copy_member(struct tar_output *output, const struct tar_member *member, char *why, size_t cap)
+{
+    char buffer[COPIED_AT_ONCE];
+    if (!write_header(output, member, member->name, member->bytes, why, cap)) return false;
+    for (int64_t done = 0; done < member->bytes;) {
+        size_t want = member->bytes - done < COPIED_AT_ONCE ? (size_t)(member->bytes - done) : COPIED_AT_ONCE;
+        ssize_t got = pread(output->source, buffer, want, member->from + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return message_write(why, cap, "%s: cannot be read on: %s; fetch it again", output->input_path,
+                                 got < 0 ? strerror(errno) : "it became shorter");
+        int error = spool_write(output->part.fd, buffer, (size_t)got);
+        if (error) return write_failed(output, error, why, cap);
+        done += got;
+    }
+    return pad(output, member->bytes, why, cap);
+}
+
+static void sound_drop(struct waiting_sound *sound)
+{
+    if (!sound->content) return;
+    munmap(sound->content, sound->bytes);
+    sound->content = NULL;
+    atomic_fetch_sub(&waiting_bytes, (int64_t)sound->bytes);
+}
+
+static bool write_member(struct tar_output *output, size_t i, char *why, size_t cap)
+{
+    const struct tar_member *member = &output->input->members[i];
+    struct waiting_sound *sound = &output->sounds[i];
+    if (!sound->content) return copy_member(output, member, why, cap);
+    bool good = write_header(output, member, sound->name, (int64_t)sound->bytes, why, cap);
+    int error = good ? spool_write(output->part.fd, sound->content, sound->bytes) : 0;
+    if (error) good = write_failed(output, error, why, cap);
+    good = good && pad(output, (int64_t)sound->bytes, why, cap);
+    sound_drop(sound);
+    return good;
+}
+
+/* The member behind the next sample, if the sample is finished; else output->next. Under lock. */
+static size_t finished_sample_end(const struct tar_output *output, bool *has_failed)
+{
+    const struct tar_input *input = output->input;
+    size_t i = output->next;
+    *has_failed = false;
+    for (; i < input->n && tar_same_sample(input->members[i].name, input->members[output->next].name); i++) {
+        if (!tar_member_is_sound(&input->members[i])) continue;
+        if (output->sounds[i].state == SOUND_PENDING) return output->next;
+        if (output->sounds[i].state == SOUND_FAILED) *has_failed = true;
+    }
+    return i;
+}
+
+/* Writes the samples that are finished, unless another thread does. Under lock, which it gives up meanwhile. */
+static enum tar_progress write_finished(struct tar_output *output, char *why, size_t cap)
+{
+    bool has_failed, good = true;
+    size_t end;
+    if (output->is_writing || output->is_broken) return TAR_GOES_ON;
+    output->is_writing = true;
+    while (good && (end = finished_sample_end(output, &has_failed)) > output->next) {
+        pthread_mutex_unlock(&output->lock);
+        for (; output->next < end && good; output->next++) {
+            if (has_failed)
+                sound_drop(&output->sounds[output->next]);
+            else
+                good = write_member(output, output->next, why, cap);
+        }
+        pthread_mutex_lock(&output->lock);
+    }
+    output->is_writing = false;
+    output->is_broken = !good;
+    if (!good) return TAR_BROKEN;
+    return output->next == output->input->n ? TAR_COMPLETE : TAR_GOES_ON;
+}
+
+/* ---- sounds ------------------------------------------------------------------------------------ */
+
+int tar_sound_open(char *why, size_t cap)
+{
+    int fd = atomic_load(&waiting_bytes) < MOST_IN_MEMORY ? memfd_create("haloconv", MFD_CLOEXEC) : -1;
+    return fd >= 0 ? fd : spool_open(why, cap);
+}
+
+static enum tar_progress finish_sound(struct tar_output *output, size_t member, struct waiting_sound sound, char *why,
+                                      size_t cap)
+{
+    pthread_mutex_lock(&output->lock);
+    output->sounds[member] = sound;
+    enum tar_progress progress = write_finished(output, why, cap);
+    pthread_mutex_unlock(&output->lock);
+    return progress;
+}
+
+enum tar_progress tar_output_put(struct tar_output *output, size_t member, const char *name, int fd, char *why,
+                                 size_t cap)
+{
+    struct stat status;
+    void *content = MAP_FAILED;
+    if (fstat(fd, &status) == 0 && status.st_size > 0)
+        content = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (content == MAP_FAILED) {
+        write_failed(output, errno, why, cap);
+        return TAR_BROKEN;
+    }
+    atomic_fetch_add(&waiting_bytes, status.st_size);
+    return finish_sound(output, member, (struct waiting_sound){SOUND_WAITS, name, content, (size_t)status.st_size}, why,
+                        cap);
+}
+
+enum tar_progress tar_output_leave_out(struct tar_output *output, size_t member, char *why, size_t cap)
+{
+    return finish_sound(output, member, (struct waiting_sound){.state = SOUND_FAILED}, why, cap);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path, char *why,
+                                   size_t cap)
+{
+    struct tar_output *output = calloc(1, sizeof *output);
+    if (!output) return (void)message_write(why, cap, "%s: no memory; free some", path), NULL;
+    *output = (struct tar_output){.path = path,
+                                  .input_path = input_path,
+                                  .input = input,
+                                  .part.fd = -1,
+                                  .source = open(input_path, O_RDONLY | O_CLOEXEC),
+                                  .sounds = calloc(input->n, sizeof *output->sounds)};
+    pthread_mutex_init(&output->lock, NULL);
+    bool good = false;
+    if (output->source < 0)
+        message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", input_path,
+                      strerror(errno));
+    else if (!output->sounds)
+        message_write(why, cap, "%s: no memory; free some", path);
+    else
+        good = part_file_open(&output->part, path, why, cap);
+    if (good) return output;
+    tar_output_abandon(output);
+    return NULL;
+}
+
+void tar_output_abandon(struct tar_output *output)
+{
+    if (!output) return;
+    part_file_abandon(&output->part);
+    if (output->source >= 0) close(output->source);
+    for (size_t i = 0; output->sounds && i < output->input->n; i++) sound_drop(&output->sounds[i]);
+    free(output->sounds);
+    pthread_mutex_destroy(&output->lock);
+    free(output);
+}
+
+int64_t tar_output_commit(struct tar_output *output, char *why, size_t cap)
+{
+    struct stat status = {.st_size = -1};
+    int error = tar_end_write(output->part.fd);
+    if (!error && fstat(output->part.fd, &status) != 0) error = errno;
+    bool good = !error || write_failed(output, error, why, cap);
+    good = good && part_file_commit(&output->part, output->path, why, cap);
+    tar_output_abandon(output);
+    return good ? status.st_size : -1;
+}

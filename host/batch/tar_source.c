@@ -1,0 +1,97 @@
+#include "tar_source.h"
+
+#include "host/message.h"
+#include "manifest.h"
+#include "text_arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The members of a path that the list names again. */
+static struct tar_input *find_input(const struct manifest *manifest, const char *path)
+{
+    for (const struct tar_source *tar = manifest->tars; tar; tar = tar->next)
+        if (strcmp(tar->path, path) == 0) return tar->input;
+    return NULL;
+}
+
+static bool has_sound(const struct tar_input *input)
+{
+    for (size_t i = 0; i < input->n; i++)
+        if (tar_member_is_sound(&input->members[i])) return true;
+    return false;
+}
+
+struct tar_source *tar_source_add(struct manifest *manifest, const char *path, char *why, size_t cap)
+{
+    struct tar_input *input = find_input(manifest, path);
+    struct tar_source *tar = calloc(1, sizeof *tar);
+    bool good = tar && (input || ((input = calloc(1, sizeof *input)) && (tar->owns_input = true)));
+    if (!good) message_write(why, cap, "%s: no memory; free some", path);
+    if (good && tar->owns_input) good = tar_input_read(input, path, why, cap);
+    if (good && !has_sound(input))
+        good = message_write(why, cap, "%s: has no sound; give a tar file with sound files", path);
+    if (!good) {
+        if (tar && tar->owns_input) {
+            tar_input_free(input);
+            free(input);
+        }
+        free(tar);
+        return NULL;
+    }
+    tar->path = path;
+    tar->input = input;
+    pthread_mutex_init(&tar->lock, NULL);
+    tar->next = manifest->tars;
+    manifest->tars = tar;
+    return tar;
+}
+
+/* "FOLDER/NAME", with the extension in the place of the name's; extension: NULL = the name's. NULL: no memory. */
+static const char *join(struct manifest *manifest, const char *folder, const char *name, const char *extension)
+{
+    const char *dot = extension ? strrchr(name, '.') : NULL;
+    size_t stem = dot ? (size_t)(dot - name) : strlen(name);
+    size_t bytes = strlen(folder) + stem + (dot ? strlen(extension) + 1 : 0) + 2;
+    char *text = text_alloc(&manifest->texts, bytes);
+    if (text) snprintf(text, bytes, "%s/%.*s%s%s", folder, (int)stem, name, dot ? "." : "", dot ? extension : "");
+    return text;
+}
+
+bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member)
+{
+    row->tar = tar;
+    row->member = member;
+    row->input = join(manifest, tar->path, tar->input->members[member].name, NULL);
+    tar->n_rows++;
+    return row->input != NULL;
+}
+
+bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension)
+{
+    for (size_t i = tar->first_row; i < tar->first_row + tar->n_rows; i++) {
+        struct manifest_row *row = &manifest->rows[i];
+        row->output = join(manifest, tar->output, tar->input->members[row->member].name, extension);
+        if (!row->output) return false;
+    }
+    return true;
+}
+
+void tar_sources_free(struct tar_source *list)
+{
+    while (list) {
+        struct tar_source *tar = list;
+        list = tar->next;
+        tar_output_abandon(tar->file);
+        pthread_mutex_destroy(&tar->lock);
+        if (tar->owns_input) {
+            tar_input_free(tar->input);
+            free(tar->input);
+        }
+        for (size_t i = 0; tar->figures && i < tar->n_rows; i++) free(tar->figures[i]);
+        free(tar->figures);
+        free(tar->file_path);
+        free(tar);
+    }
+}

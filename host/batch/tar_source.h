@@ -1,0 +1,48 @@
+/* tar_source - a tar file of the list, and the tar file that the batch makes of it. Each of its sounds is a row.
+ *
+ *   list     shards-{000..099}.tar  -->  rows: input "shards-000.tar/a/1.flac", output "shards-000.tar/a/1.flac", ...
+ *   batch    a worker opens the output with the first of these rows, and commits it after the last one
+ */
+#ifndef TAR_SOURCE_H
+#define TAR_SOURCE_H
+
+#include "tar_input.h"
+#include "tar_output.h"
+
+#include <pthread.h>
+
+struct manifest;
+struct manifest_row;
+
+struct tar_source {
+    const char *path;             /* of the input                                             */
+    const char *output;           /* as in manifest_row; NULL: not named yet                  */
+    struct tar_input *input;      /* shared by the tar sources of one path; the first owns it  */
+    bool owns_input;
+    size_t first_row, n_rows;     /* in the manifest, one after the other                     */
+    bool has_one_mask;            /* for all rows: the name of the output has that of the mask */
+    size_t number;                /* from 1, if the input becomes several outputs by draws; else 0 */
+    struct tar_source *next;
+
+    pthread_mutex_t lock;         /* of all that follows: while the batch runs                */
+    struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
+    char *file_path;
+    size_t n_failures;            /* rows                                                     */
+    char **figures;               /* [n_rows]: of the outputs, for the journal                 */
+    enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
+};
+
+/* Adds a tar source to the manifest's list, and reads its members; the caller sets first_row. path must outlive the
+ * manifest. NULL: why has the reason. */
+struct tar_source *tar_source_add(struct manifest *manifest, const char *path, char *why, size_t cap);
+
+/* Sets tar, member and input of a row. false: no memory. */
+bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct tar_source *tar, size_t member);
+
+/* Sets the outputs of the tar source's rows, once the tar source has its own. extension: of the sounds; NULL = that of
+ * the input. false: no memory. */
+bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
+
+void tar_sources_free(struct tar_source *list);
+
+#endif

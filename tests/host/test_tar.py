@@ -1,0 +1,214 @@
+"""`haloconv batch` on tar files: each becomes a tar file with the same members in the same order, its sounds convolved."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+import scipy.signal
+import soundfile
+from conftest import HALOCONV, assert_close, good, haloconv, noise, read, refused, write
+
+RATE = 16000
+LONG = "a/" * 60 + "n" * 120
+
+
+def pack(path, members, **options):
+    """Writes (name, bytes) as a tar file; None: a folder."""
+    with tarfile.open(path, "w", **options) as tar:
+        for i, (name, content) in enumerate(members):
+            info = tarfile.TarInfo(name)
+            info.mtime, info.mode = 1000000 + i, 0o640
+            if content is None:
+                info.type = tarfile.DIRTYPE
+            else:
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content or b""))
+
+
+def unpack(path):
+    with tarfile.open(path) as tar:
+        return [(m.name, tar.extractfile(m).read() if m.isfile() else None, m.mtime, m.mode) for m in tar]
+
+
+def sound(n, seed, kind="WAV"):
+    data = io.BytesIO()
+    soundfile.write(data, noise(n, seed=seed), RATE, format=kind, subtype="PCM_16")
+    return data.getvalue()
+
+
+@pytest.fixture
+def shards(folder):
+    """Three tar files with sounds of mixed lengths between other members, and four masks."""
+    (folder / "rooms").mkdir()
+    for i in range(4):
+        write(folder / f"rooms/r{i}.wav", noise(1000 + 500 * i, 1, seed=100 + i, scale=0.02), RATE)
+    for s in range(3):
+        members = [("data", None)] if s == 1 else []
+        for k in range(7):
+            name = f"{LONG if k == 2 else 'data'}/ü {s}.{k}" if s == 1 else f"{s}{k}"
+            kind = "flac" if k % 2 else "wav"
+            texts = [(f"{name}.json", json.dumps({"k": k}).encode()), (f"{name}.txt", b"x" * (k * 300))]
+            members += [texts[0], (f"{name}.{kind}", sound(900 * k + 100, 10 * s + k, kind.upper())), texts[1]]
+        pack(folder / f"s-{s:03d}.tar", members, format=tarfile.PAX_FORMAT if s else tarfile.GNU_FORMAT)
+    return folder
+
+
+def batch(*args, backend="cpu", **kwargs):
+    return json.loads(good("batch", *args, "--backend", backend, "--json", "-q", **kwargs).stdout)
+
+
+def outputs(path):
+    return {p.name: p.read_bytes() for p in sorted(path.glob("*.tar"))}
+
+
+def test_order_names_and_other_members_are_kept(shards, backend):
+    report = batch("--inputs", "s-{000..002}.tar", "--masks", "rooms/r3.wav", "-o", "out", backend=backend)
+    assert report["done"] == 21 and report["failed"] == 0
+    h = read(shards / "rooms/r3.wav")
+    for s in range(3):
+        before, after = unpack(shards / f"s-{s:03d}.tar"), unpack(shards / f"out/s-{s:03d}_r3.tar")
+        assert [(m[0], *m[2:]) for m in before] == [(m[0], *m[2:]) for m in after]
+        for (name, x, *_), (_, y, *_) in zip(before, after):
+            if not name.endswith((".wav", ".flac")):
+                assert x == y
+                continue
+            x, y = (soundfile.read(io.BytesIO(data), always_2d=True)[0] for data in (x, y))
+            assert_close(y, scipy.signal.fftconvolve(x, h, axes=0), quantum=1 / 32768)
+
+
+def test_any_sharing_out_is_identical(shards, backend):
+    args = ["--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1", "--seed", "5"]
+    batch(*args, "-o", "one", "--workers", "1", backend=backend)
+    batch(*args, "-o", "five", "--workers", "5", "--cache", "0", backend=backend)
+    done = [batch(*args, "-o", "shares", "--shard", f"{i}/2", backend=backend)["done"] for i in (1, 2)]
+    want = outputs(shards / "one")
+    assert list(want) == ["s-000.tar", "s-001.tar", "s-002.tar"] and done == [14, 7]
+    assert outputs(shards / "five") == want and outputs(shards / "shares") == want
+
+
+def test_a_tar_file_draws_what_its_unpacked_files_would(shards):
+    args = ["--masks", "rooms/*.wav", "--pairs", "random:2"]
+    subprocess.run(["tar", "xf", "s-000.tar", "--one-top-level=plain"], check=True)
+    batch("--inputs", "s-000.tar", *args, "-o", "out")
+    batch("--inputs", "plain/*.[fw]*", *args, "-o", "files")
+    files = {p.read_bytes() for p in (shards / "files").iterdir() if p.suffix != ".journal"}
+    assert list(outputs(shards / "out")) == ["s-000-1.tar", "s-000-2.tar"] and len(files) == 14
+    packed = [m for i in (1, 2) for m in unpack(shards / f"out/s-000-{i}.tar") if m[0].endswith(("wav", "flac"))]
+    assert {m[1] for m in packed} == files
+
+
+def test_a_list_names_tar_files_with_all_its_columns(shards):
+    rows = ["input,mask,output,gain,tail,seed", "s-000.tar,rooms/r0.wav,sub/new.tar,-6,same,",
+            "s-001.tar,rooms/*.wav,,,,9", "s-002.tar,rooms/*.wav,again.tar,,,9", "s-001.tar,rooms/*.wav,copy.tar,,,9"]
+    (shards / "list.csv").write_text("\n".join(rows) + "\n")
+    assert batch("list.csv", "-o", "out")["done"] == 28
+    assert sorted(outputs(shards / "out")) == ["again.tar", "copy.tar", "s-001.tar"]
+    assert (shards / "out/s-001.tar").read_bytes() == (shards / "out/copy.tar").read_bytes()
+    h = read(shards / "rooms/r0.wav")
+    for (name, x, *_), (_, y, *_) in zip(unpack("s-000.tar"), unpack("out/sub/new.tar")):
+        if name.endswith(".wav"):
+            x, y = (soundfile.read(io.BytesIO(data), always_2d=True)[0] for data in (x, y))
+            assert_close(y, scipy.signal.fftconvolve(x, h, axes=0)[:len(x)] * 10 ** (-6 / 20), quantum=1 / 32768)
+
+
+def test_another_format_changes_the_extension(shards):
+    batch("--inputs", "s-000.tar", "--masks", "rooms/r0.wav", "--format", "wav:float", "-o", "out")
+    names = [m[0] for m in unpack(shards / "out/s-000_r0.tar")]
+    assert names == [m[0].replace(".flac", ".wav") for m in unpack("s-000.tar")]
+
+
+def test_only_what_is_missing_is_made_again(shards):
+    args = ["--inputs", "s-*.tar", "--masks", "rooms/r0.wav", "-o", "out"]
+    batch(*args)
+    want = outputs(shards / "out")
+    (shards / "out/s-001_r0.tar").unlink()
+    (shards / "out/s-002_r0.tar").write_bytes(want["s-002_r0.tar"][:-512])
+    report = batch(*args, "--resume")
+    assert (report["done"], report["resumed"]) == (14, 7) and outputs(shards / "out") == want
+
+
+def test_the_report_has_a_line_for_each_sound(shards):
+    args = ["--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
+    batch(*args, "-o", "out", "--report", "a.jsonl", "--workers", "1")
+    lines = [json.loads(line) for line in (shards / "a.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in lines] == list(range(1, 22))
+    assert (lines[0]["input"], lines[0]["output"]) == ("s-000.tar/00.wav", "s-000.tar/00.wav")
+    (shards / "out/s-001.tar").unlink()
+    batch(*args, "-o", "out", "--report", "b.jsonl", "--resume", "--workers", "3")
+    assert (shards / "b.jsonl").read_bytes() == (shards / "a.jsonl").read_bytes()
+
+
+def test_a_broken_sound_costs_its_sample_only(shards):
+    members = [(name, content) for name, content, *_ in unpack("s-000.tar")]
+    at = [name for name, _ in members].index("03.flac")
+    pack("bad.tar", members[:at] + [("03.flac", b"fLaC and nothing")] + members[at + 1:])
+    done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out")
+    assert done.returncode == 1 and "1 file failed" in done.stderr and "bad.tar/03.flac" in done.stderr
+    assert [m[0] for m in unpack("out/bad_r0.tar")] == [name for name, _ in members if not name.startswith("03.")]
+    shutil.copy("s-000.tar", "bad.tar")  # mended
+    args = ["--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out", "--resume"]
+    assert batch(*args)["done"] == 7 and len(unpack("out/bad_r0.tar")) == len(members)
+
+
+def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):
+    pack("bad.tar", [("a.wav", b"RIFF"), ("a.txt", b"text")])
+    done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out")
+    assert done.returncode == 1 and "bad.tar/a.wav" in done.stderr
+    assert not outputs(shards / "out")
+
+
+def linked(path):
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("a.wav")
+        info.type, info.linkname = tarfile.SYMTYPE, "b.wav"
+        tar.addfile(info)
+
+
+@pytest.mark.parametrize("make, says", [
+    (lambda path: path.write_bytes(b"RIFF" * 400), "is no tar file"),
+    (lambda path: tarfile.open(path, "w:gz").close(), "unpack a compressed one"),
+    (lambda path: pack(path, [("a.txt", b"text")]), "has no sound"),
+    (lambda path: (pack(path, [("a.wav", bytes(5000))]), os.truncate(path, 3000)), "is cut short"),
+    (linked, "is a link"),
+    (os.mkfifo, "is no regular file"),
+], ids=["no tar", "compressed", "no sound", "cut", "link", "pipe"])
+def test_what_is_no_tar_file_of_sounds_is_refused(shards, make, says):
+    make(shards / "x.tar")
+    refused("batch", "--inputs", "x.tar", "--masks", "rooms/r0.wav", "-o", "out", says=["x.tar", says])
+
+
+def test_every_number_of_a_range_must_be_there(shards):
+    refused("batch", "--inputs", "s-{000..003}.tar", "--masks", "rooms/r0.wav", "-o", "out", says=["s-003.tar"])
+    assert batch("--inputs", "s-{00{0,2},001}.tar", "--masks", "rooms/r0.wav", "-o", "out")["done"] == 21
+
+
+def test_an_output_for_a_tar_file_is_one_too(shards):
+    (shards / "list.csv").write_text("input,mask,output\ns-000.tar,rooms/r0.wav,a.wav\n")
+    refused("batch", "list.csv", "-o", "out", says=["list.csv:2: row 1", "a.wav", ".tar"])
+
+
+def test_no_output_is_an_input(shards):
+    (shards / "list.csv").write_text("input,mask,output\ns-000.tar,rooms/r0.wav,s-000.tar\n")
+    before = (shards / "s-000.tar").read_bytes()
+    refused("batch", "list.csv", "-o", ".", says=["s-000.tar"])
+    assert (shards / "s-000.tar").read_bytes() == before
+
+
+def test_a_full_disk_leaves_no_tar_file(shards):
+    run = ["bash", "-c", f"ulimit -f 20; exec {HALOCONV} batch --inputs s-000.tar --masks rooms/r0.wav -o out"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "cannot be written" in done.stderr
+    assert not [p for p in (shards / "out").iterdir() if p.suffix != ".journal"]
+
+
+def test_levels_are_matched_in_tar_files_too(shards):
+    batch("--inputs", "s-002.tar", "--masks", "rooms/r1.wav", "--level", "peak", "-o", "out")
+    for (name, x, *_), (_, y, *_) in zip(unpack("s-002.tar"), unpack("out/s-002_r1.tar")):
+        if name.endswith(".wav"):
+            x, y = (soundfile.read(io.BytesIO(data))[0] for data in (x, y))
+            assert abs(np.abs(x).max() - np.abs(y).max()) < 1 / 16384

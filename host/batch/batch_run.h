@@ -76,8 +76,8 @@ bool batch_plan(struct batch *batch);
 /* Writes the path of a row's output. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that no output is a file that the list also reads, under whatever name: the result would depend on the order
- * of the workers. false: batch->why. */
+/* Checks that no output is a file that the list also reads, under whatever name, or that a configuration of the list
+ * names: the result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */

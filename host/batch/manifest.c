@@ -1,6 +1,7 @@
 #include "manifest.h"
 
 #include "csv.h"
+#include "host/files/sound_format.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "line_reader.h"
@@ -114,7 +115,8 @@ static const char *output_name(struct manifest *manifest, const struct manifest_
     const char *input = base_name(row->input), *mask = base_name(row->mask), *dot = strrchr(input, '.');
     char suffix[32] = "";
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
-    const char *ext = extension ? extension : dot && dot > input ? dot + 1 : "wav";
+    bool keeps = dot && dot > input && !sound_format_refuses(input);
+    const char *ext = extension ? extension : keeps ? dot + 1 : "wav";
     int n_input = stem_length(input), n_mask = stem_length(mask);
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(manifest, bytes);

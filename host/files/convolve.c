@@ -1,5 +1,6 @@
 /* haloconv convolve - convolves a sound file with a mask. */
 #include "dsp/haloconv_masks.h"
+#include "files_read.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/masks/mask_diagnostics.h"
@@ -198,9 +199,21 @@ static void convolution_close(struct convolution *run)
     hc_responses_free(&run->responses);
 }
 
+static bool spare_inputs(struct convolution *run)
+{
+    const struct convolve_settings *s = run->settings;
+    struct files_read read = {0};
+    bool good = files_read_add(&read, s->input) && files_read_add_mask(&read, s->mask);
+    if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
+    good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);
+    files_read_free(&read);
+    return good;
+}
+
 static bool convolve(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
+    if (!spare_inputs(run)) return false;
     if (!sound_in_open(&run->in, s->input, s->raw.samplerate ? &s->raw : NULL, run->why, sizeof run->why)) return false;
     if (run->in.spooled && !s->quiet)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);

@@ -10,9 +10,12 @@
 /* "wav", "wav:pcm24", "pcm24", "opus" -> bits of SF_FORMAT_...; a part that is not named is 0. 0 = unknown. */
 int sound_format_parse(const char *text);
 
-/* The format of an output: from `asked`, else from the path's extension, else from the format of the input (like). 0:
- * why has the reason. */
+/* The format of an output: from `asked`, else from the path's extension, else, if it has none, from the format of the
+ * input (like). 0: why has the reason. */
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap);
+
+/* Has the path an extension that no format has? Only --format lets an output have such a name. */
+bool sound_format_refuses(const char *path);
 
 /* "wav:pcm16"; returns text. */
 const char *sound_format_name(int format, char *text, size_t cap);

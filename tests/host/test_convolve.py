@@ -560,13 +560,6 @@ def test_json_on_standard_output_is_one_object(folder):
     refused("convolve", "x.wav", "h.wav", "-o", "-", "--json", exit=2)
 
 
-def test_output_may_be_the_input(folder):
-    x, h = noise(5000, 1, 37), noise(50, 1, 38)
-    write("x.wav", x)
-    convolve("x.wav", write("h.wav", h), "x.wav")
-    assert_close(read("x.wav"), full(x, h))
-
-
 def test_more_than_4_gib_becomes_rf64(folder):
     """Silence of 4.3 GB, from a pipe of zeros to a sparse file: only if the disk has enough space."""
     if SAN:

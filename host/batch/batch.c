@@ -20,6 +20,7 @@ struct batch_settings {
     const char *manifest, *folder, *inputs, *masks, *pairs;
     const char *backend, *method, *format_text;
     struct manifest_defaults defaults;
+    enum dither dither;
     int format, workers, cache_mb, shard, n_shards;
     bool resume, fail_fast, json, quiet;
 };
@@ -94,6 +95,7 @@ static const struct option_row batch_options[] = {
      option_choice, OPTION_TO(struct batch_settings, defaults.level)},
     {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", take_format,
      .to = 0},
+    OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
      "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
@@ -137,8 +139,13 @@ static const struct command_line batch_line = {
 
 static int parse(int argc, char **argv, struct batch_settings *s)
 {
-    *s = (struct batch_settings){.backend = "auto", .method = "auto", .shard = 1, .n_shards = 1, .cache_mb = 512,
-                           .defaults.gain = 1};
+    *s = (struct batch_settings){.backend = "auto",
+                                 .method = "auto",
+                                 .shard = 1,
+                                 .n_shards = 1,
+                                 .cache_mb = 512,
+                                 .dither = DITHER_TPDF,
+                                 .defaults.gain = 1};
     int status = option_parse(&batch_line, argc, argv, s);
     if (status >= 0) return status;
     if (s->names.n > 0) s->manifest = s->names.list[0];
@@ -338,12 +345,20 @@ int batch_command(int argc, char **argv)
     message_set_quiet(s.quiet);
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
-    snprintf(hashed, sizeof hashed, "%s %s %s", HC_VERSION, s.method, s.format_text ? s.format_text : "");
+    snprintf(hashed, sizeof hashed, "%s %s %s%s", HC_VERSION, s.method, s.format_text ? s.format_text : "",
+             s.dither == DITHER_OFF ? " undithered" : "");
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
-        *batch = (struct batch){.manifest = &manifest, .folder = s.folder, .settings = hashed, .method = s.method,
-                                .format = s.format, .shard = s.shard - 1, .n_shards = s.n_shards,
-                                .fail_fast = s.fail_fast, .journal.fd = -1};
+        *batch = (struct batch){.manifest = &manifest,
+                                .folder = s.folder,
+                                .settings = hashed,
+                                .method = s.method,
+                                .format = s.format,
+                                .dither = s.dither,
+                                .shard = s.shard - 1,
+                                .n_shards = s.n_shards,
+                                .fail_fast = s.fail_fast,
+                                .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
         status = ranks_open(&batch->ranks, why, sizeof why) ? run(batch, &s, start) : message_error("%s", why);
         batch_free(batch);

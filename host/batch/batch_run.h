@@ -22,6 +22,7 @@
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
+#include "host/files/file_convolution.h"
 #include "host/message.h"
 #include "journal.h"
 #include "manifest.h"
@@ -50,6 +51,7 @@ struct batch {
     int n_devices;                 /* for "cuda": workers are spread over them */
     int shard, n_shards;           /* 0 ... n_shards - 1 */
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
+    enum dither dither;
     bool fail_fast;
     struct mask_cache cache;
     struct journal journal;

@@ -71,7 +71,8 @@ void file_job_open_output(struct file_job *job)
 {
     char why[MESSAGE_CAP];
     if (strchr(job->row->output, '/')) make_folders(job->path);
-    if (!file_open_output(&job->out, job->path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
+    if (!file_open_output(&job->out, job->path, job->batch->format, job->batch->dither, &job->in, job->n_out,
+                          job->range, why, sizeof why))
         job_fail(job, why);
 }
 

@@ -25,6 +25,7 @@ struct convolve_settings {
     int block;
     double gain, wet, dry; /* linear; 0 = off */
     enum range_choice tail;
+    enum dither dither;
     int format; /* SF_FORMAT_... as far as asked for */
     SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
     bool no_resample, json, quiet;
@@ -73,6 +74,7 @@ static const struct option_row convolve_options[] = {
     {"dry", 0, "DB", "Gain of the input in the output, or off; one channel goes to every output [off]", option_db,
      OPTION_TO(struct convolve_settings, dry)},
     OPTION_FORMAT(OPTION_TO(struct convolve_settings, format), "OUTPUT's extension and the subtype of INPUT"),
+    OPTION_DITHER(OPTION_TO(struct convolve_settings, dither)),
     {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_flag,
      OPTION_TO(struct convolve_settings, no_resample)},
     {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", take_raw,
@@ -105,7 +107,7 @@ static const struct command_line convolve_line = {
 
 static int parse(int argc, char **argv, struct convolve_settings *s)
 {
-    *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1};
+    *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
     int status = option_parse(&convolve_line, argc, argv, s);
     if (status >= 0) return status;
     s->input = s->names.list[0];
@@ -173,7 +175,7 @@ static bool open_engine(struct convolution *run)
     config.n_routes = run->n_routes;
     config.n_frames = run->in.n_frames > 0 ? run->in.n_frames : 0;
     config.in_samples = run->in.plain;
-    config.out_samples = run->out.plain;
+    config.out_samples = run->out.dithers ? HC_PLANAR : run->out.plain; /* a device does not dither */
     config.queue_depth = pipeline_queue_depth(&run->in, run->responses.n_out);
     hc_mask *mask;
     double start = stopwatch_now();
@@ -221,7 +223,7 @@ static bool convolve(struct convolution *run)
     if (!load_mask(run)) return false;
     run->mask_s = stopwatch_now() - start;
     struct output_range range = output_range_make(s->tail, run->n_taps);
-    if (!file_open_output(&run->out, s->output, s->format, &run->in, run->responses.n_out, range, run->why,
+    if (!file_open_output(&run->out, s->output, s->format, s->dither, &run->in, run->responses.n_out, range, run->why,
                           sizeof run->why))
         return false;
     bool good = pipeline_start(&run->pipeline, &run->in, &run->out, range);

@@ -324,6 +324,23 @@ int sound_format_bits(int format)
     return subtype_of(format)->bits;
 }
 
+bool sound_format_takes_dither(int format)
+{
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_16:
+    case SF_FORMAT_PCM_S8:
+    case SF_FORMAT_PCM_U8:
+    case SF_FORMAT_DWVW_12:
+    case SF_FORMAT_DWVW_16:
+    case SF_FORMAT_DPCM_8:
+    case SF_FORMAT_DPCM_16:
+    case SF_FORMAT_ALAC_16:
+        return true;
+    default: /* the error of the others is larger than a step of 16 bits, and follows the signal all the same */
+        return false;
+    }
+}
+
 int sound_format_bytes(int format)
 {
     return (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC ? 0 : subtype_of(format)->bytes;

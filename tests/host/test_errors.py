@@ -195,7 +195,7 @@ def test_an_extension_that_no_format_has_is_refused(inputs, name):
     shutil.copy("x.wav", f"x{extension}")
     (inputs / "l.csv").write_text(f"input,mask\nx{extension},h.wav\n")
     good("batch", "l.csv", "-o", "out", "-q")
-    assert [path.name for path in (inputs / "out").glob("x_h*")] == ["x_h.wav"], "batch chooses a name that it can write"
+    assert [path.name for path in (inputs / "out").glob("x_h*")] == ["x_h.wav"], "batch chooses one that it can write"
 
 
 def test_garbage_is_no_sound(inputs):

@@ -89,10 +89,7 @@ static const struct option_row batch_options[] = {
      option_seed, OPTION_TO(struct batch_settings, defaults.seed)},
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
-    {"level", 0, "none|peak|rms",
-     "Scale each output to the peak or the RMS of its input, over all channels and the whole length of each; --gain "
-     "is applied too [none]",
-     option_choice, OPTION_TO(struct batch_settings, defaults.level)},
+    OPTION_LEVEL(OPTION_TO(struct batch_settings, defaults.level)),
     {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", take_format,
      .to = 0},
     OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),

@@ -89,25 +89,6 @@ int64_t file_job_needs(const struct file_job *job, int block)
     return job->end - job->n_queued > block ? block : job->end - job->n_queued;
 }
 
-static void loudness_add(struct loudness *loudness, const float *x, int64_t n)
-{
-    float peak = 0;
-    double squares = 0;
-    for (int64_t done = 0; done < n;) { /* short sums in floats: the compiler vectorises them */
-        int64_t end = done + 1024 < n ? done + 1024 : n;
-        float sum = 0;
-        for (; done < end; done++) {
-            float size = fabsf(x[done]);
-            peak = size > peak ? size : peak;
-            sum += x[done] * x[done];
-        }
-        squares += (double)sum;
-    }
-    if ((double)peak > loudness->peak) loudness->peak = (double)peak;
-    loudness->sum += squares;
-    loudness->n += n;
-}
-
 /* An engine does not check what lies in its own memory. */
 static void clear_non_finite(float *x, int64_t n)
 {
@@ -169,18 +150,6 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
 
 /* ---- the end ------------------------------------------------------------------------------------ */
 
-static double level_of(const struct loudness *loudness, enum level level)
-{
-    return level == LEVEL_RMS ? sqrt(loudness->sum / (double)loudness->n) : loudness->peak;
-}
-
-/* The gain that gives the output the level of the input; silence stays as it is. */
-static double level_gain(const struct file_job *job)
-{
-    double in = level_of(&job->loudness_in, job->row->level), out = level_of(&job->loudness_out, job->row->level);
-    return in > 0 && out > 0 && isfinite(in / out) ? in / out : 1;
-}
-
 /* Back to the start of the input. */
 static void rewind_input(struct file_job *job)
 {
@@ -201,7 +170,7 @@ bool file_job_match_level(struct file_job *job)
         job_fail(job, why);
         return false;
     }
-    job->writer.gain = (float)(job->row->gain * level_gain(job));
+    job->writer.gain = (float)(job->row->gain * loudness_gain(&job->loudness_in, &job->loudness_out, job->row->level));
     job->stage = JOB_WRITES;
     if (stage == JOB_MEASURES) rewind_input(job);
     if (job->kept) write_frames(job, job->kept, job->kept_stride, job->loudness_out.n / job->n_out);

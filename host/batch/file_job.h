@@ -19,11 +19,6 @@ enum job_stage {  /* the use of the engine's output */
     JOB_MEASURES, /* measure it; a long file is convolved again when the gain is known */
 };
 
-struct loudness {
-    double peak, sum; /* sum: of the squares of n samples */
-    int64_t n;
-};
-
 struct file_job {
     struct batch *batch;
     const struct manifest_row *row;

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import HALOCONV, SAN, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
+from conftest import (HALOCONV, PEAK_SHARE, SAN, assert_close, convolve, generator, good, haloconv, noise, read, refused,
+                      write)
 
 
 def full(x, h):
@@ -561,6 +562,64 @@ def test_json_on_standard_output_is_one_object(folder):
     write("h.wav", noise(10, 1))
     assert json.loads(good("convolve", "x.wav", "h.wav", "-o", "y.wav", "--json").stdout)["frames_out"] == 109
     refused("convolve", "x.wav", "h.wav", "-o", "-", "--json", exit=2)
+
+
+def level(x, kind):
+    return np.abs(x).max() if kind == "peak" else np.sqrt((x ** 2).mean())
+
+
+@pytest.mark.parametrize("source,kind,db,options", [
+    ("x.wav", "peak", 0, "--level peak"), ("x.flac", "rms", 0, "--level rms"),
+    ("-", "rms", -6, "--level rms --gain -6 --dry -3"), ("-", None, -1, "--normalise -1"),
+    ("x.wav", None, 6, "--normalize 6")])
+def test_level_and_peak_are_as_asked(folder, backend, source, kind, db, options):
+    options = options.split()
+    write("x.wav", noise(300000, 2, 61, scale=0.3), subtype="FLOAT")
+    if source == "x.flac":
+        write("x.flac", noise(300000, 2, 61, scale=0.3), subtype="PCM_24")
+    x, h = read(source if source != "-" else "x.wav"), noise(3000, 2, 62)
+    with open("x.wav", "rb") as file:
+        pipe = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE) if source == "-" else None
+        done = good("convolve", source, write("h.wav", h), "-o", "y.wav", "--format", "wav:float", "--tail", "same",
+                    "--json", "--backend", backend, *options, stdin=pipe.stdout if pipe else subprocess.DEVNULL)
+        if pipe:
+            pipe.stdout.close()
+            assert pipe.wait() == 0
+    want = full(x, h)[:len(x)] + (10 ** (-3 / 20) * x if "--dry" in options else 0)
+    scale = 10 ** (db / 20) * (level(x, kind) / level(want, kind) if kind else 1 / np.abs(want).max())
+    assert_close(read("y.wav"), scale * want, share=3 * PEAK_SHARE)
+    report = json.loads(done.stdout)
+    assert report["peak"] == pytest.approx(np.abs(scale * want).max(), rel=1e-5)
+    assert report["scaled_db"] == pytest.approx(20 * np.log10(scale), abs=1e-4) and "scaled by" in done.stderr
+    if kind is None:
+        assert report["peak"] <= 10 ** (db / 20)
+
+
+def test_scaled_outputs_at_the_edges(folder, full_folder):
+    write("x.wav", noise(20000, 1, 63), subtype="PCM_16")
+    write("h.wav", noise(100, 1, 64))
+    assert convolve("x.wav", "h.wav", "y.wav", "--normalise", "0")["clipped"] == 0
+    assert np.abs(read("y.wav")).max() > 1 - 2 ** -14
+    report = convolve("x.wav", "h.wav", "y.wav", "--normalise", "3")
+    assert report["clipped"] > 0
+    says = good("convolve", "x.wav", "h.wav", "-o", "y.wav", "--normalise", "3").stderr
+    assert "--normalise -0.1 would have avoided it" in says or "--normalise 0.0 would have avoided it" in says, says
+    write("silence.wav", np.zeros((100, 1)))
+    for option in (["--level", "rms"], ["--level", "peak"], ["--normalise", "-1"]):
+        convolve("silence.wav", "h.wav", "y.wav", *option)
+        assert not read("y.wav").any(), "silence stays silence"
+    x = noise(3000, 1, 65)
+    write("clean.wav", np.where(np.arange(3000)[:, None] == 77, 0, x))
+    x[77] = np.nan
+    write("nan.wav", x)
+    for name in ("clean", "nan"):
+        convolve(f"{name}.wav", "h.wav", f"y-{name}.wav", "--level", "rms")
+    assert filecmp.cmp("y-clean.wav", "y-nan.wav", shallow=False), "a sample that is not finite counts as 0"
+    refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--level", "rms", "--normalise", "-1", exit=2, says="one of")
+    refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--gain", "1", "--normalise", "-1", exit=2, says="--gain")
+    refused("convolve", "x.wav", "h.wav", "-o", "z.wav", "--level", "rms", says="TMPDIR",
+            env={**os.environ, "TMPDIR": str(full_folder)})
+    assert not (folder / "z.wav").exists()
 
 
 DITHERED = {"wav:pcm16": 16, "aiff:pcm16": 16, "flac:pcm16": 16, "wav:pcmu8": 8, "aiff:pcms8": 8, "xi:dpcm16": 16}

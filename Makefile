@@ -309,7 +309,8 @@ TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) $(if $(PROGRAM),,%/output_test),\
+                   $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
+                   $(if $(PROGRAM),,%/output_test %/capacity_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -489,9 +490,15 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect midi osc): $(BU
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
+# Time is virtual in this test, and so is the engine.
+$(BUILD)/tests/capacity_test: $(patsubst %,$(BUILD)/host/%.o,bench/bench_capacity bench/bench_play message option \
+                                json_print files/sound_format files/sndfile_faults)
+$(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_gettime clock_nanosleep getrusage \
+                                sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
+                                hc_mask_swap hc_process) $(call pkg,--libs,sndfile jansson)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
                                              posix_memalign fft_open)

@@ -78,6 +78,8 @@ typedef struct hc_live_config {
     int limit_feedback;      /* 1: an output that stays at full scale for 0.5 s is turned down by 40 dB for
                                 2 s                                                                            0  */
     int keep_rate;           /* 1: masks are not resampled                                                     0  */
+    int left_of_stereo;      /* 1: with one input and one output, a mask of two channels plays its left one, with a
+                                warning; 0: it is refused                                                      0  */
     double history_s;        /* seconds of input, at the first rate, that a new engine can process; at most 86400.
                                 It fixes memory, as most_predelay_ms does                                      6  */
     double most_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */

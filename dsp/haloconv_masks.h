@@ -46,7 +46,8 @@ typedef struct hc_responses { /* a mask as read from a file                     
 
 enum {                        /* flags of hc_responses_load                                                      */
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
-    HC_NAMES_ONLY = 2         /* of a configuration, read only client and server, and open no sound file         */
+    HC_NAMES_ONLY = 2         /* of a configuration, read only client, server and the names of its files, and open no
+                                 sound file                                                                      */
 };
 
 /* Reads a mask from a file:
@@ -100,6 +101,11 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
  * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
  * thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
+
+/* Finds the path of the i-th sound file, from 0, that a configuration names. Returns NULL if it names fewer. The path is
+ * valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of the
+ * configuration cannot be read. NULL for responses is allowed. [setup], any thread */
+const char *hc_responses_file(const hc_responses *responses, int i);
 
 /* Frees what hc_responses_load has stored in *responses. NULL is allowed. [setup] */
 void hc_responses_free(hc_responses *responses);

@@ -58,6 +58,11 @@ static int mask_spread(hc_responses *mask, int n_out, const char *path, char *wh
 static int mask_fit(const hc_live *l, const char *path, hc_responses *mask, char *why, size_t cap)
 {
     int n_in = l->config.n_in, n_out = l->config.n_out, error = HC_OK;
+    if (l->config.left_of_stereo && n_in == 1 && n_out == 1 && mask->n_channels == 2) {
+        mask->n_routes = mask->n_out = 1; /* of the first channel */
+        live_say(l, HC_LIVE_WARNING, "%s: is stereo, and its left channel plays; use a mono mask to hear another",
+                 path);
+    }
     if (mask->n_in > n_in || mask->n_out > n_out)
         error =
             fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",

@@ -10,6 +10,8 @@ struct arena {
     size_t bytes;            /* allocated so far; array_grow and the reader of sound files count too */
     size_t limit;            /* of bytes                                                             */
     bool is_short;           /* an allocation failed or met the limit                                */
+    const char **files;      /* [n_files]: paths that the configuration names, for hc_responses_file */
+    size_t n_files;
 };
 
 /* Three quarters of the machine's memory: a small file must not be able to ask for all of it. */

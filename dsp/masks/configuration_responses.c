@@ -270,6 +270,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
         configuration_read(c, text, bytes);
         made.client = c->client;
         made.server = c->server;
+        sounds_keep_paths(c);
         if (!arena->is_short && !(flags & HC_NAMES_ONLY)) make_responses(l, n_in, &made);
     }
     free(text);

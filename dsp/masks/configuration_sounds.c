@@ -71,6 +71,17 @@ static char *sound_path(struct configuration *c, const struct sound_name *name)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
+void sounds_keep_paths(struct configuration *c)
+{
+    c->arena->files = arena_alloc(c->arena, c->n_files, sizeof *c->arena->files);
+    if (!c->arena->files) return;
+    for (; c->arena->n_files < c->n_files; c->arena->n_files++) {
+        const char *path = sound_path(c, c->files[c->arena->n_files]);
+        if (!path) return; /* the arena is short */
+        c->arena->files[c->arena->n_files] = path;
+    }
+}
+
 static bool is_resampled(const struct sounds *s, const struct sound *sound)
 {
     return !s->keep_rate && s->rate && sound->file.rate && sound->file.rate != s->rate;

@@ -43,6 +43,9 @@ const float *sounds_segment(struct sounds *sounds, struct sound *sound, const st
 bool sounds_resample(struct sounds *sounds, struct sound *sound, const struct impulse *impulse, const float **taps,
                      int n, int *n_taps);
 
+/* Keeps the paths of all files that the configuration names in its arena. */
+void sounds_keep_paths(struct configuration *configuration);
+
 /* Adds an error for each file that could not be read. */
 void sounds_report(const struct sounds *sounds);
 

@@ -164,6 +164,12 @@ int hc_responses_route(hc_responses *responses, const char *path, int n_in, char
                : fail(HC_EINVAL, why, cap, "%s: is for %d inputs, not %d", path, responses->n_in, n_in);
 }
 
+const char *hc_responses_file(const hc_responses *responses, int i)
+{
+    const struct arena *arena = responses ? responses->memory : NULL;
+    return arena && i >= 0 && (size_t)i < arena->n_files ? arena->files[i] : NULL;
+}
+
 void hc_responses_free(hc_responses *responses)
 {
     if (!responses) return;

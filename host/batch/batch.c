@@ -19,6 +19,7 @@ struct batch_settings {
     const char *manifest, *folder, *inputs, *masks, *pairs;
     const char *backend, *method, *format_text, *report;
     struct manifest_defaults defaults;
+    enum dither dither;
     int format, workers, cache_mb, shard, n_shards;
     bool resume, fail_fast, json;
 };
@@ -87,16 +88,14 @@ static const struct option_row batch_options[] = {
      option_seed, OPTION_TO(struct batch_settings, defaults.seed)},
     {"gain", 0, "DB", "Gain of the outputs [0]", option_db, OPTION_TO(struct batch_settings, defaults.gain)},
     OPTION_TAIL(OPTION_TO(struct batch_settings, defaults.tail)),
-    {"level", 0, "none|peak|rms",
-     "Scale each output to the peak or the RMS of its input, over all channels and the whole length of each; --gain "
-     "is applied too [none]",
-     option_choice, OPTION_TO(struct batch_settings, defaults.level)},
+    OPTION_LEVEL(OPTION_TO(struct batch_settings, defaults.level)),
     {"format", 0, "FORMAT", "As for convolve [the output's extension, and the subtype of the input]", take_format,
      .to = 0},
     {"report", 0, "FILE",
      "Write a line of JSON for each output to FILE, in the order of the list: row, input, the mask and the noise that "
      "were drawn, seed, gains, peak, clipped samples, frames, the mask's decay time T30",
      option_text, OPTION_TO(struct batch_settings, report)},
+    OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal, one more for each "
      "shard or rank) lists these rows with their settings. An output that is gone or has another size is made again",
@@ -140,8 +139,13 @@ static const struct command_line batch_line = {
 
 static int parse(int argc, char **argv, struct batch_settings *s)
 {
-    *s = (struct batch_settings){.backend = "auto", .method = "auto", .shard = 1, .n_shards = 1, .cache_mb = 512,
-                           .defaults.gain = 1};
+    *s = (struct batch_settings){.backend = "auto",
+                                 .method = "auto",
+                                 .shard = 1,
+                                 .n_shards = 1,
+                                 .cache_mb = 512,
+                                 .dither = DITHER_TPDF,
+                                 .defaults.gain = 1};
     int status = option_parse(&batch_line, argc, argv, s);
     if (status >= 0) return status;
     if (s->names.n > 0) s->manifest = s->names.list[0];
@@ -293,7 +297,8 @@ int batch_command(int argc, char **argv)
     if (status >= 0) return status;
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
-    snprintf(hashed, sizeof hashed, "%s %s %s", HC_VERSION, s.method, s.format_text ? s.format_text : "");
+    snprintf(hashed, sizeof hashed, "%s %s %s%s", HC_VERSION, s.method, s.format_text ? s.format_text : "",
+             s.dither == DITHER_OFF ? " undithered" : "");
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
         *batch = (struct batch){.manifest = &manifest,
@@ -302,6 +307,7 @@ int batch_command(int argc, char **argv)
                                 .settings = hashed,
                                 .method = s.method,
                                 .format = s.format,
+                                .dither = s.dither,
                                 .shard = s.shard - 1,
                                 .n_shards = s.n_shards,
                                 .fail_fast = s.fail_fast,

@@ -1,5 +1,6 @@
 #include "batch_run.h"
 
+#include "host/files/files_read.h"
 #include "host/splitmix64.h"
 #include "tar_source.h"
 
@@ -162,60 +163,34 @@ struct journal_place batch_journal(const struct batch *batch, int rank)
     return (struct journal_place){batch->folder, batch->shard, batch->n_shards, rank, batch->ranks.n};
 }
 
-struct identity { /* of a file, whatever its name */
-    dev_t device;
-    ino_t number;
-};
-
-static int by_identity(const void *a, const void *b)
-{
-    const struct identity *p = a, *q = b;
-    if (p->device != q->device) return p->device < q->device ? -1 : 1;
-    return p->number < q->number ? -1 : p->number > q->number;
-}
-
-static bool identify(const char *path, struct identity *identity)
-{
-    struct stat status;
-    if (stat(path, &status) != 0) return false;
-    *identity = (struct identity){status.st_dev, status.st_ino};
-    return true;
-}
-
 bool batch_spares_inputs(struct batch *batch)
 {
-    size_t n = batch->manifest->n, n_read = 0;
+    size_t n = batch->manifest->n;
     struct stat status;
     if (stat(batch->folder, &status) != 0 && !batch->report) return true; /* a new folder is empty */
-    struct identity *read = calloc(3 * n + 1, sizeof *read), one;
-    if (!read)
-        return message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
-    for (size_t i = 0; i < n; i++) { /* in the order of the work: many rows share a mask */
+    struct files_read read = {0};
+    bool good = !batch->list || files_read_add(&read, batch->list);
+    for (size_t i = 0; i < n && good; i++) { /* in the order of the work: many rows share a mask */
         const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
-        if (!before || !row->tar || row->tar != before->tar) n_read += identify(batch_input_file(row), &read[n_read]);
-        if (!before || strcmp(row->mask, before->mask) != 0) n_read += identify(row->mask, &read[n_read]);
-        if (row->noise) n_read += identify(row->noise, &read[n_read]);
+        if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
+        if (good && (!before || strcmp(row->mask, before->mask) != 0)) good = files_read_add_mask(&read, row->mask);
+        if (good && row->noise) good = files_read_add(&read, row->noise);
     }
-    if (batch->list) n_read += identify(batch->list, &read[n_read]);
-    qsort(read, n_read, sizeof *read, by_identity);
-    bool good = true;
-    for (size_t i = 0; i <= n && good; i++) { /* the last one is the report */
+    if (!good) message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
+    for (size_t i = 0; i < n && good; i++) {
         char path[PATH_MAX];
-        const struct manifest_row *row = i < n ? &batch->manifest->rows[i] : NULL;
-        const char *name = row ? path : batch->report;
-        if (row && row->tar && i > row->tar->first_row) continue; /* the same tar file */
-        if (row && !batch_output_path(batch, row, path, sizeof path)) continue;
-        if (name && identify(name, &one) && bsearch(&one, read, n_read, sizeof *read, by_identity))
-            good = message_write(batch->why, sizeof batch->why,
-                                 "%s: is read by the list too, and would be overwritten; choose another folder or name",
-                                 name);
+        const struct manifest_row *row = &batch->manifest->rows[i];
+        if (row->tar && i > row->tar->first_row) continue; /* the same tar file */
+        if (batch_output_path(batch, row, path, sizeof path))
+            good = files_read_spare(&read, path, batch->why, sizeof batch->why);
     }
-    free(read);
+    if (good && batch->report) good = files_read_spare(&read, batch->report, batch->why, sizeof batch->why);
+    files_read_free(&read);
     return good;
 }
 
 struct written {
-    struct identity file; /* comes first, for by_identity */
+    struct file_identity file; /* comes first, for file_identity_order */
     const struct manifest_row *row;
 };
 
@@ -235,10 +210,10 @@ bool batch_outputs_differ(struct batch *batch)
             S_ISREG(status.st_mode) && status.st_nlink == 1)
             outputs[n++] = (struct written){{status.st_dev, status.st_ino}, row};
     }
-    qsort(outputs, n, sizeof *outputs, by_identity);
+    qsort(outputs, n, sizeof *outputs, file_identity_order);
     bool good = true;
     for (size_t i = 1; i < n && good; i++)
-        if (by_identity(&outputs[i - 1], &outputs[i]) == 0)
+        if (file_identity_order(&outputs[i - 1], &outputs[i]) == 0)
             good =
                 message_write(batch->why, sizeof batch->why,
                               "output %s: is the same file as %s, and one of them is lost; give them different names",

@@ -24,6 +24,7 @@
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
+#include "host/files/file_convolution.h"
 #include "host/message.h"
 #include "journal.h"
 #include "manifest.h"
@@ -49,6 +50,7 @@ struct batch {
     bool resume;
     const char *list, *report;     /* paths; NULL: none. A report needs the decay times of the masks */
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
+    enum dither dither;
     bool fail_fast;
     struct mask_cache cache;
     struct journal journal;
@@ -85,8 +87,8 @@ int64_t batch_input_bytes(const struct manifest_row *row);
 /* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name: the
- * result would depend on the order of the workers. false: batch->why. */
+/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name, or
+ * that a configuration of the list names: the result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */

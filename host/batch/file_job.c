@@ -107,7 +107,8 @@ void file_job_open_output(struct file_job *job)
         return;
     }
     const char *path = job->row->tar ? job->row->output : job->path;
-    if (!file_open_output(&job->out, fd, path, job->batch->format, &job->in, job->n_out, job->range, why, sizeof why))
+    if (!file_open_output(&job->out, fd, path, job->batch->format, job->batch->dither, &job->in, job->n_out, job->range,
+                          why, sizeof why))
         job_fail(job, why);
 }
 
@@ -207,15 +208,6 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
 
 /* ---- passes ------------------------------------------------------------------------------------- */
 
-/* The gain that gives the output the level of the input; silence stays as it is. */
-static double level_gain(const struct file_job *job)
-{
-    enum level level = job->row->level;
-    if (level == LEVEL_NONE) return 1;
-    double in = loudness_level(&job->loudness_in, level), out = loudness_level(&job->loudness_out, level);
-    return in > 0 && out > 0 && isfinite(in / out) ? in / out : 1;
-}
-
 /* Back to the start of the input. */
 static void rewind_input(struct file_job *job)
 {
@@ -262,7 +254,8 @@ bool file_job_next_pass(struct file_job *job)
     if (fits && stage == JOB_MEASURES && job->row->level != LEVEL_NONE) { /* the sum has no level yet */
         job->loudness_in = job->loudness_out = (struct loudness){0};
     } else {
-        job->level_gain = level_gain(job);
+        enum level level = job->row->level;
+        job->level_gain = level == LEVEL_NONE ? 1 : loudness_gain(&job->loudness_in, &job->loudness_out, level);
         job->writer.gain = (float)(job->row->gain * job->level_gain);
         job->stage = JOB_WRITES;
     }

@@ -14,7 +14,6 @@
 #include "batch_run.h"
 
 #include "host/files/file_convolution.h"
-#include "loudness.h"
 #include "noise.h"
 
 #include <limits.h>

@@ -6,13 +6,12 @@
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
+#include "host/files/loudness.h"
 #include "host/files/output_range.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the column and option "level" */
 
 struct tar_source;
 

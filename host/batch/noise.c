@@ -1,8 +1,8 @@
 #include "noise.h"
 
 #include "draw.h"
+#include "host/files/loudness.h"
 #include "host/message.h"
-#include "loudness.h"
 
 #include <math.h>
 

@@ -1,5 +1,6 @@
 #include "output_names.h"
 
+#include "host/files/sound_format.h"
 #include "host/message.h"
 #include "tar_source.h"
 #include "text_arena.h"
@@ -61,7 +62,8 @@ static const char *output_name(struct manifest *manifest, const struct manifest_
     char suffix[32] = "";
     if (!number && row->tar) number = row->tar->number;
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
-    const char *ext = extension && !row->tar ? extension : dot && dot > input ? dot + 1 : "wav";
+    bool keeps = dot && dot > input && (row->tar || !sound_format_refuses(input));
+    const char *ext = extension && !row->tar ? extension : keeps ? dot + 1 : "wav";
     int n_input = stem_length(input), n_mask = has_mask ? stem_length(mask) : 0;
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(&manifest->texts, bytes);

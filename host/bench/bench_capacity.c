@@ -18,10 +18,13 @@ struct capacity_settings {
 };
 
 struct trial {
-    bool held;
-    char why[MESSAGE_CAP]; /* the reason if it was not held; "": a block was missed */
+    enum { TRIAL_MISSED, TRIAL_HELD, TRIAL_UNJUDGED } verdict; /* of the engine */
+    char why[MESSAGE_CAP]; /* the reason if nothing was played; "": a block was missed */
     struct bench_result result;
 };
+
+static const char no_judgement[] =
+    "no judgement, because the system runs this program too late; close other programs, or grant it real-time priority";
 
 static const struct option_row capacity_options[] = {
     {"which", 0, "matrix|channels", "Search for only one of the two [both]", option_word,
@@ -35,7 +38,9 @@ static const struct command_line capacity_line = {
     .text = "Finds the largest N x N matrix of different responses, and the most channels with one each, that are "
             "played for a while, paced by the clock, without a single missed block.\v"
             "Doubles N until a block is missed in 2 seconds (or the memory is too small), halves the gap down to a "
-            "sixteenth, and then plays the largest that held for the whole --time.\n\n"
+            "sixteenth, and then plays the largest that held for the whole --time. Blocks for which the system woke "
+            "the program too late, or interrupted it, are counted apart; if they are more than a tenth, three times in "
+            "a row, there is no judgement.\n\n"
             "  haloconv bench capacity --backend cpu --time 60",
     .groups = {{NULL, capacity_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
@@ -43,7 +48,7 @@ static const struct command_line capacity_line = {
 static bool is_hopeless(hc_engine *engine, const struct bench_shape *shape, struct trial *trial)
 {
     struct bench_result quick = trial->result;
-    if (!bench_play(&engine, shape, 0.1, false, -1, &quick, trial->why, sizeof trial->why)) return true;
+    if (!bench_play(&engine, shape, 0.1, false, false, &quick, trial->why, sizeof trial->why)) return true;
     if (quick.mean_us <= quick.period_us) return false;
     quick.n_missed = quick.by_engine = quick.n_blocks;
     trial->result = quick;
@@ -67,27 +72,34 @@ static struct bench_shape shape_of(const struct capacity_settings *s, bool diago
     return shape;
 }
 
+static const char *const verdicts[] = {"not held", "held", "not judged"};
+
+/* Returns whether the engine held. */
 static bool try_out(const struct capacity_settings *s, bool diagonal, int n, double seconds, struct trial *trial)
 {
     const struct bench_shape shape = shape_of(s, diagonal, n);
     hc_engine *engine;
     *trial = (struct trial){0};
     if (bench_open(&shape, &engine, &trial->result, trial->why, sizeof trial->why)) {
-        /* A late wake-up of this program is not the engine's fault: try again. */
-        for (int i = 0; i < ATTEMPTS && !trial->held && trial->result.by_engine == 0; i++) {
-            if ((i == 0 && is_hopeless(engine, &shape, trial)) ||
-                !bench_play(&engine, &shape, seconds, true, 0, &trial->result, trial->why, sizeof trial->why))
-                break;
-            trial->held = trial->result.n_missed == 0;
+        bool tries = !is_hopeless(engine, &shape, trial);
+        for (int i = 0; i < ATTEMPTS && tries; i++) {
+            bool played =
+                bench_play(&engine, &shape, seconds, true, true, &trial->result, trial->why, sizeof trial->why);
+            bool judged = trial->result.by_engine > 0 || bench_is_judged(&trial->result);
+            trial->verdict = !played                       ? TRIAL_MISSED
+                             : !judged                     ? TRIAL_UNJUDGED
+                             : trial->result.by_engine > 0 ? TRIAL_MISSED
+                                                           : TRIAL_HELD;
+            tries = trial->verdict == TRIAL_UNJUDGED;
         }
         hc_close(engine);
     }
     char name[64];
     if (!s->common.json)
         message_note("%s: %s, p50 %.0f us, max %.0f of %.0f %s", size_name(diagonal, n, name, sizeof name),
-                     trial->held ? "held" : "not held", trial->result.p50_us, trial->result.max_us,
-                     trial->result.period_us, trial->why);
-    return trial->held;
+                     verdicts[trial->verdict], trial->result.p50_us, trial->result.max_us, trial->result.period_us,
+                     trial->why);
+    return trial->verdict == TRIAL_HELD;
 }
 
 /* The largest size that held. best: its last trial; over: the last trial that did not hold. */
@@ -121,8 +133,33 @@ static json_t *search_json(const struct capacity_settings *s, bool diagonal, int
 {
     const struct bench_shape shape = shape_of(s, diagonal, n);
     json_t *all = n > 0 ? bench_result_json(&shape, &best->result) : json_pack("{s:i, s:i}", "inputs", 0, "outputs", 0);
-    if (all) json_object_set_new(all, "limit", json_string(over->why[0] ? over->why : "a block was missed"));
+    bool judged = over->verdict != TRIAL_UNJUDGED;
+    const char *limit = over->why[0] ? over->why : judged ? "a block was missed" : no_judgement;
+    if (all) json_object_set_new(all, "limit", json_string(limit));
+    if (all) json_object_set_new(all, "judged", json_boolean(n > 0 || judged));
     return all;
+}
+
+static void print_text(const struct capacity_settings *s, bool diagonal, int n, const struct trial *best,
+                       const struct trial *over)
+{
+    const struct bench_result *r = n > 0 ? &best->result : &over->result;
+    char name[64] = "one response";
+    if (n > 0) size_name(diagonal, n, name, sizeof name);
+    printf("%s of %d taps (seed %llu), blocks of %d frames, ", name, s->common.shape.taps,
+           (unsigned long long)s->common.shape.seed, s->common.shape.block);
+    if (n > 0)
+        printf("%g s without a miss%s on %s", s->common.time_s, r->by_wakeup ? " by the engine" : "", r->info.device);
+    else if (over->verdict == TRIAL_UNJUDGED)
+        printf("on %s: %s", r->info.device, no_judgement);
+    else
+        printf("is more than %s plays in time", r->info.device);
+    printf(": p50 %.1f us, p99 %.1f, p99.9 %.1f, max %.1f of %.1f", r->p50_us, r->p99_us, r->p999_us, r->max_us,
+           r->period_us);
+    if (r->by_wakeup > 0)
+        printf("; the system ran this program too late for %lld of %lld blocks", (long long)r->by_wakeup,
+               (long long)r->n_blocks);
+    putchar('\n');
 }
 
 int bench_capacity_command(int argc, char **argv)
@@ -144,12 +181,7 @@ int bench_capacity_command(int argc, char **argv)
             json_object_set_new(all, diagonal ? "channels" : "matrix", search_json(&s, diagonal, n, &best, &over));
             continue;
         }
-        char name[64];
-        printf("%s of %d taps (seed %llu), blocks of %d frames, %g s without a miss on %s: p50 %.1f us, p99 %.1f, "
-               "p99.9 %.1f, max %.1f of %.1f\n",
-               size_name(diagonal, n, name, sizeof name), s.common.shape.taps, (unsigned long long)s.common.shape.seed,
-               s.common.shape.block, s.common.time_s, best.result.info.device, best.result.p50_us, best.result.p99_us,
-               best.result.p999_us, best.result.max_us, best.result.period_us);
+        print_text(&s, diagonal, n, &best, &over);
     }
     if (s.common.json) return json_print(all, 6, "bench");
     json_decref(all);

@@ -91,7 +91,7 @@ int bench_engine_command(int argc, char **argv)
     struct renewal renewal = {0};
     bool good = s.renew_s <= 0 || renewal_begin(&renewal, engines[0], shape, s.renew_s, why, sizeof why);
     if (good) {
-        good = bench_play(engines, shape, s.common.time_s, !s.unpaced, -1, &result, why, sizeof why);
+        good = bench_play(engines, shape, s.common.time_s, !s.unpaced, false, &result, why, sizeof why);
         if (s.renew_s > 0) renewal_end(&renewal);
         if (good && renewal.why[0]) good = message_write(why, sizeof why, "%s", renewal.why);
     }

@@ -51,7 +51,7 @@ static void measure_live(double *p50_us, double *p99_us)
     hc_engine *engine;
     char why[MESSAGE_CAP];
     if (!bench_open(&shape, &engine, &result, why, sizeof why)) return;
-    if (bench_play(&engine, &shape, seconds, false, -1, &result, why, sizeof why)) {
+    if (bench_play(&engine, &shape, seconds, false, false, &result, why, sizeof why)) {
         *p50_us = result.p50_us;
         *p99_us = result.p99_us;
     }

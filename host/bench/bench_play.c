@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -255,8 +256,26 @@ static int stagger(hc_engine *const *engines, const struct bench_shape *shape, s
     return code;
 }
 
-bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
-                int64_t may_miss, struct bench_result *r, char *why, size_t cap)
+/* How often the system has given the processor of this thread to another one. */
+static long n_interruptions(void)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+}
+
+static bool too_many_late(int64_t by_wakeup, int64_t n)
+{
+    return by_wakeup > n / 10;
+}
+
+bool bench_is_judged(const struct bench_result *result)
+{
+    return !too_many_late(result->by_wakeup, result->n_blocks);
+}
+
+bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced, bool judges,
+                struct bench_result *r, char *why, size_t cap)
 {
     double period = (double)shape->block / shape->rate;
     int64_t n = (int64_t)ceil(seconds / period), counted = 0, late = 0;
@@ -279,6 +298,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             began = stopwatch_now();
         }
         if (paced) wait_until(due);
+        long interrupted = n_interruptions();
         double start = stopwatch_now();
         for (int k = 0; k < shape->n_engines && code >= HC_OK; k++)
             code = hc_process(engines[k], p.in, p.out, shape->block);
@@ -288,8 +308,11 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
             p.took[i] = end - start;
             p.woke[i] = paced ? start - due : 0;
             counted = i + 1;
-            if (missed) r->n_missed++, (end - start > period ? r->by_engine++ : r->by_wakeup++);
-            if (may_miss >= 0 && r->n_missed > may_miss) break;
+            bool by_engine = missed && end - start > period && n_interruptions() == interrupted;
+            r->n_missed += missed;
+            r->by_engine += by_engine;
+            r->by_wakeup += missed && !by_engine;
+            if (judges && (r->by_engine > 0 || too_many_late(r->by_wakeup, n))) break;
         }
         due = missed ? end + period : due + period; /* a card goes on with the next block */
     }

@@ -29,7 +29,7 @@ struct bench_result {
     double jitter_us;   /* p99.9 of how late this program was woken */
     int64_t n_missed;   /* blocks that were not complete one period after they were due to begin ... */
     int64_t by_engine;  /* ... because hc_process took more than a period */
-    int64_t by_wakeup;  /* ... because this program was woken too late */
+    int64_t by_wakeup;  /* ... because the system woke this program too late, or interrupted it in hc_process */
     int64_t n_late;     /* blocks that the engines gave up, in all */
     double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
     double peak;        /* of the last block's output */
@@ -44,10 +44,14 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);
 
-/* Play `seconds` of audio: paced by the clock, or as fast as possible. The first blocks do not count. Stops after
- * more than may_miss misses; -1: never. false: why has the reason. */
-bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced,
-                int64_t may_miss, struct bench_result *result, char *why, size_t cap);
+/* Plays `seconds` of audio: paced by the clock, or as fast as possible. The first blocks do not count. judges: stops
+ * after the first miss by the engine, and when too many are by wake-up (bench_is_judged). false: why has the reason. */
+bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, double seconds, bool paced, bool judges,
+                struct bench_result *result, char *why, size_t cap);
+
+/* Says whether the blocks were played as a sound card plays them, so that they show what the engine can do: at most a
+ * tenth of them may have been missed by wake-up, because after such a miss the engine has had more time than usual. */
+bool bench_is_judged(const struct bench_result *result);
 
 json_t *bench_result_json(const struct bench_shape *shape, const struct bench_result *result);
 

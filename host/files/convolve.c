@@ -1,5 +1,6 @@
 /* haloconv convolve - convolves a sound file with a mask. */
 #include "dsp/haloconv_masks.h"
+#include "files_read.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/masks/mask_diagnostics.h"
@@ -23,8 +24,11 @@ struct convolve_settings {
     const char *backend, *method;
     int block;
     double gain, wet, dry; /* linear; 0 = off */
+    enum level level;
+    double normalise; /* the peak of the output, linear; 0 = off */
     enum range_choice tail;
-    int format; /* SF_FORMAT_... as far as asked for */
+    enum dither dither;
+    int format;  /* SF_FORMAT_... as far as asked for */
     SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
     bool no_resample, json;
 };
@@ -34,10 +38,12 @@ struct convolution { /* one run of the command; freed by convolution_close */
     struct sound_in in;
     struct sound_out out;
     hc_responses responses;
-    hc_route *routes; /* of the mask, gains applied; after them those of the dry signal */
+    hc_route *routes;     /* of the mask, gains applied; after them those of the dry signal */
     int n_routes, n_taps; /* n_taps: of the longest route */
     hc_engine *engine;
     struct pipeline pipeline;
+    struct level_match match;
+    double scale; /* of the output, linear, if is_scaled */
     bool pipeline_running;
     struct progress progress;
     double start, open_s, mask_s;
@@ -71,7 +77,11 @@ static const struct option_row convolve_options[] = {
     {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db, OPTION_TO(struct convolve_settings, wet)},
     {"dry", 0, "DB", "Gain of the input in the output, or off; one channel goes to every output [off]", option_db,
      OPTION_TO(struct convolve_settings, dry)},
+    OPTION_LEVEL(OPTION_TO(struct convolve_settings, level)),
+    {"normalise", 0, "DB", "Scale the output to this peak, in dB of full scale, such as -1 [off]", option_db,
+     OPTION_TO(struct convolve_settings, normalise), .old_name = "normalize"},
     OPTION_FORMAT(OPTION_TO(struct convolve_settings, format), "OUTPUT's extension and the subtype of INPUT"),
+    OPTION_DITHER(OPTION_TO(struct convolve_settings, dither)),
     {"no-resample", 0, NULL, "Take the mask's samples as they are, whatever its rate", option_flag,
      OPTION_TO(struct convolve_settings, no_resample)},
     {"raw", 0, "RATE,CHANNELS,SUBTYPE", "INPUT has no header and is little endian, as in 48000,2,pcm16", take_raw,
@@ -103,12 +113,16 @@ static const struct command_line convolve_line = {
 
 static int parse(int argc, char **argv, struct convolve_settings *s)
 {
-    *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1};
+    *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
     int status = option_parse(&convolve_line, argc, argv, s);
     if (status >= 0) return status;
     s->input = s->names.list[0];
     s->mask = s->names.list[1];
     if (!option_output("convolve", s->output, s->json, "sound")) return EXIT_USAGE;
+    if (s->normalise > 0 && s->level != LEVEL_NONE)
+        return message_usage("convolve", "--level and --normalise both set the level of the output; give one of them");
+    if (s->normalise > 0 && s->gain != 1)
+        return message_usage("convolve", "--normalise sets the peak, whatever --gain is; leave --gain out");
     if (strcmp(s->mask, "-") == 0)
         return message_usage("convolve", "a mask cannot come from standard input; give a file");
     return -1;
@@ -116,13 +130,20 @@ static int parse(int argc, char **argv, struct convolve_settings *s)
 
 /* ---- the run ------------------------------------------------------------------------------------ */
 
-/* Makes routes of the mask with all gains applied, and of the dry signal as responses of one tap, which cost nothing. A
- * mono input goes dry to every output, as it does live. */
+/* Does the gain of the output depend on the whole convolution? */
+static bool is_scaled(const struct convolve_settings *s)
+{
+    return s->level != LEVEL_NONE || s->normalise > 0;
+}
+
+/* Makes routes of the mask with all gains applied (without --gain if the output is scaled at the end), and of the
+ * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as it does live. */
 static bool routes_make(struct convolution *run)
 {
     static const float one = 1.0f;
     const struct convolve_settings *s = run->settings;
     const hc_responses *mask = &run->responses;
+    const double gain = is_scaled(s) ? 1 : s->gain;
     if (s->dry > 0 && mask->n_out != mask->n_in && mask->n_in != 1)
         return message_write(run->why, sizeof run->why,
                              "--dry: the mask makes %d channels of %d, so there is no place "
@@ -135,11 +156,11 @@ static bool routes_make(struct convolution *run)
     run->n_routes = mask->n_routes + n_dry;
     for (int i = 0; i < mask->n_routes; i++) {
         run->routes[i] = mask->routes[i];
-        run->routes[i].gain = (float)(mask->routes[i].gain * s->wet * s->gain);
+        run->routes[i].gain = (float)(mask->routes[i].gain * s->wet * gain);
     }
     for (int i = 0; i < n_dry; i++)
         run->routes[mask->n_routes + i] = (hc_route){
-            .in = mask->n_in == 1 ? 0 : i, .out = i, .taps = &one, .n_taps = 1, .gain = (float)(s->dry * s->gain)};
+            .in = mask->n_in == 1 ? 0 : i, .out = i, .taps = &one, .n_taps = 1, .gain = (float)(s->dry * gain)};
     run->n_taps = routes_taps(run->routes, run->n_routes);
     return true;
 }
@@ -170,8 +191,9 @@ static bool open_engine(struct convolution *run)
     config.max_taps = run->n_taps;
     config.n_routes = run->n_routes;
     config.n_frames = run->in.n_frames > 0 ? run->in.n_frames : 0;
-    config.in_samples = run->in.plain;
-    config.out_samples = run->out.plain;
+    config.in_samples = is_scaled(s) ? HC_PLANAR : run->in.plain;
+    /* a device does not dither */
+    config.out_samples = is_scaled(s) || run->out.dithers ? HC_PLANAR : run->out.plain;
     config.queue_depth = pipeline_queue_depth(&run->in, run->responses.n_out);
     hc_mask *mask;
     double start = stopwatch_now();
@@ -190,6 +212,7 @@ static bool open_engine(struct convolution *run)
 static void convolution_close(struct convolution *run)
 {
     if (run->pipeline_running) pipeline_finish(&run->pipeline);
+    level_match_close(&run->match);
     sound_out_abandon(&run->out);
     hc_close(run->engine);
     sound_in_close(&run->in);
@@ -197,9 +220,46 @@ static void convolution_close(struct convolution *run)
     hc_responses_free(&run->responses);
 }
 
+static bool spare_inputs(struct convolution *run)
+{
+    const struct convolve_settings *s = run->settings;
+    struct files_read read = {0};
+    bool good = files_read_add(&read, s->input) && files_read_add_mask(&read, s->mask);
+    if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
+    good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);
+    files_read_free(&read);
+    return good;
+}
+
+/* The largest float gain that takes `peak` to no more than `most`; silence stays as it is. */
+static float peak_gain(double peak, double most)
+{
+    float gain = peak > 0 && isfinite(most / peak) ? (float)(most / peak) : 1;
+    while (gain > 0 && (double)((float)peak * gain) > most) gain = nextafterf(gain, 0);
+    return gain;
+}
+
+/* Writes the kept output with the gain that is known now. */
+static bool write_scaled(struct convolution *run)
+{
+    const struct convolve_settings *s = run->settings;
+    const struct level_match *match = &run->match;
+    struct pipeline *p = &run->pipeline;
+    if (!isfinite(match->in.sum)) return file_too_loud(s->input, run->why, sizeof run->why);
+    run->scale = s->normalise > 0 ? (double)peak_gain(match->out.peak, s->normalise)
+                                  : s->gain * loudness_gain(&match->in, &match->out, s->level);
+    struct file_writer writer = {.out = &run->out, .gain = (float)run->scale};
+    if (!level_match_write(&run->match, &writer, run->why, sizeof run->why)) return false;
+    p->seen = writer.seen;
+    p->encode_s += writer.encode_s;
+    p->write_s += writer.write_s;
+    return true;
+}
+
 static bool convolve(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
+    if (!spare_inputs(run)) return false;
     if (!sound_in_open(&run->in, s->input, s->raw.samplerate ? &s->raw : NULL, run->why, sizeof run->why)) return false;
     if (run->in.spooled)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
@@ -207,10 +267,11 @@ static bool convolve(struct convolution *run)
     if (!load_mask(run)) return false;
     run->mask_s = stopwatch_now() - start;
     struct output_range range = output_range_make(s->tail, run->n_taps);
-    if (!file_open_output(&run->out, -1, s->output, s->format, &run->in, run->responses.n_out, range, run->why,
-                          sizeof run->why))
+    if (!file_open_output(&run->out, -1, s->output, s->format, s->dither, &run->in, run->responses.n_out, range,
+                          run->why, sizeof run->why))
         return false;
-    bool good = pipeline_start(&run->pipeline, &run->in, &run->out, range);
+    if (is_scaled(s) && !level_match_open(&run->match, run->why, sizeof run->why)) return false;
+    bool good = pipeline_start(&run->pipeline, &run->in, &run->out, range, is_scaled(s) ? &run->match : NULL);
     run->pipeline_running = true;
     if (good) {
         if (!open_engine(run)) return false;
@@ -222,6 +283,7 @@ static bool convolve(struct convolution *run)
         snprintf(run->why, sizeof run->why, "%s", run->pipeline.why);
         return false;
     }
+    if (is_scaled(s) && !write_scaled(run)) return false;
     start = stopwatch_now();
     good = sound_out_commit(&run->out, run->why, sizeof run->why);
     run->pipeline.write_s += stopwatch_now() - start;
@@ -251,19 +313,23 @@ static bool clips(const struct convolution *run)
 static void say_summary(const struct convolution *run, double seconds)
 {
     char format[64];
+    const struct convolve_settings *s = run->settings;
     double peak = sample_peak_value(&run->pipeline.seen), db = gain_to_avoid_clipping(peak);
+    const char *option = s->normalise > 0 ? "normalise" : "gain";
+    double option_db = 20 * log10(s->normalise > 0 ? s->normalise : s->gain) + floor(db * 10) / 10;
     message_note("%s: %d channel%s, %.3f s, %d Hz, %s; %.0f x real time on %s (%s, partition %d)",
                  run->settings->output, run->out.n_channels, message_s(run->out.n_channels),
                  (double)run->out.written / run->out.rate, run->out.rate,
                  sound_format_name(run->out.format, format, sizeof format), times_realtime(run, seconds),
                  run->info.device, run->info.method, run->info.partition);
+    if (is_scaled(s)) message_note("scaled by %.1f dB, to a peak of %.1f dB", 20 * log10(run->scale), 20 * log10(peak));
     if (clips(run) && run->pipeline.seen.clipped)
-        message_note("%llu sample%s clipped; --gain %.1f would have avoided it",
+        message_note("%llu sample%s clipped; --%s %.1f would have avoided it",
                      (unsigned long long)run->pipeline.seen.clipped, message_s((int64_t)run->pipeline.seen.clipped),
-                     20 * log10(run->settings->gain) + floor(db * 10) / 10);
+                     option, option_db);
     else if (peak > 1 && sound_format_is_lossy_float(run->out.format))
-        message_note("the peak is %.1f dB over full scale, and players will limit it; --gain %.1f would avoid it",
-                     20 * log10(peak), 20 * log10(run->settings->gain) + floor(db * 10) / 10);
+        message_note("the peak is %.1f dB over full scale, and players will limit it; --%s %.1f would avoid it",
+                     20 * log10(peak), option, option_db);
     if (run->info.non_finite)
         message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
                      (unsigned long long)run->info.non_finite, message_s((int64_t)run->info.non_finite));
@@ -285,6 +351,7 @@ static int print_json(const struct convolution *run, double seconds)
         "seconds", seconds, "times_realtime", times_realtime(run, seconds), "clipped",
         (json_int_t)(clips(run) ? p->seen.clipped : 0), "gain_to_avoid_clipping", gain_to_avoid_clipping(peak), "peak",
         peak, "non_finite", (json_int_t)run->info.non_finite, "time", time);
+    if (all && is_scaled(run->settings)) json_object_set_new(all, "scaled_db", json_real(20 * log10(run->scale)));
     return json_print(all, 9, run->settings->output);
 }
 
@@ -293,7 +360,7 @@ int convolve_command(int argc, char **argv)
     struct convolve_settings settings;
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
-    struct convolution run = {.settings = &settings, .start = stopwatch_now()};
+    struct convolution run = {.settings = &settings, .match.fd = -1, .start = stopwatch_now()};
     if (!convolve(&run)) {
         status = message_error("%s", run.why);
         if (run.in.is_pipe) { /* its reader may wait forever */

@@ -37,13 +37,16 @@ bool file_too_loud(const char *path, char *why, size_t cap)
                          path);
 }
 
-bool file_open_output(struct sound_out *out, int fd, const char *path, int format, const struct sound_in *in, int n_channels,
-                      struct output_range range, char *why, size_t cap)
+bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
+                      const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap)
 {
     int whole = sound_format_choose(format, path, in->format, in->rate, n_channels, why, cap);
     int64_t n_frames = in->n_frames < 0 ? -1 : in->n_frames + range.extra;
     if (!whole && fd >= 0) close(fd);
-    return whole && sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap);
+    if (!whole || !sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap))
+        return false;
+    out->dithers = dither == DITHER_TPDF && sound_format_takes_dither(whole);
+    return true;
 }
 
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)
@@ -77,7 +80,8 @@ bool file_write(struct file_writer *writer, const float *planar, size_t stride, 
             for (int64_t i = 0; i < frames; i++)
                 scaled[ch * frames + i] = planar[(size_t)ch * stride + (size_t)(done + i)] * gain;
         sample_join(out->kind, out->bits, gain != 1.0f ? scaled : planar + done, gain != 1.0f ? (size_t)frames : stride,
-                    out->n_channels, (size_t)frames, chunk, &writer->seen);
+                    out->n_channels, (size_t)frames, chunk, out->dithers ? out->written : SAMPLE_UNDITHERED,
+                    &writer->seen);
         double encoded = stopwatch_now();
         writer->encode_s += encoded - start;
         if (sample_peak_overflows(&writer->seen)) return file_too_loud(out->path, why, cap);

@@ -2,7 +2,7 @@
  * frames to the output (so does `design`), and report failures.
  *
  *   sound_in  -->  chunk: samples as libsndfile has them  -->  planar[n_channels][stride]   file_read
- *   planar    -->  gain  -->  chunk, peak and clipping seen  -->  sound_out                 file_write
+ *   planar    -->  gain  -->  dither  -->  chunk, peak and clipping seen  -->  sound_out    file_write
  *
  * A chunk stays in the second-level cache and is large enough to make few system calls.
  */
@@ -19,11 +19,13 @@ void file_engine_config(hc_config *config, int rate, const char *backend, const 
 /* Writes to why the reason why the engine stopped; returns false. */
 bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
 
+enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
+
 /* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input. fd:
- * a descriptor for the output, which belongs to out; -1: the file at `path`. path must outlive out. false: why has the
- * reason. */
-bool file_open_output(struct sound_out *out, int fd, const char *path, int format, const struct sound_in *in, int n_channels,
-                      struct output_range range, char *why, size_t cap);
+ * a descriptor for the output, which belongs to out; -1: the file at `path`. dither: if the format takes it. path must
+ * outlive out. false: why has the reason. */
+bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
+                      const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap);
 
 /* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT, or, if
  * sound_in_is_placed, the first frame to read, in any order and on any thread. Returns how many; -1: why has the

@@ -68,7 +68,7 @@ static void set_stage(struct pipeline *p, struct pipeline_block *block, int stag
 /* Whether several readers can take a block each; if so, the length of the input is known. */
 static bool reads_anywhere(const struct pipeline *p)
 {
-    return sound_in_is_placed(p->in) && (p->raw_in || sound_format_is_native(p->in->plain));
+    return sound_in_is_placed(p->in) && !p->match && (p->raw_in || sound_format_is_native(p->in->plain));
 }
 
 static struct pipeline_block *take_empty(struct pipeline *p)
@@ -120,6 +120,8 @@ static void *reader(void *data)
             pipeline_fail(p, why);
             break;
         }
+        for (int ch = 0; p->match && ch < p->in->n_channels; ch++)
+            loudness_add(&p->match->in, (float *)block->in + (size_t)ch * (size_t)p->block, n);
         clear_from(p, block, n);
         double seconds = stopwatch_now() - start;
         pthread_mutex_lock(&p->lock);
@@ -158,6 +160,9 @@ static struct pipeline_block *take_done(struct pipeline *p, bool first_writer)
 static bool write_block(struct pipeline_writer *writer, const struct pipeline_block *block, char *why, size_t cap)
 {
     struct pipeline *p = writer->pipeline;
+    if (p->match)
+        return level_match_keep(p->match, (const float *)block->out + block->from, (size_t)p->block, p->out->n_channels,
+                                block->n, p->out->path, why, cap);
     if (!p->raw_out)
         return file_write(&writer->file, (const float *)block->out + block->from, (size_t)p->block, block->n, why, cap);
     const size_t frame_bytes = (size_t)sound_format_frame_bytes(p->out->format, p->out->n_channels);
@@ -230,9 +235,11 @@ static bool start_writers(struct pipeline *p, int n)
     return p->n_writers > 0;
 }
 
-bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct output_range range)
+bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *out, struct output_range range,
+                    struct level_match *match)
 {
-    *p = (struct pipeline){.in = in, .out = out, .range = range, .n_blocks_in = INT64_MAX, .n_blocks_out = INT64_MAX};
+    *p = (struct pipeline){
+        .in = in, .out = out, .range = range, .match = match, .n_blocks_in = INT64_MAX, .n_blocks_out = INT64_MAX};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     return start_writers(p, 1);

@@ -14,6 +14,7 @@
 #include "dsp/haloconv_files.h"
 #include "file_convolution.h"
 #include "host/message.h"
+#include "level_match.h"
 #include "progress.h"
 
 #include <pthread.h>
@@ -32,6 +33,7 @@ struct pipeline {
     struct sound_in *in;
     struct sound_out *out;
     struct output_range range;
+    struct level_match *match; /* NULL: the gain is 1. Else one reader measures, and the writer keeps what it gets */
     pthread_t readers[PIPELINE_THREADS];
     struct pipeline_writer writers[PIPELINE_THREADS];
     int n_readers, n_writers;
@@ -56,8 +58,10 @@ struct pipeline {
 /* How many blocks an engine should take at once, for hc_config.queue_depth. */
 int pipeline_queue_depth(const struct sound_in *in, int n_out);
 
-/* Starts the first writer, which reserves the output's space on the disk. false: pipeline->why has the reason. */
-bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct output_range range);
+/* Starts the first writer, which reserves the output's space on the disk. match: NULL, or it measures the input and takes
+ * the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */
+bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct output_range range,
+                    struct level_match *match);
 
 /* Convolves the whole input with the mask that the engine plays. false: pipeline->why has the reason. */
 bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct progress *progress);

@@ -1,5 +1,6 @@
 #include "sample.h"
 
+#include "host/splitmix64.h"
 #include "sample_24.h"
 
 #include <endian.h>
@@ -101,12 +102,37 @@ INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *
 /* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
  * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
  * the limit. The largest integer is 2^(bits-1) - 1: +1.0 becomes that. */
-INLINED void round_s16(const float *restrict x, size_t n, int bits, int16_t *restrict y)
+struct dither { /* the noise of a channel */
+    bool on;
+    uint32_t frame, key[2]; /* frame: the first */
+};
+
+static struct dither dither_of(int64_t from, int ch)
+{
+    uint64_t key = splitmix64((uint64_t)ch);
+    return (struct dither){from != SAMPLE_UNDITHERED, (uint32_t)from, {(uint32_t)key, (uint32_t)(key >> 32)}};
+}
+
+/* A hash (lowbias32 by C. Wellons, with a second key) and not a generator: any frame can be the first, and the compiler
+ * vectorises it. The difference of its halves is triangular, in steps of 2^-16. */
+INLINED float dither_noise(const struct dither *dither, uint32_t i)
+{
+    uint32_t h = dither->frame + i + dither->key[0];
+    h = (h ^ h >> 16) * 0x7feb352du;
+    h = ((h ^ h >> 15) + dither->key[1]) * 0x846ca68bu;
+    h ^= h >> 16;
+    return (float)((int32_t)(h & 0xffff) - (int32_t)(h >> 16)) * 0x1p-16f;
+}
+
+/* is_dithered: a constant; the compiler leaves the other loop out. */
+INLINED void round_s16(const float *restrict x, size_t n, int bits, const struct dither *dither, bool is_dithered,
+                       int16_t *restrict y)
 {
     const float scale = (float)(1 << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p23f;
     const int shift = 16 - bits;
     for (size_t i = 0; i < n; i++) {
         float v = x[i] * scale;
+        if (is_dithered) v += dither_noise(dither, (uint32_t)i);
         v = v < high ? v : high;
         v = v > low ? v : low;
         v += magic;
@@ -158,15 +184,17 @@ INLINED void interleave_24(const int32_t *restrict x, int n_channels, int ch, si
     }
 }
 
-INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, void *y)
+INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, const struct dither *dither,
+                           void *y)
 {
-    if (kind == SAMPLE_S16) round_s16(x, n, bits, y);
+    if (kind == SAMPLE_S16 && dither->on) round_s16(x, n, bits, dither, true, y);
+    if (kind == SAMPLE_S16 && !dither->on) round_s16(x, n, bits, dither, false, y);
     if (kind == SAMPLE_S24 || kind == SAMPLE_S32) round_s32(x, n, bits, y);
     if (kind == SAMPLE_FLOAT) memcpy(y, x, n * sizeof *x);
 }
 
 INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels, size_t n,
-                      void *raw, struct sample_peak *seen)
+                       void *raw, int64_t dither_from, struct sample_peak *seen)
 {
     union {
         int16_t s16[TILE];
@@ -177,8 +205,9 @@ INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, siz
     for (int ch = 0; ch < n_channels; ch += step) {
         for (int i = 0; i < step; i++) {
             const float *x = planar + (size_t)(ch + i) * stride;
+            struct dither dither = dither_of(dither_from, ch + i);
             peak_update(x, n, seen);
-            round_channel(kind, bits, x, n, mono ? raw : (void *)&tile[i]);
+            round_channel(kind, bits, x, n, &dither, mono ? raw : (void *)&tile[i]);
         }
         if (mono) break;
         if (kind == SAMPLE_S24) {
@@ -193,7 +222,7 @@ INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, siz
 }
 
 CLONED void sample_join(enum sample_kind kind, int bits, const float *planar, size_t stride, int n_channels,
-                        size_t n_frames, void *raw, struct sample_peak *seen)
+                        size_t n_frames, void *raw, int64_t dither_from, struct sample_peak *seen)
 {
     char *at = raw;
     bool packed = kind == SAMPLE_S24 && bits == 24;
@@ -201,7 +230,7 @@ CLONED void sample_join(enum sample_kind kind, int bits, const float *planar, si
     for (; done < n_frames; done += TILE) {
         size_t n = n_frames - done < TILE ? n_frames - done : TILE;
         join_tile(kind, bits, planar + done, stride, n_channels, n, at + done * (size_t)n_channels * sample_bytes(kind),
-                  seen);
+                  dither_from == SAMPLE_UNDITHERED ? dither_from : dither_from + (int64_t)done, seen);
     }
 }
 

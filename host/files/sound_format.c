@@ -176,6 +176,26 @@ int sound_format_of_path(const char *path)
     return format ? format : find_container(extensions, COUNT(extensions), dot + 1, strlen(dot + 1));
 }
 
+bool sound_format_refuses(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && dot > name && dot[1] && !sound_format_of_path(path);
+}
+
+/* Says which extensions there are. */
+static int refuse_extension(const char *path, char *why, size_t cap)
+{
+    char names[512] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT(containers) + COUNT(extensions) && n < sizeof names; i++) {
+        const struct container *c = i < COUNT(containers) ? &containers[i] : &extensions[i - COUNT(containers)];
+        if (c->format == SF_FORMAT_SD2) continue;
+        n += (size_t)snprintf(names + n, sizeof names - n, " .%s", c->name);
+    }
+    return message_write(why, cap, "%s: no format has the extension %s; use one of%s, or choose with --format", path,
+                         strrchr(path, '.'), names);
+}
+
 /* libsndfile 1.2 claims to write these formats, but cannot read the files. */
 static bool is_unreadable(int format, int n_channels)
 {
@@ -220,12 +240,13 @@ int sound_format_choose(int asked, const char *path, int like, int rate, int n_c
     int by_path = sound_format_of_path(path);
     int container = asked & SF_FORMAT_TYPEMASK, subtype = asked & SF_FORMAT_SUBMASK;
     if (!container) {
+        if (sound_format_refuses(path)) return refuse_extension(path, why, cap);
         container = (by_path ? by_path : like) & SF_FORMAT_TYPEMASK;
         if (!subtype) subtype = by_path & SF_FORMAT_SUBMASK;
         /* the extension .wav stands for three containers */
         int kind = like & SF_FORMAT_TYPEMASK;
         if (container == SF_FORMAT_WAV && (kind == SF_FORMAT_WAVEX || kind == SF_FORMAT_RF64)) container = kind;
-        /* a name without a known extension, and an input in a format that cannot be written */
+        /* a name without extension, and an input in a format that cannot be written */
         bool unwritable = container == SF_FORMAT_SD2 || !nearest_subtype(container, like, rate, n_channels);
         if (!by_path && unwritable) container = SF_FORMAT_WAV;
     }
@@ -300,6 +321,23 @@ enum sample_kind sound_format_kind(int format)
 int sound_format_bits(int format)
 {
     return subtype_of(format)->bits;
+}
+
+bool sound_format_takes_dither(int format)
+{
+    switch (format & SF_FORMAT_SUBMASK) {
+    case SF_FORMAT_PCM_16:
+    case SF_FORMAT_PCM_S8:
+    case SF_FORMAT_PCM_U8:
+    case SF_FORMAT_DWVW_12:
+    case SF_FORMAT_DWVW_16:
+    case SF_FORMAT_DPCM_8:
+    case SF_FORMAT_DPCM_16:
+    case SF_FORMAT_ALAC_16:
+        return true;
+    default: /* the error of the others is larger than a step of 16 bits, and follows the signal all the same */
+        return false;
+    }
 }
 
 int sound_format_bytes(int format)

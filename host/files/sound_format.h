@@ -13,9 +13,12 @@ int sound_format_parse(const char *text);
 /* The container of a path's extension (and the subtype of .opus and .mp3); 0 = unknown. */
 int sound_format_of_path(const char *path);
 
-/* The format of an output: from `asked`, else from the path's extension, else from the format of the input (like). 0:
- * why has the reason. */
+/* The format of an output: from `asked`, else from the path's extension, else, if it has none, from the format of the
+ * input (like). 0: why has the reason. */
 int sound_format_choose(int asked, const char *path, int like, int rate, int n_channels, char *why, size_t cap);
+
+/* Has the path an extension that no format has? Only --format lets an output have such a name. */
+bool sound_format_refuses(const char *path);
 
 /* "wav:pcm16"; returns text. */
 const char *sound_format_name(int format, char *text, size_t cap);
@@ -26,6 +29,7 @@ int sound_format_plain(int format);             /* enum hc_samples if the file s
 bool sound_format_is_native(int samples);       /* of sound_format_plain: in the byte order of this host */
 int sound_format_bytes(int format);             /* of a sample in the file; 0 = depends on the sound */
 int64_t sound_format_frame_bytes(int format, int n_channels); /* likewise, of a frame */
+bool sound_format_takes_dither(int format);     /* stores integers of 16 bits or fewer, without loss */
 bool sound_format_is_small(int format);         /* the container counts bytes or frames in 32 bits */
 bool sound_format_streams(int format);          /* its writer never goes back to the header */
 bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: takes floats, but players limit them */

@@ -19,6 +19,7 @@ struct sound_out {
     enum sample_kind kind;         /* of the raw samples that sound_out_write takes ... */
     int bits;                      /* ... and the bits that they are rounded to; 0 = floats */
     int plain;                     /* enum hc_samples of the file; HC_PLANAR: only libsndfile can write them */
+    bool dithers;                  /* file_write adds dither; set by file_open_output */
     int64_t n_frames;              /* expected; -1: not known before the end */
     int64_t written;               /* frames so far */
     bool spooled;                  /* a pipe cannot seek: a temporary file is copied to it at the end */

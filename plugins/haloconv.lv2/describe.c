@@ -33,19 +33,28 @@ static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#>
 static const struct shipped {
     const char *file, *symbol, *label;
     int n_channels;
-    float dry_db, wet_db;
+    float dry_db, wet_db, predelay_ms;
 } shipped[] = {
-    {"hall.wav", "hall", "Hall", 2, -90, 0},          {"room.wav", "room", "Room", 2, -90, 0},
-    {"chamber.wav", "chamber", "Chamber", 4, -90, 0}, {"plate.wav", "plate", "Plate", 2, 0, -12},
-    {"spring.wav", "spring", "Spring", 1, 0, -12},    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, -90, 0},
-    {"through.txt", "through", "Through", 1, -90, 0},
+    {"hall.wav", "hall", "Hall", 2, -90, 0, 0},
+    {"room.wav", "room", "Room", 2, -90, 0, 0},
+    {"chamber.wav", "chamber", "Chamber", 4, -90, 0, 0},
+    {"plate.wav", "plate", "Plate", 2, 0, -12, 0},
+    {"plate.wav", "plate_vocal", "Plate, vocal", 2, 0, -15, 30},
+    {"plate.wav", "plate_drums", "Plate, drums", 2, 0, -8, 0},
+    {"plate.wav", "plate_send", "Plate, for a send", 2, -90, 0, 0},
+    {"spring.wav", "spring", "Spring", 1, 0, -12, 0},
+    {"spring.wav", "spring_surf", "Spring, surf", 1, 0, -6, 0},
+    {"spring.wav", "spring_send", "Spring, for a send", 1, -90, 0, 0},
+    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, -90, 0, 0},
+    {"through.txt", "through", "Through", 1, -90, 0, 0},
 };
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
-/* Does the mask work on the plugin by the channel rule of haloconv_masks.h? */
+/* Does the mask work on the plugin by the channel rule of haloconv_masks.h? The mono plugin takes a stereo mask's left
+ * channel. */
 static int fits(const struct shipped *s, const struct variant *v)
 {
-    if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == v->n_out;
+    if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == 2;
     return s->n_channels == 1 || (v->n_in == 2 && (s->n_channels == 2 || s->n_channels == 4));
 }
 
@@ -101,8 +110,10 @@ static void write_presets(const char *folder)
             preset(file, v, s);
             fprintf(file,
                     " ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
-                    "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI "> <%s> ] .\n",
-                    s->label, (double)s->dry_db, (double)s->wet_db, s->file);
+                    "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ,\n"
+                    "        [ lv2:symbol \"predelay\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI
+                    "> <%s> ] .\n",
+                    s->label, (double)s->dry_db, (double)s->wet_db, (double)s->predelay_ms, s->file);
         }
     finish(file);
 }
@@ -193,7 +204,10 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     FILE *file = create(folder, v->symbol, ".ttl");
     fprintf(file, "\n<" MASK_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Mask\" ;\n"
                   "    rdfs:comment \"Impulse response: a sound file, a text of coefficients or a configuration.\" ;\n"
-                  "    rdfs:range atom:Path .\n");
+                  "    rdfs:range atom:Path .\n"
+                  "\n<" STATUS_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Status\" ;\n"
+                  "    rdfs:comment \"Result of the last load: ok, or what is wrong with the mask.\" ;\n"
+                  "    rdfs:range atom:String .\n");
     write_group(file, v, 0);
     write_group(file, v, 1);
     fprintf(
@@ -208,8 +222,8 @@ static void write_plugin(const char *folder, const struct variant *v, const char
         "        state:loadDefaultState , state:threadSafeRestore ;\n"
         "    lv2:extensionData work:interface , state:interface ;\n"
         "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-        "    patch:writable <" MASK_URI "> ;\n    pg:mainInput <" PLUGIN_URI "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI
-        "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
+        "    patch:writable <" MASK_URI "> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
+        "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
         v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
         v->symbol, v->symbol, v->mask);
     write_audio(file, v, &index, 0);

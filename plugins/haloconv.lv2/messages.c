@@ -28,6 +28,7 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri)
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
         {&uris->plugin, plugin_uri},
         {&uris->mask, MASK_URI},
+        {&uris->status, STATUS_URI},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].id = map->map(map->handle, all[i].uri);
 }
@@ -47,7 +48,8 @@ enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char 
                         &value, 0);
     LV2_URID plugin = urid_of(uris, subject), parameter = urid_of(uris, property);
     if (plugin && plugin != uris->plugin) return PATCH_NONE;
-    if (object->body.otype == uris->patch_Get) return !parameter || parameter == uris->mask ? PATCH_GET : PATCH_NONE;
+    bool is_ours = !parameter || parameter == uris->mask || parameter == uris->status;
+    if (object->body.otype == uris->patch_Get) return is_ours ? PATCH_GET : PATCH_NONE;
     if (object->body.otype != uris->patch_Set || parameter != uris->mask || !value) return PATCH_NONE;
     if (value->type != uris->atom_Path && value->type != uris->atom_String) return PATCH_NONE;
     *path = (const char *)(value + 1);
@@ -55,17 +57,18 @@ enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char 
     return *length > 0 ? PATCH_SET : PATCH_NONE;
 }
 
-void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path)
+void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, LV2_URID property, const char *text)
 {
-    size_t length = strlen(path);
+    size_t length = strlen(text);
     LV2_Atom_Forge_Frame object;
     /* The forge would cut an event that does not fit. */
     if (forge->offset + length + 128 > forge->size) return;
     lv2_atom_forge_frame_time(forge, frame);
     lv2_atom_forge_object(forge, &object, 0, uris->patch_Set);
     lv2_atom_forge_key(forge, uris->patch_property);
-    lv2_atom_forge_urid(forge, uris->mask);
+    lv2_atom_forge_urid(forge, property);
     lv2_atom_forge_key(forge, uris->patch_value);
-    lv2_atom_forge_path(forge, path, (uint32_t)length);
+    lv2_atom_forge_typed_string(forge, property == uris->mask ? uris->atom_Path : uris->atom_String, text,
+                                (uint32_t)length);
     lv2_atom_forge_pop(forge, &object);
 }

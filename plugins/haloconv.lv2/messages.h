@@ -1,4 +1,5 @@
-/* messages - the mask's path as LV2 messages: patch:Set and patch:Get in, patch:Set out; and the URIs for them. */
+/* messages - the mask's path and the status as LV2 messages: patch:Set and patch:Get in, patch:Set out; and the URIs for
+ * them. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 
@@ -12,7 +13,7 @@ struct uris {
     LV2_URID atom_Path, atom_String, atom_Object, atom_URID, atom_Sequence, atom_Int, atom_Float;
     LV2_URID patch_Set, patch_Get, patch_subject, patch_property, patch_value;
     LV2_URID max_block, nominal_block; /* options: most frames of a run(), and the usual number */
-    LV2_URID plugin, mask;
+    LV2_URID plugin, mask, status;
 };
 
 void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri);
@@ -22,7 +23,7 @@ enum patch { PATCH_NONE, PATCH_SET, PATCH_GET };
 /* Returns the request that an event makes. PATCH_SET: path (without a final 0) and length are the new mask's. [rt] */
 enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length);
 
-/* Appends a patch:Set of the mask at a frame. [rt] */
-void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, const char *path);
+/* Appends a patch:Set of a property, which is uris->mask or uris->status, at a frame. [rt] */
+void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, LV2_URID property, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /* plugin - an LV2 adapter over a live convolver (haloconv_live.h): ports, messages, the worker and the state.
  *
- *   audio:   run()            requests from controls and patch:Set; hc_live_process; a patch:Set with the mask's path
+ *   audio:   run()            requests from controls and patch:Set; hc_live_process; patch:Set of the mask and status
  *              |      ^
- *     schedule |      | respond: the path of the mask that plays
+ *     schedule |      | respond: the path of the mask that plays, and the status
  *              v      |
  *   worker:  work() --+       hc_live_work: loads masks, builds engines, frees old ones
  *
@@ -10,6 +10,9 @@
  * time; "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, and cleanup(). A host may
  * call work() inside schedule_work(), and work_response() inside work(): so schedule() is never called inside another
  * call of the live core.
+ *
+ * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
+ * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status says both.
  */
 #include "haloconv_live.h"
 #include "messages.h"
@@ -35,6 +38,7 @@ enum {
     DEFAULT_BLOCK = 128, /* frames, for a host that does not say */
     MOST_USUAL_BLOCK = 4096,
     PATH_BYTES = 4096,
+    STATUS_BYTES = 1024,
     HISTORY_S = 10,          /* input history */
     HISTORY_FLOATS = 1 << 23 /* most input history, all channels together: 32 MiB */
 };
@@ -61,12 +65,19 @@ struct plugin {
     LV2_Atom_Sequence *messages_out;
     int backend;              /* last value of the control */
     float load;               /* percent, smoothed */
-    bool must_notify;         /* the next run() sends `playing` to the host */
+    bool must_notify;         /* the next run() sends `playing` and `status` to the host */
     char playing[PATH_BYTES]; /* path of the mask that plays */
+    char status[STATUS_BYTES];
 
+    atomic_bool is_lost;       /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_scheduled;  /* a work() is to come */
     atomic_bool is_requested;  /* the host requested a mask; work() responds with the one that plays */
     bool is_active, must_load; /* setup; must_load: activate() loads `restored` */
+
+    pthread_mutex_t working;   /* worker and setup: one do_work() at a time. Under it: */
+    char said[STATUS_BYTES];   /* the last warning or error of this do_work() */
+    char result[STATUS_BYTES]; /* the status after the last load or error */
+    uint64_t n_masks;          /* hc_live_stats.masks after the last do_work() */
 
     pthread_mutex_t lock;      /* worker, setup and save(); never held while the host or hc_live_work is called */
     char restored[PATH_BYTES]; /* a mask for save() that is not loaded yet or cannot be read; "" = none */
@@ -93,6 +104,7 @@ static void path_to_save(struct plugin *p, char path[PATH_BYTES])
 static void say(void *data, int level, const char *text)
 {
     struct plugin *p = data;
+    if (level != HC_LIVE_NOTE) snprintf(p->said, sizeof p->said, "%s", text);
     if (level == HC_LIVE_ERROR)
         lv2_log_error(&p->log, "haloconv: %s\n", text);
     else if (level == HC_LIVE_WARNING)
@@ -101,12 +113,36 @@ static void say(void *data, int level, const char *text)
         lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
-/* Does the work, and gets the path of the mask that plays afterwards. */
-static void do_work(struct plugin *p, char playing[PATH_BYTES])
+/* The mask of the state could not be loaded, unless it plays already. */
+static bool has_lost_mask(struct plugin *p, const char *playing)
 {
+    pthread_mutex_lock(&p->lock);
+    bool is_lost = p->restored[0] && strcmp(p->restored, playing) != 0;
+    pthread_mutex_unlock(&p->lock);
+    return is_lost;
+}
+
+/* Does the work. Gets the path of the mask that plays afterwards, and the status. */
+static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STATUS_BYTES])
+{
+    hc_live_stats stats = {.size = sizeof stats};
+    pthread_mutex_lock(&p->working);
+    p->said[0] = '\0';
+    bool is_first = hc_live_mask(p->live, playing, PATH_BYTES) == 0;
     int error = hc_live_work(p->live);
     hc_live_mask(p->live, playing, PATH_BYTES);
-    if (!error && !hc_live_has_work(p->live)) set_restored(p, "");
+    hc_live_get_stats(p->live, &stats);
+    bool is_loaded = stats.masks != p->n_masks || (is_first && playing[0]), was_lost = atomic_load(&p->is_lost);
+    p->n_masks = stats.masks;
+    if (is_loaded && !hc_live_has_work(p->live)) set_restored(p, "");
+    bool is_lost = is_loaded ? false : error ? has_lost_mask(p, playing) : was_lost;
+    atomic_store(&p->is_lost, is_lost);
+    if (is_lost && error) lv2_log_warning(&p->log, "haloconv: the sound passes dry until a mask is loaded\n");
+    if (error || is_loaded) /* else the work before has done the request */
+        snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", STATUS_BYTES - 6,
+                 p->said[0] ? p->said : "ok");
+    memcpy(status, p->result, STATUS_BYTES);
+    pthread_mutex_unlock(&p->working);
 }
 
 /* Loads at once; run() must not be running. */
@@ -114,7 +150,7 @@ static void load_now(struct plugin *p, const char *path)
 {
     set_restored(p, path);
     hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
-    do_work(p, p->playing);
+    do_work(p, p->playing, p->status);
     p->must_notify = true;
 }
 
@@ -123,12 +159,15 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
 {
     (void)size, (void)data;
     struct plugin *p = handle;
-    char playing[PATH_BYTES];
+    char response[PATH_BYTES + STATUS_BYTES], result[STATUS_BYTES]; /* response: path and status, 0 after each */
+    char *playing = response;
     atomic_store(&p->is_scheduled, false);
     bool is_requested = atomic_exchange(&p->is_requested, false);
-    do_work(p, playing);
+    do_work(p, playing, result);
     if (!is_requested) return LV2_WORKER_SUCCESS;
-    LV2_Worker_Status status = respond(to, (uint32_t)strlen(playing) + 1, playing);
+    size_t path_bytes = strlen(playing) + 1, status_bytes = strlen(result) + 1;
+    memcpy(response + path_bytes, result, status_bytes);
+    LV2_Worker_Status status = respond(to, (uint32_t)(path_bytes + status_bytes), response);
     if (status != LV2_WORKER_SUCCESS)
         lv2_log_error(&p->log,
                       "haloconv: %s plays, but the host refused the worker's response and shows another path\n",
@@ -139,9 +178,13 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
 {
     struct plugin *p = handle;
-    if (size == 0 || size > sizeof p->playing) return LV2_WORKER_ERR_UNKNOWN;
-    memcpy(p->playing, data, size);
-    p->playing[size - 1] = '\0';
+    const char *end = size ? memchr(data, 0, size) : NULL;
+    size_t path_bytes = end ? (size_t)(end - (const char *)data) + 1 : 0, status_bytes = size - path_bytes;
+    if (path_bytes == 0 || path_bytes > sizeof p->playing || status_bytes == 0 || status_bytes > sizeof p->status)
+        return LV2_WORKER_ERR_UNKNOWN;
+    memcpy(p->playing, data, path_bytes);
+    memcpy(p->status, end + 1, status_bytes);
+    p->status[status_bytes - 1] = '\0';
     p->must_notify = true; /* after a failure too: the host shows the path that it requested */
     return LV2_WORKER_SUCCESS;
 }
@@ -150,7 +193,8 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
-    if (!to || !hc_live_has_work(p->live) || atomic_exchange(&p->is_scheduled, true)) return;
+    bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested); /* done perhaps, but not answered */
+    if (!to || !has_work || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
         atomic_store(&p->is_scheduled, false); /* the next run() tries again */
 }
@@ -187,7 +231,7 @@ static void turn_knobs(struct plugin *p)
     hc_live_set(p->live, HC_DRY, gain(p, DRY));
     hc_live_set(p->live, HC_WET, gain(p, WET));
     hc_live_set(p->live, HC_GAIN, gain(p, GAIN));
-    hc_live_set(p->live, HC_BYPASS, control(p, ENABLED) > 0.5f ? 0 : 1);
+    hc_live_set(p->live, HC_BYPASS, control(p, ENABLED) > 0.5f && !atomic_load(&p->is_lost) ? 0 : 1);
     hc_live_set(p->live, HC_PREDELAY, rintf(control(p, PREDELAY) * (float)p->rate / 1000));
     hc_live_set_freewheel(p->live, control(p, FREEWHEEL) > 0.5f);
     int backend = (int)lrintf(control(p, BACKEND));
@@ -240,7 +284,9 @@ static void notify(struct plugin *p, uint32_t n_frames)
     LV2_Atom_Forge_Frame sequence;
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
-    if (p->must_notify && p->playing[0]) patch_write(&p->uris, &p->forge, n_frames ? n_frames - 1 : 0, p->playing);
+    int64_t at = n_frames ? n_frames - 1 : 0;
+    if (p->must_notify && p->playing[0]) patch_write(&p->uris, &p->forge, at, p->uris.mask, p->playing);
+    if (p->must_notify && p->status[0]) patch_write(&p->uris, &p->forge, at, p->uris.status, p->status);
     lv2_atom_forge_pop(&p->forge, &sequence);
     p->must_notify = false;
 }
@@ -315,6 +361,7 @@ static void cleanup(LV2_Handle handle)
     struct plugin *p = handle;
     hc_live_close(p->live);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->working);
     free(p->bundle);
     free(p);
 }
@@ -330,6 +377,7 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.fade_ms = 20;
     config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
     config.cpu_if_no_device = 1;
+    config.left_of_stereo = 1;
     config.most_predelay_ms = MOST_PREDELAY_MS;
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = say;
@@ -357,6 +405,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     }
     p->rate = (int)lrint(rate);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->working, NULL);
     size_t length = strlen(bundle);
     p->bundle = malloc(length + 2);
     if (!p->bundle || !open_live(p, usual_block(&p->uris, p->map ? options : NULL), why, sizeof why)) {

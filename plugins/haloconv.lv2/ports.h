@@ -10,6 +10,7 @@
 
 #define PLUGIN_URI "urn:haloconv:lv2:" /* followed by the variant's symbol */
 #define MASK_URI PLUGIN_URI "mask"     /* the parameter with the mask's path */
+#define STATUS_URI PLUGIN_URI "status" /* the parameter with the result of the last load: "ok", or what is wrong */
 
 enum { MOST_CHANNELS = 64, MOST_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
 

@@ -405,6 +405,10 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, THEN(loads("a.txt", "1\n", 1, 0), hc_responses_route(&responses, NULL, 2, W)))                        \
     X(HC_EINVAL, hc_responses_route(NULL, "a", 1, W))                                                                  \
     X(HC_EINVAL, hc_responses_route(&responses, "a", 1, W))                                                            \
+    X(0, hc_responses_file(NULL, 0) || hc_responses_file(&responses, 0))                                               \
+    X(0, THEN(loads("a.txt", "1\n", 0, 0), hc_responses_file(&responses, -1) || hc_responses_file(&responses, 0)))     \
+    X(0, THEN(loads("a.conf", "/impulse/packedmatrix 1 1 0 0 0 b.wav\n", 0, 0) != HC_OK,                               \
+              !hc_responses_file(&responses, 0) || hc_responses_file(&responses, 1)))                                  \
     X(0, (loads("a.txt", "1\n", 0, 0), hc_responses_free(&responses), hc_responses_free(&responses), 0))
 
 /* ---- children ---------------------------------------------------------------------------------------------------- */

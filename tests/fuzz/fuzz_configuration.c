@@ -33,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(i == 0 || r.diagnostics[i].line >= r.diagnostics[i - 1].line);
         for (const char *at = r.diagnostics[i].text; *at; at++) must((unsigned char)*at >= ' ');
     }
+    for (int i = 0; hc_responses_file(&r, i); i++) must(*hc_responses_file(&r, i));
     responses_look(&r);
     for (int ch = 0; code == HC_OK && ch < r.n_in; ch++) must(*r.in_port[ch].name);
     hc_responses_free(&r);

@@ -121,7 +121,7 @@ static void floats_become_numbers(const char *backend)
                         peak = fmaxf(peak, fabsf(x));
                     }
                 memset(raw, CANARY, ROOM);
-                sample_join(kinds[k].kind, kinds[k].bits, planar, stride, n_channels, n, raw, &seen);
+                sample_join(kinds[k].kind, kinds[k].bits, planar, stride, n_channels, n, raw, SAMPLE_UNDITHERED, &seen);
                 for (size_t at = 0; at < n * (size_t)n_channels; at++) {
                     float x = planar[at % (size_t)n_channels * stride + at / (size_t)n_channels];
                     int32_t got = word_at(kinds[k].kind, raw + at * bytes), want = 0;
@@ -153,7 +153,7 @@ static void overflow_is_seen(const char *backend)
         for (int i = 0; i < 40; i++) {
             struct sample_peak seen = {0};
             planar[i % 2][i] = i % 3 ? NAN : -INFINITY;
-            sample_join(kinds[k].kind, kinds[k].bits, planar[0], 40, 2, 40, raw, &seen);
+            sample_join(kinds[k].kind, kinds[k].bits, planar[0], 40, 2, 40, raw, SAMPLE_UNDITHERED, &seen);
             check(sample_peak_overflows(&seen), "%s bits, frame %d", kinds[k].name, i);
             if (kinds[k].bits && i % 3)
                 check(word_at(kinds[k].kind, raw + (size_t)(2 * i + i % 2) * sample_bytes(kinds[k].kind)) ==
@@ -163,12 +163,89 @@ static void overflow_is_seen(const char *backend)
         }
 }
 
+/* The error of a dithered sample, in steps, for a signal of x steps. */
+static void dithered_errors(int bits, double x, int ch, size_t n, double *error)
+{
+    float *planar = must_alloc((size_t)(ch + 1) * n, sizeof *planar);
+    unsigned char *raw = must_alloc((size_t)(ch + 1) * n, 2);
+    struct sample_peak seen = {0};
+    for (size_t i = 0; i < n; i++) planar[(size_t)ch * n + i] = (float)ldexp(x, 1 - bits);
+    sample_join(SAMPLE_S16, bits, planar, n, ch + 1, n, raw, 0, &seen);
+    for (size_t i = 0; i < n; i++)
+        error[i] = ldexp(word_at(SAMPLE_S16, raw + 2 * (i * (size_t)(ch + 1) + (size_t)ch)), bits - 32) - x;
+    check(same_float(sample_peak_value(&seen), fabsf(planar[(size_t)ch * n])), "the peak is without the dither");
+    free(planar);
+    free(raw);
+}
+
+static double mean_product(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum / (double)n;
+}
+
+/* The error of TPDF dither has the mean 0 and the variance 1/4 whatever the signal is. Without dither both depend on it.
+ * Allowed: five standard deviations of each figure. */
+static void dither_makes_the_error_independent_of_the_signal(const char *backend)
+{
+    enum { N = 1 << 16, CHANNELS = 3, LAGS = 4 };
+    static const double steps[] = {0, 0.1, 0.25, 0.5, 0.77, -3.4, 100.3};
+    const double sigma = 5 / sqrt(N);
+    double *error[CHANNELS], *ones = must_alloc(N, sizeof *ones);
+    for (int i = 0; i < N; i++) ones[i] = 1;
+    for (int ch = 0; ch < CHANNELS; ch++) error[ch] = must_alloc(N + LAGS, sizeof **error);
+    for (int bits = 8; bits <= 16; bits += 4)
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+            for (int ch = 0; ch < CHANNELS; ch++) dithered_errors(bits, steps[s], ch, N + LAGS, error[ch]);
+            for (int ch = 0; ch < CHANNELS; ch++) {
+                double mean = mean_product(error[ch], ones, N), power = mean_product(error[ch], error[ch], N);
+                check(fabs(mean) < 0.5 * sigma && fabs(power - 0.25) < 0.4 * sigma,
+                      "%d bits, %g steps, channel %d: mean %g, power %g", bits, steps[s], ch, mean, power);
+                for (int lag = 0; lag <= LAGS; lag++) {
+                    double product = mean_product(error[0], error[ch] + lag, N);
+                    check((ch == 0 && lag == 0) || fabs(product) < 0.25 * sigma,
+                          "%d bits, %g steps: channels 0 and %d correlate at lag %d: %g", bits, steps[s], ch, lag,
+                          product);
+                }
+            }
+        }
+    for (int ch = 0; ch < CHANNELS; ch++) free(error[ch]);
+    free(ones);
+}
+
+/* Blocks of any length make the same file, also where the number of a frame passes 2^32. */
+static void dither_does_not_depend_on_the_blocks(const char *backend)
+{
+    enum { N = 5000, CHANNELS = 3 };
+    static const int64_t starts[] = {0, 1, ((int64_t)1 << 32) - 2300};
+    struct random r = random_seeded(3);
+    static float planar[CHANNELS][N];
+    static int16_t whole[N * CHANNELS], parts[N * CHANNELS];
+    struct sample_peak seen = {0};
+    for (int i = 0; i < CHANNELS * N; i++) planar[i / N][i % N] = random_sample(&r);
+    for (int n_channels = 1; n_channels <= CHANNELS; n_channels++)
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++) {
+            sample_join(SAMPLE_S16, 16, planar[0], N, n_channels, N, whole, starts[s], &seen);
+            for (int at = 0, n; at < N; at += n) {
+                n = random_int(&r, 1, N - at);
+                sample_join(SAMPLE_S16, 16, &planar[0][at], N, n_channels, (size_t)n, parts + at * n_channels,
+                            starts[s] + at, &seen);
+            }
+            for (int i = 0; i < N * n_channels; i++)
+                check(parts[i] == whole[i], "%d channels from %lld: sample %d: got %d, want %d", n_channels,
+                      (long long)starts[s], i, parts[i], whole[i]);
+        }
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(numbers_become_floats, false),
         TEST(floats_become_numbers, false),
         TEST(overflow_is_seen, false),
+        TEST(dither_makes_the_error_independent_of_the_signal, false),
+        TEST(dither_does_not_depend_on_the_blocks, false),
     };
     return check_main("sample", tests, sizeof tests / sizeof *tests);
 }

@@ -1,5 +1,6 @@
 """haloconv convolve against scipy's convolution in float64."""
 
+import filecmp
 import functools
 import json
 import os
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import HALOCONV, SAN, assert_close, convolve, generator, good, haloconv, noise, read, refused, write
+from conftest import (HALOCONV, PEAK_SHARE, SAN, assert_close, convolve, generator, good, haloconv, noise, read, refused,
+                      write)
 
 
 def full(x, h):
@@ -138,7 +140,7 @@ def test_clipping_is_counted_and_the_gain_avoids_it(folder, backend):
     write("x.wav", x, subtype="PCM_16")
     write("h.wav", h)
     want = full(soundfile.read("x.wav", always_2d=True)[0], h)
-    report = convolve("x.wav", "h.wav", "y.wav", backend=backend)
+    report = convolve("x.wav", "h.wav", "y.wav", "--dither", "off", backend=backend)
     beyond = (np.abs(want) > 1).sum()
     assert beyond > 100 and abs(report["clipped"] - beyond) <= 2  # a sample just at full scale may round either way
     assert np.abs(read("y.wav") - np.clip(want, -1, 1 - 2 ** -15)).max() <= 2 ** -15
@@ -346,7 +348,8 @@ def convolve_material(output, container, subtype, files, environment):
     pathlib.Path("one.txt").write_text("1\n", encoding="ascii")
     for n_channels in (2, 1):
         done = haloconv("convolve", files / f"{rate}-{n_channels}.wav", "one.txt", "-o", output, "--format",
-                        our_name(container, subtype), "--backend", "cpu", "-q", env=environment, text=False)
+                        our_name(container, subtype), "--backend", "cpu", "--dither", "off", "-q", env=environment,
+                        text=False)
         if b"cannot hold 2 channels" not in done.stderr:
             break
     return done, rate, material(rate) if n_channels == 2 else material(rate).T.reshape(-1, 1)
@@ -411,14 +414,15 @@ def test_alac_never_destroys_a_file(folder, subtype, kept):
     write("x.caf", noise(4800, 1, 29), subtype=subtype)
     (folder / "one.txt").write_text("1\n")
     (folder / "y.caf").write_bytes(b"what was there before")
-    done = haloconv("convolve", "x.wav", "one.txt", "-o", "y.caf", "--format", OUR_SUBTYPE[subtype])
+    done = haloconv("convolve", "x.wav", "one.txt", "-o", "y.caf", "--dither", "off", "--format",
+                    OUR_SUBTYPE[subtype])
     if done.returncode == 0:
         kept = subtype
         assert_close(read("y.caf"), read("x.wav"), quantum=2.0 ** (1 - LOSSLESS_BITS[subtype]))
     else:
         assert done.returncode == 1 and "issue 973); use --format caf:pcm24 or flac" in done.stderr, done.stderr
         assert (folder / "y.caf").read_bytes() == b"what was there before"
-    good("convolve", "x.caf", "one.txt", "-o", "y.caf", "--backend", "cpu")
+    good("convolve", "x.caf", "one.txt", "-o", "y.caf", "--backend", "cpu", "--dither", "off")
     assert soundfile.info("y.caf").subtype == kept
     assert_close(read("y.caf"), read("x.caf"))
 
@@ -560,11 +564,101 @@ def test_json_on_standard_output_is_one_object(folder):
     refused("convolve", "x.wav", "h.wav", "-o", "-", "--json", exit=2)
 
 
-def test_output_may_be_the_input(folder):
-    x, h = noise(5000, 1, 37), noise(50, 1, 38)
-    write("x.wav", x)
-    convolve("x.wav", write("h.wav", h), "x.wav")
-    assert_close(read("x.wav"), full(x, h))
+def level(x, kind):
+    return np.abs(x).max() if kind == "peak" else np.sqrt((x ** 2).mean())
+
+
+@pytest.mark.parametrize("source,kind,db,options", [
+    ("x.wav", "peak", 0, "--level peak"), ("x.flac", "rms", 0, "--level rms"),
+    ("-", "rms", -6, "--level rms --gain -6 --dry -3"), ("-", None, -1, "--normalise -1"),
+    ("x.wav", None, 6, "--normalize 6")])
+def test_level_and_peak_are_as_asked(folder, backend, source, kind, db, options):
+    options = options.split()
+    write("x.wav", noise(300000, 2, 61, scale=0.3), subtype="FLOAT")
+    if source == "x.flac":
+        write("x.flac", noise(300000, 2, 61, scale=0.3), subtype="PCM_24")
+    x, h = read(source if source != "-" else "x.wav"), noise(3000, 2, 62)
+    with open("x.wav", "rb") as file:
+        pipe = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE) if source == "-" else None
+        done = good("convolve", source, write("h.wav", h), "-o", "y.wav", "--format", "wav:float", "--tail", "same",
+                    "--json", "--backend", backend, *options, stdin=pipe.stdout if pipe else subprocess.DEVNULL)
+        if pipe:
+            pipe.stdout.close()
+            assert pipe.wait() == 0
+    want = full(x, h)[:len(x)] + (10 ** (-3 / 20) * x if "--dry" in options else 0)
+    scale = 10 ** (db / 20) * (level(x, kind) / level(want, kind) if kind else 1 / np.abs(want).max())
+    assert_close(read("y.wav"), scale * want, share=3 * PEAK_SHARE)
+    report = json.loads(done.stdout)
+    assert report["peak"] == pytest.approx(np.abs(scale * want).max(), rel=1e-5)
+    assert report["scaled_db"] == pytest.approx(20 * np.log10(scale), abs=1e-4) and "scaled by" in done.stderr
+    if kind is None:
+        assert report["peak"] <= 10 ** (db / 20)
+
+
+def test_scaled_outputs_at_the_edges(folder, full_folder):
+    write("x.wav", noise(20000, 1, 63), subtype="PCM_16")
+    write("h.wav", noise(100, 1, 64))
+    assert convolve("x.wav", "h.wav", "y.wav", "--normalise", "0")["clipped"] == 0
+    assert np.abs(read("y.wav")).max() > 1 - 2 ** -14
+    report = convolve("x.wav", "h.wav", "y.wav", "--normalise", "3")
+    assert report["clipped"] > 0
+    says = good("convolve", "x.wav", "h.wav", "-o", "y.wav", "--normalise", "3").stderr
+    assert "--normalise -0.1 would have avoided it" in says or "--normalise 0.0 would have avoided it" in says, says
+    write("silence.wav", np.zeros((100, 1)))
+    for option in (["--level", "rms"], ["--level", "peak"], ["--normalise", "-1"]):
+        convolve("silence.wav", "h.wav", "y.wav", *option)
+        assert not read("y.wav").any(), "silence stays silence"
+    x = noise(3000, 1, 65)
+    write("clean.wav", np.where(np.arange(3000)[:, None] == 77, 0, x))
+    x[77] = np.nan
+    write("nan.wav", x)
+    for name in ("clean", "nan"):
+        convolve(f"{name}.wav", "h.wav", f"y-{name}.wav", "--level", "rms")
+    assert filecmp.cmp("y-clean.wav", "y-nan.wav", shallow=False), "a sample that is not finite counts as 0"
+    refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--level", "rms", "--normalise", "-1", exit=2, says="one of")
+    refused("convolve", "x.wav", "h.wav", "-o", "y.wav", "--gain", "1", "--normalise", "-1", exit=2, says="--gain")
+    refused("convolve", "x.wav", "h.wav", "-o", "z.wav", "--level", "rms", says="TMPDIR",
+            env={**os.environ, "TMPDIR": str(full_folder)})
+    assert not (folder / "z.wav").exists()
+
+
+DITHERED = {"wav:pcm16": 16, "aiff:pcm16": 16, "flac:pcm16": 16, "wav:pcmu8": 8, "aiff:pcms8": 8, "xi:dpcm16": 16}
+
+
+@pytest.mark.parametrize("format", [*DITHERED, "wav:pcm24", "wav:float", "wav:ulaw", "wav:ima"])
+def test_16_bits_or_fewer_are_dithered(folder, format):
+    """A sine of 0.4 steps is heard through the dither; without dither it is silence. Other formats have no dither."""
+    bits = DITHERED.get(format, 16)
+    x = 0.4 * 2.0 ** (1 - bits) * np.sin(np.arange(40000) * 0.05)[:, None]
+    args = ["convolve", write("x.wav", x), write("h.wav", noise(1, scale=0) + 1), "-q", "--format", format, "-o"]
+    good(*args, "y.snd")
+    good(*args, "tpdf.snd", "--dither", "tpdf", "--block", "1000")
+    good(*args, "off.snd", "--dither", "off")
+    assert filecmp.cmp("tpdf.snd", "y.snd", shallow=False)
+    if format not in DITHERED:
+        assert filecmp.cmp("off.snd", "y.snd", shallow=False)
+        return
+    assert not read("off.snd").any()
+    heard = (read("y.snd") * x).sum() / (x ** 2).sum()  # its noise: the power of the error is 1/4 step
+    assert abs(heard - 1) < 5 * 0.5 / np.sqrt(((x * 2.0 ** (bits - 1)) ** 2).sum())
+
+
+def test_dither_is_the_same_everywhere(folder, backend):
+    """On the CPU and on a device, with any blocks and any number of workers; in the frames that are there."""
+    x = noise(30000, 2, 51)
+    write("x.wav", x, subtype="PCM_16")
+    (folder / "one.txt").write_text("0\n0\n1\n")
+    (folder / "l.csv").write_text("".join(["input,mask,output\n"] + [f"x.wav,one.txt,{i}.wav\n" for i in range(5)]))
+    convolve("x.wav", "one.txt", "want.wav", "--method", "direct", "--tail", "centre")
+    assert 0 < np.abs(read("want.wav") - np.pad(x, ((1, 0), (0, 0)))[:-1]).max() <= 1.5 * 2.0 ** -15 + 2.0 ** -16
+    convolve("x.wav", "one.txt", "y.wav", "--method", "direct", "--tail", "centre", "--block", 777, backend=backend)
+    assert filecmp.cmp("y.wav", "want.wav", shallow=False)
+    for workers in (1, 4):
+        good("batch", "l.csv", "-o", f"out{workers}", "--workers", workers, "--method", "direct", "--tail", "centre",
+             "--backend", backend, "-q")
+        assert all(filecmp.cmp(f"out{workers}/{i}.wav", "want.wav", shallow=False) for i in range(5))
+    good("batch", "l.csv", "-o", "out4", "--dither", "off", "--method", "direct", "--tail", "centre", "--resume", "-q")
+    assert not filecmp.cmp("out4/0.wav", "want.wav", shallow=False), "--resume makes it again with other dither"
 
 
 def test_more_than_4_gib_becomes_rf64(folder):

@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -134,6 +136,66 @@ def test_bad_output(inputs, bad):
     (inputs / "folder").mkdir()
     refused_and_clean(inputs, "convolve", "x.wav", "h.wav", "-o", bad, says=bad)
     refused_and_clean(inputs, "design", "hilbert", "--taps", "11", "-o", bad, "--format", "wav:float", says=bad)
+
+
+READ = {"input": "x.wav", "mask": "h.wav", "configuration": "m.conf", "its file": "parts/h.wav"}
+
+
+@pytest.mark.parametrize("way", ["name", "symbolic link", "hard link", "standard output"])
+@pytest.mark.parametrize("what", READ)
+def test_an_output_is_never_a_file_that_is_read(inputs, what, way):
+    (inputs / "parts").mkdir()
+    shutil.copy("h.wav", "parts")
+    (inputs / "m.conf").write_text("/convolver/new 2 2 64 500\n/cd parts\n/impulse/read 1 1 1 0 0 0 1 h.wav\n")
+    mask, output = "m.conf" if what in ("configuration", "its file") else "h.wav", READ[what]
+    link = inputs / f"link{pathlib.Path(output).suffix}"
+    if way == "symbolic link":
+        link.symlink_to(output)
+    if way == "hard link":
+        link.hardlink_to(output)
+    before = {path: path.read_bytes() for path in inputs.rglob("*") if path.is_file()}
+    says = [link.name if "link" in way else "-" if way == "standard output" else output, "would be overwritten"]
+    if way == "standard output":
+        with open(output, "ab") as stdout:
+            done = subprocess.run([str(HALOCONV), "convolve", "x.wav", mask, "-o", "-", "--format", "au"],
+                                  stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert done.returncode == 1 and says[1] in done.stderr, done.stderr
+    else:
+        refused("convolve", "x.wav", mask, "-o", link if "link" in way else output, "--format", "wav", says=says)
+        (inputs / "l.csv").write_text(f"input,mask,output\nx.wav,{mask},{says[0]}\n")
+        refused("batch", "l.csv", "-o", ".", "--format", "wav", says=says)
+        (inputs / "l.csv").unlink()
+    assert {path: path.read_bytes() for path in inputs.rglob("*") if path.is_file()} == before
+
+
+def test_standard_input_is_not_overwritten(inputs):
+    with open("x.wav", "rb") as stdin:
+        refused("convolve", "-", "h.wav", "-o", "x.wav", stdin=stdin, says="would be overwritten")
+
+
+@pytest.mark.parametrize("name", ["y.m4a", "room.xyz", "a.wav/../y.1", "y.txt"])
+def test_an_extension_that_no_format_has_is_refused(inputs, name):
+    (inputs / "a.wav").mkdir()
+    commands = [["convolve", "x.wav", "h.wav", "-o", name]]
+    commands += [["design", "hilbert", "--taps", "11", "-o", name]] * (name != "y.txt")
+    extension = name[name.rindex("."):]
+    for command in commands:
+        for options in ([], ["--format", "pcm16"]):
+            says = refused_and_clean(inputs, *command, *options, says=[f"no format has the extension {extension};"])
+        listed = re.search("use one of ([^,]*),", says)[1].split()
+        assert {".wav", ".flac", ".aif"} <= set(listed) and extension not in listed
+    for known in listed if name == "y.m4a" else ():  # a listed one is refused for another reason, if at all
+        done = haloconv("design", "hilbert", "--taps", "11", "-o", f"z{known}")
+        assert "no format" not in done.stderr
+    good(*commands[0], "--format", "au", "-q")
+    assert pathlib.Path(name).read_bytes()[:4] == b".snd", "--format decides"
+    (inputs / "l.csv").write_text(f"input,mask,output\nx.wav,h.wav,{pathlib.Path(name).name}\n")
+    done = haloconv("batch", "l.csv", "-o", "out", "-q")
+    assert done.returncode == 1 and f"the extension {extension}" in done.stderr
+    shutil.copy("x.wav", f"x{extension}")
+    (inputs / "l.csv").write_text(f"input,mask\nx{extension},h.wav\n")
+    good("batch", "l.csv", "-o", "out", "-q")
+    assert [path.name for path in (inputs / "out").glob("x_h*")] == ["x_h.wav"], "batch chooses one that it can write"
 
 
 def test_garbage_is_no_sound(inputs):

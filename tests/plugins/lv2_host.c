@@ -41,7 +41,7 @@ struct host {
     LV2_Atom_Forge forge;
     _Alignas(8) uint8_t in[MESSAGE_BYTES], out[MESSAGE_BYTES];
     LV2_Atom_Forge_Frame sequence;
-    char told[4096];
+    char told[4096], status[2048];
     bool trapped;
     const char *caught;
     struct queue requests, answers;
@@ -344,10 +344,13 @@ static void listen(struct host *h)
         check(object->atom.type == id(LV2_ATOM__Object) && object->body.otype == id(LV2_PATCH__Set),
               "the plugin sent a message other than patch:Set");
         lv2_atom_object_get(object, id(LV2_PATCH__property), &property, id(LV2_PATCH__value), &value, 0);
-        check(property && value && ((const LV2_Atom_URID *)property)->body == id(MASK_URI) &&
-                  value->type == id(LV2_ATOM__Path),
-              "the plugin sent a patch:Set that is not of the mask's path");
-        snprintf(h->told, sizeof h->told, "%.*s", (int)value->size, (const char *)(value + 1));
+        LV2_URID of = property ? ((const LV2_Atom_URID *)property)->body : 0;
+        bool is_status = of == id(STATUS_URI);
+        check(value && (is_status || of == id(MASK_URI)) &&
+                  value->type == id(is_status ? LV2_ATOM__String : LV2_ATOM__Path),
+              "the plugin sent a patch:Set that is neither of the mask's path nor of the status");
+        snprintf(is_status ? h->status : h->told, is_status ? sizeof h->status : sizeof h->told, "%.*s",
+                 (int)value->size, (const char *)(value + 1));
     }
 }
 
@@ -357,6 +360,14 @@ const char *host_told(struct host *h)
     memcpy(told, h->told, sizeof told);
     h->told[0] = '\0';
     return told;
+}
+
+const char *host_status(struct host *h)
+{
+    static char status[2048];
+    memcpy(status, h->status, sizeof status);
+    h->status[0] = '\0';
+    return status;
 }
 
 void host_activate(struct host *h)
@@ -380,7 +391,7 @@ const char *host_caught(struct host *h)
 void host_run(struct host *h, int n)
 {
     LV2_Atom_Sequence *out = (LV2_Atom_Sequence *)(void *)h->out;
-    char data[512];
+    static char data[QUEUE_BYTES];
     lv2_atom_forge_pop(&h->forge, &h->sequence);
     out->atom.type = id(LV2_ATOM__Chunk);
     out->atom.size = sizeof h->out - sizeof(LV2_Atom);

@@ -45,6 +45,7 @@ void host_send_mask(struct host *host, const char *path, int frame);   /* a patc
 void host_send_get(struct host *host);                                 /* a patch:Get                                */
 void host_send_junk(struct host *host, unsigned kind);                 /* a message that the plugin must ignore      */
 const char *host_told(struct host *host);  /* the path of the last patch:Set that came out; "" = none since asked    */
+const char *host_status(struct host *host); /* the last status that came out; "" = none since asked             */
 bool host_busy(struct host *host);         /* work or answers are under way                                          */
 
 /* Everything logged since the last call; valid until the next one. */

@@ -271,17 +271,23 @@ static void channels_follow_the_rule(const char *backend)
         const char *variant;
         int n_channels;
         bool fits;
-    } cases[] = {{"mono", 1, true},      {"mono", 2, false},          {"mono_to_stereo", 1, true},
-                 {"stereo", 1, true},    {"mono_to_stereo", 2, true}, {"mono_to_stereo", 3, false},
-                 {"stereo", 2, true},    {"stereo", 4, true},         {"stereo", 3, false},
-                 {"matrix_4", 1, true},  {"matrix_4", 4, true},       {"matrix_4", 2, false},
-                 {"matrix_64", 64, true}};
+    } cases[] = {
+        {"mono", 1, true},      {"mono", 2, true},           {"mono", 4, false},           {"mono_to_stereo", 1, true},
+        {"stereo", 1, true},    {"mono_to_stereo", 2, true}, {"mono_to_stereo", 3, false}, {"stereo", 2, true},
+        {"stereo", 4, true},    {"stereo", 3, false},        {"matrix_4", 1, true},        {"matrix_4", 4, true},
+        {"matrix_4", 2, false}, {"matrix_64", 64, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *mask = mask_file("rule.wav", cases[i].n_channels, 300, RATE, i);
         struct instance t = instance_open(cases[i].variant, RATE, 2000, 64, WORKER_AT_ONCE, backend);
         host_log(t.host);
         host_send_mask(t.host, mask, 0);
         instance_run_random(&t, 2000, 100, i);
+        const char *status = host_status(t.host);
+        bool is_left = t.variant->n_out == 1 && cases[i].n_channels == 2;
+        if (is_left) check_log(&t, "warning: haloconv: ");
+        check(is_left == (strstr(status, "left channel") != NULL) &&
+                  cases[i].fits == (is_left || !strcmp(status, "ok")),
+              "%s, %d channels: status \"%s\"", cases[i].variant, cases[i].n_channels, status);
         if (cases[i].fits)
             check_mix(&t, mask, wet_only, 0, 0, t.n);
         else
@@ -490,6 +496,8 @@ static void a_bad_file_changes_nothing(const char *backend)
             check(strstr(log, "error: haloconv: ") && strstr(log, path) && strstr(log, ";"),
                   "%s: the log has no reason and remedy: \"%s\"", path, log);
             check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
+            const char *status = host_status(t.host);
+            check(strstr(status, path) && strncmp(status, "dry:", 4) != 0, "%s: status \"%s\"", path, status);
         }
         int from = t.n < 3000 ? 0 : t.n - 3000;
         check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
@@ -568,6 +576,58 @@ static void state_comes_back(const char *backend)
                 instance_close(&t);
             }
     }
+}
+
+/* The output is the input, from frame `first` on. */
+static void check_dry(const struct instance *t, int first)
+{
+    for (int ch = 0; ch < t->variant->n_out; ch++)
+        for (int i = first; i < t->n; i++) {
+            float want = t->in[t->variant->n_in == 1 ? 0 : ch][i];
+            check(t->out[ch][i] == want, "channel %d, frame %d: got %g, want %g", ch, i, (double)t->out[ch][i],
+                  (double)want);
+        }
+}
+
+/* Another mask, or silence, would not be the sound of the session. */
+static void a_lost_mask_passes_dry_sound_and_says_so(const char *backend)
+{
+    static const char *const names[] = {"stereo", "mono", "mono_to_stereo", "matrix_4"};
+    for (int w = WORKER_AT_ONCE; w <= WORKER_NONE; w++)
+        for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
+            if (w == WORKER_NONE && when == 1) continue;
+            struct instance t = instance_open(names[(w + when) % 4], RATE, 60 * RATE, 64, w, "-");
+            struct host_state state;
+            check(host_save(t.host, &state, false) == 0, "save failed");
+            state.size = (size_t)sprintf(state.value, "/nonexistent/gone.wav") + 1;
+            if (when == 0) host_deactivate(t.host);
+            if (when != 0) instance_run(&t, 200);
+            host_log(t.host);
+            check(host_restore(t.host, &state, false, when == 1) == 0, "restore failed");
+            if (when == 0) host_activate(t.host);
+            instance_run(&t, 64);
+            instance_settle(&t);
+            const char *log = host_log(t.host), *status = host_status(t.host);
+            check(strstr(log, "error: haloconv: /nonexistent/gone.wav") &&
+                      strstr(log, "warning: haloconv: the sound passes dry"),
+                  "worker %d, restored %d: log \"%s\"", w, when, log);
+            check(strncmp(status, "dry: /nonexistent/gone.wav", 26) == 0, "worker %d, restored %d: status \"%s\"", w,
+                  when, status);
+            int from = when == 0 ? 0 : t.n;
+            *host_control(t.host, BACKEND) = BACKEND_CPU; /* another engine is no other mask */
+            instance_run(&t, 64);
+            instance_settle(&t);
+            check_dry(&t, from);
+            host_restore(t.host, &(struct host_state){0}, false, when == 1); /* the plugin's own mask */
+            if (w == WORKER_NONE && when == 0) host_deactivate(t.host), host_activate(t.host);
+            instance_run(&t, 64);
+            instance_settle(&t);
+            from = t.n;
+            instance_run_random(&t, 2000, 100, 13);
+            check(strcmp(host_status(t.host), "ok") == 0, "worker %d, restored %d: the status is not ok", w, when);
+            check_mix(&t, shipped(t.variant->mask), wet_only, 0, from, t.n);
+            instance_close(&t);
+        }
 }
 
 /* The file is gone when the session is loaded: the state must keep the chosen path. */
@@ -712,6 +772,7 @@ int main(void)
         TEST(junk_is_left_alone, false),
         TEST(state_comes_back, ONCE_A_DEVICE),
         TEST(a_lost_file_stays_in_the_state, false),
+        TEST(a_lost_mask_passes_dry_sound_and_says_so, false),
         TEST(run_allocates_nothing_and_takes_no_lock, false),
         TEST(run_makes_no_system_call, false),
         TEST(fifty_instances, ONCE_A_DEVICE),

@@ -1,5 +1,6 @@
 #include "loudness.h"
 
+#include <float.h>
 #include <math.h>
 
 void loudness_add(struct loudness *loudness, const float *x, int64_t n)
@@ -11,8 +12,9 @@ void loudness_add(struct loudness *loudness, const float *x, int64_t n)
         float sum = 0;
         for (; done < end; done++) {
             float size = fabsf(x[done]);
+            size = size <= FLT_MAX ? size : 0;
             peak = size > peak ? size : peak;
-            sum += x[done] * x[done];
+            sum += size * size;
         }
         squares += (double)sum;
     }
@@ -24,4 +26,10 @@ void loudness_add(struct loudness *loudness, const float *x, int64_t n)
 double loudness_level(const struct loudness *loudness, enum level level)
 {
     return level == LEVEL_RMS ? sqrt(loudness->sum / (double)loudness->n) : loudness->peak;
+}
+
+double loudness_gain(const struct loudness *in, const struct loudness *out, enum level level)
+{
+    double from = loudness_level(out, level), to = loudness_level(in, level);
+    return to > 0 && from > 0 && isfinite(to / from) ? to / from : 1;
 }

@@ -1,0 +1,93 @@
+#include "files_read.h"
+
+#include "dsp/haloconv_masks.h"
+#include "host/message.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* standard: the descriptor that "-" stands for. */
+static bool identify(const char *path, int standard, struct file_identity *identity)
+{
+    struct stat status;
+    int failed = strcmp(path, "-") == 0 ? fstat(standard, &status) : stat(path, &status);
+    if (failed || !S_ISREG(status.st_mode)) return false;
+    *identity = (struct file_identity){status.st_dev, status.st_ino};
+    return true;
+}
+
+bool files_read_add(struct files_read *read, const char *path)
+{
+    struct file_identity identity;
+    if (!identify(path, STDIN_FILENO, &identity)) return true;
+    if (read->n == read->capacity) {
+        size_t capacity = read->capacity ? 2 * read->capacity : 16;
+        struct file_identity *files = realloc(read->files, capacity * sizeof *files);
+        if (!files) return false;
+        read->files = files;
+        read->capacity = capacity;
+    }
+    read->files[read->n++] = identity;
+    read->is_sorted = false;
+    return true;
+}
+
+/* A path with %r may stand for the file of any rate. */
+static bool add_rates(struct files_read *read, const char *path)
+{
+    const char *rate = strstr(path, "%r");
+    char *pattern = NULL;
+    glob_t found;
+    if (!rate) return true;
+    if (asprintf(&pattern, "%.*s[0-9]*%s", (int)(rate - path), path, rate + 2) < 0) return false;
+    bool good = true;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc && good; i++) good = files_read_add(read, found.gl_pathv[i]);
+        globfree(&found);
+    }
+    free(pattern);
+    return good;
+}
+
+bool files_read_add_mask(struct files_read *read, const char *path)
+{
+    char why[MESSAGE_CAP]; /* an error is reported when the mask is loaded */
+    hc_responses names;
+    const char *file, *dot = strrchr(path, '.');
+    bool good = files_read_add(read, path) && add_rates(read, path);
+    if (!dot || strcasecmp(dot, ".conf") != 0) return good;
+    int error = hc_responses_load(path, 0, 0, HC_NAMES_ONLY, &names, why, sizeof why);
+    for (int i = 0; good && (file = hc_responses_file(&names, i)); i++) good = files_read_add(read, file);
+    hc_responses_free(&names);
+    return good && error != HC_ENOMEM;
+}
+
+int file_identity_order(const void *a, const void *b)
+{
+    const struct file_identity *p = a, *q = b;
+    if (p->device != q->device) return p->device < q->device ? -1 : 1;
+    return p->number < q->number ? -1 : p->number > q->number;
+}
+
+bool files_read_spare(struct files_read *read, const char *output, char *why, size_t cap)
+{
+    struct file_identity one;
+    if (!read->is_sorted && read->n) qsort(read->files, read->n, sizeof *read->files, file_identity_order);
+    read->is_sorted = true;
+    bool is_read = read->n && identify(output, STDOUT_FILENO, &one) &&
+                   bsearch(&one, read->files, read->n, sizeof *read->files, file_identity_order);
+    return !is_read || message_write(why, cap,
+                                     "%s: is a file that this run reads, and would be overwritten; choose another "
+                                     "output",
+                                     output);
+}
+
+void files_read_free(struct files_read *read)
+{
+    free(read->files);
+    *read = (struct files_read){0};
+}

@@ -1,0 +1,35 @@
+/* files_read - the files that a run reads: none of them may be its output, under whatever name. */
+#ifndef FILES_READ_H
+#define FILES_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct file_identity { /* of a regular file, whatever its name */
+    dev_t device;
+    ino_t number;
+};
+
+/* The order of two struct file_identity, for qsort; 0: they are the same file. */
+int file_identity_order(const void *a, const void *b);
+
+struct files_read { /* start with zeros */
+    struct file_identity *files; /* [n] */
+    size_t n, capacity;
+    bool is_sorted;
+};
+
+/* Adds a file; "-" is standard input. Pipes and files that are not there are left out. false: no memory. */
+bool files_read_add(struct files_read *read, const char *path);
+
+/* Adds a mask, and the sound files that it names if it is a configuration. false: no memory. */
+bool files_read_add_mask(struct files_read *read, const char *path);
+
+/* Checks that the output is none of the files. "-" is standard output. Links, symbolic and hard, lead to the same file.
+ * false: why has the reason. */
+bool files_read_spare(struct files_read *read, const char *output, char *why, size_t cap);
+
+void files_read_free(struct files_read *read);
+
+#endif

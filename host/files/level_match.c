@@ -1,0 +1,74 @@
+#include "level_match.h"
+
+#include "host/message.h"
+#include "spool.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK_FLOATS = 1 << 15, ALIGNMENT = 64 };
+
+bool level_match_open(struct level_match *match, char *why, size_t cap)
+{
+    *match = (struct level_match){.fd = spool_open(why, cap)};
+    return match->fd >= 0;
+}
+
+void level_match_close(struct level_match *match)
+{
+    if (match->fd >= 0) close(match->fd);
+    match->fd = -1;
+}
+
+static bool refuse(const char *path, int error, char *why, size_t cap)
+{
+    return message_write(why, cap, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room", path,
+                         strerror(error));
+}
+
+bool level_match_keep(struct level_match *match, const float *planar, size_t stride, int n_channels, int64_t n,
+                      const char *path, char *why, size_t cap)
+{
+    _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS];
+    const int64_t most = CHUNK_FLOATS / n_channels;
+    struct sample_peak seen = {0};
+    for (int ch = 0; ch < n_channels; ch++) loudness_add(&match->out, planar + (size_t)ch * stride, n);
+    for (int64_t done = 0; done < n; done += most) {
+        size_t frames = (size_t)(n - done < most ? n - done : most);
+        sample_join(SAMPLE_FLOAT, 0, planar + done, stride, n_channels, frames, chunk, SAMPLE_UNDITHERED, &seen);
+        int error = spool_write(match->fd, chunk, frames * (size_t)n_channels * sizeof *chunk);
+        if (error) return refuse(path, error, why, cap);
+    }
+    return (!sample_peak_overflows(&seen) && isfinite(match->out.sum)) || file_too_loud(path, why, cap);
+}
+
+/* Reads whole frames, and fewer than asked for only at the end. -1: errno says why. */
+static ssize_t read_all(int fd, void *to, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = read(fd, (char *)to + done, bytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+bool level_match_write(struct level_match *match, struct file_writer *writer, char *why, size_t cap)
+{
+    _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS], planar[CHUNK_FLOATS];
+    const int n_channels = writer->out->n_channels;
+    const size_t most = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
+    ssize_t got = 0;
+    if (lseek(match->fd, 0, SEEK_SET) != 0) return refuse(writer->out->path, errno, why, cap);
+    while ((got = read_all(match->fd, chunk, most * frame_bytes)) > 0) {
+        size_t frames = (size_t)got / frame_bytes;
+        sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, most);
+        if (!file_write(writer, planar, most, (int64_t)frames, why, cap)) return false;
+    }
+    return got == 0 || refuse(writer->out->path, errno, why, cap);
+}

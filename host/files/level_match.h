@@ -1,0 +1,29 @@
+/* level_match - an output whose gain is known only at its end. Until then its floats wait in a temporary file.
+ *
+ *   convolution  -->  level_match_keep: measured, then [n_frames][n_channels] floats in $TMPDIR
+ *   at the end:       level_match_write: times the gain, to the output
+ */
+#ifndef LEVEL_MATCH_H
+#define LEVEL_MATCH_H
+
+#include "file_convolution.h"
+#include "loudness.h"
+
+struct level_match {
+    struct loudness in, out; /* in: the caller adds the input */
+    int fd;                  /* of the temporary file */
+};
+
+/* false: why has the reason. */
+bool level_match_open(struct level_match *match, char *why, size_t cap);
+void level_match_close(struct level_match *match);
+
+/* Measures and keeps n frames of planar[n_channels][stride]. path: of the output, for an error. false: why has the
+ * reason. */
+bool level_match_keep(struct level_match *match, const float *planar, size_t stride, int n_channels, int64_t n,
+                      const char *path, char *why, size_t cap);
+
+/* Writes all that was kept, with the gain of the writer. false: why has the reason. */
+bool level_match_write(struct level_match *match, struct file_writer *writer, char *why, size_t cap);
+
+#endif

@@ -223,7 +223,8 @@ static int coefficient_read(const struct text_line *text, const char *at, char *
 static int coefficients_read_line(const struct text_line *text, char *line, float *values, int *n, char *why,
                                   size_t cap)
 {
-    char *at = line, separator = 0;
+    char *at = line;
+    int separator = 0; /* before the number: a comma, a semicolon, or 0 for blanks */
     bool has_comma = false, has_other = false;
     *n = 0;
     for (;;) {

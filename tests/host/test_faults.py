@@ -28,7 +28,7 @@ COMMANDS = {
     "long": [*CONVOLVE, "../in/long.wav", "../in/h.wav", "-o", "y.wav", "--json"],
     "flac": [*CONVOLVE, "../in/x.flac", "../in/h.txt", "-o", "y.flac"],
     "pipes": [*CONVOLVE, "-", "../in/h.wav", "-o", "-", "--format", "flac"],
-    "resampled": [*CONVOLVE, "../in/x.wav", "../in/h44.wav", "-o", "y.wav"],
+    "resampled": [*CONVOLVE, "../in/x.wav", "../in/h-%r.wav", "-o", "y.wav"],
     "configuration": [*CONVOLVE, "../in/x.wav", "../in/room.conf", "-o", "y.wav"],
     "batch": BATCH,
     "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json"],
@@ -54,7 +54,7 @@ def inputs(tmp_path_factory):
         sound.write(noise(3000, 2))
     write(folder / "long.wav", noise(1100000, 2), subtype="PCM_16")
     write(folder / "h.wav", noise(300, 2))
-    write(folder / "h44.wav", noise(300, 2), rate=44100)
+    write(folder / "h-44100.wav", noise(300, 2), rate=44100)
     np.savetxt(folder / "h.txt", noise(300, 2))
     (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"

@@ -68,6 +68,8 @@ static int check_files(const struct batch_settings *s)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
     if (s->pairs && !s->inputs)
         return message_usage("batch", "--pairs belongs to --inputs and --masks; a manifest has its pairs");
+    if (s->json && s->report && strcmp(s->report, "-") == 0)
+        return message_usage("batch", "--json and --report - both write to standard output; give the report a file");
     return -1;
 }
 

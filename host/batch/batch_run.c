@@ -167,13 +167,14 @@ bool batch_spares_inputs(struct batch *batch)
     qsort(read, n_read, sizeof *read, by_identity);
     bool good = true;
     for (size_t i = 0; i <= n && good; i++) { /* the last one is the report */
-        char path[PATH_MAX];
+        char path[PATH_MAX], row[32] = "";
         const char *name = i < n ? path : batch->report;
         if (i < n && !batch_output_path(batch, &batch->manifest->rows[i], path, sizeof path)) continue;
-        if (name && identify(name, &one) && bsearch(&one, read, n_read, sizeof *read, by_identity))
-            good = message_write(batch->why, sizeof batch->why,
-                                 "%s: is read by the list too, and would be overwritten; choose another folder or name",
-                                 name);
+        if (!name || !identify(name, &one) || !bsearch(&one, read, n_read, sizeof *read, by_identity)) continue;
+        if (i < n) snprintf(row, sizeof row, "row %zu: ", i + 1);
+        good = message_write(batch->why, sizeof batch->why,
+                             "%s%s: is read by the list too, and would be overwritten; choose another folder or name",
+                             row, name);
     }
     free(read);
     return good;
@@ -203,10 +204,11 @@ bool batch_outputs_differ(struct batch *batch)
     bool good = true;
     for (size_t i = 1; i < n && good; i++)
         if (by_identity(&outputs[i - 1], &outputs[i]) == 0)
-            good =
-                message_write(batch->why, sizeof batch->why,
-                              "output %s: is the same file as %s, and one of them is lost; give them different names",
-                              outputs[i - 1].row->output, outputs[i].row->output);
+            good = message_write(batch->why, sizeof batch->why,
+                                 "row %zu: %s is the same file as %s of row %zu, and one of them is lost; give them "
+                                 "different names",
+                                 manifest_row_number(batch->manifest, outputs[i - 1].row), outputs[i - 1].row->output,
+                                 outputs[i].row->output, manifest_row_number(batch->manifest, outputs[i].row));
     free(outputs);
     return good;
 }

@@ -83,6 +83,10 @@ def test_the_report_does_not_depend_on_the_sharing_out(listed):
     for i in (1, 2, 3):
         subprocess.run([str(HALOCONV), "batch", "rows.csv", "-o", "shards", "--shard", f"{i}/3", "-q", "--report",
                         f"shard{i}.jsonl"], stderr=subprocess.DEVNULL, check=False)
+    for i in (1, 2, 3):  # a share that is resumed has no lines of the others
+        subprocess.run([str(HALOCONV), "batch", "rows.csv", "-o", "shards", "--shard", f"{i}/3", "-q", "--resume",
+                        "--report", "again.jsonl"], stderr=subprocess.DEVNULL, check=False)
+        assert (listed / "again.jsonl").read_bytes() == (listed / f"shard{i}.jsonl").read_bytes()
     parts = [line for i in (1, 2, 3) for line in (listed / f"shard{i}.jsonl").read_bytes().splitlines(True)]
     assert sorted(parts) == sorted(want.splitlines(True))
     assert reported("rows.csv", "-o", "shards", "--resume", "--report", "shards.jsonl")["resumed"] == 14

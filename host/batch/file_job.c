@@ -19,7 +19,7 @@ static void job_fail(struct file_job *job, const char *why)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* Opens the sound file of the row, cut to start and length. The place where a batch's input is opened. */
+/* Opens the input of the row, cut to start and length. Every input is opened here. */
 static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;

@@ -116,9 +116,8 @@ static const struct option_row batch_options[] = {
      OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
     {"cache", 0, "MB",
      "Memory for decoded masks and noises. In addition a worker has up to four engines, some tens of MB each, which "
-     "depends on "
-     "the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept in memory; a "
-     "longer one is convolved again [512]",
+     "depends on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept in "
+     "memory; a longer one is convolved again [512]",
      option_int, OPTION_TO(struct batch_settings, cache_mb), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     OPTION_QUIET(OPTION_TO(struct batch_settings, quiet)),

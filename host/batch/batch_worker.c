@@ -273,20 +273,26 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* Gives the entry of an earlier run what --report needs. false: it cannot be given; make the file again. */
-static bool is_reported(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
+/* Takes the output of an earlier run, and completes its entry for --report. false: the entry lacks more; make the file
+ * again. */
+static bool resume_row(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
 {
     struct file_job job;
     enum figures_state state = batch->report ? figures_check(entry->figures) : FIGURES_WHOLE;
-    if (state == FIGURES_UNKNOWN)
+    if (state == FIGURES_UNKNOWN) {
         message_note("%s: the journal has no figures of it for --report; it is made again", row->output);
-    if (state != FIGURES_LACK_T30) return state == FIGURES_WHOLE;
-    if (!file_job_open(&job, batch, row)) return true; /* the row has failed */
-    file_job_enter(&job, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
-    file_job_close(&job);
+        return false;
+    }
+    if (state == FIGURES_LACK_T30) {
+        if (!file_job_open(&job, batch, row)) return true; /* the row has failed */
+        file_job_enter(&job, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
+        file_job_close(&job);
+    }
+    batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }
 
+/* Was the row done by an earlier run, or has it failed here? */
 static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
@@ -296,11 +302,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
     const struct journal_entry *entry =
         journal_list_find(&batch->journal.done, journal_hash(row, batch->settings), status.st_size, &listed);
-    if (entry) {
-        bool reported = is_reported(batch, row, entry);
-        if (reported) batch_count(batch, COUNT_RESUMED, 1);
-        return reported;
-    }
+    if (entry) return resume_row(batch, row, entry);
     if (listed != BYTES_UNKNOWN)
         message_note("%s: has %lld bytes, and the journal lists %lld; it is made again", path,
                      (long long)status.st_size, (long long)listed);

@@ -28,12 +28,12 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 uint64_t journal_hash(const struct manifest_row *row, const char *settings)
 {
     int choices[3] = {(int)row->tail, (int)row->level, row->align};
-    double numbers[5] = {row->gain, row->start_s, row->length_s, row->early_ms, row->snr_db};
+    const double *numbers[] = {&row->gain, &row->start_s, &row->length_s, &row->early_ms, &row->snr_db};
     uint64_t hash = 0xcbf29ce484222325u;
     hash = hash_bytes(hash, row->input, strlen(row->input) + 1);
     hash = hash_bytes(hash, row->mask, strlen(row->mask) + 1);
     hash = hash_bytes(hash, row->output, strlen(row->output) + 1);
-    hash = hash_bytes(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash = hash_bytes(hash, numbers[i], sizeof(double));
     hash = hash_bytes(hash, choices, sizeof choices);
     if (row->noise) hash = hash_bytes(hash, row->noise, strlen(row->noise) + 1);
     if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws the start of the noise */

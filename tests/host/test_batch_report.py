@@ -143,3 +143,13 @@ def test_a_report_replaces_nothing_that_is_read(listed):
     assert tree(listed) == before and "u1" in (listed / "l.jsonl").read_text()
     batch("l.jsonl", "-o", "out", "--report", "out/r.jsonl")
     assert len(lines_of(listed / "out/r.jsonl")) == 1
+
+
+def test_a_row_that_cannot_be_completed_fails(listed):
+    """A run without a report leaves the decay time out, and then the mask is gone."""
+    (listed / "l.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/u2.wav,masks/r1.wav\n")
+    batch("l.csv", "-o", "out")
+    (listed / "masks/m1.wav").unlink()
+    report = reported("l.csv", "-o", "out", "--resume", "--report", "r.jsonl")
+    assert (report["done"], report["resumed"], report["failed"]) == (0, 1, 1) and report["failures"][0]["row"] == 1
+    assert [line["row"] for line in lines_of(listed / "r.jsonl")] == [2] and len(tree(listed / "out")) == 2

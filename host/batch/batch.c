@@ -69,6 +69,8 @@ static int check_files(const struct batch_settings *s)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
     if (s->pairs && !s->inputs)
         return message_usage("batch", "--pairs belongs to --inputs and --masks; a manifest has its pairs");
+    if (s->json && s->report && strcmp(s->report, "-") == 0)
+        return message_usage("batch", "--json and --report - both write to standard output; give the report a file");
     return -1;
 }
 
@@ -112,9 +114,9 @@ static const struct option_row batch_options[] = {
     {"workers", 0, "N", "Files that are convolved at the same time [one a processor]", option_int,
      OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
     {"cache", 0, "MB",
-     "Memory for decoded masks. In addition a worker has up to four engines, some tens of MB each, which depends on "
-     "the length and the channels of the masks. With --level, an output of up to 64 MB is kept in memory; a longer "
-     "one is convolved twice [512]",
+     "Memory for decoded masks and noises. In addition a worker has up to four engines, some tens of MB each, which "
+     "depends on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept in "
+     "memory; a longer one is convolved again [512]",
      option_int, OPTION_TO(struct batch_settings, cache_mb), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     {0}};
@@ -125,9 +127,12 @@ static const struct command_line batch_line = {
     .text =
         "Sends many sound files through many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
-        "tail, level and seed. A mask that is a pattern (*, ?, [ ]) becomes one of its files, drawn by the row's seed. "
-        "An output without a name becomes INPUT_MASK.EXTENSION. An input that "
-        "is a tar file becomes a tar file with the same members in the same order, its sounds convolved.\v"
+        "tail, level, seed, start and length (of the input, in seconds), align (yes: leave out the mask in front of "
+        "its direct sound), early (only so many milliseconds of the mask after it), noise and snr (a sound that is "
+        "added, and its distance in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
+        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
+        "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
+        "details.\v"
         "Under mpirun the processes share the list. The outputs do not depend on how many workers, shares or processes "
         "there are.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"

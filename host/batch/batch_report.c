@@ -90,14 +90,19 @@ static json_t *row_cells(const struct batch *batch, const struct manifest_row *r
                      given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms));
 }
 
-/* A row that is not done has no line. false: no memory, or the file cannot be written. */
+/* A row that is not done has no line. false: no memory, or a file cannot be read or written. */
 static bool write_line(const struct batch *batch, const struct journal_list *list, const struct manifest_row *row,
                        FILE *file)
 {
     char path[PATH_MAX];
     struct stat status;
     int64_t listed;
-    if (!batch_output_path(batch, row, path, sizeof path) || stat(path, &status) != 0) return true;
+    if (!batch_output_path(batch, row, path, sizeof path)) return true; /* the row has failed */
+    if (stat(path, &status) != 0) {
+        if (errno != ENOENT) return false;
+        errno = 0;
+        return true;
+    }
     const struct journal_entry *entry =
         journal_list_find(list, journal_hash(row, batch->settings), status.st_size, &listed);
     if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return true;
@@ -109,15 +114,26 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     return good;
 }
 
+/* [rows of the list]: is the row of this process's shard? NULL: no memory. The caller frees it. */
+static bool *find_share(const struct batch *batch)
+{
+    bool *is_ours = calloc(batch->manifest->n + 1, sizeof *is_ours);
+    for (size_t piece = (size_t)batch->shard; is_ours && piece < batch->n_pieces; piece += (size_t)batch->n_shards)
+        for (size_t at = batch->pieces[piece]; at < batch->pieces[piece + 1]; at++)
+            is_ours[batch->order[at] - batch->manifest->rows] = true;
+    return is_ours;
+}
+
 bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
                         const char *path, char *why, size_t cap)
 {
+    errno = 0;
     int fd = dup(part->fd);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = file != NULL;
-    errno = 0;
+    bool *is_ours = find_share(batch), good = file && is_ours;
     for (size_t i = 0; i < batch->manifest->n && good; i++)
-        good = write_line(batch, list, &batch->manifest->rows[i], file);
+        if (is_ours[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
+    free(is_ours);
     if (file && fclose(file) != 0) good = false;
     if (!file && fd >= 0) close(fd);
     if (!good)

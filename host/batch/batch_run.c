@@ -178,11 +178,12 @@ bool batch_spares_inputs(struct batch *batch)
     }
     if (!good) message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     for (size_t i = 0; i < n && good; i++) {
-        char path[PATH_MAX];
+        char path[PATH_MAX], why[MESSAGE_CAP - 40];
         const struct manifest_row *row = &batch->manifest->rows[i];
         if (row->tar && i > row->tar->first_row) continue; /* the same tar file */
-        if (batch_output_path(batch, row, path, sizeof path))
-            good = files_read_spare(&read, path, batch->why, sizeof batch->why);
+        if (!batch_output_path(batch, row, path, sizeof path) || files_read_spare(&read, path, why, sizeof why))
+            continue;
+        good = message_write(batch->why, sizeof batch->why, "row %zu: %s", i + 1, why);
     }
     if (good && batch->report) good = files_read_spare(&read, batch->report, batch->why, sizeof batch->why);
     files_read_free(&read);
@@ -214,10 +215,11 @@ bool batch_outputs_differ(struct batch *batch)
     bool good = true;
     for (size_t i = 1; i < n && good; i++)
         if (file_identity_order(&outputs[i - 1], &outputs[i]) == 0)
-            good =
-                message_write(batch->why, sizeof batch->why,
-                              "output %s: is the same file as %s, and one of them is lost; give them different names",
-                              outputs[i - 1].row->output, outputs[i].row->output);
+            good = message_write(batch->why, sizeof batch->why,
+                                 "row %zu: %s is the same file as %s of row %zu, and one of them is lost; give them "
+                                 "different names",
+                                 manifest_row_number(batch->manifest, outputs[i - 1].row), outputs[i - 1].row->output,
+                                 outputs[i].row->output, manifest_row_number(batch->manifest, outputs[i].row));
     free(outputs);
     return good;
 }

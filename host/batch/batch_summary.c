@@ -14,7 +14,7 @@ static bool read_journals(const struct batch *batch, struct journal_list *list, 
     for (int rank = 0; rank < batch->ranks.n && good; rank++) {
         char path[PATH_MAX];
         const struct journal_place place = batch_journal(batch, rank);
-        good = journal_path(&place, path, sizeof path) && journal_list_read(list, path, why, cap);
+        good = journal_path(&place, path, sizeof path, why, cap) && journal_list_read(list, path, why, cap);
     }
     journal_list_sort(list);
     return good;

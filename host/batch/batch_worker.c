@@ -294,14 +294,15 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
     return entry;
 }
 
-/* Gives an entry the decay time, if --report needs it and an earlier run did not. */
-static void complete_entry(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
+/* Gives an entry the decay time, if --report needs it and an earlier run did not. false: the row has failed. */
+static bool complete_entry(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
 {
     struct file_job job;
-    if (!batch->report || figures_check(entry->figures) != FIGURES_LACK_T30) return;
-    if (!file_job_open(&job, batch, row)) return; /* the row has failed */
+    if (!batch->report || figures_check(entry->figures) != FIGURES_LACK_T30) return true;
+    if (!file_job_open(&job, batch, row)) return false;
     file_job_enter(batch, row, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
     file_job_close(&job);
+    return true;
 }
 
 /* A tar file is done if all of its rows are. */
@@ -318,13 +319,13 @@ static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
     return is_done;
 }
 
+/* Was the row done by an earlier run, or has it failed here? */
 static bool is_done(struct batch *batch, const struct manifest_row *row)
 {
     if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
     const struct journal_entry *entry = entry_of(batch, row);
     if (!entry) return false;
-    complete_entry(batch, row, entry);
-    batch_count(batch, COUNT_RESUMED, 1);
+    if (complete_entry(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }
 

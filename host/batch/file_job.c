@@ -22,7 +22,7 @@ static void job_fail(struct file_job *job, const char *why)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* Opens the sound file of the row, cut to start and length. The place where a batch's input is opened. */
+/* Opens the input of the row, cut to start and length. Every input is opened here. */
 static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
@@ -188,7 +188,7 @@ static void mix_frames(struct file_job *job, const float *planar, int64_t stride
     for (int64_t done = 0, some; done < n && !job->failed; done += some) {
         some = n - done < MIXED_FRAMES ? n - done : MIXED_FRAMES;
         for (int ch = 0; ch < job->n_out; ch++)
-            memcpy(job->mixed + ch * MIXED_FRAMES, planar + ch * stride + done, (size_t)some * sizeof *planar);
+            memcpy(job->mixed + (size_t)ch * MIXED_FRAMES, planar + ch * stride + done, (size_t)some * sizeof *planar);
         noise_add(&job->noise, job->n_taken + done, job->mixed, MIXED_FRAMES, some);
         use_frames(job, job->mixed, MIXED_FRAMES, some);
     }

@@ -28,12 +28,12 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 uint64_t journal_hash(const struct manifest_row *row, const char *settings)
 {
     int choices[3] = {(int)row->tail, (int)row->level, row->align};
-    double numbers[5] = {row->gain, row->start_s, row->length_s, row->early_ms, row->snr_db};
+    const double *numbers[] = {&row->gain, &row->start_s, &row->length_s, &row->early_ms, &row->snr_db};
     uint64_t hash = 0xcbf29ce484222325u;
     hash = hash_bytes(hash, row->input, strlen(row->input) + 1);
     hash = hash_bytes(hash, row->mask, strlen(row->mask) + 1);
     hash = hash_bytes(hash, row->output, strlen(row->output) + 1);
-    hash = hash_bytes(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash = hash_bytes(hash, numbers[i], sizeof(double));
     hash = hash_bytes(hash, choices, sizeof choices);
     if (row->noise) hash = hash_bytes(hash, row->noise, strlen(row->noise) + 1);
     if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* it draws the start of the noise */
@@ -92,13 +92,14 @@ static bool open_own(struct journal *journal, const char *path, bool resume, cha
     return !error || message_write(why, cap, "%s: cannot be written: %s; choose another folder", path, strerror(error));
 }
 
-bool journal_path(const struct journal_place *place, char *path, size_t cap)
+bool journal_path(const struct journal_place *place, char *path, size_t path_cap, char *why, size_t cap)
 {
     char name[64] = "";
     if (place->n_shards > 1) snprintf(name, sizeof name, ".%dof%d", place->shard + 1, place->n_shards);
     if (place->n_ranks > 1 && place->n_shards == 1) snprintf(name, sizeof name, ".");
     if (place->n_ranks > 1) snprintf(name + strlen(name), sizeof name - strlen(name), "rank%d", place->rank);
-    return snprintf(path, cap, "%s/haloconv-batch%s.journal", place->folder, name) < (int)cap;
+    return snprintf(path, path_cap, "%s/haloconv-batch%s.journal", place->folder, name) < (int)path_cap ||
+           message_write(why, cap, "%.60s...: the name is too long; choose another folder", place->folder);
 }
 
 bool journal_open(struct journal *journal, const struct journal_place *place, bool resume, bool keeps_figures,
@@ -107,10 +108,8 @@ bool journal_open(struct journal *journal, const struct journal_place *place, bo
     *journal = (struct journal){.fd = -1, .synced = stopwatch_now(), .done.keeps_figures = keeps_figures};
     pthread_mutex_init(&journal->lock, NULL);
     char path[PATH_MAX], ignored[MESSAGE_CAP];
-    bool good = journal_path(place, path, sizeof path) ||
-                message_write(why, cap, "%.60s...: the name is too long; choose another folder", place->folder);
-    good = good && open_own(journal, path, resume, why, cap) &&
-           (!resume || journal_list_read_folder(&journal->done, place->folder, why, cap));
+    bool good = journal_path(place, path, sizeof path, why, cap) && open_own(journal, path, resume, why, cap) &&
+                (!resume || journal_list_read_folder(&journal->done, place->folder, why, cap));
     journal_list_sort(&journal->done);
     if (!good) journal_close(journal, ignored, sizeof ignored);
     return good;
@@ -137,7 +136,7 @@ bool journal_close(struct journal *journal, char *why, size_t cap)
     return !error || write_failed(error, why, cap);
 }
 
-/* Appends a line. sync: waits for the disk about once a second; other workers go on. */
+/* Appends a line, and frees it. may_sync: about once a second this waits for the disk; other workers go on. */
 static bool add_line(struct journal *journal, char *line, bool may_sync, char *why, size_t cap)
 {
     size_t length = strlen(line);

@@ -32,8 +32,8 @@ struct journal {
     struct journal_list done; /* by earlier runs */
 };
 
-/* The name of the journal of a process. false: it is longer than cap. */
-bool journal_path(const struct journal_place *place, char *path, size_t cap);
+/* The name of the journal of a process. false: it is longer than path_cap; why has the reason. */
+bool journal_path(const struct journal_place *place, char *path, size_t path_cap, char *why, size_t cap);
 
 /* resume: reads all journals of the folder; else empties this one. A journal that another process has open is an
  * error, unless the file system has no locks. false: why has the reason. */

@@ -14,15 +14,13 @@ static bool refuse_memory(const char *path, char *why, size_t cap)
     return message_write(why, cap, "%s: no memory for what is done; cut the list with --shard", path);
 }
 
-/* Makes room for an item more. */
-static bool grow(void **items, size_t n, size_t *capacity, size_t bytes)
+/* The items with room for one more; NULL: no memory, and they are as before. */
+static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
 {
-    if (n < *capacity) return true;
-    void *more = realloc(*items, (2 * *capacity + 1024) * bytes);
-    if (!more) return false;
-    *items = more;
-    *capacity = 2 * *capacity + 1024;
-    return true;
+    if (n < *capacity) return items;
+    void *more = realloc(items, (2 * *capacity + 1024) * bytes);
+    if (more) *capacity = 2 * *capacity + 1024;
+    return more;
 }
 
 /* The line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; older ones lack FIGURES, or BYTES too. false:
@@ -46,7 +44,9 @@ static bool add_entry(struct journal_list *list, struct journal_entry entry)
 {
     if (!list->keeps_figures) entry.figures = NULL;
     if (entry.figures && !(entry.figures = text_keep(&list->texts, entry.figures))) return false;
-    if (!grow((void **)&list->entries, list->n, &list->capacity, sizeof entry)) return false;
+    struct journal_entry *entries = grow(list->entries, list->n, &list->capacity, sizeof entry);
+    if (!entries) return false;
+    list->entries = entries;
     entry.number = list->n;
     list->entries[list->n++] = entry;
     return true;
@@ -58,8 +58,10 @@ static bool add_failure(struct journal_list *list, const char *line)
     int at = 0;
     if (!list->keeps_figures || sscanf(line, "# row %zu failed: %n", &row, &at) != 1 || at == 0) return true;
     struct journal_failure failure = {row, text_keep(&list->texts, line + at)};
-    if (!failure.why || !grow((void **)&list->failures, list->n_failures, &list->failures_capacity, sizeof failure))
-        return false;
+    if (!failure.why) return false;
+    struct journal_failure *failures = grow(list->failures, list->n_failures, &list->failures_capacity, sizeof failure);
+    if (!failures) return false;
+    list->failures = failures;
     list->failures[list->n_failures++] = failure;
     return true;
 }

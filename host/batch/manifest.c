@@ -136,7 +136,8 @@ static bool read_csv(struct manifest_reader *r)
             if (good && n < n_columns && columns[n] >= 0) values[columns[n]] = field;
         }
         if (good && n > n_columns)
-            good = line_refuse(&r->in, "%d fields, but the header has %d; put quotes around commas", n, n_columns);
+            good = line_refuse(&r->in, "row %zu: %d fields, but the header has %d; put quotes around commas",
+                               r->rows.manifest->n + 1, n, n_columns);
         if (good) good = row_read(r, values);
     }
     free(record);

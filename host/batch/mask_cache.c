@@ -112,9 +112,7 @@ static bool read_file(const struct mask_cache *cache, struct cached_mask *mask)
     mask->bytes += ((int64_t)taps->n_channels * taps->n_frames + taps->distinct_frames) * (int64_t)sizeof(float);
     if (key->n_in == 0) return true;
     if (cache->finds_t30 && !find_t30(mask)) return false;
-    if (key->align || isfinite(key->early_ms)) mask->onset = mask_onset(taps);
-    return mask_cut(taps, key->path, key->rate, key->align, key->early_ms, &mask->n_frames, mask->why,
-                    sizeof mask->why);
+    return mask_cut(mask);
 }
 
 /* Under lock; unlocks while it reads the file. */

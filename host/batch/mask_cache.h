@@ -21,7 +21,7 @@ struct mask_key {
 struct cached_mask {
     hc_responses responses;
     struct mask_key key;  /* its path is owned */
-    int n_frames;         /* of the mask before it was cut by early_ms; gives the range of the output */
+    int n_frames;         /* of the mask without the cut by early_ms; gives the range of the output */
     int onset;            /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */
     double t30_s;         /* decay time before the cut, the mean of the channels that have one; NaN: none, or not asked for */
     uint64_t serial;      /* no other mask ever has the same */

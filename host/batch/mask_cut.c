@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-int mask_onset(const hc_responses *mask)
+/* The frame of the direct sound; 0: the mask is silent. */
+static int find_onset(const hc_responses *mask)
 {
     const float within_20_db = 0.1f;
     float peak = 0;
@@ -30,21 +31,24 @@ static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
     for (int i = 0; i < mask->n_routes; i++) mask->routes[i].n_taps = n_frames;
 }
 
-bool mask_cut(hc_responses *mask, const char *path, int rate, bool align, double early_ms, int *n_frames, char *why,
-              size_t cap)
+bool mask_cut(struct cached_mask *mask)
 {
-    *n_frames = routes_taps(mask->routes, mask->n_routes);
-    if (!align && isinf(early_ms)) return true;
-    if (mask->n_channels == 0)
-        return message_write(why, cap, "%s: is a configuration; align and early need a sound file or a text", path);
-    int onset = mask_onset(mask), first = align ? onset : 0, n_fade = 0;
-    int left = *n_frames = mask->n_frames - first;
-    double early = fmax(round(early_ms * rate / 1000), 1); /* frames, may be infinite */
-    if (onset - first + early < left) {
-        left = onset - first + (int)early;
-        n_fade = EARLY_FADE_MS * rate / 1000;
+    hc_responses *responses = &mask->responses;
+    const struct mask_key *key = &mask->key;
+    mask->n_frames = routes_taps(responses->routes, responses->n_routes);
+    if (!key->align && isinf(key->early_ms)) return true;
+    if (responses->n_channels == 0)
+        return message_write(mask->why, sizeof mask->why,
+                             "%s: is a configuration; align and early need a sound file or a text", key->path);
+    mask->onset = find_onset(responses);
+    int first = key->align ? mask->onset : 0, n_fade = 0;
+    int left = mask->n_frames = responses->n_frames - first;
+    double early = fmax(round(key->early_ms * key->rate / 1000), 1); /* frames, may be infinite */
+    if (mask->onset - first + early < left) {
+        left = mask->onset - first + (int)early;
+        n_fade = EARLY_FADE_MS * key->rate / 1000;
         if (n_fade > early / 2) n_fade = (int)early / 2;
     }
-    keep_frames(mask, first, left, n_fade);
+    keep_frames(responses, first, left, n_fade);
     return true;
 }

@@ -9,20 +9,14 @@
 #ifndef MASK_CUT_H
 #define MASK_CUT_H
 
-#include "dsp/haloconv_masks.h"
-
-#include <stdbool.h>
+#include "mask_cache.h"
 
 enum { EARLY_FADE_MS = 2 };
 
-/* The frame of the direct sound; 0: the mask is silent, or a configuration. */
-int mask_onset(const hc_responses *mask);
-
-/* Cuts a mask that is routed. rate: of the input, which a text of coefficients has too. align: leaves out the frames in front of the direct sound. early_ms: leaves out what
- * comes later than that after the direct sound (INFINITY: nothing); the last EARLY_FADE_MS of the rest, or its second
- * half if that is shorter, fall to 0 as half a cosine. *n_frames: the length without the cut of early_ms, for the range
- * of the output. false: the mask is a configuration; why has the reason. */
-bool mask_cut(hc_responses *mask, const char *path, int rate, bool align, double early_ms, int *n_frames, char *why,
-              size_t cap);
+/* Cuts a mask that is routed as its key says. align: leaves out the frames in front of the direct sound. early_ms: leaves
+ * out what comes later than that after the direct sound; the last EARLY_FADE_MS of the rest, or its second half if that
+ * is shorter, fall to 0 as half a cosine. Sets onset and n_frames. false: the mask is a configuration; mask->why has
+ * the reason. */
+bool mask_cut(struct cached_mask *mask);
 
 #endif

@@ -407,7 +407,7 @@ def test_no_output_is_an_input(sounds, output):
     before = tree(sounds / "in")
     (sounds / "l.csv").write_text(f"input,mask,output\nin/u0.wav,masks/m1.wav,new.wav\n"
                                   f"in/u1.wav,masks/m0.wav,{output}\n")
-    refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "would be overwritten")
+    refused("batch", "l.csv", "-o", "in", says="below the folder" if ".." in output else "row 2: in/")
     assert tree(sounds / "in") == before
 
 
@@ -417,7 +417,7 @@ def test_outputs_that_are_one_file_are_reported(sounds):
     (sounds / "out/b").symlink_to("a")
     (sounds / "l.csv").write_text("input,mask,output\nin/u0.wav,masks/m0.wav,a/x.wav\n"
                                   "in/u1.wav,masks/m1.wav,c.wav\nin/u2.wav,masks/m1.wav,b/x.wav\n")
-    refused("batch", "l.csv", "-o", "out", "-q", says=["a/x.wav", "b/x.wav", "the same file"])
+    refused("batch", "l.csv", "-o", "out", "-q", says=["row 1: ", "row 3, ", "a/x.wav", "b/x.wav", "the same file"])
 
 
 def test_a_folder_is_no_list(folder):
@@ -458,7 +458,7 @@ BAD_LISTS = {
     "\n \r\n\ninput,mask\na\n": "list.csv:5: row 1: has no mask",
     "\n{\"input\": 1}\n": "list.csv:2: row 1: has no mask",
     'input,mask\n"a,b\n': "a quote has no end",
-    "input,mask\na,b,c\n": "3 fields",
+    "input,mask\na,b,c\n": "list.csv:2: row 1: 3 fields",
     "input,mask\n": "lists no file",
     "": "lists no file",
     '{"input": "a", "mask": "b"}\n{"input": "a"\n': "list.csv:2: is not an object of JSON",
@@ -528,7 +528,7 @@ def test_a_folder_that_cannot_be_searched_is_reported(sounds):
     ["--inputs", "a", "--masks", "b", "-o", "out", "--pairs", "random:0"],
     *(["list.csv", "-o", "out", *wrong] for wrong in [
         ["--shard", "0/3"], ["--shard", "4/3"], ["--shard", "1/99999999999"], ["--shard", "1/3x"], ["--pairs", "all"],
-        ["--seed", "-1"], ["--backend", "tpu"], ["--level", "loud"]])], ids=" ".join)
+        ["--seed", "-1"], ["--backend", "tpu"], ["--level", "loud"], ["--report", "-", "--json"]])], ids=" ".join)
 def test_wrong_usage(folder, args):
     refused("batch", *args, exit=2)
 

@@ -83,6 +83,10 @@ def test_the_report_does_not_depend_on_the_sharing_out(listed):
     for i in (1, 2, 3):
         subprocess.run([str(HALOCONV), "batch", "rows.csv", "-o", "shards", "--shard", f"{i}/3", "-q", "--report",
                         f"shard{i}.jsonl"], stderr=subprocess.DEVNULL, check=False)
+    for i in (1, 2, 3):  # a share that is resumed has no lines of the others
+        subprocess.run([str(HALOCONV), "batch", "rows.csv", "-o", "shards", "--shard", f"{i}/3", "-q", "--resume",
+                        "--report", "again.jsonl"], stderr=subprocess.DEVNULL, check=False)
+        assert (listed / "again.jsonl").read_bytes() == (listed / f"shard{i}.jsonl").read_bytes()
     parts = [line for i in (1, 2, 3) for line in (listed / f"shard{i}.jsonl").read_bytes().splitlines(True)]
     assert sorted(parts) == sorted(want.splitlines(True))
     assert reported("rows.csv", "-o", "shards", "--resume", "--report", "shards.jsonl")["resumed"] == 14
@@ -139,3 +143,13 @@ def test_a_report_replaces_nothing_that_is_read(listed):
     assert tree(listed) == before and "u1" in (listed / "l.jsonl").read_text()
     batch("l.jsonl", "-o", "out", "--report", "out/r.jsonl")
     assert len(lines_of(listed / "out/r.jsonl")) == 1
+
+
+def test_a_row_that_cannot_be_completed_fails(listed):
+    """A run without a report leaves the decay time out, and then the mask is gone."""
+    (listed / "l.csv").write_text("input,mask\nin/u1.wav,masks/m1.wav\nin/u2.wav,masks/r1.wav\n")
+    batch("l.csv", "-o", "out")
+    (listed / "masks/m1.wav").unlink()
+    report = reported("l.csv", "-o", "out", "--resume", "--report", "r.jsonl")
+    assert (report["done"], report["resumed"], report["failed"]) == (0, 1, 1) and report["failures"][0]["row"] == 1
+    assert [line["row"] for line in lines_of(listed / "r.jsonl")] == [2] and len(tree(listed / "out")) == 2

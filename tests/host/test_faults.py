@@ -30,6 +30,7 @@ COMMANDS = {
     "pipes": [*CONVOLVE, "-", "../in/h.wav", "-o", "-", "--format", "flac"],
     "resampled": [*CONVOLVE, "../in/x.wav", "../in/h-%r.wav", "-o", "y.wav"],
     "configuration": [*CONVOLVE, "../in/x.wav", "../in/room.conf", "-o", "y.wav"],
+    "scaled": [*CONVOLVE, "../in/x.wav", "../in/h.wav", "-o", "y.wav", "--level", "rms"],
     "batch": BATCH,
     "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json", "--report",
                   "report.jsonl"],

@@ -77,6 +77,7 @@ struct jack_host {
     uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
     double next_check;             /* time of the next check of the connections */
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
+    bool has_asked;                /* --connect has found the sound card's ports */
     struct connections wanted;     /* connections that are still to be made */
     struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
@@ -312,6 +313,11 @@ static bool start(struct jack_host *h, char *why, size_t cap)
     h->reach_version = session_reach_version(h->session);
     if (jack_activate(h->client) != 0)
         return message_write(why, cap, "jack: the client cannot be activated; see the server's messages");
+    if (h->settings->connect && !h->has_asked) {
+        ask_for_sound_card(h, &h->in);
+        ask_for_sound_card(h, &h->out);
+        h->has_asked = !atomic_load(&h->is_down);
+    }
     connections_merge(&h->wanted, &h->asked);
     h->next_check = stopwatch_now() + 1;
     return true;
@@ -445,11 +451,13 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
     if (!choose_names(h, why, cap) || !control_retry(open_client, h, h->settings->reconnect, why, cap) ||
         !open_session(h, why, cap))
         return false;
-    if (h->settings->connect) ask_for_sound_card(h, &h->in);
-    if (h->settings->connect) ask_for_sound_card(h, &h->out);
-    if (!start(h, why, cap)) return false;
-    connect_wanted(h);
-    return true;
+    if (start(h, why, cap)) {
+        connect_wanted(h);
+        return true;
+    }
+    if (!h->settings->reconnect) return false;
+    stop(h); /* the server may have died while the mask was loaded */
+    return control_retry(restart, h, true, why, cap);
 }
 
 int jack_command(int argc, char **argv)

@@ -29,7 +29,8 @@ bool option_refuse(const struct option_use *use, const char *format, ...)
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    message_usage(use->command, "--%s %s: %s", use->row->name, use->text, text);
+    message_usage(use->command, "%s%s%s %s: %s", use->where ? use->where : "", use->where ? ": " : "--", use->row->name,
+                  use->text, text);
     return false;
 }
 
@@ -169,6 +170,14 @@ bool option_backend_live(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
+const struct option_row *option_find(const struct command_line *line, const char *name)
+{
+    for (int group = 0; line->groups[group].rows; group++)
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++)
+            if (strcmp(row->name, name) == 0 || (row->old_name && strcmp(row->old_name, name) == 0)) return row;
+    return NULL;
+}
+
 /* ---- the man page ------------------------------------------------------------------------------------------ */
 
 void option_print_roff(const char *text)
@@ -222,7 +231,7 @@ static error_t take(int key, char *text, struct argp_state *state)
     struct parse *parse = state->input;
     const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
     if (row) {
-        const struct option_use use = {parse->line->command, row, text};
+        const struct option_use use = {parse->line->command, row, text, NULL};
         if (row->take(&use, (char *)parse->settings + row->to)) return 0;
         parse->status = EXIT_USAGE;
         return ECANCELED;

@@ -491,7 +491,9 @@ int jack_command(int argc, char **argv)
     free(h.wanted.list);
     free(h.last.list);
     free(h.seen.list);
-    return control_leave(h.session, false, status);
+    status = control_leave(h.session, false, status);
+    live_options_free(&settings);
+    return status;
 }
 
 #else
@@ -501,6 +503,7 @@ int jack_command(int argc, char **argv)
     struct live_settings settings;
     int status = live_options_parse(&jack_line, argc, argv, false, &settings);
     if (status >= 0) return status;
+    live_options_free(&settings);
     return message_error("jack: this build has no JACK; install libjack-jackd2-dev and build again");
 }
 #endif

@@ -543,7 +543,10 @@ int live_command(int argc, char **argv)
     int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
     if (status >= 0) return status;
     char **whole = calloc((size_t)argc + 2, sizeof *whole);
-    if (!whole) return message_error("live: no memory; free some");
+    if (!whole) {
+        live_options_free(&settings);
+        return message_error("live: no memory; free some");
+    }
     whole[0] = "haloconv";
     whole[1] = "live";
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
@@ -573,7 +576,9 @@ int live_command(int argc, char **argv)
     osc_close(h.osc);
     free(whole);
     restart_free(&h.restart);
-    return control_leave(h.session, h.is_stuck, status);
+    status = control_leave(h.session, h.is_stuck, status);
+    live_options_free(&settings);
+    return status;
 }
 
 #else
@@ -583,6 +588,7 @@ int live_command(int argc, char **argv)
     struct live_settings settings;
     int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
     if (status >= 0) return status;
+    live_options_free(&settings);
     return message_error("live: this build has no PortAudio; install portaudio19-dev and build again");
 }
 #endif

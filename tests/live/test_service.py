@@ -1,12 +1,18 @@
 """haloconv as a service: presets, systemd's notifications and journal, the units."""
 
+import contextlib
 import os
+import pathlib
+import re
+import signal
+import socket
 import subprocess
+import time
 
 import numpy as np
 import pytest
 from conftest import HALOCONV, assert_close, good, noise, refused, write
-from test_live import alone, control_of, needs_jack, needs_osc, response, run, wait_for, wet
+from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, response, run, wait_for, wet
 
 assert alone and run  # fixtures
 
@@ -109,3 +115,84 @@ def test_presets_are_listed_with_their_folders(presets):
     assert done.stdout.endswith("/etc/haloconv:\n  hall                 live, 0 masks; hidden by the preset of this name "
                                 "above\n  stage                jack, 1 mask\n"), done.stdout
     assert "/etc/haloconv/stage.conf" not in done.stderr and "haloconv: " in done.stderr, done.stderr
+
+
+# ---- systemd ---------------------------------------------------------------------------------------------------------
+class Systemd:
+    """The socket to which a service sends its notifications: datagrams of lines NAME=VALUE."""
+
+    def __init__(self, address):
+        self.socket, self.lines = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), []
+        self.socket.bind(address.replace("@", "\0"))
+        self.env = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "2000000"}
+
+    def told(self, pattern, seconds=PATIENCE):
+        """Waits for a line; the lines before it."""
+        end, before = time.monotonic() + seconds, []
+        while time.monotonic() < end:
+            self.socket.settimeout(end - time.monotonic())
+            while not self.lines:
+                datagram = self.socket.recv(65536).decode()
+                assert datagram.endswith("\n"), datagram
+                self.lines = datagram.splitlines()
+            before.append(self.lines.pop(0))
+            if re.fullmatch(pattern, before[-1]):
+                return before[:-1]
+        raise AssertionError(f"waited for '{pattern}' in: {before}")
+
+    def last_before_silence(self, seconds):
+        """Waits until nothing comes for some seconds; the last line."""
+        end, lines, self.lines = time.monotonic() + PATIENCE, self.lines, []
+        self.socket.settimeout(seconds)
+        with contextlib.suppress(TimeoutError):
+            while time.monotonic() < end:
+                lines += self.socket.recv(65536).decode().splitlines()
+            raise AssertionError(f"there is no silence: {lines}")
+        return lines[-1]
+
+
+@pytest.fixture
+def systemd(folder):
+    systemd = Systemd(f"@haloconv-test-{os.getpid()}-{folder.name}")
+    yield systemd
+    systemd.socket.close()
+
+
+@needs_jack
+def test_systemd_is_told_what_the_service_does(run, systemd):
+    """Ready while it waits for a server, so that its start does not time out; then what it plays. A name of a file
+    with a line end is no message of its own. A mask that is loaded again is a reload."""
+    name, mask = f"hc{os.getpid()}-notify", write("h\nMAINPID=1.wav", response(100))
+    client = run.client("jack", mask, "--server", name, "--reconnect", "--name", "hc", env=systemd.env, ready=None)
+    before = systemd.told("STATUS=waits: jack: no server .* answers; start one, .*")
+    assert before == ["READY=1"]
+    systemd.told("WATCHDOG=1")
+    server = run.server(128, name)
+    before = systemd.told(r"STATUS=plays h\?MAINPID=1\.wav")
+    assert all(line.startswith(("WATCHDOG=1", "STATUS=")) for line in before), before
+    systemd.told("WATCHDOG=1")
+    client.process.send_signal(signal.SIGHUP)
+    systemd.told("RELOADING=1"), systemd.told(r"MONOTONIC_USEC=\d+"), systemd.told("READY=1")
+    client.says("loaded")
+    server.kill()
+    systemd.told(r"STATUS=waits for the JACK server; h\?MAINPID=1\.wav")
+    systemd.told("WATCHDOG=1")
+    client.process.send_signal(signal.SIGTERM)
+    systemd.told("STOPPING=1")
+    client.end(how=None)
+
+
+@needs_jack
+def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
+    """A server that hangs is no server that is away: systemd must restart the service."""
+    server = run.server(128)
+    client = run.jack(server, write("h.wav", response(100)), "--reconnect", env=systemd.env)
+    systemd.told("WATCHDOG=1")
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        last = systemd.last_before_silence(2)
+        assert last == "STATUS=hangs: no block of audio comes; h.wav"
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    systemd.told(r"STATUS=plays h\.wav"), systemd.told("WATCHDOG=1")
+    client.end()

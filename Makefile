@@ -520,6 +520,12 @@ TO = $(DESTDIR)$(PREFIX)
 # The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
                    (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
+# Folders of systemd's units: those of systemd's pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
+unit_folder = $(or $(shell pkg-config --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
+                --define-variable=rootprefix=$(PREFIX) --variable=$(1) systemd 2>/dev/null),$(2))
+USER_UNITS ?= $(call unit_folder,systemduserunitdir,$(PREFIX)/lib/systemd/user)
+SYSTEM_UNITS ?= $(call unit_folder,systemdsystemunitdir,$(PREFIX)/lib/systemd/system)
+unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/haloconv@.service.in
 install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
@@ -535,6 +541,11 @@ install: all impulses
 	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && \
 	  install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+ifneq ($(PROGRAM),)
+	install -d $(DESTDIR)$(USER_UNITS) $(DESTDIR)$(SYSTEM_UNITS)
+	$(call unit,user,system) >$(DESTDIR)$(USER_UNITS)/haloconv@.service
+	$(call unit,system,user) >$(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
+endif
 ifneq ($(BUNDLE),)
 	install -d $(TO)/lib/lv2/haloconv.lv2
 	install -m 755 $(BUNDLE)/haloconv.so $(TO)/lib/lv2/haloconv.lv2/
@@ -544,6 +555,7 @@ uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
 	rm -f $(TO)/lib/libhaloconv.a $(TO)/lib/pkgconfig/haloconv.pc
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
 	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)
 

@@ -301,13 +301,14 @@ TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference)
 TRAP_TESTS := realtime lv2
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
-                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test) \
+                   $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test \
+                     %/portaudio_busy_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) $(if $(PROGRAM),,%/output_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
-FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest sound_in session_state osc nsm preset)) \
-                  $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
+FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest sound_in session_state osc nsm \
+                    preset)) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
@@ -476,8 +477,9 @@ SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live
                  $(filter $(BUILD)/host/live/% $(patsubst %,$(BUILD)/host/%.o,message option json_print) \
                    $(patsubst %,$(BUILD)/host/files/%.o,part_file sound_format sndfile_faults),$(HOST_OBJS))
 SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
-$(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/tests/%: $(BUILD)/tests/%.o \
-                       $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
+$(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy osc): $(BUILD)/tests/%: \
+                       $(BUILD)/tests/%.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a \
+                       $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
@@ -520,7 +522,7 @@ TO = $(DESTDIR)$(PREFIX)
 # The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
                    (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
-# Folders of systemd's units: those of systemd's pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
+# Folders of systemd's units: those of its pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
 unit_folder = $(or $(shell pkg-config --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
                 --define-variable=rootprefix=$(PREFIX) --variable=$(1) systemd 2>/dev/null),$(2))
 USER_UNITS ?= $(call unit_folder,systemduserunitdir,$(PREFIX)/lib/systemd/user)

@@ -46,6 +46,7 @@ static const struct command_line jack_line = {
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct side { /* the inputs or the outputs of the client */
     bool is_input;
@@ -74,6 +75,8 @@ struct jack_host {
     struct side in, out;
     char name[128], server[128];   /* the client's name; the server's, "" is the default one */
     atomic_bool is_down;           /* the server went away */
+    atomic_int audio_thread;       /* by gettid; 0: not started yet */
+    bool has_checked_priority;
     uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
     double next_check;             /* time of the next check of the connections */
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
@@ -109,7 +112,8 @@ static int on_process(jack_nframes_t n, void *data)
 
 static void on_thread(void *data)
 {
-    (void)data;
+    struct jack_host *h = data;
+    atomic_store(&h->audio_thread, gettid());
     realtime_touch_stack();
 }
 
@@ -354,6 +358,16 @@ static bool is_alive(void *data)
     return !atomic_load(&h->is_down);
 }
 
+/* libjack raises the audio thread's priority after on_thread, and only prints it if the system refuses. */
+static void check_priority(struct jack_host *h)
+{
+    int thread = atomic_load(&h->audio_thread);
+    if (thread == 0 || h->has_checked_priority) return;
+    h->has_checked_priority = true;
+    if (jack_is_realtime(h->client) && realtime_is_refused(thread))
+        message_note("the system refuses real-time priority; expect xruns under load; %s", realtime_remedy);
+}
+
 static void tend(void *data)
 {
     struct jack_host *h = data;
@@ -363,6 +377,7 @@ static void tend(void *data)
     double now = stopwatch_now();
     if (now < h->next_check) return;
     h->next_check = now + 1;
+    check_priority(h);
     connect_wanted(h);
     if (h->settings->reconnect) remember_connections(h);
 }
@@ -419,7 +434,7 @@ static void say_start(const struct jack_host *h)
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", jack_get_client_name(h->client), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
     if (!jack_is_realtime(h->client))
-        message_note("the server runs without real-time priority; expect xruns under load");
+        message_note("the server runs without real-time priority; expect xruns under load; %s", realtime_remedy);
 }
 
 /* ---- the session manager ----------------------------------------------------------------------- */

@@ -102,8 +102,7 @@ static char *path_of(const struct preset *p, const char *value)
     const char *slash = strrchr(p->path, '/'), *home = getenv("HOME");
     int folder = slash ? (int)(slash + 1 - p->path) : 0;
     char *path = NULL;
-    if (value[0] == '~' && value[1] == '/' && home)
-        return asprintf(&path, "%s%s", home, value + 1) < 0 ? NULL : path;
+    if (value[0] == '~' && value[1] == '/' && home) return asprintf(&path, "%s%s", home, value + 1) < 0 ? NULL : path;
     if (!*value || *value == '/' || strcmp(value, "-") == 0) folder = 0;
     return asprintf(&path, "%.*s%s", folder, p->path, value) < 0 ? NULL : path;
 }

@@ -37,7 +37,8 @@ static void open_once(void)
     memcpy(address.sun_path, name, n);
     if (*name == '@') address.sun_path[0] = 0;
     service.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (connect(service.fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) != 0) {
+    if (connect(service.fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) !=
+        0) {
         message_note("systemd is not told that the service is ready: nothing listens at %s", name);
         close(service.fd);
         service.fd = -1;

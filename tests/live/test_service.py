@@ -21,8 +21,9 @@ def said(*args, journal=None, **kwargs):
     """Standard error of the program; journal: JOURNAL_STREAM names this file, or (True) standard error itself."""
     with open("said", "w+", encoding="utf-8") as file:
         status = os.fstat(file.fileno()) if journal is True else os.stat(journal or ".")
-        subprocess.run([str(HALOCONV), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file,
-                       timeout=60, check=False, env={**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+        env = {**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
+        subprocess.run([str(HALOCONV), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=file, timeout=60, check=False, env=env)
         file.seek(0)
         return file.read()
 
@@ -58,8 +59,8 @@ def presets(folder, monkeypatch):
 def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
     """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins."""
     h, x, server = response(4000), noise(20000, 2), run.server(128)
-    path = presets("hall", f"# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\nserver = {server.name}\n"
-                           "name = hc\ngain = -40\n  dry=-6  \nosc = 0\nwatch = no\nconnect = yes\nspin\n")
+    path = presets("hall", "# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
+                           f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \nosc = 0\nwatch = no\nconnect = yes\nspin\n")
     (path.parent / "ir").mkdir()
     write(path.parent / "ir/h.wav", h), write(folder / "home/a = b.wav", h)
     client = run.client("run", "hall", "--gain", -20, ready="OSC on port")
@@ -104,16 +105,16 @@ def test_presets_are_listed_with_their_folders(presets):
     presets("room", "command = live\nmask = a.wav\n")
     (path.parent / "notes.txt").write_text("no preset")
     said = good("presets").stdout
-    assert said.startswith(f"{path.parent}:\n  hall                 jack, 2 masks\n  room                 live, 1 mask\n"
-                           "/etc/haloconv:"), said
+    assert said.startswith(f"{path.parent}:\n  hall                 jack, 2 masks\n"
+                           "  room                 live, 1 mask\n/etc/haloconv:"), said
     script = ("mount -t tmpfs none /etc && mkdir /etc/haloconv && cd /etc/haloconv && "
               "echo command = live >hall.conf && echo mask = c.wav >stage.conf && \"$0\" presets && \"$0\" run stage")
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, str(HALOCONV)], stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.PIPE, check=False, timeout=60)
     if "/etc/haloconv:\n" not in done.stdout:
         pytest.skip(f"no mount namespace here: {done.stderr}")
-    assert done.stdout.endswith("/etc/haloconv:\n  hall                 live, 0 masks; hidden by the preset of this name "
-                                "above\n  stage                jack, 1 mask\n"), done.stdout
+    assert done.stdout.endswith("/etc/haloconv:\n  hall                 live, 0 masks; hidden by the preset of this "
+                                "name above\n  stage                jack, 1 mask\n"), done.stdout
     assert "/etc/haloconv/stage.conf" not in done.stderr and "haloconv: " in done.stderr, done.stderr
 
 

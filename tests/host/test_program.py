@@ -67,7 +67,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 
 
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
-COMMANDS = ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
 
 
 def options_of(command):

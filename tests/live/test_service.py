@@ -60,7 +60,8 @@ def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
     """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins."""
     h, x, server = response(4000), noise(20000, 2), run.server(128)
     path = presets("hall", "# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
-                           f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \nosc = 0\nwatch = no\nconnect = yes\nspin\n")
+                           f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \n"
+                           "osc = 0\nwatch = no\nconnect = yes\nspin\n")
     (path.parent / "ir").mkdir()
     write(path.parent / "ir/h.wav", h), write(folder / "home/a = b.wav", h)
     client = run.client("run", "hall", "--gain", -20, ready="OSC on port")
@@ -125,7 +126,7 @@ class Systemd:
     def __init__(self, address):
         self.socket, self.lines = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), []
         self.socket.bind(address.replace("@", "\0"))
-        self.env = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "2000000"}
+        self.env = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"}
 
     def told(self, pattern, seconds=PATIENCE):
         """Waits for a line; the lines before it."""
@@ -191,7 +192,7 @@ def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
     systemd.told("WATCHDOG=1")
     server.process.send_signal(signal.SIGSTOP)
     try:
-        last = systemd.last_before_silence(2)
+        last = systemd.last_before_silence(1.5)
         assert last == "STATUS=hangs: no block of audio comes; h.wav"
     finally:
         server.process.send_signal(signal.SIGCONT)

@@ -270,14 +270,16 @@ static bool probe(hc_live *l)
 
 /* ---- the worker's call ------------------------------------------------------------------------- */
 
-/* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. */
-static int change_mask(hc_live *l, const char *path, const struct engine_format *format)
+/* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. number:
+ * the request's, for config.answer. */
+static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
     char why[SAY_CAP] = "";
     hc_responses loaded = {0};
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     bool is_first = l->newest == NULL;
     if (!error) error = mask_apply(l, path, &loaded, format, why, sizeof why);
+    if (l->config.answer) l->config.answer(l->config.data, number, error, error ? why : "");
     if (error) {
         live_say(l, HC_LIVE_ERROR, "%s", why);
         return error;
@@ -313,8 +315,9 @@ static int change_engine(hc_live *l, const struct engine_format *format)
 static bool choose_backend(hc_live *l)
 {
     char text[TEXT_CAP];
+    uint64_t number;
     bool to_cpu = tell_failure(l), to_requested = probe(l);
-    if (text_mailbox_take(&l->backend, text)) {
+    if (text_mailbox_take(&l->backend, text, &number)) {
         snprintf(l->requested_backend, sizeof l->requested_backend, "%.*s", BACKEND_CAP - 1, text);
         to_requested = true;
     }
@@ -337,6 +340,7 @@ static struct engine_format format_wanted(const hc_live *l)
 int hc_live_work(hc_live *l)
 {
     char path[TEXT_CAP];
+    uint64_t number;
     int error = HC_OK;
     if (!l) return HC_EINVAL;
     pthread_mutex_lock(&l->setup);
@@ -345,7 +349,7 @@ int hc_live_work(hc_live *l)
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path)) error = change_mask(l, path, &format);
+    if (text_mailbox_take(&l->mask, path, &number)) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
     bool new_format = l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);

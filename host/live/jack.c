@@ -82,6 +82,7 @@ struct jack_host {
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
     bool has_asked;                /* --connect has found the sound card's ports */
     struct connections wanted;     /* connections that are still to be made */
+    int n_made;                    /* connections that were made when the server was joined */
     struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
     struct session_state state;    /* under a session manager: the state at the start */
@@ -346,9 +347,10 @@ static bool restart(void *data, char *why, size_t cap)
         stop(h);
         return false;
     }
-    int n = h->wanted.n, made = connect_wanted(h);
+    int n = h->wanted.n;
+    h->n_made = connect_wanted(h);
     *why = 0;
-    if (n > 0) snprintf(why, cap, "%d of %d connections", made, n);
+    if (n > 0) snprintf(why, cap, "%d of %d connections", h->n_made, n);
     return true;
 }
 
@@ -427,12 +429,22 @@ static bool open_session(struct jack_host *h, char *why, size_t cap)
     return h->session != NULL;
 }
 
+static void say_connections(const struct jack_host *h)
+{
+    int n = h->in.n + h->out.n;
+    if (h->n_made > 0)
+        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->wanted.n);
+    else
+        message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
+}
+
 static void say_start(const struct jack_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", jack_get_client_name(h->client), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
+    say_connections(h);
     if (!jack_is_realtime(h->client))
         message_note("the server runs without real-time priority; expect xruns under load; %s", realtime_remedy);
 }
@@ -467,7 +479,7 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
         !open_session(h, why, cap))
         return false;
     if (start(h, why, cap)) {
-        connect_wanted(h);
+        h->n_made = connect_wanted(h);
         return true;
     }
     if (!h->settings->reconnect) return false;
@@ -482,14 +494,19 @@ int jack_command(int argc, char **argv)
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
     struct jack_host h = {.settings = &settings};
-    struct control_host host = {
-        .data = &h, .name = "the JACK server", .is_alive = is_alive, .restart = restart, .stop = stop, .tend = tend};
+    struct control_host host = {.data = &h,
+                                .name = "the JACK server",
+                                .is_alive = is_alive,
+                                .restart = restart,
+                                .stop = stop,
+                                .tend = tend,
+                                .stats.fd = -1};
     message_set_quiet(settings.quiet);
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);
-    if (join_manager(&h, &settings, &host, why, sizeof why) &&
-        control_open_osc(&settings, &host.osc, why, sizeof why) && begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
+        begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
         say_start(&h);
         status = control_run(&settings, h.session, &host);
@@ -498,7 +515,7 @@ int jack_command(int argc, char **argv)
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
     }
-    osc_close(host.osc);
+    control_close(&host);
     nsm_leave(h.nsm);
     close_side(&h.in);
     close_side(&h.out);

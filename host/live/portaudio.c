@@ -92,7 +92,7 @@ struct portaudio_host {
     char **argv; /* the whole command, for start_over; owned */
     struct restart restart;
     bool was_restarted; /* restart_run of an earlier process started this one */
-    struct osc *osc;    /* NULL: none */
+    const struct control_host *host;
     struct session *session;
     int n_in, n_out;
     struct device input, output;
@@ -104,6 +104,7 @@ struct portaudio_host {
     struct async_resampler *resampler; /* from the input's clock to the output's; NULL: there is one clock */
     float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
     struct async_resampler_status resampling;
+    bool has_said_block;
     double said_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
     int rate;
     double input_latency_s, output_latency_s;
@@ -168,9 +169,10 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
         play_resampled(h, output, (int)n);
     else
         hc_live_process(session_live(h->session), input, output, (int)n);
-    bool same = atomic_load_explicit(&h->n_frames, memory_order_relaxed) == (int)n;
-    atomic_store_explicit(&h->same, same ? atomic_load_explicit(&h->same, memory_order_relaxed) + 1 : 0,
-                          memory_order_relaxed);
+    int same =
+        atomic_load_explicit(&h->same, memory_order_relaxed); /* no more than SAME_CALLS: years must not overflow */
+    if (atomic_load_explicit(&h->n_frames, memory_order_relaxed) != (int)n) same = -1;
+    atomic_store_explicit(&h->same, same < SAME_CALLS ? same + 1 : same, memory_order_relaxed);
     atomic_store_explicit(&h->n_frames, (int)n, memory_order_relaxed);
     atomic_store_explicit(&h->delay_us, (int64_t)(1e6 * (time->outputBufferDacTime - time->inputBufferAdcTime)),
                           memory_order_relaxed);
@@ -431,10 +433,10 @@ static void start_over(struct portaudio_host *h)
     message_note("%s: is back; starting over", h->output.name);
     keys_close();
     snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "",
-             h->osc ? osc_port(h->osc) : 0);
+             h->host->osc ? osc_port(h->host->osc) : 0);
     json_t *more = json_object();
     add_stats(h, more);
-    restart_run(h->argv, h->session, h->osc ? osc : NULL, more);
+    restart_run(h->argv, h->session, h->host->osc ? osc : NULL, more);
 }
 
 /* After a restart: takes over the settings of the process before this one. */
@@ -507,7 +509,12 @@ static void tend(void *data)
 {
     struct portaudio_host *h = data;
     int n = atomic_load(&h->n_frames);
-    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_request_format(h->session, h->rate, n);
+    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) {
+        bool is_guess = !h->settings->block && n == GUESSED_BLOCK; /* else the session says it, or the start did */
+        if (is_guess && !h->has_said_block) message_note("at %d Hz in blocks of %d frames", h->rate, n);
+        h->has_said_block = true;
+        session_request_format(h->session, h->rate, n);
+    }
     double now = stopwatch_now();
     if (h->resampler) say_resampling(h);
     if (now < h->next_point_s || h->resampler) return;
@@ -568,8 +575,10 @@ static void say_start(const struct portaudio_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
-    message_note("%s to %s (%s): %d in, %d out, %d Hz on %s (%s)", h->input.name, h->output.name, h->output.api,
-                 h->n_in, h->n_out, h->rate, status.info.device, status.info.method);
+    char blocks[48] = "blocks as the device has them";
+    if (h->settings->block) snprintf(blocks, sizeof blocks, "blocks of %d frames", h->settings->block);
+    message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->input.name, h->output.name, h->output.api,
+                 h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);
     if (!h->resampler) say_latency(h, 0);
 }
 
@@ -587,28 +596,28 @@ int live_command(int argc, char **argv)
     whole[1] = "live";
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
     char why[MESSAGE_CAP];
-    struct portaudio_host h = {.settings = &settings, .argv = whole};
-    struct control_host host = {.data = &h,
-                                .name = "the audio device",
-                                .is_alive = is_alive,
-                                .restart = restart,
-                                .stop = stop,
-                                .tend = tend,
-                                .add_stats = add_stats,
-                                .say_more = say_more};
+    struct control_host host;
+    struct portaudio_host h = {.settings = &settings, .argv = whole, .host = &host};
+    host = (struct control_host){.data = &h,
+                                 .name = "the audio device",
+                                 .is_alive = is_alive,
+                                 .restart = restart,
+                                 .stop = stop,
+                                 .tend = tend,
+                                 .add_stats = add_stats,
+                                 .say_more = say_more,
+                                 .stats.fd = -1};
     take_restart(&h, &settings);
     message_set_quiet(settings.quiet);
     control_hold_signals();
-    bool has_osc = control_open_osc(&settings, &h.osc, why, sizeof why);
-    host.osc = h.osc;
-    if (has_osc && begin(&h, why, sizeof why)) {
+    if (control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         say_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         status = *why ? message_error("%s", why) : 0;
     }
     stop(&h);
-    osc_close(h.osc);
+    control_close(&host);
     free(whole);
     restart_free(&h.restart);
     status = control_leave(h.session, h.is_stuck, status);

@@ -58,8 +58,8 @@ __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...
     (void)!send(service.fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, MSG_NOSIGNAL);
 }
 
-/* Tells a new status. Its text has names of files: a line end in one would begin another message to systemd. */
-__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
+/* Tells a status; is it new? Its text has names of files: a line end in one would begin another message to systemd. */
+__attribute__((format(printf, 1, 2))) static bool tell(const char *format, ...)
 {
     char text[sizeof service.status];
     va_list values;
@@ -67,8 +67,10 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     message_clean(text);
-    if (strcmp(text, service.status) != 0) notify("STATUS=%s\n", text);
+    if (strcmp(text, service.status) == 0) return false;
+    notify("STATUS=%s\n", text);
     snprintf(service.status, sizeof service.status, "%s", text);
+    return true;
 }
 
 static void become_ready(void)
@@ -100,10 +102,10 @@ static void tell_session(const struct session_status *status, bool is_bypassed, 
     const char *slash = strrchr(status->mask, '/'), *mask = slash ? slash + 1 : status->mask;
     if (missing)
         tell("waits for %s; %s", missing, mask);
-    else if (hangs)
-        tell("hangs: no block of audio comes; %s", mask);
-    else
+    else if (!hangs)
         tell("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
+    else if (tell("hangs: no block of audio comes; %s", mask))
+        message_error("no block of audio comes from the server or device; restart it, if it does not go on");
 }
 
 void service_tend(struct session *session, const char *missing)

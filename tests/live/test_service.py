@@ -95,6 +95,9 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     for content in [b"gain = 1\0", b"#" * 65537]:
         path.write_bytes(content)
         refused("run", "bad", exit=2, says=[f"{path}: is no text of at most 65536 bytes"])
+    path.write_text("command = live\nmask = h.wav\n")
+    refused("run", "bad", says="live: ", env={**os.environ, "ALSA_CONFIG_PATH": "/nonexistent",
+                                              "JACK_DEFAULT_SERVER": "hc-nobody", "JACK_NO_START_SERVER": "1"})
     refused("run", "good", exit=2, says=["preset good: there is no such file", str(path.parent), "/etc/haloconv"])
     refused("run", "./bad.conf", exit=2, says="./bad.conf: No such file")
     refused("run", exit=2, says="needs PRESET")
@@ -194,6 +197,7 @@ def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
     try:
         last = systemd.last_before_silence(1.5)
         assert last == "STATUS=hangs: no block of audio comes; h.wav"
+        client.says("haloconv: no block of audio comes from the server or device; restart it")
     finally:
         server.process.send_signal(signal.SIGCONT)
     systemd.told(r"STATUS=plays h\.wav"), systemd.told("WATCHDOG=1")

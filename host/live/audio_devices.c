@@ -72,7 +72,7 @@ static int match(const json_t *device, const char *wanted)
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
-/* Returns how well a device suits this side: as match; 0: it has no channels there. wanted NULL: the default one suits. */
+/* Returns how well a device matches on this side, 0 if it has no channels there. wanted NULL: the default one does. */
 static int suits(const json_t *device, const char *wanted, bool is_input)
 {
     if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) return 0;

@@ -83,9 +83,8 @@ const struct option_row live_options[] = {
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
     {"preset", 0, "NAME",
-     "Masks and options from the file NAME.conf in ~/.config/haloconv or /etc/haloconv, or from the file NAME if it "
-     "has "
-     "a slash; the command line wins",
+     "Take masks and options from the file NAME.conf in ~/.config/haloconv or /etc/haloconv, or from a file whose path "
+     "has a slash; the command line wins",
      option_text, LIVE_OPTION_TO(preset_name)},
     OPTION_QUIET(LIVE_OPTION_TO(quiet)),
     {0}};

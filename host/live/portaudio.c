@@ -191,14 +191,14 @@ static bool choose_device(struct device *device, const json_t *list, const char 
     const json_t *found = audio_devices_find(list, wanted, is_input);
     int n = found && wanted && !may_guess ? audio_devices_alike(list, wanted, is_input, alike, sizeof alike) : 1;
     if (n > 1)
-        return message_write(why, cap, "--%s %s: %d devices have this name: %s; give the number of one", side, wanted,
-                             n, alike);
+        return message_write(why, cap,
+                             "--%s %s: %d devices have this name: %s; give the number or the whole name of one", side,
+                             wanted, n, alike);
     if (!found && wanted)
-        return message_write(
-            why, cap,
-            "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that another "
-            "program holds (`fuser -v /dev/snd/*` shows who does)",
-            side, wanted, side);
+        return message_write(why, cap,
+                             "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
+                             "another program holds (`fuser -v /dev/snd/*` shows who does)",
+                             side, wanted, side);
     if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
     snprintf(device->name, sizeof device->name, "%s", json_string_value(json_object_get(found, "name")));
     snprintf(device->api, sizeof device->api, "%s", json_string_value(json_object_get(found, "api")));

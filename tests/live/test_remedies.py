@@ -60,7 +60,7 @@ def test_a_name_that_several_devices_have_lists_them(folder):
     for side in ["input", "output"]:
         options = {"input": "stagebox1", "output": "stagebox1", side: "Stagebox"}
         refused("live", "h.wav", "--input", options["input"], "--output", options["output"], env=env,
-                says=f"--{side} Stagebox: 2 devices have this name: {wants}; give the number of one")
+                says=f"--{side} Stagebox: 2 devices have this name: {wants}; give the number or the whole name of one")
     refused("live", "h.wav", "--input", "stagebox", "--output", "nobody", env=env, says="--input stagebox: 2 devices")
-    refused("live", "h.wav", "--input", "stagebox1", "--output", "nobody", env=env,
+    refused("live", "h.wav", "--input", "ALSA: stagebox1", "--output", "nobody", env=env,
             says=["--output nobody: no such device", "fuser -v /dev/snd/*"])

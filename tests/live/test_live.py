@@ -825,6 +825,7 @@ def test_portaudio_on_a_jack_server(run):
     stats = client.end()
     assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
     assert stats["clocks"] == 1 and "none added" in client.said(), client.said()
+    assert re.search(r"48000 Hz, blocks as the device has them[^$]*48000 Hz in blocks of 128 frames", client.said())
 
 
 def level(server):

@@ -446,7 +446,10 @@ static void say_start(const struct jack_host *h)
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
     say_connections(h);
     if (!jack_is_realtime(h->client))
-        message_note("the server runs without real-time priority; expect xruns under load; %s", realtime_remedy);
+        message_note(
+            "the server runs without real-time priority; expect xruns under load, or start it with -R; if the system "
+            "refuses that, %s",
+            realtime_remedy);
 }
 
 /* ---- the session manager ----------------------------------------------------------------------- */

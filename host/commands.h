@@ -6,6 +6,8 @@
 int convolve_command(int argc, char **argv);
 int live_command(int argc, char **argv);
 int jack_command(int argc, char **argv);
+int run_command(int argc, char **argv);
+int presets_command(int argc, char **argv);
 int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
 int info_command(int argc, char **argv);

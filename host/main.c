@@ -52,6 +52,8 @@ static const struct command {
     {"convolve", "INPUT MASK -o OUTPUT", "a sound file through a mask", convolve_command, true},
     {"live", "MASK...", "microphone to speakers", live_command, false},
     {"jack", "MASK...", "a JACK client with one port a channel", jack_command, false},
+    {"run", "PRESET", "jack or live, as a file of options says", run_command, false},
+    {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
     {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},

@@ -2,12 +2,15 @@
 
 #include "stopwatch.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ERASE_LINE "\r\033[K"
@@ -34,9 +37,25 @@ void message_clean(char *text)
     *to = 0;
 }
 
-static void print_line(const char *prefix, const char *format, va_list values, const char *suffix)
+static bool is_journal; /* standard error is the journal of systemd */
+
+/* JOURNAL_STREAM names the journal's socket by device and inode. Another standard error, as in a pipe, has others. */
+static void look_for_journal(void)
 {
+    struct stat error;
+    uintmax_t device, inode;
+    const char *stream = getenv("JOURNAL_STREAM");
+    is_journal = stream && sscanf(stream, "%" SCNuMAX ":%" SCNuMAX, &device, &inode) == 2 &&
+                 fstat(STDERR_FILENO, &error) == 0 && error.st_dev == device && error.st_ino == inode;
+}
+
+/* The journal takes the priority from the start of a line (sd-daemon(3)), and shows the program's name by itself. */
+static void print_line(bool is_error, const char *format, va_list values, const char *suffix)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char text[MESSAGE_CAP];
+    pthread_once(&once, look_for_journal);
+    const char *prefix = is_journal ? (is_error ? "<3>" : "<6>") : is_error ? "haloconv: " : "";
     vsnprintf(text, sizeof text, format, values);
     message_clean(text);
     pthread_mutex_lock(&lock);
@@ -49,7 +68,7 @@ int message_error(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    print_line("haloconv: ", format, values, "");
+    print_line(true, format, values, "");
     va_end(values);
     return EXIT_FAILED;
 }
@@ -60,7 +79,7 @@ int message_usage(const char *command, const char *format, ...)
     snprintf(suffix, sizeof suffix, "; see `haloconv %s%s--help`", command, *command ? " " : "");
     va_list values;
     va_start(values, format);
-    print_line("haloconv: ", format, values, suffix);
+    print_line(true, format, values, suffix);
     va_end(values);
     return EXIT_USAGE;
 }
@@ -70,7 +89,7 @@ int message_note(const char *format, ...)
     if (atomic_load(&is_quiet)) return 0;
     va_list values;
     va_start(values, format);
-    print_line("", format, values, "");
+    print_line(false, format, values, "");
     va_end(values);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* message - all that the program prints on standard error: lines, and on a terminal a status line below them. An error
- * reads "haloconv: SUBJECT: REASON; REMEDY". Any thread but the audio thread.
+ * reads "haloconv: SUBJECT: REASON; REMEDY". Under systemd each line begins with its priority for the journal instead.
+ * Any thread but the audio thread.
  */
 #ifndef MESSAGE_H
 #define MESSAGE_H

@@ -29,7 +29,8 @@ bool option_refuse(const struct option_use *use, const char *format, ...)
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    message_usage(use->command, "--%s %s: %s", use->row->name, use->text, text);
+    message_usage(use->command, "%s%s%s %s: %s", use->where ? use->where : "", use->where ? ": " : "--", use->row->name,
+                  use->text, text);
     return false;
 }
 
@@ -169,6 +170,25 @@ bool option_backend_live(const struct option_use *use, void *to)
     return option_text(use, to);
 }
 
+static bool take_quiet(const struct option_use *use, void *to)
+{
+    (void)use, (void)to;
+    message_set_quiet(true);
+    return true;
+}
+
+/* Every command has this option. */
+static const struct option_row quiet = {
+    .name = "quiet", .letter = 'q', .text = "Print errors only: no progress, warnings or summary", .take = take_quiet};
+
+const struct option_row *option_find(const struct command_line *line, const char *name)
+{
+    for (int group = 0; line->groups[group].rows; group++)
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++)
+            if (strcmp(row->name, name) == 0 || (row->old_name && strcmp(row->old_name, name) == 0)) return row;
+    return strcmp(quiet.name, name) == 0 ? &quiet : NULL;
+}
+
 /* ---- the man page ------------------------------------------------------------------------------------------ */
 
 void option_print_roff(const char *text)
@@ -222,7 +242,7 @@ static error_t take(int key, char *text, struct argp_state *state)
     struct parse *parse = state->input;
     const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
     if (row) {
-        const struct option_use use = {parse->line->command, row, text};
+        const struct option_use use = {parse->line->command, row, text, NULL};
         if (row->take(&use, (char *)parse->settings + row->to)) return 0;
         parse->status = EXIT_USAGE;
         return ECANCELED;
@@ -233,9 +253,6 @@ static error_t take(int key, char *text, struct argp_state *state)
         argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
         if (parse->line->more) fputs(parse->line->more, stdout);
         return ECANCELED;
-    case 'q':
-        message_set_quiet(true);
-        return 0;
     case KEY_MAN:
         print_man(parse->line, text ? atoi(text) : 0);
         return ECANCELED;
@@ -273,8 +290,8 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
                 *next++ = (struct argp_option){.name = row->old_name, .flags = OPTION_ALIAS | OPTION_HIDDEN};
         }
     }
-    *next++ = (struct argp_option){
-        .name = "quiet", .key = 'q', .doc = "Print errors only: no progress, warnings or summary", .group = -1};
+    *next++ = (struct argp_option){.name = quiet.name, .key = quiet.letter, .doc = quiet.text, .group = -1};
+    parse.row_of_key[(int)quiet.letter] = &quiet;
     *next++ = (struct argp_option){.name = "help", .key = 'h', .doc = "Print this text", .group = -1};
     *next++ = (struct argp_option){
         .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};

@@ -17,6 +17,7 @@ struct option_use {
     const char *command;          /* "convolve"                                       */
     const struct option_row *row;
     const char *text;             /* its value; NULL: it takes none                   */
+    const char *where;            /* FILE:LINE; NULL: the command line                */
 };
 
 /* Write the value to *to. false: a usage error was printed. */
@@ -52,13 +53,17 @@ struct command_line {
     size_t names_to;              /* struct option_names in the settings              */
 };
 
-/* Fill in the settings, and obey --help and --quiet, which every command has. -1: go on; else the exit status: help was printed, or a usage error. */
+/* Fill in the settings, and obey --help and --quiet, which every command has. -1: go on; else the exit status: help was
+ * printed, or a usage error. */
 int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
+
+/* The row of a name, or of an earlier name; NULL: the command has no such option. */
+const struct option_row *option_find(const struct command_line *line, const char *name);
 
 /* Print a text for the man page. */
 void option_print_roff(const char *text);
 
-/* Print a usage error that begins with option and value, "--block 12x: "; returns false. */
+/* Print a usage error that begins with option and value, "--block 12x: " or "FILE:LINE: block 12x: "; returns false. */
 bool option_refuse(const struct option_use *use, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The kinds of values. A number with other text behind it is refused. */

@@ -72,6 +72,14 @@ static int match(const json_t *device, const char *wanted)
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
+/* Returns how well a device matches on this side, 0 if it has no channels there. wanted NULL: the default one does. */
+static int suits(const json_t *device, const char *wanted, bool is_input)
+{
+    if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) return 0;
+    if (wanted) return match(device, wanted);
+    return json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
+}
+
 const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input)
 {
     const json_t *best = NULL, *device;
@@ -79,12 +87,27 @@ const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is
     size_t i;
     json_array_foreach(list, i, device)
     {
-        if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) continue;
-        bool is_default = json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
-        int how = wanted ? match(device, wanted) : is_default;
+        int how = suits(device, wanted, is_input);
         if (how <= best_match) continue;
         best = device;
         best_match = how;
     }
     return best;
+}
+
+int audio_devices_alike(const json_t *list, const char *wanted, bool is_input, char *text, size_t cap)
+{
+    int how = suits(audio_devices_find(list, wanted, is_input), wanted, is_input), n = 0;
+    const json_t *device;
+    size_t i, at = 0;
+    json_array_foreach(list, i, device)
+    {
+        if (suits(device, wanted, is_input) != how) continue;
+        at += (size_t)snprintf(text + at, cap - at, "%s%d %s: %s", n++ ? ", " : "",
+                               (int)json_integer_value(json_object_get(device, "index")),
+                               json_string_value(json_object_get(device, "api")),
+                               json_string_value(json_object_get(device, "name")));
+        if (at >= cap) at = cap - 1;
+    }
+    return n;
 }

@@ -16,4 +16,8 @@ json_t *audio_devices_list(void);
 /* Finds the device with this number, name, "API: name" or part of it; wanted NULL: the default one. NULL: none. */
 const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input);
 
+/* Writes the devices that match as well as the one of audio_devices_find, as "3 ALSA: one mic, 5 ALSA: other mic", and
+ * returns their number. There is at least one. */
+int audio_devices_alike(const json_t *list, const char *wanted, bool is_input, char *text, size_t cap);
+
 #endif

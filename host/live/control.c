@@ -10,6 +10,7 @@
 #include "realtime.h"
 #include "remote.h"
 #include "report.h"
+#include "service.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -79,8 +80,12 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
         if (!reconnect) return false;
         if (!is_said) message_note("%s; waiting for it", why);
         is_said = true;
+        service_wait(why);
         *why = 0;
-        if (!control_wait(-1)) return false;
+        if (!control_wait(-1)) {
+            service_stop();
+            return false;
+        }
     }
     return true;
 }
@@ -125,6 +130,7 @@ static void take_signals(struct control *c)
 {
     struct signalfd_siginfo info;
     while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGHUP) service_reload();
         struct command command = {.act = info.ssi_signo == SIGHUP ? COMMAND_RELOAD : COMMAND_QUIT};
         command_apply(&c->target, &command, NULL, 0);
     }
@@ -302,8 +308,10 @@ int control_run(const struct live_settings *settings, struct session *session, s
             if (watch_changed(&c.target.watch, session_rate(session)))
                 session_request_mask(session, c.target.watch.path);
         }
+        service_tend(session, c.is_down ? host->name : NULL);
         read_levels(&c, now);
     }
+    service_stop();
     finish(&c);
     remote_close(c.remote);
     keys_close();

@@ -49,6 +49,7 @@ static const struct command_line jack_line = {
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct side {         /* the inputs, the outputs or the MIDI input of the client */
     const char *type; /* of JACK, audio or MIDI */
@@ -81,11 +82,14 @@ struct jack_host {
     atomic_bool seeks_midi;        /* the output of --midi-connect is to be looked for */
     char name[128], server[128];   /* the client's name; the server's, "" is the default one */
     atomic_bool is_down;           /* the server went away */
+    atomic_int audio_thread;       /* by gettid; 0: not started yet */
+    bool has_checked_priority;
     uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
     double next_check;             /* time of the next check of the connections */
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
+    bool has_asked;                /* --connect has found the sound card's ports */
     struct connections wanted;     /* connections that are still to be made */
-    int n_made;                    /* connections that were made at the start */
+    int n_made;                    /* connections that were made when the server was joined */
     struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
     struct session_state state;    /* under a session manager: the state at the start */
@@ -125,7 +129,8 @@ static int on_process(jack_nframes_t n, void *data)
 
 static void on_thread(void *data)
 {
-    (void)data;
+    struct jack_host *h = data;
+    atomic_store(&h->audio_thread, gettid());
     realtime_touch_stack();
 }
 
@@ -395,6 +400,11 @@ static bool start(struct jack_host *h, char *why, size_t cap)
     h->reach_version = session_reach_version(h->session);
     if (jack_activate(h->client) != 0)
         return message_write(why, cap, "jack: the client cannot be activated; see the server's messages");
+    if (h->settings->connect && !h->has_asked) {
+        ask_for_sound_card(h, &h->in);
+        ask_for_sound_card(h, &h->out);
+        h->has_asked = !atomic_load(&h->is_down);
+    }
     connections_merge(&h->wanted, &h->asked);
     atomic_store(&h->seeks_midi, true);
     connect_midi(h);
@@ -421,9 +431,10 @@ static bool restart(void *data, char *why, size_t cap)
         stop(h);
         return false;
     }
-    int n = h->wanted.n, made = connect_wanted(h);
+    int n = h->wanted.n;
+    h->n_made = connect_wanted(h);
     *why = 0;
-    if (n > 0) snprintf(why, cap, "%d of %d connections", made, n);
+    if (n > 0) snprintf(why, cap, "%d of %d connections", h->n_made, n);
     return true;
 }
 
@@ -431,6 +442,16 @@ static bool is_alive(void *data)
 {
     struct jack_host *h = data;
     return !atomic_load(&h->is_down);
+}
+
+/* libjack raises the audio thread's priority after on_thread, and only prints it if the system refuses. */
+static void check_priority(struct jack_host *h)
+{
+    int thread = atomic_load(&h->audio_thread);
+    if (thread == 0 || h->has_checked_priority) return;
+    h->has_checked_priority = true;
+    if (jack_is_realtime(h->client) && realtime_is_refused(thread))
+        message_note("the system refuses real-time priority; expect xruns under load; %s", realtime_remedy);
 }
 
 static void tend(void *data)
@@ -442,6 +463,7 @@ static void tend(void *data)
     double now = stopwatch_now();
     if (now < h->next_check) return;
     h->next_check = now + 1;
+    check_priority(h);
     connect_wanted(h);
     connect_midi(h);
     if (h->settings->reconnect) remember_connections(h);
@@ -518,7 +540,10 @@ static void say_start(const struct jack_host *h)
             "--midi-connect %s: there is no such output; it is connected once there is (`jack_lsp` lists them)",
             h->settings->midi.connect);
     if (!jack_is_realtime(h->client))
-        message_note("the server runs without real-time priority; expect xruns under load");
+        message_note(
+            "the server runs without real-time priority; expect xruns under load, or start it with -R; if the system "
+            "refuses that, %s",
+            realtime_remedy);
 }
 
 /* ---- the session manager ----------------------------------------------------------------------- */
@@ -552,11 +577,13 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
     if (!choose_names(h, why, cap) || !control_retry(open_client, h, h->settings->reconnect, why, cap) ||
         !open_session(h, why, cap))
         return false;
-    if (h->settings->connect) ask_for_sound_card(h, &h->in);
-    if (h->settings->connect) ask_for_sound_card(h, &h->out);
-    if (!start(h, why, cap)) return false;
-    h->n_made = connect_wanted(h);
-    return true;
+    if (start(h, why, cap)) {
+        h->n_made = connect_wanted(h);
+        return true;
+    }
+    if (!h->settings->reconnect) return false;
+    stop(h); /* the server may have died while the mask was loaded */
+    return control_retry(restart, h, true, why, cap);
 }
 
 int jack_command(int argc, char **argv)
@@ -595,7 +622,9 @@ int jack_command(int argc, char **argv)
     free(h.wanted.list);
     free(h.last.list);
     free(h.seen.list);
-    return control_leave(h.session, false, status);
+    status = control_leave(h.session, false, status);
+    live_options_free(&settings);
+    return status;
 }
 
 #else
@@ -605,6 +634,7 @@ int jack_command(int argc, char **argv)
     struct live_settings settings;
     int status = live_options_parse(&jack_line, argc, argv, false, &settings);
     if (status >= 0) return status;
+    live_options_free(&settings);
     return message_error("jack: this build has no JACK; install libjack-jackd2-dev and build again");
 }
 #endif

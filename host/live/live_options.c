@@ -33,7 +33,7 @@ static bool take_wait(const struct option_use *use, void *to)
 static bool take_osc(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
-    const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text};
+    const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text, use->where};
     int number;
     return option_int(&port, &number) && option_text(use, to);
 }
@@ -97,21 +97,57 @@ const struct option_row live_options[] = {
      option_text, LIVE_OPTION_TO(midi.connect)},
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},
+    {"preset", 0, "NAME",
+     "Take masks and options from the file NAME.conf in ~/.config/haloconv or /etc/haloconv, or from a file whose path "
+     "has a slash; the command line wins",
+     option_text, LIVE_OPTION_TO(preset_name)},
     {0}};
 
-int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
-                       struct live_settings *s)
+static void set_defaults(const struct command_line *line, struct live_settings *s)
 {
     *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1}};
     hc_live_config_init(&s->session.live);
     s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
+}
+
+/* Fills in the settings again: from the preset, then from the command line, which wins. */
+static int take_preset(const struct command_line *line, int argc, char **argv, struct live_settings *s)
+{
+    char why[MESSAGE_CAP];
+    struct preset *preset = preset_open(s->preset_name, why, sizeof why);
+    set_defaults(line, s);
+    s->preset = preset;
+    if (!preset) message_error("%s", why);
+    if (!preset || !preset_apply(preset, line, s)) return EXIT_USAGE;
     int status = option_parse(line, argc, argv, s);
-    if (status >= 0) return status;
-    s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;
-    s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
+    if (s->masks.n == 0) s->masks = preset_masks(preset);
+    return status;
+}
+
+static int refuse_masks(const struct command_line *line, const struct live_settings *s, bool may_lack_mask)
+{
     if (!s->mask && !may_lack_mask) return message_usage(line->command, "needs a MASK");
     for (int i = 0; i < s->masks.n; i++)
         if (strcmp(s->masks.list[i], "-") == 0)
             return message_usage(line->command, "a mask cannot come from standard input; give a file");
     return -1;
+}
+
+int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
+                       struct live_settings *s)
+{
+    set_defaults(line, s);
+    int status = option_parse(line, argc, argv, s);
+    if (status < 0 && s->preset_name) status = take_preset(line, argc, argv, s);
+    s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
+    s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;
+    if (status < 0) status = refuse_masks(line, s, may_lack_mask);
+    if (status >= 0) live_options_free(s);
+    return status;
+}
+
+void live_options_free(struct live_settings *s)
+{
+    preset_close(s->preset);
+    s->preset = NULL;
 }

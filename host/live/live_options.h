@@ -3,6 +3,7 @@
 #define LIVE_OPTIONS_H
 
 #include "host/option.h"
+#include "preset.h"
 #include "session.h"
 
 #include <stdbool.h>
@@ -17,6 +18,8 @@ struct live_settings {
     struct session_settings session;
     struct option_names masks;      /* a key goes through them; none: a session manager has one                   */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
+    const char *preset_name;        /* NULL: not asked for                                                        */
+    struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     struct midi_settings midi;
     bool watch, reconnect;
@@ -28,9 +31,12 @@ struct live_settings {
     bool one_clock;                 /* live; input and output run by one, whatever they look like                 */
 };
 
-/* Fills in the settings. The command's groups are its own rows and live_options. -1: go on; else the exit status. */
+/* Fills in the settings. The command's groups are its own rows and live_options. -1: go on, and call live_options_free
+ * in the end; else the exit status. */
 int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
                        struct live_settings *settings);
+
+void live_options_free(struct live_settings *settings);
 
 extern const struct option_row live_options[]; /* rows for struct live_settings */
 

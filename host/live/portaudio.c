@@ -21,7 +21,7 @@ static const struct option_row portaudio_options[] = {
      "resampled between them, and no latency is added. The drift between them is measured, and printed at the end if "
      "it is more than 5 ppm",
      option_flag, LIVE_OPTION_TO(one_clock)},
-    {"reconnect", 0, NULL, "Wait for a device that is not there, or that disappeared", option_flag,
+    {"reconnect", 0, NULL, "Wait for a device that is not there, that is busy, or that disappeared", option_flag,
      LIVE_OPTION_TO(reconnect)},
     {"no-feedback-limiter", 0, NULL,
      "Do not turn the output down by 40 dB for two seconds when it stays at full scale for half a second, as it does "
@@ -100,6 +100,7 @@ struct portaudio_host {
     int n_in, n_out;
     struct device input, output;
     bool has_names;                    /* both devices were found once: from then on by their names */
+    bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
     PaStream *stream;                  /* of both devices, or of the output if input_stream is open */
     PaStream *input_stream;            /* stream of an input with a clock of its own */
@@ -184,14 +185,23 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
 
 /* ---- devices ----------------------------------------------------------------------------------- */
 
-static bool choose_device(struct device *device, const json_t *list, const char *wanted, bool is_input, char *why,
-                          size_t cap)
+/* may_guess: of several devices that match, the first is taken. */
+static bool choose_device(struct device *device, const json_t *list, const char *wanted, bool may_guess, bool is_input,
+                          char *why, size_t cap)
 {
+    char alike[600];
     const char *side = is_input ? "input" : "output";
     const json_t *found = audio_devices_find(list, wanted, is_input);
+    int n = found && wanted && !may_guess ? audio_devices_alike(list, wanted, is_input, alike, sizeof alike) : 1;
+    if (n > 1)
+        return message_write(why, cap,
+                             "--%s %s: %d devices have this name: %s; give the number or the whole name of one", side,
+                             wanted, n, alike);
     if (!found && wanted)
-        return message_write(why, cap, "--%s %s: no such device with %ss; `haloconv devices` lists them", side, wanted,
-                             side);
+        return message_write(why, cap,
+                             "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
+                             "another program holds (`fuser -v /dev/snd/*` shows who does)",
+                             side, wanted, side);
     if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
     snprintf(device->name, sizeof device->name, "%s", json_string_value(json_object_get(found, "name")));
     snprintf(device->api, sizeof device->api, "%s", json_string_value(json_object_get(found, "api")));
@@ -212,8 +222,9 @@ static bool find_devices(void *data, char *why, size_t cap)
         return message_write(why, cap,
                              "live: PortAudio fails on this machine's audio set-up; repair it (`aplay -l` lists "
                              "ALSA's devices), or use haloconv jack");
-    bool good = choose_device(&h->input, list, h->has_names ? input : h->settings->input, true, why, cap) &&
-                choose_device(&h->output, list, h->has_names ? output : h->settings->output, false, why, cap);
+    bool again = h->has_names;
+    bool good = choose_device(&h->input, list, again ? input : h->settings->input, again, true, why, cap) &&
+                choose_device(&h->output, list, again ? output : h->settings->output, again, false, why, cap);
     h->has_names = h->has_names || good;
     json_decref(list);
     return good;
@@ -306,23 +317,36 @@ static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, co
     return error == paNoError && h->resampler ? Pa_StartStream(h->input_stream) : error;
 }
 
+static bool write_busy(struct portaudio_host *h, char *why, size_t cap)
+{
+    h->is_busy = true;
+    return message_write(why, cap,
+                         "live: %s to %s: the device is busy; `fuser -v /dev/snd/*` shows which program holds it, and "
+                         "`pasuspender -- haloconv live ...` takes it from PulseAudio or PipeWire",
+                         h->input.name, h->output.name);
+}
+
 static bool start(struct portaudio_host *h, char *why, size_t cap)
 {
+    h->is_busy = false;
     if (!open_resampler(h, why, cap)) return false;
     PaStreamParameters in = parameters(h, &h->input, h->n_in, true);
     PaStreamParameters out = parameters(h, &h->output, h->n_out, false);
     unsigned long block = h->settings->block ? (unsigned long)h->settings->block : paFramesPerBufferUnspecified;
     PaError error = Pa_IsFormatSupported(&in, h->resampler ? NULL : &out, h->rate);
     if (h->resampler && error == paFormatIsSupported) error = Pa_IsFormatSupported(NULL, &out, h->rate);
+    if (error == paDeviceUnavailable) return write_busy(h, why, cap);
     if (error != paFormatIsSupported)
         return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
                              h->input.name, h->output.name, in.channelCount, out.channelCount, h->rate, reason(error));
     h->is_new = true;
     error = open_streams(h, &in, &out, block);
     if (error == paNoError) error = Pa_StartStream(h->stream);
+    if (error == paDeviceUnavailable) return write_busy(h, why, cap);
     if (error != paNoError)
-        return message_write(why, cap, "live: %s to %s: %s; is another program using it?", h->input.name,
-                             h->output.name, reason(error));
+        return message_write(why, cap,
+                             "live: %s to %s: %s; is another program using it, or is the user not in the group audio?",
+                             h->input.name, h->output.name, reason(error));
     const PaStreamInfo *info = Pa_GetStreamInfo(h->stream),
                        *input = h->resampler ? Pa_GetStreamInfo(h->input_stream) : info;
     h->input_latency_s = input ? input->inputLatency : 0;
@@ -551,6 +575,18 @@ static bool open_session(struct portaudio_host *h, char *why, size_t cap)
     return true;
 }
 
+/* --reconnect waits for a device that is busy; a format that it lacks is an error. */
+static bool begin(struct portaudio_host *h, char *why, size_t cap)
+{
+    if (!control_retry(find_devices, h, h->settings->reconnect, why, cap) || !open_session(h, why, cap) ||
+        !initialise(h, why, cap))
+        return false;
+    if (start(h, why, cap)) return true;
+    if (!h->is_busy || !h->settings->reconnect) return false;
+    stop(h);
+    return control_retry(restart, h, true, why, cap);
+}
+
 static void say_start(const struct portaudio_host *h)
 {
     struct session_status status;
@@ -568,7 +604,10 @@ int live_command(int argc, char **argv)
     int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
     if (status >= 0) return status;
     char **whole = calloc((size_t)argc + 2, sizeof *whole);
-    if (!whole) return message_error("live: no memory; free some");
+    if (!whole) {
+        live_options_free(&settings);
+        return message_error("live: no memory; free some");
+    }
     whole[0] = "haloconv";
     whole[1] = "live";
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
@@ -587,8 +626,7 @@ int live_command(int argc, char **argv)
     take_restart(&h, &settings);
     control_hold_signals();
     if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
-        control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&
-        initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
+        begin(&h, why, sizeof why)) {
         say_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
@@ -599,7 +637,9 @@ int live_command(int argc, char **argv)
     alsa_midi_close(h.alsa_midi);
     free(whole);
     restart_free(&h.restart);
-    return control_leave(h.session, h.is_stuck, status);
+    status = control_leave(h.session, h.is_stuck, status);
+    live_options_free(&settings);
+    return status;
 }
 
 #else
@@ -609,6 +649,7 @@ int live_command(int argc, char **argv)
     struct live_settings settings;
     int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
     if (status >= 0) return status;
+    live_options_free(&settings);
     return message_error("live: this build has no PortAudio; install portaudio19-dev and build again");
 }
 #endif

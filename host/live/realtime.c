@@ -3,6 +3,7 @@
 #include "host/message.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,11 @@ enum { STACK_BYTES = 16 * 1024 }; /* its data take most of the stack of a thread
 enum { STACK_BYTES = 128 * 1024 };
 #endif
 enum { SPARE_BYTES = 256 * 1024 * 1024 };
+
+const char realtime_remedy[] =
+    "put the lines '@audio - rtprio 95' and '@audio - memlock unlimited' into /etc/security/limits.d/audio.conf, enter "
+    "the group with `sudo usermod -aG audio $USER`, and log in again (users of PipeWire: install rtkit, or enter the "
+    "group pipewire)";
 
 void realtime_touch_stack(void)
 {
@@ -36,8 +42,11 @@ bool realtime_lock_memory(char *why, size_t cap)
         munlockall();
         errno = ENOMEM;
     }
-    return message_write(why, cap,
-                         "memory is not locked: %s; the line '@audio - memlock unlimited' in a file of "
-                         "/etc/security/limits.d allows it to the group audio",
-                         strerror(errno));
+    return message_write(why, cap, "memory is not locked: %s; %s", strerror(errno), realtime_remedy);
+}
+
+bool realtime_is_refused(pid_t thread)
+{
+    int policy = sched_getscheduler(thread);
+    return policy >= 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_FIFO && (policy & ~SCHED_RESET_ON_FORK) != SCHED_RR;
 }

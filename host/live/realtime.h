@@ -1,14 +1,21 @@
-/* realtime - keeps page faults away from the audio thread. */
+/* realtime - keeps page faults away from the audio thread, and tells whether it has real-time priority. */
 #ifndef REALTIME_H
 #define REALTIME_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Touches the stack that a callback may use, so that the first deep call takes no page fault. */
 void realtime_touch_stack(void);
 
 /* Locks all memory of the process, also what it allocates later. false: why has the reason and the remedy. */
 bool realtime_lock_memory(char *why, size_t cap);
+
+/* Does a thread of this process, by gettid, run without real-time priority? false also if it has ended. */
+bool realtime_is_refused(pid_t thread);
+
+/* How a user gets real-time priority and locked memory: the end of an error text. */
+extern const char realtime_remedy[];
 
 #endif

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -66,7 +67,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 
 
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
-COMMANDS = ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
 
 
 def options_of(command):
@@ -146,16 +147,33 @@ def test_devices_survive_a_broken_audio_set_up(folder):
 
 
 # ---- installation ---------------------------------------------------------------------------------------------------
+def verify_units(prefix):
+    """The units of systemd, here as those of a preset `hall`, with the program where the stage has it."""
+    for kind in ["user", "system"]:
+        text = (prefix / f"lib/systemd/{kind}/haloconv@.service").read_text()
+        assert "ExecStart=/usr/local/bin/haloconv run %i --reconnect\n" in text and "@user@" not in text, text
+        assert "@system@" not in text and ("DynamicUser=yes" in text) == (kind == "system"), text
+        if not shutil.which("systemd-analyze"):
+            continue
+        pathlib.Path(kind).mkdir()
+        unit = pathlib.Path(kind, "haloconv@hall.service")
+        unit.write_text(text.replace("/usr/local", str(prefix)))
+        done = subprocess.run(["systemd-analyze", f"--{kind}", "--man=no", "verify", unit], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+                              env={**os.environ, "XDG_RUNTIME_DIR": str(pathlib.Path.cwd())})
+        assert "haloconv" not in done.stdout, done.stdout  # it may find faults in other units
+
+
 def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")
     # MAKEFLAGS of the make above us would let this one wait for its job server.
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
     flags = [f"BUILD={BUILD}", "QUIET=1", f"DESTDIR={folder}/stage", "PREFIX=/usr/local",
              *os.environ.get("TEST_MAKE", "").split()]
 
     def make(goal):
-        done = subprocess.run(["make", "-C", str(ROOT), "-o", "all", "-o", "impulses", goal, *flags], env=env,
+        done = subprocess.run(["make", "-C", str(ROOT), "-o", "all", "-o", "impulses", goal, *flags], env=clean,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         assert done.returncode == 0, done.stdout
 
@@ -168,13 +186,13 @@ def test_install_and_uninstall(folder):
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
+    verify_units(prefix)
     assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.1"
     (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'
                                   '    hc_config c;\n    hc_engine *e;\n    hc_config_init(&c);\n'
                                   '    if (hc_open(&c, &e, 0, 0)) return 1;\n    hc_close(e);\n    puts("well");\n'
                                   '    return 0;\n}\n')
-    env["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
-    env["PKG_CONFIG_SYSROOT_DIR"] = str(folder / "stage")
+    env = {**clean, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(folder / "stage")}
     for static in [[], ["--static"]]:
         words = subprocess.run(["pkg-config", "--cflags", "--libs", *static, "haloconv"], env=env, text=True,
                                check=True, stdout=subprocess.PIPE).stdout.split()

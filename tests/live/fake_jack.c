@@ -53,6 +53,8 @@ static char connections[MOST_CONNECTIONS][2][NAME_CAP]; /* from, to */
 static int n_connections;
 static int n_checks; /* how often the client has listed the connections of its first port */
 static bool is_dying;
+static int absent_after_activation; /* of fake_jack_die_in_activation; 0: the next activation succeeds */
+static int n_absent;                /* attempts to open a client until the server is back */
 
 /* ---- the server -------------------------------------------------------------------------------- */
 
@@ -87,6 +89,13 @@ void fake_jack_die(bool while_listed)
     is_dying = while_listed;
     pthread_mutex_unlock(&lock);
     if (!while_listed) die();
+}
+
+void fake_jack_die_in_activation(int absent)
+{
+    pthread_mutex_lock(&lock);
+    absent_after_activation = absent;
+    pthread_mutex_unlock(&lock);
 }
 
 static int connections_find(const char *from, const char *to)
@@ -176,6 +185,10 @@ void fake_jack_set_freewheel(bool on)
 jack_client_t *jack_client_open(const char *name, jack_options_t options, jack_status_t *status, ...)
 {
     pthread_mutex_lock(&lock);
+    if (n_absent > 0 && --n_absent == 0) {
+        is_dead = false;
+        n_card_ports = N_CARD_PORTS;
+    }
     is_open = !is_dead;
     if (is_open) {
         client = (struct _jack_client){0};
@@ -198,9 +211,13 @@ int jack_client_close(jack_client_t *c)
 int jack_activate(jack_client_t *c)
 {
     pthread_mutex_lock(&lock);
-    c->is_active = true;
+    bool dies = absent_after_activation > 0;
+    c->is_active = !dies;
+    n_absent = absent_after_activation;
+    absent_after_activation = 0;
     pthread_mutex_unlock(&lock);
-    return 0;
+    if (dies) die();
+    return dies ? -1 : 0;
 }
 
 char *jack_get_client_name(jack_client_t *c)
@@ -366,6 +383,7 @@ void jack_set_info_function(void (*say)(const char *)) {}
 void fake_jack_start(int rate, int block) {}
 void fake_jack_return(int ports) {}
 void fake_jack_die(bool while_listed) {}
+void fake_jack_die_in_activation(int absent) {}
 void fake_jack_connect(const char *from, const char *to) {}
 bool fake_jack_connects(const char *from, const char *to)
 {

@@ -12,6 +12,10 @@ void fake_jack_start(int rate, int block);
 /* The server dies: at once, or when the client next lists its connections, which are then gone already. */
 void fake_jack_die(bool while_listed);
 
+/* The server dies when the client is next activated, which fails. After that, attempt number `absent` to open a client
+ * finds it again, with all ports of the sound card. */
+void fake_jack_die_in_activation(int absent);
+
 /* The server is there (again), with the first so many of system:capture_1, _2, system:playback_1 and _2. */
 void fake_jack_return(int ports);
 

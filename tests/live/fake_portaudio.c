@@ -20,6 +20,7 @@ static struct {
     bool is_open;
     atomic_bool is_active;
 } stream;
+static atomic_int n_refusals; /* of the next attempts */
 static PaDeviceInfo card = {.structVersion = 2,
                             .name = "a card of the test",
                             .maxInputChannels = CHANNELS,
@@ -33,6 +34,11 @@ static PaDeviceInfo card = {.structVersion = 2,
 void fake_portaudio_start(int rate)
 {
     card.defaultSampleRate = rate;
+}
+
+void fake_portaudio_refuse(int n)
+{
+    atomic_store(&n_refusals, n);
 }
 
 bool fake_portaudio_has_stream(void)
@@ -109,6 +115,7 @@ static bool suits(const PaStreamParameters *side)
 
 PaError Pa_IsFormatSupported(const PaStreamParameters *in, const PaStreamParameters *out, double rate)
 {
+    if (atomic_load(&n_refusals) > 0 && atomic_fetch_sub(&n_refusals, 1) > 0) return paDeviceUnavailable;
     return suits(in) && suits(out) && rate == card.defaultSampleRate ? paFormatIsSupported : paInvalidSampleRate;
 }
 
@@ -162,6 +169,7 @@ const PaStreamInfo *Pa_GetStreamInfo(PaStream *s)
 
 #else /* never called: live_driver.missing is set */
 void fake_portaudio_start(int rate) {}
+void fake_portaudio_refuse(int n) {}
 bool fake_portaudio_has_stream(void)
 {
     return false;

@@ -9,6 +9,9 @@
 /* The card, with a stereo input and a stereo output. */
 void fake_portaudio_start(int rate);
 
+/* Another program has the card, for the next n attempts to open a stream. */
+void fake_portaudio_refuse(int n);
+
 /* Has a stream been started, and not closed since? */
 bool fake_portaudio_has_stream(void);
 

@@ -43,11 +43,13 @@ static void await_end_of_client(void)
     for (; fake_jack_has_client(); pause_us(1000)) check(now_s() < give_up, "the client stays");
 }
 
-static void open_connected(void)
+/* Opens the program; with `absent` > 0 the server dies in the first activation: fake_jack_die_in_activation. */
+static void open_connected(int absent)
 {
     if (live_jack.missing) check_skip(live_jack.missing);
     live_jack.close(); /* of a test that failed */
-    fake_jack_return(4);
+    fake_jack_return(absent ? 0 : 4); /* a server that dies has removed its ports */
+    if (absent) fake_jack_die_in_activation(absent);
     live_jack.open(&(struct live_setup){.mask = mask, .more = {"--connect", "--reconnect"}});
     await_asked(4, "at the start");
 }
@@ -62,7 +64,7 @@ static void die_and_return(bool while_listed, int ports)
 /* The client lists its connections once a second: the server dies before the first time, then after it. */
 static void asked_connections_come_back_whenever_the_server_dies(const char *backend)
 {
-    open_connected();
+    open_connected(0);
     for (int checks = 0; checks < 2; checks++) {
         char when[40];
         snprintf(when, sizeof when, "a death after %d checks", checks);
@@ -75,7 +77,7 @@ static void asked_connections_come_back_whenever_the_server_dies(const char *bac
 
 static void asked_connections_wait_for_their_ports(const char *backend)
 {
-    open_connected();
+    open_connected(0);
     die_and_return(false, 2);
     await_asked(2, "two ports are back");
     die_and_return(false, 2); /* before the others came */
@@ -87,12 +89,18 @@ static void asked_connections_wait_for_their_ports(const char *backend)
 
 static void connections_made_by_hand_come_back(const char *backend)
 {
-    open_connected();
+    open_connected(0);
     fake_jack_connect(by_hand[0], by_hand[1]);
     await_checks(2); /* the first of them may have begun before the connection */
     die_and_return(true, 4);
     await_connection(by_hand, "a server that removes the connections, then dies");
     await_asked(4, "beside a connection made by hand");
+    live_jack.close();
+}
+
+static void a_server_that_dies_in_the_activation_is_waited_for(const char *backend)
+{
+    open_connected(2);
     live_jack.close();
 }
 
@@ -102,6 +110,7 @@ int main(void)
         TEST(asked_connections_come_back_whenever_the_server_dies, false),
         TEST(asked_connections_wait_for_their_ports, false),
         TEST(connections_made_by_hand_come_back, false),
+        TEST(a_server_that_dies_in_the_activation_is_waited_for, false),
     };
     setenv("HALOCONV_COSTS", "builtin", 1);
     unsetenv("NSM_URL");

@@ -1,0 +1,235 @@
+#include "preset.h"
+
+#include "host/message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 65536 }; /* of a file */
+enum { MOST_ERRORS = 20 };   /* that are printed */
+
+static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
+
+struct preset_line {
+    int number;      /* in the file, from 1 */
+    const char *key; /* not "" */
+    char *value;     /* owned; NULL: the line has no = */
+};
+
+struct preset {
+    char path[PATH_MAX];
+    char *text; /* the file; keys point into it */
+    struct preset_line *lines;
+    int n_lines;
+    char **masks; /* values of lines */
+    int n_masks;
+};
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+/* $XDG_CONFIG_HOME counts only if it is absolute, by its specification. */
+const char *preset_folder(int i)
+{
+    static char users[PATH_MAX];
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (i == 0 && config && *config == '/')
+        snprintf(users, sizeof users, "%s/haloconv", config);
+    else if (i == 0)
+        snprintf(users, sizeof users, "%s/.config/haloconv", home ? home : "");
+    return i == 0 ? users : i == 1 ? SYSTEM_FOLDER : NULL;
+}
+
+static bool find(struct preset *p, const char *name, char *why, size_t cap)
+{
+    if (strchr(name, '/')) {
+        if (snprintf(p->path, sizeof p->path, "%s", name) < (int)sizeof p->path) return true;
+        return message_write(why, cap, "%.200s: the path is too long; use a shorter one", name);
+    }
+    for (int i = 0; preset_folder(i); i++)
+        if (snprintf(p->path, sizeof p->path, "%s/%s.conf", preset_folder(i), name) < (int)sizeof p->path &&
+            access(p->path, F_OK) == 0)
+            return true;
+    return message_write(why, cap,
+                         "preset %.200s: there is no such file in %s or %s; `haloconv presets` lists those that are "
+                         "there, and a file elsewhere needs a path with a slash",
+                         name, preset_folder(0), preset_folder(1));
+}
+
+static bool read_text(struct preset *p, char *why, size_t cap)
+{
+    FILE *file = fopen(p->path, "re");
+    if (!file) return message_write(why, cap, "%s: %s; check the path and its permissions", p->path, strerror(errno));
+    p->text = malloc(MOST_BYTES + 2);
+    size_t n = p->text ? fread(p->text, 1, MOST_BYTES + 1, file) : 0;
+    bool failed = ferror(file) != 0;
+    fclose(file);
+    if (!p->text) return message_write(why, cap, "%s: no memory for the preset; free some", p->path);
+    if (failed) return message_write(why, cap, "%s: cannot be read; give a file that is a preset", p->path);
+    if (n > MOST_BYTES || memchr(p->text, 0, n))
+        return message_write(why, cap, "%s: is no text of at most %d bytes; give a file that is a preset", p->path,
+                             MOST_BYTES);
+    p->text[n] = 0;
+    return true;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------- */
+
+/* Cuts the blanks at both ends. */
+static char *trim(char *text)
+{
+    text += strspn(text, BLANKS);
+    for (size_t n = strlen(text); n > 0 && strchr(BLANKS, text[n - 1]); n--) text[n - 1] = 0;
+    return text;
+}
+
+/* Cuts the quotes around a value, which keep its blanks. */
+static char *unquote(char *text)
+{
+    size_t n = strlen(text);
+    if (n < 2 || text[0] != '"' || text[n - 1] != '"') return text;
+    text[n - 1] = 0;
+    return text + 1;
+}
+
+/* A path of the file: "~/..." is in the user's home, other relative paths are in the file's folder. */
+static char *path_of(const struct preset *p, const char *value)
+{
+    const char *slash = strrchr(p->path, '/'), *home = getenv("HOME");
+    int folder = slash ? (int)(slash + 1 - p->path) : 0;
+    char *path = NULL;
+    if (value[0] == '~' && value[1] == '/' && home) return asprintf(&path, "%s%s", home, value + 1) < 0 ? NULL : path;
+    if (!*value || *value == '/' || strcmp(value, "-") == 0) folder = 0;
+    return asprintf(&path, "%.*s%s", folder, p->path, value) < 0 ? NULL : path;
+}
+
+static bool is_mask(const struct preset_line *l)
+{
+    return strcmp(l->key, "mask") == 0;
+}
+
+/* Splits the text into lines. false: no memory. */
+static bool read_lines(struct preset *p)
+{
+    int number = 0, n = 1;
+    for (const char *c = p->text; *c; c++) n += *c == '\n';
+    p->lines = calloc((size_t)n, sizeof *p->lines);
+    p->masks = calloc((size_t)n, sizeof *p->masks);
+    if (!p->lines || !p->masks) return false;
+    for (char *next = p->text, *text; (text = strsep(&next, "\n"));) {
+        number++;
+        text = trim(text);
+        if (!*text || *text == '#') continue;
+        struct preset_line *l = &p->lines[p->n_lines++];
+        char *value = strchr(text, '=');
+        if (value) *value++ = 0;
+        *l = (struct preset_line){.number = number, .key = trim(text)};
+        if (!value) continue;
+        value = unquote(trim(value));
+        l->value = is_mask(l) ? path_of(p, value) : strdup(value);
+        if (!l->value) return false;
+        if (is_mask(l)) p->masks[p->n_masks++] = l->value;
+    }
+    return true;
+}
+
+struct preset *preset_open(const char *name, char *why, size_t cap)
+{
+    struct preset *p = calloc(1, sizeof *p);
+    bool good = p && find(p, name, why, cap) && read_text(p, why, cap);
+    if (good && read_lines(p)) return p;
+    if (!p || good) message_write(why, cap, "preset %.200s: no memory; free some", name);
+    preset_close(p);
+    return NULL;
+}
+
+void preset_close(struct preset *p)
+{
+    if (!p) return;
+    for (int i = 0; i < p->n_lines; i++) free(p->lines[i].value);
+    free(p->lines);
+    free(p->masks);
+    free(p->text);
+    free(p);
+}
+
+/* ---- use ----------------------------------------------------------------------------------------------------- */
+
+const char *preset_command(const struct preset *p)
+{
+    const char *command = "jack";
+    for (int i = 0; i < p->n_lines; i++)
+        if (strcmp(p->lines[i].key, "command") == 0 && p->lines[i].value) command = p->lines[i].value;
+    return command;
+}
+
+struct option_names preset_masks(const struct preset *p)
+{
+    return (struct option_names){p->masks, p->n_masks};
+}
+
+/* Prints a usage error; returns false. */
+__attribute__((format(printf, 2, 3))) static bool refuse(const struct command_line *line, const char *format, ...)
+{
+    char text[MESSAGE_CAP];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    message_usage(line->command, "%s", text);
+    return false;
+}
+
+static bool take_command(const struct preset_line *l, const char *where, const struct command_line *line)
+{
+    bool is_known = l->value && (strcmp(l->value, "jack") == 0 || strcmp(l->value, "live") == 0);
+    if (!is_known) return refuse(line, "%s: command: needs jack or live", where);
+    return strcmp(l->value, line->command) == 0 ||
+           refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
+}
+
+/* Gives a line to its option. false: a usage error was printed. */
+static bool take_option(struct preset *p, struct preset_line *l, const char *where, const struct command_line *line,
+                        void *settings)
+{
+    const struct option_row *row = option_find(line, l->key);
+    struct option_use use = {line->command, row, NULL, where};
+    if (!row && !l->value) return refuse(line, "%s: %.200s: is no line KEY = VALUE", where, l->key);
+    if (!row || strcmp(row->name, "preset") == 0)
+        return refuse(line, "%s: %.200s: a preset can have no such option", where, l->key);
+    if (!row->value) {
+        bool no = l->value && strcmp(l->value, "no") == 0, yes = !l->value || strcmp(l->value, "yes") == 0;
+        if (!no && !yes) return refuse(line, "%s: %s: needs yes or no", where, l->key);
+        return no || row->take(&use, (char *)settings + row->to);
+    }
+    if (!l->value || !*l->value) return refuse(line, "%s: %s: needs %s", where, l->key, row->value);
+    if (strcmp(row->value, "FILE") == 0) {
+        char *path = path_of(p, l->value);
+        if (!path) return message_error("%s: no memory; free some", where), false;
+        free(l->value);
+        l->value = path;
+    }
+    use.text = l->value;
+    return row->take(&use, (char *)settings + row->to);
+}
+
+static bool take(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
+{
+    char where[PATH_MAX + 16];
+    snprintf(where, sizeof where, "%s:%d", p->path, l->number);
+    if (strcmp(l->key, "command") == 0) return take_command(l, where, line);
+    if (!is_mask(l)) return take_option(p, l, where, line, settings);
+    return (l->value && *l->value) || refuse(line, "%s: mask: needs the path of a file", where);
+}
+
+bool preset_apply(struct preset *p, const struct command_line *line, void *settings)
+{
+    int errors = 0;
+    for (int i = 0; i < p->n_lines && errors < MOST_ERRORS; i++) errors += !take(p, &p->lines[i], line, settings);
+    if (errors == MOST_ERRORS) message_error("%s: may have more errors; mend these first", p->path);
+    return errors == 0;
+}

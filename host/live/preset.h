@@ -1,0 +1,35 @@
+/* preset - a file with the masks and options of a live session, a line KEY = VALUE each:
+ *
+ *   command = jack          `haloconv run` starts this command; jack if the line is missing
+ *   mask = hall.wav         a line for each mask; the path is relative to the file's folder
+ *   gain = -3               any option of the command
+ *   reconnect = yes         an option without a value is yes or no
+ */
+#ifndef PRESET_H
+#define PRESET_H
+
+#include "host/option.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct preset;
+
+/* The folders of presets, the first first; NULL: there is none of this number. */
+const char *preset_folder(int i);
+
+/* Reads NAME.conf from the first folder that has it. A name with a slash is a path. NULL: why has the reason. */
+struct preset *preset_open(const char *name, char *why, size_t cap);
+void preset_close(struct preset *preset); /* NULL is allowed */
+
+/* The command that the preset is for. */
+const char *preset_command(const struct preset *preset);
+
+/* Gives all lines but the masks to the settings of a command, which then point to texts of the preset. false: a usage
+ * error was printed for each wrong line. */
+bool preset_apply(struct preset *preset, const struct command_line *line, void *settings);
+
+/* The masks; they belong to the preset. */
+struct option_names preset_masks(const struct preset *preset);
+
+#endif

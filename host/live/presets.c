@@ -1,0 +1,107 @@
+/* haloconv run, haloconv presets - start a preset by its own command; list the presets. */
+#include "host/commands.h"
+#include "host/message.h"
+#include "preset.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct option_row no_options[] = {{0}};
+
+/* ---- run ----------------------------------------------------------------------------------------------------- */
+
+struct run_settings {
+    struct option_names preset;
+};
+
+static const struct command_line run_line = {
+    .command = "run",
+    .usage = "PRESET",
+    .text = "Starts a preset: `haloconv jack --preset PRESET` or `haloconv live --preset PRESET`, as the preset's line "
+            "`command = jack` or `command = live` says.\v"
+            "PRESET may be followed by options of that command, which win over the preset. The units "
+            "haloconv@PRESET.service of systemd call this command.",
+    .groups = {{NULL, no_options}},
+    .names = "PRESET",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct run_settings, preset)};
+
+int run_command(int argc, char **argv)
+{
+    struct run_settings settings = {0};
+    char why[MESSAGE_CAP], *first[] = {argv[0], argc > 1 ? argv[1] : NULL, NULL};
+    int status = option_parse(&run_line, argc > 1 ? 2 : 1, first, &settings);
+    if (status >= 0) return status;
+    struct preset *preset = preset_open(argv[1], why, sizeof why);
+    if (!preset) {
+        message_error("%s", why);
+        return EXIT_USAGE;
+    }
+    bool is_live = strcmp(preset_command(preset), "live") == 0; /* another word is refused by either command */
+    preset_close(preset);
+    char **words = calloc((size_t)argc + 2, sizeof *words);
+    if (!words) return message_error("run: no memory; free some");
+    words[0] = is_live ? "live" : "jack";
+    words[1] = "--preset";
+    for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
+    status = is_live ? live_command(argc + 1, words) : jack_command(argc + 1, words);
+    free(words);
+    return status;
+}
+
+/* ---- presets ------------------------------------------------------------------------------------------------- */
+
+static const struct command_line presets_line = {
+    .command = "presets",
+    .usage = "",
+    .text = "Lists the presets and their folders. A preset is a file NAME.conf with the masks and options of "
+            "`haloconv jack` or `haloconv live`; `haloconv run NAME` starts it.",
+    .groups = {{NULL, no_options}}};
+
+static const char ENDING[] = ".conf";
+
+static int is_preset(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name), ending = strlen(ENDING);
+    return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, ENDING) == 0;
+}
+
+static void print_preset(int folder, const char *file)
+{
+    char path[4400], line[4800], why[MESSAGE_CAP];
+    snprintf(path, sizeof path, "%s/%s", preset_folder(0), file);
+    bool is_hidden = folder > 0 && access(path, F_OK) == 0;
+    snprintf(path, sizeof path, "%s/%s", preset_folder(folder), file);
+    struct preset *preset = preset_open(path, why, sizeof why);
+    int stem = (int)strlen(file) - (int)strlen(ENDING), n = preset ? preset_masks(preset).n : 0;
+    if (preset)
+        snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s", stem, file, preset_command(preset), n, message_s(n),
+                 is_hidden ? "; hidden by the preset of this name above" : "");
+    else
+        snprintf(line, sizeof line, "  %-20.*s %s", stem, file, why);
+    message_clean(line);
+    puts(line);
+    preset_close(preset);
+}
+
+int presets_command(int argc, char **argv)
+{
+    bool nothing;
+    int status = option_parse(&presets_line, argc, argv, &nothing);
+    if (status >= 0) return status;
+    for (int i = 0; preset_folder(i); i++) {
+        struct dirent **files = NULL;
+        int n = scandir(preset_folder(i), &files, is_preset, alphasort);
+        printf("%s:%s\n", preset_folder(i), n > 0 ? "" : " no presets");
+        for (int k = 0; k < n; k++) {
+            print_preset(i, files[k]->d_name);
+            free(files[k]);
+        }
+        free(files);
+    }
+    return 0;
+}

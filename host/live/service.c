@@ -1,0 +1,148 @@
+#include "service.h"
+
+#include "host/message.h"
+#include "host/stopwatch.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double TEND_S = 0.25;
+static const double HANG_S = 5; /* without a watchdog: so long without a block is told as a hang */
+
+static struct {
+    int fd;            /* to systemd; below 0: none */
+    double watchdog_s; /* the service is restarted after so long without WATCHDOG=1; 0: it never is */
+    double next_tend, next_pet, last_block_s;
+    uint64_t blocks; /* of the session, at last_block_s */
+    bool is_open, is_ready, is_reloading;
+    char status[512]; /* as told last */
+} service = {.fd = -1};
+
+/* $NOTIFY_SOCKET is the path of a socket, or with @ an abstract name. */
+static void open_once(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *name = getenv("NOTIFY_SOCKET"), *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    size_t n = name ? strlen(name) : 0;
+    if (service.is_open) return;
+    service.is_open = true;
+    if (n == 0 || n >= sizeof address.sun_path || (*name != '/' && *name != '@')) return;
+    memcpy(address.sun_path, name, n);
+    if (*name == '@') address.sun_path[0] = 0;
+    service.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (connect(service.fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) !=
+        0) {
+        message_note("systemd is not told that the service is ready: nothing listens at %s", name);
+        close(service.fd);
+        service.fd = -1;
+    }
+    bool is_ours = !pid || strtoll(pid, NULL, 10) == getpid();
+    service.watchdog_s = usec && is_ours ? 1e-6 * strtod(usec, NULL) : 0;
+}
+
+__attribute__((format(printf, 1, 2))) static void notify(const char *format, ...)
+{
+    char text[1024];
+    va_list values;
+    if (service.fd < 0) return;
+    va_start(values, format);
+    int n = vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    (void)!send(service.fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, MSG_NOSIGNAL);
+}
+
+/* Tells a status; is it new? Its text has names of files: a line end in one would begin another message to systemd. */
+__attribute__((format(printf, 1, 2))) static bool tell(const char *format, ...)
+{
+    char text[sizeof service.status];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    message_clean(text);
+    if (strcmp(text, service.status) == 0) return false;
+    notify("STATUS=%s\n", text);
+    snprintf(service.status, sizeof service.status, "%s", text);
+    return true;
+}
+
+static void become_ready(void)
+{
+    if (!service.is_ready) notify("READY=1\n");
+    service.is_ready = true;
+}
+
+static void pet(double now)
+{
+    if (service.watchdog_s <= 0 || now < service.next_pet) return;
+    notify("WATCHDOG=1\n");
+    service.next_pet = now + service.watchdog_s / 4;
+}
+
+void service_wait(const char *why)
+{
+    open_once();
+    become_ready();
+    tell("waits: %s", why);
+    pet(stopwatch_now());
+}
+
+static void tell_session(const struct session_status *status, bool is_bypassed, const char *missing, bool hangs)
+{
+    static const char *const states[] = {[HC_LIVE_OK] = "",
+                                         [HC_LIVE_STANDBY] = " on the CPU; the GPU is lost",
+                                         [HC_LIVE_LOST] = "; the GPU is lost, and the input passes unchanged"};
+    const char *slash = strrchr(status->mask, '/'), *mask = slash ? slash + 1 : status->mask;
+    if (missing)
+        tell("waits for %s; %s", missing, mask);
+    else if (!hangs)
+        tell("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
+    else if (tell("hangs: no block of audio comes; %s", mask))
+        message_error("no block of audio comes from the server or device; restart it, if it does not go on");
+}
+
+void service_tend(struct session *session, const char *missing)
+{
+    struct session_status status;
+    double now = stopwatch_now();
+    open_once();
+    if (service.fd < 0 || now < service.next_tend) return;
+    service.next_tend = now + TEND_S;
+    session_get_status(session, &status);
+    bool goes_on = missing || status.stats.blocks != service.blocks;
+    if (goes_on || service.last_block_s == 0) service.last_block_s = now;
+    service.blocks = status.stats.blocks;
+    if (goes_on) become_ready();
+    if (goes_on) pet(now);
+    if (service.is_reloading && (missing || session_is_settled(session))) {
+        service.is_reloading = false;
+        notify("READY=1\n");
+    }
+    if (service.is_ready)
+        tell_session(&status, hc_live_get(session_live(session), HC_BYPASS) != 0, missing,
+                     now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
+}
+
+/* systemd compares the time with that of its own request. */
+void service_reload(void)
+{
+    struct timespec now;
+    open_once();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    notify("RELOADING=1\nMONOTONIC_USEC=%lld\n", now.tv_sec * 1000000LL + now.tv_nsec / 1000);
+    service.is_reloading = true;
+}
+
+void service_stop(void)
+{
+    open_once();
+    notify("STOPPING=1\n");
+    tell("stops");
+}

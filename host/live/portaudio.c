@@ -172,8 +172,8 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
         play_resampled(h, output, (int)n);
     else
         hc_live_process(session_live(h->session), input, output, (int)n);
-    int same =
-        atomic_load_explicit(&h->same, memory_order_relaxed); /* no more than SAME_CALLS: years must not overflow */
+    /* It counts to SAME_CALLS only: a session of weeks would overflow it. */
+    int same = atomic_load_explicit(&h->same, memory_order_relaxed);
     if (atomic_load_explicit(&h->n_frames, memory_order_relaxed) != (int)n) same = -1;
     atomic_store_explicit(&h->same, same < SAME_CALLS ? same + 1 : same, memory_order_relaxed);
     atomic_store_explicit(&h->n_frames, (int)n, memory_order_relaxed);

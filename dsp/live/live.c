@@ -16,11 +16,12 @@ static const double WAIT_SHARE = 0.5; /* share of a block's time to wait for a d
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
-/* Returns an engine to the worker. `returned` is free: take_next checks that before it begins a fade. */
+/* Puts an engine back where it waits, or returns it to the worker. `returned` is free: take_next checks that before it
+ * begins a fade. */
 static void retire(hc_live *l, struct failover *f)
 {
     if (!f) return;
-    atomic_store_explicit(&l->returned, f, memory_order_release);
+    if (!ready_put(f)) atomic_store_explicit(&l->returned, f, memory_order_release);
     atomic_store_explicit(&l->has_work, true, memory_order_release);
 }
 
@@ -59,8 +60,8 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i], wait_us);
 }
 
-/* Takes the engine that the worker has built, lets it process a part of the history in each call, and begins to fade to
- * it at the history's end. */
+/* Takes the engine that the worker has built, or that of the ready mask that was asked for, lets it process a part of
+ * the history in each call, and begins to fade to it at the history's end. */
 static void take_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
@@ -69,6 +70,13 @@ static void take_next(hc_live *l, int n)
         l->joining = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
         retire(l, outdated);
         if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
+    }
+    struct failover *asked = ready_take(l);
+    if (asked && asked != l->joining) {
+        struct failover *outdated = l->joining;
+        l->joining = asked == l->playing ? NULL : asked;
+        retire(l, outdated);
+        if (outdated) return;
     }
     if (!l->joining) return;
     set_waits(l, n);
@@ -188,6 +196,7 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
         if (result > worst) worst = result;
         l->is_fresh = false;
     }
+    ready_wake(l);
     watch_device(l, start);
     simd_denormals_restore(fp_state);
     hc_live_stats *s = &l->stats;
@@ -249,7 +258,10 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
-    if (change.mask) text_mailbox_put(&l->mask, change.mask);
+    if (change.mask && ready_request(l, change.mask))
+        text_mailbox_clear(&l->mask); /* an earlier request */
+    else if (change.mask)
+        text_mailbox_put(&l->mask, change.mask);
     if (change.backend) text_mailbox_put(&l->backend, change.backend);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);
     if (is_new) atomic_fetch_add_explicit(&l->format_requests, 1, memory_order_release);
@@ -277,6 +289,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
+    all.ready = ready_count(l);
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

@@ -22,4 +22,7 @@ bool text_mailbox_put(struct text_mailbox *mailbox, const char *text);
 /* Moves the text to text[TEXT_CAP]. false: there is none, and text is unchanged. [rt], one thread at a time */
 bool text_mailbox_take(struct text_mailbox *mailbox, char *text);
 
+/* Drops the text, if there is one. [rt], any thread */
+void text_mailbox_clear(struct text_mailbox *mailbox);
+
 #endif

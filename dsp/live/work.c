@@ -11,11 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SAY_CAP = 1024 + TEXT_CAP, /* bytes of a message, which may contain a path */
     MOST_DIAGNOSTICS = 10      /* diagnostics of a configuration that config.say gets */
 };
+enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
+/* Ready masks may take this share of the machine's memory, and, while they wait, of a processor. */
+static const double READY_MEMORY_SHARE = 0.25, READY_TIME_SHARE = 0.6;
 static const double PROBE_LEAST_S = 1, PROBE_MOST_S = 300; /* pause between two probes of a device that hung */
 
 static void live_say(const hc_live *l, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -116,10 +120,11 @@ static const char *gpu_backend(const hc_config *config)
     return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
 }
 
-/* The first frame of the history that a new engine processes. */
+/* The first frame of the history that a new engine processes: whole blocks before the end, so that its partitions end
+ * where blocks do. */
 static int64_t catch_up_start(const hc_live *l, const struct failover *f)
 {
-    int64_t begin = atomic_load(&l->history_begin), taps = f->config.max_taps;
+    int64_t begin = f->begin, block = f->config.block, taps = (f->config.max_taps + block - 1) / block * block;
     int64_t most = l->history.size - (int64_t)HISTORY_SLACK_S * l->config.rate;
     int64_t from = input_history_end(&l->history) - (taps < most ? taps : most);
     return from > begin ? from : begin;
@@ -145,8 +150,10 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.spin = l->config.spin;
     config.n_threads = l->config.n_threads;
     config.backend = strcmp(backend, "gpu") == 0 ? gpu_backend(&config) : backend;
+    int64_t begin = atomic_load(&l->history_begin);
     int error = failover_open(&config, &l->history, l->config.standby_share, f, why, cap);
     if (error) return error;
+    (*f)->begin = begin;
     error = failover_load(*f, mask->routes, mask->n_routes, why, cap);
     if (!error) error = failover_start(*f, catch_up_start(l, *f), why, cap);
     if (error) live_close_engine(l, *f);
@@ -170,22 +177,30 @@ static void set_info(hc_live *l, const char *path, const hc_responses *mask)
     pthread_mutex_unlock(&l->info_lock);
 }
 
-/* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that, and hands it over. */
+/* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that. */
+static int make_engine_here(hc_live *l, const struct engine_format *format, const hc_responses *mask, bool says,
+                            struct failover **f, char *why, size_t cap)
+{
+    int error = make_engine(l, format, format->backend, mask, f, why, cap);
+    if (!error || !l->config.cpu_if_no_device || strcmp(format->backend, "cpu") == 0) return error;
+    if (says) live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
+    return make_engine(l, format, "cpu", mask, f, why, cap);
+}
+
+/* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
 static int replace_engine(hc_live *l, const struct engine_format *format, const hc_responses *mask, char *why,
                           size_t cap)
 {
-    int64_t begin = atomic_load(&l->history_begin);
     struct failover *f;
-    int error = make_engine(l, format, format->backend, mask, &f, why, cap);
-    if (error && l->config.cpu_if_no_device && strcmp(format->backend, "cpu") != 0) {
-        live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
-        error = make_engine(l, format, "cpu", mask, &f, why, cap);
-    }
+    int error = make_engine_here(l, format, mask, true, &f, why, cap);
     if (error) return error;
+    if (!ready_supersede(l, NULL)) {
+        live_close_engine(l, f);
+        return SUPERSEDED;
+    }
     if (l->newest) atomic_fetch_add(&l->rebuilds, 1);
     hand_over(l, f);
     l->format_used = *format;
-    l->newest_begin = begin;
     return HC_OK;
 }
 
@@ -193,7 +208,27 @@ static int replace_engine(hc_live *l, const struct engine_format *format, const 
 static bool is_current(const hc_live *l, const struct engine_format *format)
 {
     return format->rate == l->format_used.rate && format->block == l->format_used.block &&
-           l->newest_begin == atomic_load(&l->history_begin);
+           l->newest->begin == atomic_load(&l->history_begin);
+}
+
+/* The engine of a ready mask keeps it, so that it can be played again at once. */
+static bool may_swap(const hc_live *l, const char *path)
+{
+    return !l->current || strcmp(path, l->current->path) == 0;
+}
+
+/* The ready mask that played waits again; if a new engine has its mask, it is dropped. */
+static void leave_current(hc_live *l, const char *path)
+{
+    struct ready_mask *mask = l->current;
+    l->current = NULL;
+    if (!mask) return;
+    if (strcmp(path, mask->path) == 0) {
+        ready_drop(l, mask);
+    } else {
+        mask->responses = l->responses;
+        l->responses = (hc_responses){0};
+    }
 }
 
 /* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Takes over `loaded`, also after a
@@ -203,14 +238,16 @@ static int mask_apply(hc_live *l, const char *path, hc_responses *loaded, const 
 {
     const hc_responses *mask = loaded ? loaded : &l->responses;
     struct failover *f = l->newest;
-    bool swaps = f && failover_state(f) == HC_LIVE_OK && is_current(l, format) &&
+    bool swaps = f && failover_state(f) == HC_LIVE_OK && may_swap(l, path) && is_current(l, format) &&
                  strcmp(format->backend, l->format_used.backend) == 0 && mask->n_frames <= f->config.max_taps;
-    int error =
-        swaps ? failover_load(f, mask->routes, mask->n_routes, why, cap) : replace_engine(l, format, mask, why, cap);
+    int error = !swaps                            ? replace_engine(l, format, mask, why, cap)
+                : !ready_supersede(l, l->current) ? SUPERSEDED
+                                                  : failover_load(f, mask->routes, mask->n_routes, why, cap);
     if (error) {
         if (loaded) hc_responses_free(loaded);
         return error;
     }
+    if (!swaps) leave_current(l, path);
     set_info(l, path, mask);
     if (!loaded) return HC_OK;
     hc_responses_free(&l->responses);
@@ -268,6 +305,138 @@ static bool probe(hc_live *l)
     return answers;
 }
 
+/* ---- ready masks ------------------------------------------------------------------------------- */
+
+static void say_mask(const hc_live *l, const char *path, const char *what)
+{
+    const hc_info *info = &l->newest->info;
+    int rate = l->format_used.rate;
+    live_say(l, HC_LIVE_NOTE, "%s: %s, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path, what,
+             (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
+             info->method);
+}
+
+/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP]. */
+static bool note_ready(hc_live *l, char *path)
+{
+    struct ready_mask *mask = ready_note(l);
+    if (!mask || mask == l->current) return false;
+    memcpy(path, mask->path, TEXT_CAP);
+    if (atomic_load(&mask->engine->cannot_follow)) return true;
+    leave_current(l, path);
+    hc_responses_free(&l->responses);
+    l->responses = mask->responses;
+    mask->responses = (hc_responses){0};
+    l->current = mask;
+    l->newest = mask->engine;
+    l->is_loss_told = false;
+    l->format_used = mask->format;
+    set_info(l, path, &l->responses);
+    atomic_fetch_add(&l->masks, 1);
+    say_mask(l, path, "plays");
+    struct file_id now = file_identify(path);
+    return memcmp(&now, &mask->file, sizeof now) != 0;
+}
+
+static bool list_has(const struct ready_list *list, const char *path)
+{
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->paths[i], path) == 0) return true;
+    return false;
+}
+
+static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
+{
+    if (!list_has(l->ready.list, m->path)) return true;
+    if (m == l->current) return false; /* change_engine and requests replace it */
+    struct file_id now = looks ? file_identify(m->path) : m->file;
+    return m->format.rate != format->rate || m->format.block != format->block ||
+           strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->history_begin) ||
+           atomic_load(&m->engine->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
+}
+
+/* Drops the ready masks that are not in the list any more, or cannot be played as they are. looks: also those whose
+ * files have changed. */
+static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
+{
+    struct ready_list *list = l->ready.list;
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+        if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
+        if (m == l->current) l->current = NULL;
+        ready_drop(l, m);
+        memset(list->failed, 0, sizeof list->failed);
+        l->ready.is_told = false;
+    }
+}
+
+/* Do the ready masks that wait take more than their share of memory or time? */
+static bool is_too_much(const hc_live *l)
+{
+    double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+        if (m->engine && !m->is_dropped && m != l->current) time += 1e-9 * m->engine->info.cost_ns * m->format.rate;
+    return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(l) > READY_MEMORY_SHARE * memory);
+}
+
+/* Makes mask i of the list ready. */
+static int make_ready(hc_live *l, int i, const struct engine_format *format)
+{
+    char why[SAY_CAP] = "";
+    const char *path = l->ready.list->paths[i];
+    struct file_id file = file_identify(path);
+    struct failover *f;
+    struct ready_mask *mask;
+    hc_responses loaded = {0};
+    int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
+    if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
+    if (!error && !(mask = ready_add(l, path, f, format, &file, false, &loaded))) {
+        live_close_engine(l, f);
+        error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
+    }
+    if (!error && is_too_much(l)) {
+        ready_drop(l, mask);
+        return HC_ENOMEM;
+    }
+    if (!error) return HC_OK;
+    hc_responses_free(&loaded);
+    live_say(l, HC_LIVE_WARNING, "%s", why);
+    return error;
+}
+
+static void say_ready(hc_live *l)
+{
+    const struct ready_list *list = l->ready.list;
+    int n = 0;
+    for (int i = 0; i < list->n; i++) n += ready_find(l, list->paths[i]) != NULL;
+    l->ready.is_told = true;
+    if (n < list->n)
+        live_say(l, HC_LIVE_NOTE, "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n,
+                 list->n, 1e-6 * (double)ready_bytes(l));
+    else if (n > 0)
+        live_say(l, HC_LIVE_NOTE, "%d masks ready, %.0f MB", n, 1e-6 * (double)ready_bytes(l));
+}
+
+/* Makes the next mask of the list ready. Returns whether there are more. */
+static bool keep_ready(hc_live *l, const struct engine_format *format)
+{
+    bool is_new = ready_list_take(l);
+    struct ready_list *list = l->ready.list;
+    if (!list || !l->newest) return false;
+    drop_outdated(l, format, is_new);
+    if (!l->current && list_has(list, l->path) && is_current(l, format)) {
+        struct file_id file = file_identify(l->path);
+        l->current = ready_add(l, l->path, l->newest, &l->format_used, &file, true, NULL);
+    }
+    for (int i = 0; i < list->n; i++) {
+        if (list->failed[i] || ready_find(l, list->paths[i])) continue;
+        bool stops = make_ready(l, i, format) == HC_ENOMEM;
+        for (int k = i; k < (stops ? list->n : i + 1); k++) list->failed[k] = !ready_find(l, list->paths[k]);
+        return true;
+    }
+    if (!l->ready.is_told) say_ready(l);
+    return false;
+}
+
 /* ---- the worker's call ------------------------------------------------------------------------- */
 
 /* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. */
@@ -275,18 +444,18 @@ static int change_mask(hc_live *l, const char *path, const struct engine_format 
 {
     char why[SAY_CAP] = "";
     hc_responses loaded = {0};
+    struct file_id file = file_identify(path);
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     bool is_first = l->newest == NULL;
     if (!error) error = mask_apply(l, path, &loaded, format, why, sizeof why);
+    if (error == SUPERSEDED) return HC_OK;
     if (error) {
         live_say(l, HC_LIVE_ERROR, "%s", why);
         return error;
     }
+    if (l->current) l->current->file = file;
     if (!is_first) atomic_fetch_add(&l->masks, 1);
-    const hc_info *info = &l->newest->info;
-    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
-             (double)l->responses.n_frames / format->rate, l->responses.n_frames, format->rate, l->responses.n_routes,
-             info->device, info->method);
+    say_mask(l, path, "loaded");
     return HC_OK;
 }
 
@@ -300,6 +469,7 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     bool reloads = format->rate != before.rate && !l->config.keep_rate;
     int error = reloads ? mask_load(l, path, format->rate, &loaded, why, sizeof why) : HC_OK;
     if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, why, sizeof why);
+    if (error == SUPERSEDED) return HC_OK;
     if (error)
         live_say(l, HC_LIVE_ERROR, "%s", why);
     else if (format->rate != before.rate || format->block != before.block)
@@ -342,18 +512,21 @@ int hc_live_work(hc_live *l)
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
+    ready_sweep(l);
+    bool loads = note_ready(l, path);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path)) error = change_mask(l, path, &format);
+    if (text_mailbox_take(&l->mask, path) || loads) error = change_mask(l, path, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
-    bool new_format = l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);
+    bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);
     if (l->newest && (new_backend || new_format)) {
         int failed = change_engine(l, &format);
         if (failed) l->refused = requests; /* until another format is requested */
         if (!error) error = failed;
     }
+    if (keep_ready(l, &format)) atomic_store_explicit(&l->has_work, true, memory_order_release);
     pthread_mutex_unlock(&l->setup);
     return error;
 }
@@ -369,6 +542,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     say_diagnostics(l, path, responses);
     int error = mask_fit(l, path, responses, why, cap);
     if (!error) error = mask_apply(l, path, responses, &format, why, cap);
+    if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);
     *responses = (hc_responses){0};
     return error;

@@ -240,6 +240,7 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     const char *backend, *method; /* as in hc_info; static                                                           */
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
+    uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size. [setup] */

@@ -258,7 +258,7 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
-    if (change.mask && ready_request(l, change.mask))
+    if (change.mask && ready_request(l, change.mask, false))
         text_mailbox_clear(&l->mask); /* an earlier request */
     else if (change.mask)
         text_mailbox_put(&l->mask, change.mask);

@@ -24,6 +24,16 @@ static struct ready_mask *mask_of(hc_live *l, uint64_t wanted)
     return number ? &l->ready.masks[number - 1] : NULL;
 }
 
+static void paths_lock(struct ready *r)
+{
+    while (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) sched_yield();
+}
+
+static void paths_unlock(struct ready *r)
+{
+    atomic_flag_clear_explicit(&r->paths_lock, memory_order_release);
+}
+
 /* ---- requests ---------------------------------------------------------------------------------- */
 
 /* Under paths_lock, or on a worker. */
@@ -34,10 +44,13 @@ static struct ready_mask *path_find(hc_live *l, const char *path)
     return NULL;
 }
 
-bool ready_request(hc_live *l, const char *path)
+bool ready_request(hc_live *l, const char *path, bool waits)
 {
     struct ready *r = &l->ready;
-    if (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) return false;
+    if (waits)
+        paths_lock(r);
+    else if (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire))
+        return false;
     struct ready_mask *mask = path_find(l, path);
     uint64_t was = atomic_load_explicit(&r->wanted, memory_order_relaxed);
     bool is_asked = mask && mask_of(l, was) != mask; /* else it plays: load it again */
@@ -45,7 +58,7 @@ bool ready_request(hc_live *l, const char *path)
                            &r->wanted, &was, ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask),
                            memory_order_acq_rel, memory_order_relaxed))
         continue;
-    atomic_flag_clear_explicit(&r->paths_lock, memory_order_release);
+    paths_unlock(r);
     return is_asked;
 }
 
@@ -96,8 +109,8 @@ bool ready_put(struct failover *f)
 {
     struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
     if (!mask) return false;
-    if (atomic_load_explicit(&mask->at, memory_order_relaxed) >= 0)
-        atomic_store_explicit(&mask->at, f->main.at, memory_order_relaxed);
+    int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
+    if (at >= 0) atomic_compare_exchange_strong(&mask->at, &at, f->main.at); /* unless it is dropped meanwhile */
     atomic_store_explicit(&mask->waiting, f, memory_order_release);
     return true;
 }
@@ -172,16 +185,6 @@ static bool thread_start(hc_live *l)
 
 /* ---- workers ----------------------------------------------------------------------------------- */
 
-static void paths_lock(struct ready *r)
-{
-    while (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) sched_yield();
-}
-
-static void paths_unlock(struct ready *r)
-{
-    atomic_flag_clear_explicit(&r->paths_lock, memory_order_release);
-}
-
 struct ready_mask *ready_find(hc_live *l, const char *path)
 {
     return path_find(l, path);
@@ -195,18 +198,30 @@ struct ready_mask *ready_note(hc_live *l)
     return mask_of(l, wanted);
 }
 
-bool ready_is_asked(hc_live *l)
-{
-    return atomic_load(&l->ready.wanted) != l->ready.noted;
-}
-
-bool ready_supersede(hc_live *l, const struct ready_mask *mask)
+/* Under paths_lock. */
+static bool supersede(hc_live *l, const struct ready_mask *mask)
 {
     struct ready *r = &l->ready;
     uint64_t was = r->noted, now = ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask);
     if (!atomic_compare_exchange_strong(&r->wanted, &was, now)) return false;
     r->noted = now;
     return true;
+}
+
+/* Under paths_lock. */
+static void hide(struct ready_mask *m)
+{
+    m->path[0] = '\0';
+    atomic_store(&m->at, -1);
+}
+
+bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone)
+{
+    paths_lock(&l->ready);
+    bool good = supersede(l, mask);
+    if (good && gone) hide(gone);
+    paths_unlock(&l->ready);
+    return good;
 }
 
 struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,
@@ -225,7 +240,7 @@ struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, c
     if (!plays) atomic_store_explicit(&m->waiting, f, memory_order_release);
     paths_lock(&l->ready);
     memcpy(m->path, path, strlen(path) + 1);
-    if (plays) ready_supersede(l, m);
+    if (plays) supersede(l, m);
     atomic_store(&m->at, at);
     paths_unlock(&l->ready);
     sem_post(&l->ready.wake);
@@ -242,18 +257,19 @@ static void close_if_waiting(hc_live *l, struct ready_mask *m)
     m->engine = NULL;
 }
 
-void ready_drop(hc_live *l, struct ready_mask *m)
+bool ready_drop(hc_live *l, struct ready_mask *m)
 {
     paths_lock(&l->ready);
-    bool is_asked = ready_is_asked(l) && mask_of(l, atomic_load(&l->ready.wanted)) == m;
-    if (!is_asked) m->path[0] = '\0';
-    if (!is_asked) atomic_store(&m->at, -1);
+    uint64_t wanted = atomic_load(&l->ready.wanted);
+    bool is_asked = wanted != l->ready.noted && mask_of(l, wanted) == m;
+    if (!is_asked) hide(m);
     paths_unlock(&l->ready);
-    if (is_asked) return;
+    if (is_asked) return false;
     m->is_dropped = true;
     hc_responses_free(&m->responses);
     m->responses = (hc_responses){0};
     close_if_waiting(l, m);
+    return true;
 }
 
 void ready_sweep(hc_live *l)
@@ -281,7 +297,6 @@ bool ready_list_take(hc_live *l)
     if (!list) return false;
     free(l->ready.list);
     l->ready.list = list;
-    l->ready.is_told = false;
     return true;
 }
 

@@ -65,7 +65,7 @@ struct ready {
     uint64_t noted;                      /* likewise; workers                                                  */
     _Atomic(struct ready_list *) next;   /* hc_live_keep -> worker                                             */
     struct ready_list *list;             /* workers; NULL: none                                                */
-    bool is_told;                        /* the number of ready masks was told to config.say; workers          */
+    int n_told;                          /* ready masks, as told to config.say; workers                        */
     pthread_t thread;
     atomic_bool has_thread;
     sem_t wake;                          /* posted once a block                                                */
@@ -78,9 +78,9 @@ void ready_open(hc_live *l);
 /* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
 void ready_close(hc_live *l);
 
-/* Asks for the ready mask of this path. false: there is none that does not play already, or a worker changes the list:
- * a worker must then apply the request. [rt], any thread */
-bool ready_request(hc_live *l, const char *path);
+/* Asks for the ready mask of this path. false: there is none that does not play already, or, unless the call waits,
+ * another thread searches or changes the list: a worker must then apply the request. [rt] unless it waits, any thread */
+bool ready_request(hc_live *l, const char *path, bool waits);
 
 /* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
  * [audio thread] */
@@ -99,16 +99,15 @@ int ready_count(const hc_live *l);
 struct ready_mask *ready_find(hc_live *l, const char *path);
 /* Returns the mask that was asked for since the last call; NULL: none. */
 struct ready_mask *ready_note(hc_live *l);
-/* The mask with this number plays from now on, or none of them (NULL). false: a newer request came. */
-bool ready_supersede(hc_live *l, const struct ready_mask *mask);
-/* Was a ready mask asked for since ready_note? */
-bool ready_is_asked(hc_live *l);
+/* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none. false: a
+ * newer request came, and nothing was changed. */
+bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone);
 /* Keeps an engine ready, which waits or plays. Takes over the responses, if there are any. NULL: no place is free. */
 struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,
                              const struct file_id *file, bool plays, hc_responses *responses);
-/* Makes the mask unavailable; its engine is closed, at once or when it has faded out. Does nothing if it was just asked
- * for. */
-void ready_drop(hc_live *l, struct ready_mask *mask);
+/* Makes the mask unavailable; its engine is closed, at once or when it has faded out. false: the mask was just asked
+ * for, and nothing was changed. */
+bool ready_drop(hc_live *l, struct ready_mask *mask);
 /* Closes the engines of dropped masks that wait. */
 void ready_sweep(hc_live *l);
 /* Resets the engines that wait, and gives them a new beginning of the history. No hc_live_process may run. */

@@ -95,9 +95,15 @@ void live_close_engine(hc_live *l, struct failover *f)
     if (!failover_close(f)) l->has_hung = true;
 }
 
+/* An engine that the audio thread has not taken, or has returned, may have become that of a ready mask meanwhile. */
+static void close_or_put(hc_live *l, struct failover *f)
+{
+    if (f && !ready_put(f)) live_close_engine(l, f);
+}
+
 void live_close_returned(hc_live *l)
 {
-    live_close_engine(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
+    close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
 }
 
 static void hand_over(hc_live *l, struct failover *f)
@@ -105,7 +111,7 @@ static void hand_over(hc_live *l, struct failover *f)
     l->newest = f;
     l->is_loss_told = false;
     struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
-    live_close_engine(l, outdated); /* NULL, or an engine that the audio thread has not taken */
+    close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
 }
 
 /* The backend that "gpu" stands for: hybrid, if by the known costs the head takes the CPU less than half the time that
@@ -166,6 +172,7 @@ static void set_info(hc_live *l, const char *path, const hc_responses *mask)
     pthread_mutex_lock(&l->info_lock);
     l->info = (hc_live_info){.backend = info->backend,
                              .method = info->method,
+                             .ready_memory = l->info.ready_memory,
                              .rate = l->format_used.rate,
                              .block = l->format_used.block,
                              .longest = mask->n_frames};
@@ -187,14 +194,19 @@ static int make_engine_here(hc_live *l, const struct engine_format *format, cons
     return make_engine(l, format, "cpu", mask, f, why, cap);
 }
 
+static bool is_path_of_current(const hc_live *l, const char *path)
+{
+    return l->current && strcmp(path, l->current->path) == 0;
+}
+
 /* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
-static int replace_engine(hc_live *l, const struct engine_format *format, const hc_responses *mask, char *why,
-                          size_t cap)
+static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const hc_responses *mask,
+                          char *why, size_t cap)
 {
     struct failover *f;
     int error = make_engine_here(l, format, mask, true, &f, why, cap);
     if (error) return error;
-    if (!ready_supersede(l, NULL)) {
+    if (!ready_supersede(l, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
         live_close_engine(l, f);
         return SUPERSEDED;
     }
@@ -211,19 +223,13 @@ static bool is_current(const hc_live *l, const struct engine_format *format)
            l->newest->begin == atomic_load(&l->history_begin);
 }
 
-/* The engine of a ready mask keeps it, so that it can be played again at once. */
-static bool may_swap(const hc_live *l, const char *path)
-{
-    return !l->current || strcmp(path, l->current->path) == 0;
-}
-
-/* The ready mask that played waits again; if a new engine has its mask, it is dropped. */
-static void leave_current(hc_live *l, const char *path)
+/* The ready mask that played waits again. If a new engine has its mask, it cannot be asked for, and is dropped. */
+static void leave_current(hc_live *l)
 {
     struct ready_mask *mask = l->current;
     l->current = NULL;
     if (!mask) return;
-    if (strcmp(path, mask->path) == 0) {
+    if (!mask->path[0]) {
         ready_drop(l, mask);
     } else {
         mask->responses = l->responses;
@@ -238,16 +244,22 @@ static int mask_apply(hc_live *l, const char *path, hc_responses *loaded, const 
 {
     const hc_responses *mask = loaded ? loaded : &l->responses;
     struct failover *f = l->newest;
-    bool swaps = f && failover_state(f) == HC_LIVE_OK && may_swap(l, path) && is_current(l, format) &&
-                 strcmp(format->backend, l->format_used.backend) == 0 && mask->n_frames <= f->config.max_taps;
-    int error = !swaps                            ? replace_engine(l, format, mask, why, cap)
-                : !ready_supersede(l, l->current) ? SUPERSEDED
-                                                  : failover_load(f, mask->routes, mask->n_routes, why, cap);
+    /* The engine of a ready mask keeps this mask, so that it can be played again at once. */
+    bool swaps = f && failover_state(f) == HC_LIVE_OK && (!l->current || is_path_of_current(l, path)) &&
+                 is_current(l, format) && strcmp(format->backend, l->format_used.backend) == 0 &&
+                 mask->n_frames <= f->config.max_taps;
+    int error = HC_OK;
+    if (!swaps)
+        error = replace_engine(l, format, path, mask, why, cap);
+    else if (!ready_supersede(l, l->current, NULL))
+        error = SUPERSEDED;
+    else
+        error = failover_load(f, mask->routes, mask->n_routes, why, cap);
     if (error) {
         if (loaded) hc_responses_free(loaded);
         return error;
     }
-    if (!swaps) leave_current(l, path);
+    if (!swaps) leave_current(l);
     set_info(l, path, mask);
     if (!loaded) return HC_OK;
     hc_responses_free(&l->responses);
@@ -323,7 +335,7 @@ static bool note_ready(hc_live *l, char *path)
     if (!mask || mask == l->current) return false;
     memcpy(path, mask->path, TEXT_CAP);
     if (atomic_load(&mask->engine->cannot_follow)) return true;
-    leave_current(l, path);
+    leave_current(l);
     hc_responses_free(&l->responses);
     l->responses = mask->responses;
     mask->responses = (hc_responses){0};
@@ -362,10 +374,9 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
     struct ready_list *list = l->ready.list;
     for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
         if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
+        if (!ready_drop(l, m)) continue;
         if (m == l->current) l->current = NULL;
-        ready_drop(l, m);
         memset(list->failed, 0, sizeof list->failed);
-        l->ready.is_told = false;
     }
 }
 
@@ -406,14 +417,19 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
 static void say_ready(hc_live *l)
 {
     const struct ready_list *list = l->ready.list;
+    uint64_t bytes = ready_bytes(l);
     int n = 0;
     for (int i = 0; i < list->n; i++) n += ready_find(l, list->paths[i]) != NULL;
-    l->ready.is_told = true;
+    pthread_mutex_lock(&l->info_lock);
+    l->info.ready_memory = bytes;
+    pthread_mutex_unlock(&l->info_lock);
+    if (n == l->ready.n_told) return;
+    l->ready.n_told = n;
     if (n < list->n)
         live_say(l, HC_LIVE_NOTE, "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n,
-                 list->n, 1e-6 * (double)ready_bytes(l));
+                 list->n, 1e-6 * (double)bytes);
     else if (n > 0)
-        live_say(l, HC_LIVE_NOTE, "%d masks ready, %.0f MB", n, 1e-6 * (double)ready_bytes(l));
+        live_say(l, HC_LIVE_NOTE, "%d masks ready, %.0f MB", n, 1e-6 * (double)bytes);
 }
 
 /* Makes the next mask of the list ready. Returns whether there are more. */
@@ -433,7 +449,7 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
         for (int k = i; k < (stops ? list->n : i + 1); k++) list->failed[k] = !ready_find(l, list->paths[k]);
         return true;
     }
-    if (!l->ready.is_told) say_ready(l);
+    say_ready(l);
     return false;
 }
 
@@ -517,7 +533,8 @@ int hc_live_work(hc_live *l)
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path) || loads) error = change_mask(l, path, &format);
+    if (text_mailbox_take(&l->mask, path)) loads = !ready_request(l, path, true) || note_ready(l, path);
+    if (loads) error = change_mask(l, path, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
     bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);

@@ -422,7 +422,7 @@ static void a_storm_of_requests_leaves_the_last(const char *backend)
         pthread_t worker, asker;
         check(pthread_create(&worker, NULL, storm_work, &storm) == 0, "no thread");
         check(pthread_create(&asker, NULL, storm_ask, &storm) == 0, "no thread");
-        for (int i = 0; i < 1000; i++) {
+        for (int i = 0; i < 400; i++) {
             play(&s, 1);
             pause_us(100);
         }

@@ -83,7 +83,11 @@ typedef struct hc_live_config {
     double most_predelay_ms; /* largest predelay, up to 2^24 frames at the first rate                          0  */
     void (*say)(void *data, int level, const char *text); /* gets a line about a mask, an engine or a device, with
                                 its enum hc_live_level; runs inside [setup] calls, and must make none       NULL  */
-    void *data;              /* first argument of say                                                       NULL  */
+    void *data;              /* first argument of say and answer                                            NULL  */
+    void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
+                                mask that has this number: HC_OK, or the error and its reason. A request that a later
+                                one replaced gets none. Runs inside hc_live_work, and must make no [setup] call
+                                                                                                            NULL  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -135,6 +139,7 @@ typedef struct hc_live_change { /* NULL and 0: no change                        
     const char *mask;        /* path for hc_responses_load; the path of the mask that plays: load it again           */
     const char *backend;     /* as in hc_live_config                                                                 */
     int rate, block;         /* as in hc_live_config                                                                 */
+    uint64_t number;         /* of the request, for hc_live_config.answer                                            */
 } hc_live_change;
 
 /* Asks for a change, which hc_live_work makes. The last request wins; a request that fails changes nothing. After a

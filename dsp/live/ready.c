@@ -44,7 +44,7 @@ static struct ready_mask *path_find(hc_live *l, const char *path)
     return NULL;
 }
 
-bool ready_request(hc_live *l, const char *path, bool waits)
+bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits)
 {
     struct ready *r = &l->ready;
     if (waits)
@@ -58,6 +58,7 @@ bool ready_request(hc_live *l, const char *path, bool waits)
                            &r->wanted, &was, ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask),
                            memory_order_acq_rel, memory_order_relaxed))
         continue;
+    if (is_asked) r->number = number;
     paths_unlock(r);
     return is_asked;
 }
@@ -190,12 +191,15 @@ struct ready_mask *ready_find(hc_live *l, const char *path)
     return path_find(l, path);
 }
 
-struct ready_mask *ready_note(hc_live *l)
+struct ready_mask *ready_note(hc_live *l, uint64_t *number)
 {
-    uint64_t wanted = atomic_load(&l->ready.wanted);
-    if (wanted == l->ready.noted) return NULL;
-    l->ready.noted = wanted;
-    return mask_of(l, wanted);
+    struct ready *r = &l->ready;
+    paths_lock(r);
+    uint64_t wanted = atomic_load(&r->wanted), before = r->noted;
+    r->noted = wanted;
+    *number = r->number;
+    paths_unlock(r);
+    return wanted != before ? mask_of(l, wanted) : NULL;
 }
 
 /* Under paths_lock. */

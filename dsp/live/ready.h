@@ -61,6 +61,7 @@ struct ready {
     struct ready_mask masks[MOST_READY];
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
     atomic_uint_fast64_t wanted;         /* count of requests << WANTED_BITS | number of the mask; 0: none     */
+    uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */
     uint64_t taken;                      /* value of `wanted` that was obeyed; audio thread                    */
     uint64_t noted;                      /* likewise; workers                                                  */
     _Atomic(struct ready_list *) next;   /* hc_live_keep -> worker                                             */
@@ -78,9 +79,9 @@ void ready_open(hc_live *l);
 /* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
 void ready_close(hc_live *l);
 
-/* Asks for the ready mask of this path. false: there is none that does not play already, or, unless the call waits,
+/* Asks for the ready mask of this path. number: of the request, for ready_note. false: there is none that does not play already, or, unless the call waits,
  * another thread searches or changes the list: a worker must then apply the request. [rt] unless it waits, any thread */
-bool ready_request(hc_live *l, const char *path, bool waits);
+bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits);
 
 /* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
  * [audio thread] */
@@ -97,8 +98,8 @@ int ready_count(const hc_live *l);
 
 /* The path's ready mask; NULL: there is none. */
 struct ready_mask *ready_find(hc_live *l, const char *path);
-/* Returns the mask that was asked for since the last call; NULL: none. */
-struct ready_mask *ready_note(hc_live *l);
+/* Returns the mask that was asked for since the last call, and the number of the request; NULL: none. */
+struct ready_mask *ready_note(hc_live *l, uint64_t *number);
 /* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none. false: a
  * newer request came, and nothing was changed. */
 bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone);

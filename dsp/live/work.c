@@ -328,13 +328,23 @@ static void say_mask(const hc_live *l, const char *path, const char *what)
              info->method);
 }
 
-/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP]. */
-static bool note_ready(hc_live *l, char *path)
+/* number: the request's; 0: it has none. */
+static void answer(const hc_live *l, uint64_t number, int error, const char *why)
 {
-    struct ready_mask *mask = ready_note(l);
-    if (!mask || mask == l->current) return false;
+    if (l->config.answer && number > 0) l->config.answer(l->config.data, number, error, error ? why : "");
+}
+
+/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of the
+ * request that is not answered yet. */
+static bool note_ready(hc_live *l, char *path, uint64_t *number)
+{
+    struct ready_mask *mask = ready_note(l, number);
+    if (!mask) return false;
     memcpy(path, mask->path, TEXT_CAP);
     if (atomic_load(&mask->engine->cannot_follow)) return true;
+    answer(l, *number, HC_OK, "");
+    *number = 0;
+    if (mask == l->current) return false;
     leave_current(l);
     hc_responses_free(&l->responses);
     l->responses = mask->responses;
@@ -455,8 +465,9 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
 
 /* ---- the worker's call ------------------------------------------------------------------------- */
 
-/* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. */
-static int change_mask(hc_live *l, const char *path, const struct engine_format *format)
+/* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. number:
+ * the request's, for config.answer. */
+static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
     char why[SAY_CAP] = "";
     hc_responses loaded = {0};
@@ -465,6 +476,7 @@ static int change_mask(hc_live *l, const char *path, const struct engine_format 
     bool is_first = l->newest == NULL;
     if (!error) error = mask_apply(l, path, &loaded, format, why, sizeof why);
     if (error == SUPERSEDED) return HC_OK;
+    answer(l, number, error, why);
     if (error) {
         live_say(l, HC_LIVE_ERROR, "%s", why);
         return error;
@@ -499,8 +511,9 @@ static int change_engine(hc_live *l, const struct engine_format *format)
 static bool choose_backend(hc_live *l)
 {
     char text[TEXT_CAP];
+    uint64_t number;
     bool to_cpu = tell_failure(l), to_requested = probe(l);
-    if (text_mailbox_take(&l->backend, text)) {
+    if (text_mailbox_take(&l->backend, text, &number)) {
         snprintf(l->requested_backend, sizeof l->requested_backend, "%.*s", BACKEND_CAP - 1, text);
         to_requested = true;
     }
@@ -523,18 +536,20 @@ static struct engine_format format_wanted(const hc_live *l)
 int hc_live_work(hc_live *l)
 {
     char path[TEXT_CAP];
+    uint64_t number;
     int error = HC_OK;
     if (!l) return HC_EINVAL;
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
     ready_sweep(l);
-    bool loads = note_ready(l, path);
+    bool loads = note_ready(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path)) loads = !ready_request(l, path, true) || note_ready(l, path);
-    if (loads) error = change_mask(l, path, &format);
+    if (text_mailbox_take(&l->mask, path, &number))
+        loads = !ready_request(l, path, number, true) || note_ready(l, path, &number);
+    if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
     bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);

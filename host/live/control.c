@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include "command.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"
@@ -7,7 +8,6 @@
 #include "osc.h"
 #include "realtime.h"
 #include "report.h"
-#include "watch.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -26,14 +26,6 @@ static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
-/* Gains that keys and OSC messages set: /gain, /wet, /dry. */
-static const struct gain {
-    const char *name;
-    int knob;
-    char down, up; /* keys */
-} gains[] = {{"gain", HC_GAIN, '-', '+'}, {"wet", HC_WET, 'w', 'W'}, {"dry", HC_DRY, 'd', 'D'}};
-enum { N_GAINS = sizeof gains / sizeof *gains };
-
 struct control {
     const struct live_settings *settings;
     struct session *session;
@@ -41,10 +33,9 @@ struct control {
     const struct control_host *host;
     struct osc *osc; /* the host's */
     struct message_limit refusals;
-    struct watch watch;
+    struct command_target target;
     int signals; /* a descriptor */
-    int mask;    /* index of the mask that plays in settings->masks */
-    bool end, is_down;
+    bool is_down;
     int status; /* exit status */
     double next_status, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
@@ -104,69 +95,16 @@ bool control_open_osc(const struct live_settings *settings, struct osc **osc, ch
 
 /* ---- commands ---------------------------------------------------------------------------------- */
 
-static void load(struct control *c, const char *path)
-{
-    session_request_mask(c->session, path);
-    watch_open(&c->watch, path);
-}
-
-static void load_nth(struct control *c, int step)
-{
-    int n = c->settings->masks.n;
-    if (n == 0) return;
-    c->mask = (c->mask + step + n) % n;
-    load(c, c->settings->masks.list[c->mask]);
-}
-
-static void reload(struct control *c)
-{
-    char path[sizeof c->watch.path];
-    memcpy(path, c->watch.path, sizeof path);
-    load(c, path);
-}
-
-static bool is_bypassed(const struct control *c)
-{
-    return hc_live_get(c->live, HC_BYPASS) != 0;
-}
-
-/* A step up from an inaudible gain (below -80 dB) goes to -60 dB. */
-static void turn(struct control *c, const struct gain *gain, double step_db)
-{
-    double db = 20 * log10((double)hc_live_get(c->live, gain->knob));
-    db = db < -80 ? (step_db > 0 ? -60 : -INFINITY) : fmin(db + step_db, 40);
-    hc_live_set(c->live, gain->knob, (float)pow(10, db / 20));
-    message_note("%s %.0f dB", gain->name, db);
-}
-
 static void take_key(struct control *c, int key)
 {
-    if (key == '=') key = '+'; /* the key of + without Shift */
-    for (const struct gain *gain = gains; gain < gains + N_GAINS; gain++)
-        if (key == gain->down || key == gain->up) {
-            turn(c, gain, key == gain->up ? 1 : -1);
-            return;
-        }
-    if (key == 'b')
-        hc_live_set(c->live, HC_BYPASS, !is_bypassed(c));
-    else if (key == 'n')
-        load_nth(c, 1);
-    else if (key == 'p')
-        load_nth(c, -1);
-    else if (key == 'r')
-        reload(c);
-    else if (key == 'q')
-        c->end = true;
-    else
-        message_note("keys: b bypass, + - gain, w W wet, d D dry, n p masks, r load again, q quit");
-}
-
-static bool set_gain(struct control *c, const struct gain *gain, const struct osc_message *message)
-{
-    bool off = message->text && strcmp(message->text, "off") == 0;
-    if (!off && !(message->has_number && message->number <= 60)) return false; /* NaN is not */
-    hc_live_set(c->live, gain->knob, off ? 0 : (float)pow(10, message->number / 20));
-    return true;
+    struct command command;
+    char text[MESSAGE_CAP];
+    if (!keys_command(key, &command)) {
+        message_note(KEYS_HELP);
+        return;
+    }
+    command_apply(&c->target, &command, text, sizeof text);
+    if (*text) message_note("%s", text);
 }
 
 /* NULL: no memory. */
@@ -188,22 +126,34 @@ static void answer_stats(struct control *c, const struct osc_message *message)
     json_decref(json);
 }
 
+/* Translates a message. false: it is unknown, or its argument is wrong. */
+static bool read_command(const struct osc_message *message, struct command *command)
+{
+    const char *path = message->path;
+    bool is_off = message->text && strcmp(message->text, "off") == 0;
+    *command = (struct command){.act = COMMAND_NONE};
+    for (const struct command_gain *gain = command_gains; gain < command_gains + COMMAND_GAINS; gain++) {
+        if (path[0] != '/' || strcmp(path + 1, gain->name) != 0) continue;
+        *command = (struct command){.act = COMMAND_GAIN, .gain = gain, .db = is_off ? -INFINITY : message->number};
+        return is_off || message->has_number;
+    }
+    if (strcmp(path, "/bypass") == 0 && message->has_number)
+        *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
+    else if (strcmp(path, "/mask") == 0 && message->text)
+        *command = (struct command){.act = COMMAND_MASK, .path = message->text};
+    else if (strcmp(path, "/next") == 0)
+        *command = (struct command){.act = COMMAND_MASK_STEP, .number = 1};
+    return command->act != COMMAND_NONE;
+}
+
 /* false: the message is unknown, or its argument is wrong. */
 static bool obey(struct control *c, const struct osc_message *message)
 {
-    const char *path = message->path;
-    for (const struct gain *gain = gains; gain < gains + N_GAINS; gain++)
-        if (path[0] == '/' && strcmp(path + 1, gain->name) == 0) return set_gain(c, gain, message);
-    if (strcmp(path, "/bypass") == 0 && message->has_number)
-        hc_live_set(c->live, HC_BYPASS, message->number != 0);
-    else if (strcmp(path, "/mask") == 0 && message->text)
-        load(c, message->text);
-    else if (strcmp(path, "/next") == 0)
-        load_nth(c, 1);
-    else if (strcmp(path, "/stats") == 0)
-        answer_stats(c, message);
-    else
-        return false;
+    struct command command;
+    char text[MESSAGE_CAP];
+    if (strcmp(message->path, "/stats") != 0)
+        return read_command(message, &command) && command_apply(&c->target, &command, text, sizeof text);
+    answer_stats(c, message);
     return true;
 }
 
@@ -220,10 +170,8 @@ static void take_signals(struct control *c)
 {
     struct signalfd_siginfo info;
     while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
-            reload(c);
-        else
-            c->end = true;
+        struct command command = {.act = info.ssi_signo == SIGHUP ? COMMAND_RELOAD : COMMAND_QUIT};
+        command_apply(&c->target, &command, NULL, 0);
     }
 }
 
@@ -241,7 +189,7 @@ static void show(struct control *c, double now)
     uint64_t trouble = report_trouble(&status);
     if (!message_has_status() && now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
     hc_live_take_peaks(c->live, &peak_in, &peak_out);
-    report_line(&status, &c->before, peak_in, peak_out, is_bypassed(c), line, sizeof line);
+    report_line(&status, &c->before, peak_in, peak_out, hc_live_get(c->live, HC_BYPASS) != 0, line, sizeof line);
     if (message_has_status())
         message_status("%s", line);
     else
@@ -262,7 +210,7 @@ static void lose_host(struct control *c)
     host->stop(host->data);
     if (c->settings->reconnect) return;
     c->status = EXIT_FAILED;
-    c->end = true;
+    c->target.end = true;
 }
 
 static void tend_host(struct control *c, double now)
@@ -305,13 +253,6 @@ static void say_port(const struct control *c)
     snprintf(text, sizeof text, "OSC on port %d", osc_port(c->osc));
     message_note("%s", text);
     if (c->host->nsm) nsm_say(c->host->nsm, text);
-}
-
-static int index_of(const struct live_settings *settings)
-{
-    for (int i = 0; i < settings->masks.n; i++)
-        if (strcmp(settings->masks.list[i], settings->mask) == 0) return i;
-    return 0;
 }
 
 /* Fades out, as long as callbacks come. */
@@ -357,17 +298,16 @@ int control_run(const struct live_settings *settings, struct session *session, c
                         .live = session_live(session),
                         .host = host,
                         .osc = host->osc,
-                        .refusals = {.topic = "refused OSC messages", .most = 5},
-                        .mask = index_of(settings)};
+                        .refusals = {.topic = "refused OSC messages", .most = 5}};
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
-    watch_open(&c.watch, settings->mask);
+    command_target_open(&c.target, session, &settings->masks, settings->mask);
     if (c.osc) say_port(&c);
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
     c.last_log = stopwatch_now();
-    while (!c.end) {
+    while (!c.target.end) {
         wait_for_input(&c);
         double now = stopwatch_now();
         take_signals(&c);
@@ -376,10 +316,10 @@ int control_run(const struct live_settings *settings, struct session *session, c
         message_limit_tend(&c.refusals, false);
         session_tend(session);
         tend_manager(&c);
-        if (!c.end) tend_host(&c, now);
+        if (!c.target.end) tend_host(&c, now);
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
-            if (watch_changed(&c.watch)) session_request_mask(session, c.watch.path);
+            if (watch_changed(&c.target.watch)) session_request_mask(session, c.target.watch.path);
         }
         show(&c, now);
     }

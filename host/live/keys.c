@@ -1,11 +1,38 @@
 #include "keys.h"
 
+#include "command.h"
+
 #include <poll.h>
 #include <termios.h>
 #include <unistd.h>
 
 static struct termios before; /* keys_open */
 static bool is_open;
+
+bool keys_command(int key, struct command *command)
+{
+    static const struct {
+        int key;
+        struct command command;
+    } keys[] = {{'b', {.act = COMMAND_BYPASS_TOGGLE}},
+                {'n', {.act = COMMAND_MASK_STEP, .number = 1}},
+                {'p', {.act = COMMAND_MASK_STEP, .number = -1}},
+                {'r', {.act = COMMAND_RELOAD}},
+                {'q', {.act = COMMAND_QUIT}},
+                {'+', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}},
+                {'=', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}}, /* + without Shift */
+                {'-', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = -1}},
+                {'W', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[1], .db = 1}},
+                {'w', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[1], .db = -1}},
+                {'D', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[2], .db = 1}},
+                {'d', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[2], .db = -1}}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].key == key) {
+            *command = keys[i].command;
+            return true;
+        }
+    return false;
+}
 
 /* In the background, a read or a change of the terminal would stop the process. */
 static bool in_foreground(void)

@@ -1,6 +1,9 @@
-/* keys - reads single keys from standard input, if that is a terminal and this process is in its foreground. */
+/* keys - reads single keys from standard input, if that is a terminal and this process is in its foreground, and
+ * translates them into commands. */
 #ifndef KEYS_H
 #define KEYS_H
+
+#include "command.h"
 
 #include <stdbool.h>
 
@@ -10,5 +13,9 @@ void keys_close(void);
 
 /* The next key; 0: none. Returns at once. */
 int keys_next(void);
+
+/* Translates a key. false: it means nothing. */
+bool keys_command(int key, struct command *command);
+#define KEYS_HELP "keys: b bypass, + - gain, w W wet, d D dry, n p masks, r load again, q quit"
 
 #endif

@@ -7,8 +7,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+enum { MOST_ANSWERS = 16 };
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 
 struct session {
@@ -24,6 +26,11 @@ struct session {
     bool has_loader;
     struct message_limit lines; /* OSC messages and a watched file can cause any number */
 
+    uint64_t n_requests; /* of masks; the last one has this number */
+    pthread_mutex_t lock;
+    struct session_answer answers[MOST_ANSWERS]; /* those that session_take_answer has not taken; under lock */
+    uint64_t n_answers, n_taken;                 /* the next one goes to n_answers % MOST_ANSWERS; under lock */
+
     uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
     double next_limited_s;
 };
@@ -34,6 +41,26 @@ static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
     if (message_limit_allows(&s->lines)) (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
+}
+
+static void keep_answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct session *s = data;
+    pthread_mutex_lock(&s->lock);
+    struct session_answer *answer = &s->answers[s->n_answers++ % MOST_ANSWERS];
+    *answer = (struct session_answer){.number = number, .is_good = error == HC_OK};
+    snprintf(answer->why, sizeof answer->why, "%s", why);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool session_take_answer(struct session *s, struct session_answer *answer)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->n_answers > s->n_taken + MOST_ANSWERS) s->n_taken = s->n_answers - MOST_ANSWERS;
+    bool is_there = s->n_taken < s->n_answers;
+    if (is_there) *answer = s->answers[s->n_taken++ % MOST_ANSWERS];
+    pthread_mutex_unlock(&s->lock);
+    return is_there;
 }
 
 static void *loader(void *arg)
@@ -59,9 +86,10 @@ static void request(struct session *s, const hc_live_change *change)
     sem_post(&s->wake);
 }
 
-void session_request_mask(struct session *s, const char *path)
+uint64_t session_request_mask(struct session *s, const char *path)
 {
-    request(s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+    request(s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path, .number = ++s->n_requests});
+    return s->n_requests;
 }
 
 void session_request_format(struct session *s, int rate, int block)
@@ -105,6 +133,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     if (config.history_s < longest_s) config.history_s = longest_s;
     config.fade_in = config.lost_dry = 1;
     config.say = say;
+    config.answer = keep_answer;
     config.data = s;
     if (hc_live_open(&config, &s->live, why, cap) != HC_OK) {
         hc_responses_free(mask);
@@ -128,6 +157,7 @@ struct session *session_open(const struct session_settings *settings, const char
     s->start_s = stopwatch_now();
     s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
     sem_init(&s->wake, 0, 0);
+    pthread_mutex_init(&s->lock, NULL);
     if (open_live(s, settings, path, rate, block, mask, why, cap)) {
         s->has_loader = pthread_create(&s->loader, NULL, loader, s) == 0;
         if (s->has_loader) return s;
@@ -146,6 +176,7 @@ bool session_close(struct session *s)
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
     message_limit_tend(&s->lines, true);
     sem_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
     free(s);
     return is_clean;
 }

@@ -41,9 +41,19 @@ bool session_reaches(struct session *session, int in, int out);
 /* A number that changes whenever an answer of session_reaches may change. */
 uint64_t session_reach_version(struct session *session);
 
-/* Requests a mask, or a rate and block: the loader thread applies it. Returns at once. */
-void session_request_mask(struct session *session, const char *path);
+/* Requests a mask, or a rate and block: the loader thread applies it. Returns at once. The last mask requested wins;
+ * requests of masks are numbered from 1. */
+uint64_t session_request_mask(struct session *session, const char *path);
 void session_request_format(struct session *session, int rate, int block);
+
+struct session_answer {
+    uint64_t number;         /* of the request of a mask that is done; earlier ones were done before, or replaced     */
+    bool is_good;            /* the mask plays, or is about to                                                        */
+    char why[500];           /* else the reason, which may be cut                                                     */
+};
+
+/* Takes the oldest answer to a request of a mask; the last 16 are kept. false: there is none. */
+bool session_take_answer(struct session *session, struct session_answer *answer);
 
 void session_count_xrun(struct session *session); /* [rt] */
 

@@ -35,6 +35,7 @@ void target_begin(void)
     control.live = session_live(control.session);
     control.osc = osc_open("0", why, sizeof why);
     must(control.osc);
+    command_target_open(&control.target, control.session, &settings.masks, "through.txt");
     from = packets_open(&ours);
     message_set_quiet(true);
 }
@@ -78,8 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     n_messages = 0;
     packets_send(from, osc_fd(control.osc), data, size);
     osc_receive(control.osc, take, &control);
-    for (const struct gain *gain = gains; gain < gains + N_GAINS; gain++) {
-        float now = hc_live_get(control.live, gain->knob);
+    for (int i = 0; i < COMMAND_GAINS; i++) {
+        float now = hc_live_get(control.live, command_gains[i].knob);
         must(now >= 0 && now <= 1000.01f); /* 60 dB */
     }
     if (n_messages > 0) send_again();

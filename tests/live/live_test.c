@@ -67,6 +67,40 @@ static void zero_and_null_mean_the_default(const char *backend)
     check(hc_live_close(live) == HC_OK && hc_live_close(none) == HC_OK && hc_live_close(NULL) == HC_OK, "close");
 }
 
+/* Requests 1 and 4 are replaced by later ones before the worker sees them; 2 and 5 are refused. */
+struct answers {
+    char numbers[40], why[400];
+};
+
+static void keep_answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct answers *answers = data;
+    size_t at = strlen(answers->numbers);
+    snprintf(answers->numbers + at, sizeof answers->numbers - at, "%s%d", error ? "!" : "", (int)number);
+    if (error) snprintf(answers->why, sizeof answers->why, "%s", why);
+}
+
+static void a_request_is_answered_by_its_number(const char *backend)
+{
+    struct answers answers = {0};
+    hc_live *live =
+        open_live(&(hc_live_config){.size = sizeof(hc_live_config), .answer = keep_answer, .data = &answers});
+    const char *half = mask_file("half.txt", "0.5\n");
+    const char *paths[][2] = {{half, "/no/first.wav"}, {half, NULL}, {half, "/no/last.wav"}, {half, NULL}};
+    uint64_t number = 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        for (int k = 0; k < 2 && paths[i][k]; k++)
+            check(hc_live_request(live, &(hc_live_change){sizeof(hc_live_change), paths[i][k], .number = ++number}) ==
+                      HC_OK,
+                  "request %d", (int)number);
+        hc_live_request(live, &(hc_live_change){.size = sizeof(hc_live_change), .block = 128 << i});
+        while (hc_live_has_work(live)) hc_live_work(live);
+    }
+    check(strcmp(answers.numbers, "!23!56") == 0 && strstr(answers.why, "/no/last.wav: "), "%s, %s", answers.numbers,
+          answers.why);
+    hc_live_close(live);
+}
+
 /* The message names what was wrong: a mask's path, or the format. */
 static void a_refused_request_is_an_error_line(const char *backend)
 {
@@ -344,6 +378,7 @@ int main(void)
 {
     static const struct test tests[] = {
         TEST(zero_and_null_mean_the_default, false),
+        TEST(a_request_is_answered_by_its_number, false),
         TEST(a_refused_request_is_an_error_line, false),
         TEST(values_out_of_range_are_refused, false),
         TEST(statistics_are_of_one_block, false),

@@ -1,0 +1,112 @@
+#include "command.h"
+
+#include "host/message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double MOST_DB = 60, MOST_STEPPED_DB = 40;
+
+const struct command_gain command_gains[COMMAND_GAINS] = {{"gain", HC_GAIN}, {"wet", HC_WET}, {"dry", HC_DRY}};
+
+static int index_of(const struct option_names *masks, const char *path, int otherwise)
+{
+    for (int i = 0; i < masks->n; i++)
+        if (strcmp(masks->list[i], path) == 0) return i;
+    return otherwise;
+}
+
+void command_target_open(struct command_target *t, struct session *session, const struct option_names *masks,
+                         const char *mask)
+{
+    *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
+    watch_open(&t->watch, mask);
+}
+
+static bool load(struct command_target *t, const char *path)
+{
+    session_request_mask(t->session, path);
+    watch_open(&t->watch, path);
+    return true;
+}
+
+static bool load_nth(struct command_target *t, int number, char *why, size_t cap)
+{
+    int n = t->masks->n;
+    if (n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
+    if (number < 1 || number > n)
+        return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+    t->mask = number - 1;
+    return load(t, t->masks->list[t->mask]);
+}
+
+static bool load_other(struct command_target *t, int step, char *why, size_t cap)
+{
+    int n = t->masks->n;
+    return load_nth(t, n ? (t->mask + step + n) % n + 1 : 0, why, cap);
+}
+
+static bool load_path(struct command_target *t, const char *path)
+{
+    t->mask = index_of(t->masks, path, t->mask);
+    return load(t, path);
+}
+
+static bool reload(struct command_target *t)
+{
+    char path[sizeof t->watch.path];
+    memcpy(path, t->watch.path, sizeof path);
+    return load(t, path);
+}
+
+static bool set_gain(struct command_target *t, const struct command_gain *gain, double db, char *text, size_t cap)
+{
+    if (!(db <= MOST_DB)) /* NaN is not */
+        return message_write(text, cap, "%s takes dB, at most %.0f, or off", gain->name, MOST_DB);
+    hc_live_set(session_live(t->session), gain->knob, (float)pow(10, db / 20));
+    message_write(text, cap, "%s %.0f dB", gain->name, db);
+    return true;
+}
+
+/* A step up from an inaudible gain (below -80 dB) goes to -60 dB. */
+static bool turn(struct command_target *t, const struct command_gain *gain, double step_db, char *text, size_t cap)
+{
+    double db = 20 * log10((double)hc_live_get(session_live(t->session), gain->knob));
+    db = db < -80 ? (step_db > 0 ? -60 : -INFINITY) : fmin(db + step_db, MOST_STEPPED_DB);
+    return set_gain(t, gain, db, text, cap);
+}
+
+static bool set_bypass(struct command_target *t, bool on)
+{
+    hc_live_set(session_live(t->session), HC_BYPASS, on);
+    return true;
+}
+
+bool command_apply(struct command_target *t, const struct command *command, char *text, size_t cap)
+{
+    if (cap) *text = 0;
+    switch (command->act) {
+    case COMMAND_NONE:
+        break;
+    case COMMAND_MASK:
+        return load_path(t, command->path);
+    case COMMAND_MASK_NUMBER:
+        return load_nth(t, command->number, text, cap);
+    case COMMAND_MASK_STEP:
+        return load_other(t, command->number, text, cap);
+    case COMMAND_RELOAD:
+        return reload(t);
+    case COMMAND_GAIN:
+        return set_gain(t, command->gain, command->db, text, cap);
+    case COMMAND_GAIN_STEP:
+        return turn(t, command->gain, command->db, text, cap);
+    case COMMAND_BYPASS:
+        return set_bypass(t, command->on);
+    case COMMAND_BYPASS_TOGGLE:
+        return set_bypass(t, hc_live_get(session_live(t->session), HC_BYPASS) == 0);
+    case COMMAND_QUIT:
+        return t->end = true;
+    }
+    return true;
+}

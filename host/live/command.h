@@ -1,0 +1,59 @@
+/* command - everything that a key, a signal, an OSC message or a MIDI event can ask of a live session, and the function
+ * that applies it. Control thread.
+ */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include "live_options.h"
+#include "session.h"
+#include "watch.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct command_gain {
+    const char *name;            /* "gain", "wet", "dry": in this order */
+    int knob;                    /* enum hc_live_knob                    */
+};
+enum { COMMAND_GAINS = 3 };
+extern const struct command_gain command_gains[COMMAND_GAINS];
+
+enum command_act {               /* reads the fields                                          */
+    COMMAND_NONE,                /*                                                           */
+    COMMAND_MASK,                /* path                                                      */
+    COMMAND_MASK_NUMBER,         /* number: in the list of masks, from 1                      */
+    COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
+    COMMAND_RELOAD,              /*                                                           */
+    COMMAND_GAIN,                /* gain, db: at most 60; -INFINITY is off                    */
+    COMMAND_GAIN_STEP,           /* gain, db: is added                                        */
+    COMMAND_BYPASS,              /* on                                                        */
+    COMMAND_BYPASS_TOGGLE,       /*                                                           */
+    COMMAND_QUIT
+};
+
+struct command {
+    enum command_act act;
+    const char *path;
+    int number;
+    const struct command_gain *gain;
+    double db;
+    bool on;
+};
+
+struct command_target {          /* all that commands change                                  */
+    struct session *session;
+    const struct option_names *masks; /* the list of masks; may be empty                      */
+    int mask;                    /* index in the list of the mask that was last asked for     */
+    struct watch watch;          /* watches the mask that was last asked for                  */
+    bool end;                    /* COMMAND_QUIT was applied                                  */
+};
+
+/* A target for the session that plays `mask`. */
+void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
+                         const char *mask);
+
+/* Applies a command. A mask is requested here, and loaded later by the session's loader. false: nothing changed, and
+ * `text` has the reason. true: `text` says what is new, as "gain 1 dB", or is "". */
+bool command_apply(struct command_target *target, const struct command *command, char *text, size_t cap);
+
+#endif

@@ -319,11 +319,11 @@ static bool probe(hc_live *l)
 
 /* ---- ready masks ------------------------------------------------------------------------------- */
 
-static void say_mask(const hc_live *l, const char *path, const char *what)
+static void say_loaded(const hc_live *l, const char *path)
 {
     const hc_info *info = &l->newest->info;
     int rate = l->format_used.rate;
-    live_say(l, HC_LIVE_NOTE, "%s: %s, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path, what,
+    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
              (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
              info->method);
 }
@@ -355,7 +355,7 @@ static bool note_ready(hc_live *l, char *path, uint64_t *number)
     l->format_used = mask->format;
     set_info(l, path, &l->responses);
     atomic_fetch_add(&l->masks, 1);
-    say_mask(l, path, "plays");
+    say_loaded(l, path);
     struct file_id now = file_identify(path);
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
@@ -483,7 +483,7 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     }
     if (l->current) l->current->file = file;
     if (!is_first) atomic_fetch_add(&l->masks, 1);
-    say_mask(l, path, "loaded");
+    say_loaded(l, path);
     return HC_OK;
 }
 

@@ -22,12 +22,14 @@ void command_target_open(struct command_target *t, struct session *session, cons
 {
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
     watch_open(&t->watch, mask);
+    session_keep(session, masks->list, masks->n, t->mask);
 }
 
 static bool load(struct command_target *t, const char *path)
 {
     session_request_mask(t->session, path);
     watch_open(&t->watch, path);
+    session_keep(t->session, t->masks->list, t->masks->n, t->mask);
     return true;
 }
 

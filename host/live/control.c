@@ -320,6 +320,7 @@ int control_run(const struct live_settings *settings, struct session *session, c
         if (settings->watch && now >= c.next_watch) {
             c.next_watch = now + WATCH_S;
             if (watch_changed(&c.target.watch)) session_request_mask(session, c.target.watch.path);
+            session_watch_kept(session);
         }
         show(&c, now);
     }

@@ -172,6 +172,16 @@ enum { HC_LIVE_MOST_KEPT = 32 };
  * hc_live_work */
 int hc_live_keep(hc_live *live, const char *const *paths, int n);
 
+/* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL: no more. Requests switch between them.
+ * While both are ready, both convolve the input, and their convolved signals are measured: the integrated loudness by
+ * ITU-R BS.1770 (K-weighted, gated; every channel counts alike) since the call. The louder of the two is turned down to
+ * the loudness of the other, by at most 40 dB; the gain belongs to the mask and is crossfaded with it. It follows the
+ * measurement in steps of 100 ms, with ramps of 20 ms. Masks that are made anew, as after a change of the rate, are
+ * measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain tell the result.
+ * Returns HC_OK; HC_EINVAL (one path is NULL, both are the same, or one has 4096 bytes or more). [setup], at once: it
+ * does not wait for hc_live_work */
+int hc_live_compare(hc_live *live, const char *a, const char *b);
+
 /* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would.
  * The live convolver owns the responses after the call, also after a failure. Fails as hc_open and hc_mask_make do.
  * [setup] */
@@ -207,7 +217,10 @@ typedef struct hc_live_stats {
     int rate;                /* Hz, of the last block                                                                */
     int ready;               /* masks of hc_live_keep to which a fade can begin with the next block, also the one that
                                 plays                                                                                */
-    int reserved;
+    int compared;            /* 1: mask A of hc_live_compare plays; 2: mask B; 0: neither, or they are not ready     */
+    float loudness[2];       /* LUFS of the convolved signals of A and B since they are compared; -INFINITY: not known,
+                                as before the first 400 ms above -70 LUFS                                            */
+    float compared_gain[2];  /* linear gains that make A and B equally loud                                          */
 } hc_live_stats;
 
 /* Copies the counters; all of them are of the same moment, the end of a block. The caller sets stats->size. [rt], any

@@ -184,7 +184,10 @@ int failover_open(const hc_config *config, struct input_history *history, double
     atomic_init(&f->takeover, TAKEOVER_NOT_NEEDED);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
-    int error = runner_open(&f->main, config, why, cap);
+    f->gain = (struct ramp){.now = 1, .target = 1};
+    int error = loudness_open(&f->loudness, config->n_out, config->rate)
+                    ? runner_open(&f->main, config, why, cap)
+                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -209,6 +212,7 @@ bool failover_close(struct failover *f)
     }
     runner_close(&f->main);
     runner_close(&f->standby);
+    loudness_close(&f->loudness);
     sem_destroy(&f->wake);
     free(f);
     return true;

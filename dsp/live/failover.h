@@ -18,6 +18,8 @@
 #include "dsp/cpu/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
+#include "loudness.h"
+#include "mixer.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -56,6 +58,9 @@ struct failover {
     hc_info info;              /* what hc_get_info said of the main engine when it was opened                     */
     int64_t begin;             /* hc_live.history_begin when it was made                                          */
     struct ready_mask *_Atomic home; /* ready.h: where it waits while it does not play. NULL: it is closed then   */
+    struct loudness loudness;  /* of its output in the comparison `compared`; whoever uses the engine             */
+    uint64_t compared;         /* ready.comparing when loudness was reset                                         */
+    struct ramp gain;          /* of its output; audio thread                                                     */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
     struct input_history *history;
     struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */

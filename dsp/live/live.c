@@ -37,6 +37,8 @@ static void engine_fade_begin(hc_live *l)
     l->former = l->playing;
     l->playing = l->joining;
     l->joining = NULL;
+    float gain = ready_gain(l, l->playing); /* not heard yet: no ramp */
+    l->playing->gain = (struct ramp){.now = gain, .target = gain};
     l->is_fading = true;
     l->fade_pos = 0;
     l->fade_len = l->playing->config.fade_frames;
@@ -93,10 +95,27 @@ static enum failover_result engine_play(hc_live *l, struct failover *f, float *c
     return FAILOVER_PLAYED;
 }
 
+/* Measures the output of an engine, and makes it as loud as the mask that it is compared with. */
+static void equalise(hc_live *l, struct failover *f, float *const *out, int n)
+{
+    if (!f) return;
+    ready_measure(l, f, out, n);
+    ramp_to(&f->gain, ready_gain(l, f), f->config.rate * RAMP_MS / 1000 + 1);
+    if (f->gain.left == 0 && f->gain.now == 1) return;
+    for (int at = 0, len; at < n; at += len) {
+        float gains[MIXER_CHUNK];
+        len = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+        for (int i = 0; i < len; i++) gains[i] = ramp_step(&f->gain);
+        for (int o = 0; o < l->config.n_out; o++)
+            for (int i = 0; i < len; i++) out[o][at + i] *= gains[i];
+    }
+}
+
 /* Both engines have processed the same input, so the gains add up to 1. */
 static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
     engine_play(l, l->former, l->faded, n, now);
+    equalise(l, l->former, l->faded, n);
     for (int o = 0; o < l->config.n_out; o++) {
         float *to = l->wet[o];
         const float *from = l->faded[o];
@@ -143,6 +162,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
     enum failover_result result = engine_play(l, l->playing, l->wet, n, now);
+    equalise(l, l->playing, l->wet, n);
     if (l->is_fading) engine_crossfade(l, n, now);
     input_history_publish(&l->history, n);
     if (l->playing) failover_wake(l->playing);
@@ -289,7 +309,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
-    all.ready = ready_count(l);
+    ready_get_stats(l, &all);
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

@@ -6,6 +6,7 @@
 #include "live.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,6 +62,92 @@ bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits)
     if (is_asked) r->number = number;
     paths_unlock(r);
     return is_asked;
+}
+
+/* ---- comparison -------------------------------------------------------------------------------- */
+
+static const double MOST_CUT_DB = 40;
+
+/* The number of mask 0 (A) or 1 (B) of a comparison; 0: it is not ready. */
+static int compared_number(uint64_t comparing, int which)
+{
+    return (int)(comparing >> (which * WANTED_BITS)) & NUMBER_MASK;
+}
+
+/* Begins to compare the two masks, if they are others than before. Under paths_lock. */
+static void compare(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
+    for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, path_find(l, r->compared[i])) << (i * WANTED_BITS);
+    if (now == was) return;
+    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) atomic_store(&m->loudness, -INFINITY);
+    atomic_store(&r->comparing, now + (1 << (2 * WANTED_BITS)));
+}
+
+/* 0 for A, 1 for B; -1: the mask is not compared. */
+static int compared_as(const hc_live *l, const struct ready_mask *mask, uint64_t comparing)
+{
+    int number = number_of(l, mask), a = compared_number(comparing, 0), b = compared_number(comparing, 1);
+    return number == 0 || a == 0 || b == 0 ? -1 : number == a ? 0 : number == b ? 1 : -1;
+}
+
+void ready_measure(hc_live *l, struct failover *f, float *const *out, int n)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
+    if (compared_as(l, mask, comparing) < 0) return;
+    if (f->compared != comparing) loudness_reset(&f->loudness);
+    f->compared = comparing;
+    if (loudness_add(&f->loudness, out, n))
+        atomic_store_explicit(&mask->loudness, (float)loudness_get(&f->loudness), memory_order_relaxed);
+}
+
+static float loudness_of(const hc_live *l, uint64_t comparing, int which)
+{
+    int number = compared_number(comparing, which);
+    if (number == 0) return -INFINITY;
+    return atomic_load_explicit(&l->ready.masks[number - 1].loudness, memory_order_relaxed);
+}
+
+static float gain_of(const hc_live *l, uint64_t comparing, int which)
+{
+    float own = loudness_of(l, comparing, which), other = loudness_of(l, comparing, 1 - which);
+    if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
+    return (float)pow(10, -fmin(MOST_CUT_DB, (double)(own - other)) / 20);
+}
+
+float ready_gain(const hc_live *l, const struct failover *f)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    int which = compared_as(l, atomic_load_explicit(&f->home, memory_order_relaxed), comparing);
+    return which < 0 ? 1 : gain_of(l, comparing, which);
+}
+
+void ready_get_stats(const hc_live *l, hc_live_stats *stats)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    uint64_t wanted = atomic_load_explicit(&l->ready.wanted, memory_order_relaxed);
+    int number = (int)(wanted & NUMBER_MASK);
+    stats->ready = ready_count(l);
+    stats->compared = number ? compared_as(l, &l->ready.masks[number - 1], comparing) + 1 : 0;
+    for (int i = 0; i < 2; i++) {
+        stats->loudness[i] = loudness_of(l, comparing, i);
+        stats->compared_gain[i] = gain_of(l, comparing, i);
+    }
+}
+
+int hc_live_compare(hc_live *l, const char *a, const char *b)
+{
+    if (!l || !a != !b || (a && (strlen(a) >= TEXT_CAP || strlen(b) >= TEXT_CAP || strcmp(a, b) == 0)))
+        return HC_EINVAL;
+    struct ready *r = &l->ready;
+    paths_lock(r);
+    strcpy(r->compared[0], a ? a : "");
+    strcpy(r->compared[1], b ? b : "");
+    compare(l);
+    paths_unlock(r);
+    return HC_OK;
 }
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -151,9 +238,11 @@ static bool follow_block(hc_live *l, struct ready_mask *mask)
     struct failover *f = atomic_exchange_explicit(&mask->waiting, NULL, memory_order_acquire);
     if (f) {
         bool is_valid = atomic_load(&l->history_begin) == f->begin;
+        at = f->main.at;
         more = is_valid && failover_follow(f);
         if (atomic_load(&f->cannot_follow)) atomic_store(&l->has_work, true);
         int64_t now_at = f->main.at;
+        if (is_valid && now_at > at) ready_measure(l, f, f->main.discarded, (int)(now_at - at));
         atomic_store_explicit(&mask->waiting, f, memory_order_release);
         atomic_compare_exchange_strong(&mask->at, &at, now_at); /* unless it was dropped */
     }
@@ -213,17 +302,18 @@ static bool supersede(hc_live *l, const struct ready_mask *mask)
 }
 
 /* Under paths_lock. */
-static void hide(struct ready_mask *m)
+static void hide(hc_live *l, struct ready_mask *m)
 {
     m->path[0] = '\0';
     atomic_store(&m->at, -1);
+    compare(l);
 }
 
 bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone)
 {
     paths_lock(&l->ready);
     bool good = supersede(l, mask);
-    if (good && gone) hide(gone);
+    if (good && gone) hide(l, gone);
     paths_unlock(&l->ready);
     return good;
 }
@@ -246,6 +336,7 @@ struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, c
     memcpy(m->path, path, strlen(path) + 1);
     if (plays) supersede(l, m);
     atomic_store(&m->at, at);
+    compare(l);
     paths_unlock(&l->ready);
     sem_post(&l->ready.wake);
     return m;
@@ -266,7 +357,7 @@ bool ready_drop(hc_live *l, struct ready_mask *m)
     paths_lock(&l->ready);
     uint64_t wanted = atomic_load(&l->ready.wanted);
     bool is_asked = wanted != l->ready.noted && mask_of(l, wanted) == m;
-    if (!is_asked) hide(m);
+    if (!is_asked) hide(l, m);
     paths_unlock(&l->ready);
     if (is_asked) return false;
     m->is_dropped = true;
@@ -322,7 +413,8 @@ uint64_t ready_bytes(const hc_live *l)
 void ready_open(hc_live *l)
 {
     struct ready *r = &l->ready;
-    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) atomic_init(&m->at, -1);
+    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++)
+        atomic_init(&m->at, -1), atomic_init(&m->loudness, -INFINITY);
     atomic_flag_clear(&r->paths_lock);
     sem_init(&r->wake, 0, 0);
     pthread_mutex_init(&r->lock, NULL);

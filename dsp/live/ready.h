@@ -42,6 +42,7 @@ struct ready_mask {
     _Atomic(struct failover *) waiting;  /* NULL: it plays, the ready thread uses it, or there is none         */
     atomic_int_fast64_t at;              /* frames of the history that it had processed when it came to wait;
                                             -1: it cannot be asked for                                         */
+    _Atomic float loudness;              /* LUFS in this comparison; -INFINITY: not measured yet               */
     char path[TEXT_CAP];                 /* "": cannot be asked for; written by workers, under paths_lock      */
     /* workers: */
     struct failover *engine;             /* NULL: this place is free                                           */
@@ -62,6 +63,9 @@ struct ready {
     atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
     atomic_uint_fast64_t wanted;         /* count of requests << WANTED_BITS | number of the mask; 0: none     */
     uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */
+    char compared[2][TEXT_CAP];          /* paths of hc_live_compare; "": none; under paths_lock               */
+    atomic_uint_fast64_t comparing;      /* count of comparisons, and the numbers of the two masks in
+                                            WANTED_BITS each; a number is 0 while its mask is not ready        */
     uint64_t taken;                      /* value of `wanted` that was obeyed; audio thread                    */
     uint64_t noted;                      /* likewise; workers                                                  */
     _Atomic(struct ready_list *) next;   /* hc_live_keep -> worker                                             */
@@ -117,6 +121,17 @@ void ready_reset(hc_live *l, int64_t begin);
 bool ready_list_take(hc_live *l);
 /* Bytes of all engines and responses. */
 uint64_t ready_bytes(const hc_live *l);
+
+/* ---- comparison of two ready masks (hc_live_compare) ---- */
+
+/* Measures n frames of an engine's output, if its mask is compared. Whoever uses the engine */
+void ready_measure(hc_live *l, struct failover *f, float *const *out, int n);
+
+/* The gain with which the mask of an engine is as loud as the quieter of the two; 1: it is not compared. [rt] */
+float ready_gain(const hc_live *l, const struct failover *f);
+
+/* Fills in the fields of the comparison. [rt], any thread */
+void ready_get_stats(const hc_live *l, hc_live_stats *stats);
 
 struct file_id file_identify(const char *path);
 

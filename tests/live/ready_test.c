@@ -402,6 +402,8 @@ static void *storm_ask(void *arg)
     struct random r = random_seeded(4);
     while (!atomic_load(&storm->end)) {
         int what = random_int(&r, 0, 19);
+        if (what == 0 && random_int(&r, 0, 1))
+            hc_live_compare(storm->stage->live, paths[0], paths[random_int(&r, 1, 2)]);
         if (what == 0) keep(storm->stage, random_int(&r, 0, N_MASKS));
         if (what == 1) ask_format(storm->stage, 0, random_int(&r, 0, 1) ? 256 : BLOCK);
         if (what == 2) ask_format(storm->stage, random_int(&r, 0, 1) ? 44100 : 48000, 0);
@@ -429,6 +431,7 @@ static void a_storm_of_requests_leaves_the_last(const char *backend)
         atomic_store(&storm.end, true);
         pthread_join(worker, NULL);
         pthread_join(asker, NULL);
+        hc_live_compare(s.live, NULL, NULL);
         hc_live_set_freewheel(s.live, false);
         ask_format(&s, 48000, BLOCK);
         keep(&s, 3);
@@ -447,6 +450,93 @@ static void a_storm_of_requests_leaves_the_last(const char *backend)
     }
 }
 
+/* Cases of EBU Tech 3341, and the K-weighting by the coefficients that BS.1770 prints: sines of so many dB, each for so many seconds. Blocks that
+ * reach over the edges of 6 s take 0.2 LU off. */
+static void loudness_is_that_of_bs1770(const char *backend)
+{
+    enum { MOST = 12 * 48000 };
+    static const struct {
+        int rate, n_channels;
+        double hz, db[3], seconds[3], lufs;
+    } cases[] = {{48000, 1, 997, {0}, {2}, -3.01},
+                 {48000, 2, 1000, {-23}, {2}, -23},
+                 {44100, 2, 1000, {-33}, {2}, -33},
+                 {96000, 2, 1000, {-23}, {2}, -23},
+                 {48000, 2, 1000, {-36, -23, -36}, {3, 6, 3}, -23.2},
+                 {48000, 2, 1000, {-72, -23, -72}, {3, 6, 3}, -23.2},
+                 {48000, 1, 38, {0}, {2}, -9.70},
+                 {48000, 1, 10000, {0}, {2}, 0.34}};
+    float *x = must_alloc(MOST, sizeof *x), *rows[] = {x, x};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct loudness meter;
+        int n = 0;
+        check(loudness_open(&meter, cases[i].n_channels, cases[i].rate), "no memory");
+        check(isinf(loudness_get(&meter)), "something before the first block");
+        for (int part = 0; part < 3; part++)
+            for (int end = n + (int)(cases[i].seconds[part] * cases[i].rate); n < end; n++)
+                x[n] =
+                    (float)(pow(10, cases[i].db[part] / 20) * sin(6.283185307179586 * cases[i].hz * n / cases[i].rate));
+        for (int at = 0; at < n; at += 1000, rows[0] += 1000, rows[1] += 1000)
+            loudness_add(&meter, rows, n - at < 1000 ? n - at : 1000);
+        rows[0] = rows[1] = x;
+        double got = loudness_get(&meter);
+        check(fabs(got - cases[i].lufs) < 0.1, "case %zu: %.2f LUFS, want %.2f", i, got, cases[i].lufs);
+        loudness_close(&meter);
+    }
+    free(x);
+}
+
+/* The K-weighted loudness of what was heard from frame `from` on. */
+static double heard(const struct stage *s, int from)
+{
+    struct loudness meter;
+    float *rows[] = {s->out[0] + from, s->out[1] + from};
+    check(loudness_open(&meter, CHANNELS, 48000), "no memory");
+    loudness_add(&meter, rows, s->pos - from);
+    double lufs = loudness_get(&meter);
+    loudness_close(&meter);
+    return lufs;
+}
+
+static void compared_masks_are_equally_loud(const char *backend)
+{
+    for (int b = 0; b < N_BACKENDS; b++) {
+        struct stage s;
+        stage_open(&s, backends[b], 3);
+        check(hc_live_compare(s.live, paths[0], paths[1]) == HC_OK, "hc_live_compare");
+        hc_live_stats stats = stats_of(&s);
+        check(stats.compared == 1 && isinf(stats.loudness[0]) && stats.compared_gain[0] == 1, "at the beginning");
+        double lufs[2];
+        for (int mask = 0; mask < 2; mask++) {
+            if (mask) fade_to(&s, 1);
+            for (int i = 0; i < 10; i++) { /* neither thread runs far ahead */
+                play(&s, mask ? 75 : 150);
+                await_ready(&s, 3);
+            }
+            lufs[mask] = heard(&s, s.pos - 30000);
+        }
+        stats = stats_of(&s);
+        double apart = (double)(stats.loudness[0] - stats.loudness[1]);
+        check(stats.compared == 2, "%d is heard", stats.compared);
+        check(apart > 1 && fabs((double)stats.compared_gain[0] - pow(10, -apart / 20)) < 1e-3 &&
+                  stats.compared_gain[1] == 1,
+              "%.2f and %.2f LUFS: gains %.4f and %.4f", (double)stats.loudness[0], (double)stats.loudness[1],
+              (double)stats.compared_gain[0], (double)stats.compared_gain[1]);
+        check(fabs(lufs[0] - lufs[1]) < 0.3, "%s: A was heard with %.2f LUFS, B with %.2f", s.backend, lufs[0],
+              lufs[1]);
+        stage_check(&s, s.pos - 2000, 13); /* the quieter mask, as it is */
+        check(hc_live_compare(s.live, NULL, NULL) == HC_OK && stats_of(&s).compared == 0, "the end");
+        int from = s.pos;
+        s.n_changes = 0;
+        begins(&s, 1);
+        play(&s, 20);
+        await_ready(&s, 3);
+        fade_to(&s, 0);
+        stage_check(&s, from, 13);
+        stage_close(&s);
+    }
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -458,6 +548,8 @@ int main(void)
         TEST(a_lost_device_is_replaced_in_its_block, false),
         TEST(a_list_may_change, false),
         TEST(a_storm_of_requests_leaves_the_last, false),
+        TEST(loudness_is_that_of_bs1770, false),
+        TEST(compared_masks_are_equally_loud, false),
     };
     const char *dir = getenv("TMPDIR");
     char command[128];

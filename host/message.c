@@ -105,20 +105,21 @@ void message_set_quiet(bool quiet)
     atomic_store(&is_quiet, quiet);
 }
 
-bool message_has_status(void)
+int message_columns(void)
 {
-    return !atomic_load(&is_quiet) && isatty(STDERR_FILENO);
+    struct winsize size;
+    if (atomic_load(&is_quiet) || !isatty(STDERR_FILENO)) return 0;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 void message_status(const char *format, ...)
 {
-    if (!message_has_status()) return;
-    struct winsize size = {.ws_col = 80};
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size.ws_col = 80;
+    size_t columns = (size_t)message_columns();
+    if (columns == 0) return;
     char text[sizeof status];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text < size.ws_col ? sizeof text : size.ws_col, format, values);
+    vsnprintf(text, sizeof text < columns ? sizeof text : columns, format, values);
     va_end(values);
     message_clean(text); /* a mask's file name is in it */
     pthread_mutex_lock(&lock);

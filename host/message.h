@@ -21,7 +21,7 @@ int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Replace the status line, which is cut at the terminal's width; "" removes it. Without a terminal, print nothing. */
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
-bool message_has_status(void);
+int message_columns(void); /* of the status line; 0: there is none */
 
 /* Bounds the lines about one topic that a stranger may cause: `most` in 10 s, then one with the number of the others. */
 struct message_limit {

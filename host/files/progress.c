@@ -7,7 +7,7 @@ void progress_start(struct progress *progress, bool quiet, int rate, int64_t n_f
 {
     double now = stopwatch_now();
     *progress = (struct progress){
-        .on = !quiet && message_has_status(), .start = now, .next = now + 1, .rate = rate, .n_frames = n_frames};
+        .on = !quiet && message_columns() > 0, .start = now, .next = now + 1, .rate = rate, .n_frames = n_frames};
 }
 
 void progress_report(struct progress *progress, int64_t frames_done)

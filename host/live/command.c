@@ -25,9 +25,16 @@ void command_target_open(struct command_target *t, struct session *session, cons
     session_keep(session, masks->list, masks->n, t->mask);
 }
 
+/* The list may have a mask twice. */
+int command_mask_number(const struct command_target *t, const char *path)
+{
+    bool is_last = t->masks->n > 0 && strcmp(t->masks->list[t->mask], path) == 0;
+    return 1 + (is_last ? t->mask : index_of(t->masks, path, -1));
+}
+
 static bool load(struct command_target *t, const char *path)
 {
-    session_request_mask(t->session, path);
+    t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path);
     session_keep(t->session, t->masks->list, t->masks->n, t->mask);
     return true;
@@ -49,8 +56,10 @@ static bool load_other(struct command_target *t, int step, char *why, size_t cap
     return load_nth(t, n ? (t->mask + step + n) % n + 1 : 0, why, cap);
 }
 
-static bool load_path(struct command_target *t, const char *path)
+static bool load_path(struct command_target *t, const char *path, char *why, size_t cap)
 {
+    if (strlen(path) >= sizeof t->watch.path)
+        return message_write(why, cap, "the path has %zu bytes or more; use a shorter one", sizeof t->watch.path);
     t->mask = index_of(t->masks, path, t->mask);
     return load(t, path);
 }
@@ -92,7 +101,7 @@ bool command_apply(struct command_target *t, const struct command *command, char
     case COMMAND_NONE:
         break;
     case COMMAND_MASK:
-        return load_path(t, command->path);
+        return load_path(t, command->path, text, cap);
     case COMMAND_MASK_NUMBER:
         return load_nth(t, command->number, text, cap);
     case COMMAND_MASK_STEP:

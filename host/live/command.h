@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct command_gain {
     const char *name;            /* "gain", "wet", "dry": in this order */
@@ -45,12 +46,16 @@ struct command_target {          /* all that commands change                    
     const struct option_names *masks; /* the list of masks; may be empty                      */
     int mask;                    /* index in the list of the mask that was last asked for     */
     struct watch watch;          /* watches the mask that was last asked for                  */
+    uint64_t request;            /* number of the last request, for session_take_answer       */
     bool end;                    /* COMMAND_QUIT was applied                                  */
 };
 
 /* A target for the session that plays `mask`. */
 void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
                          const char *mask);
+
+/* Returns the number of a mask in the list, from 1; 0: it is not there. */
+int command_mask_number(const struct command_target *target, const char *path);
 
 /* Applies a command. A mask is requested here, and loaded later by the session's loader. false: nothing changed, and
  * `text` has the reason. true: `text` says what is new, as "gain 1 dB", or is "". */

@@ -7,22 +7,20 @@
 #include "nsm.h"
 #include "osc.h"
 #include "realtime.h"
+#include "remote.h"
 #include "report.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LOOP_MS = 50 };
-static const double STATUS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
+static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
 static const double FADE_S = 5, STILL_S = 0.5;        /* longest wait for the last fade; for its next callback */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* without a terminal: a line after trouble, and one an hour */
 
@@ -30,16 +28,15 @@ struct control {
     const struct live_settings *settings;
     struct session *session;
     hc_live *live; /* the session's */
-    const struct control_host *host;
-    struct osc *osc; /* the host's */
-    struct message_limit refusals;
+    struct control_host *host;
+    struct remote *remote; /* NULL: there is no OSC */
     struct command_target target;
     int signals; /* a descriptor */
     bool is_down;
     int status; /* exit status */
-    double next_status, next_watch, next_retry, last_log;
+    double next_levels, next_watch, next_retry, last_log;
     uint64_t logged_trouble;
-    hc_times before; /* the times at the last status line */
+    struct report_levels levels, logged; /* since the levels before; since the last status line */
 };
 
 /* ---- waiting ----------------------------------------------------------------------------------- */
@@ -87,10 +84,16 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
     return true;
 }
 
-bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap)
+bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap)
 {
-    *osc = settings->osc ? osc_open(settings->osc, why, cap) : NULL;
-    return *osc || !settings->osc;
+    if (settings->osc && !(host->osc = osc_open(settings->osc, why, cap))) return false;
+    return !settings->stats || report_open(&host->stats, settings->stats, why, cap);
+}
+
+void control_close(struct control_host *host)
+{
+    osc_close(host->osc);
+    part_file_abandon(&host->stats);
 }
 
 /* ---- commands ---------------------------------------------------------------------------------- */
@@ -107,63 +110,14 @@ static void take_key(struct control *c, int key)
     if (*text) message_note("%s", text);
 }
 
-/* NULL: no memory. */
-static json_t *stats(const struct control *c, const struct session_status *status)
+static json_t *stats(void *data)
 {
-    json_t *json = report_json(status);
-    if (json && c->host->add_stats) c->host->add_stats(c->host->data, json);
-    return json;
-}
-
-static void answer_stats(struct control *c, const struct osc_message *message)
-{
+    const struct control *c = data;
     struct session_status status;
     session_get_status(c->session, &status);
-    json_t *json = stats(c, &status);
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) osc_send(message->osc, "/stats", "s", text);
-    free(text);
-    json_decref(json);
-}
-
-/* Translates a message. false: it is unknown, or its argument is wrong. */
-static bool read_command(const struct osc_message *message, struct command *command)
-{
-    const char *path = message->path;
-    bool is_off = message->text && strcmp(message->text, "off") == 0;
-    *command = (struct command){.act = COMMAND_NONE};
-    for (const struct command_gain *gain = command_gains; gain < command_gains + COMMAND_GAINS; gain++) {
-        if (path[0] != '/' || strcmp(path + 1, gain->name) != 0) continue;
-        *command = (struct command){.act = COMMAND_GAIN, .gain = gain, .db = is_off ? -INFINITY : message->number};
-        return is_off || message->has_number;
-    }
-    if (strcmp(path, "/bypass") == 0 && message->has_number)
-        *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
-    else if (strcmp(path, "/mask") == 0 && message->text)
-        *command = (struct command){.act = COMMAND_MASK, .path = message->text};
-    else if (strcmp(path, "/next") == 0)
-        *command = (struct command){.act = COMMAND_MASK_STEP, .number = 1};
-    return command->act != COMMAND_NONE;
-}
-
-/* false: the message is unknown, or its argument is wrong. */
-static bool obey(struct control *c, const struct osc_message *message)
-{
-    struct command command;
-    char text[MESSAGE_CAP];
-    if (strcmp(message->path, "/stats") != 0)
-        return read_command(message, &command) && command_apply(&c->target, &command, text, sizeof text);
-    answer_stats(c, message);
-    return true;
-}
-
-static void take_message(void *data, const struct osc_message *message)
-{
-    struct control *c = data;
-    if (obey(c, message)) return;
-    if (message_limit_allows(&c->refusals))
-        message_note("OSC: %.100s is unknown, or its argument is wrong; see --help", message->path);
-    osc_send(message->osc, "/error", "s", message->path);
+    json_t *json = report_json(&status);
+    if (json && c->host->add_stats) c->host->add_stats(c->host->data, json);
+    return json;
 }
 
 static void take_signals(struct control *c)
@@ -178,25 +132,35 @@ static void take_signals(struct control *c)
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
 /* On a terminal a status line; elsewhere a line after trouble, and one an hour. */
-static void show(struct control *c, double now)
+static void show(struct control *c, const struct session_status *status, double now)
 {
-    struct session_status status;
     char line[600];
-    float peak_in, peak_out;
-    if (now < c->next_status) return;
-    c->next_status = now + STATUS_S;
-    session_get_status(c->session, &status);
-    uint64_t trouble = report_trouble(&status);
-    if (!message_has_status() && now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
-    hc_live_take_peaks(c->live, &peak_in, &peak_out);
-    report_line(&status, &c->before, peak_in, peak_out, hc_live_get(c->live, HC_BYPASS) != 0, line, sizeof line);
-    if (message_has_status())
+    int columns = message_columns();
+    uint64_t trouble = report_trouble(status);
+    if (!columns && now - c->last_log < (trouble != c->logged_trouble ? LOG_TROUBLE_S : LOG_S)) return;
+    report_line(&c->target, status, &c->logged, columns ? columns : (int)sizeof line, line, sizeof line);
+    if (columns)
         message_status("%s", line);
     else
         message_note("%s", line);
-    c->before = status.times;
+    report_levels_begin(&c->logged, status);
     c->last_log = now;
     c->logged_trouble = trouble;
+}
+
+static void read_levels(struct control *c, double now)
+{
+    struct session_status status;
+    float peak_in, peak_out;
+    if (now < c->next_levels) return;
+    c->next_levels = now + LEVELS_S;
+    session_get_status(c->session, &status);
+    hc_live_take_peaks(c->live, &peak_in, &peak_out);
+    report_levels_add(&c->logged, peak_in, peak_out);
+    if (c->remote)
+        remote_set_levels(c->remote, report_load(&status, &c->levels), peak_in, peak_out, report_late(&status));
+    report_levels_begin(&c->levels, &status);
+    show(c, &status, now);
 }
 
 static void lose_host(struct control *c)
@@ -233,7 +197,7 @@ static void tend_host(struct control *c, double now)
 static void wait_for_input(struct control *c)
 {
     struct pollfd ready[3] = {{.fd = c->signals, .events = POLLIN},
-                              {.fd = c->osc ? osc_fd(c->osc) : -1, .events = POLLIN},
+                              {.fd = c->host->osc ? osc_fd(c->host->osc) : -1, .events = POLLIN},
                               {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN}};
     poll(ready, 3, LOOP_MS);
 }
@@ -246,11 +210,22 @@ static void tend_manager(struct control *c)
     nsm_tend(c->host->nsm, &state);
 }
 
+static void say_mask(const struct control *c)
+{
+    const struct option_names *masks = c->target.masks;
+    const char *mask = c->settings->mask;
+    int number = command_mask_number(&c->target, mask);
+    if (number > 0 && masks->n > 1)
+        message_note("mask %d of %d: %s", number, masks->n, mask);
+    else
+        message_note("mask: %s", mask);
+}
+
 /* The session manager gets the line too: nobody reads the console of a program that it started. */
 static void say_port(const struct control *c)
 {
     char text[64];
-    snprintf(text, sizeof text, "OSC on port %d", osc_port(c->osc));
+    snprintf(text, sizeof text, "OSC on port %d", osc_port(c->host->osc));
     message_note("%s", text);
     if (c->host->nsm) nsm_say(c->host->nsm, text);
 }
@@ -280,40 +255,40 @@ static void finish(struct control *c)
         c->host->stop(c->host->data);
     }
     session_tend(c->session);
-    message_limit_tend(&c->refusals, true);
     message_status("%s", "");
     session_get_status(c->session, &status);
     report_summary(&status);
     if (c->host->say_more) c->host->say_more(c->host->data);
     if (!c->settings->stats) return;
-    json_t *json = stats(c, &status);
-    if (!report_write(json, c->settings->stats, why, sizeof why)) c->status = message_error("%s", why);
+    json_t *json = stats(c);
+    if (!report_write_to(&c->host->stats, json, c->settings->stats, why, sizeof why))
+        c->status = message_error("%s", why);
     json_decref(json);
 }
 
-int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host)
+int control_run(const struct live_settings *settings, struct session *session, struct control_host *host)
 {
     struct control c = {.settings = settings,
                         .session = session,
                         .live = session_live(session),
                         .host = host,
-                        .osc = host->osc,
-                        .refusals = {.topic = "refused OSC messages", .most = 5}};
+                        .last_log = stopwatch_now()};
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     command_target_open(&c.target, session, &settings->masks, settings->mask);
-    if (c.osc) say_port(&c);
+    say_mask(&c);
+    if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
+    if (c.remote) say_port(&c);
+    if (host->osc && !c.remote) message_error("--osc: no memory; free some");
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
-    c.last_log = stopwatch_now();
     while (!c.target.end) {
         wait_for_input(&c);
         double now = stopwatch_now();
         take_signals(&c);
         for (int key; (key = keys_next());) take_key(&c, key);
-        if (c.osc) osc_receive(c.osc, take_message, &c);
-        message_limit_tend(&c.refusals, false);
+        if (c.remote) remote_tend(c.remote, now);
         session_tend(session);
         tend_manager(&c);
         if (!c.target.end) tend_host(&c, now);
@@ -322,9 +297,10 @@ int control_run(const struct live_settings *settings, struct session *session, c
             if (watch_changed(&c.target.watch)) session_request_mask(session, c.target.watch.path);
             session_watch_kept(session);
         }
-        show(&c, now);
+        read_levels(&c, now);
     }
     finish(&c);
+    remote_close(c.remote);
     keys_close();
     close(c.signals);
     return c.status;

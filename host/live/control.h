@@ -3,6 +3,7 @@
 #ifndef CONTROL_H
 #define CONTROL_H
 
+#include "host/files/part_file.h"
 #include "live_options.h"
 #include "session.h"
 
@@ -24,7 +25,8 @@ struct control_host { /* JACK or PortAudio; every function runs on the control t
     void (*add_stats)(void *data, json_t *json);            /* adds this host's statistics; NULL: none          */
     void (*say_more)(void *data);                           /* adds lines to the summary; NULL: none            */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
-    struct osc *osc;                                        /* control_open_osc; NULL: none                     */
+    struct osc *osc;                                        /* control_open; NULL: none                         */
+    struct part_file stats;                                 /* control_open: the file of --stats; .fd = -1: none */
 };
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any
@@ -34,17 +36,19 @@ void control_hold_signals(void);
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
 
-/* Opens OSC if the settings ask for it, else *osc is NULL. Call it before the audio starts; the caller closes *osc. */
-bool control_open_osc(const struct live_settings *settings, struct osc **osc, char *why, size_t cap);
+/* Opens the OSC port and the file of the statistics, if the settings ask for them. Call it before the audio starts, and
+ * control_close at the end, also after a failure. false: why has the reason. */
+bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap);
+void control_close(struct control_host *host);
 
 /* Repeats `attempt` until it succeeds; without `reconnect`, tries once. false: `attempt` failed, or a signal ended the
  * wait, and *why is empty. */
 bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *data, bool reconnect, char *why,
                    size_t cap);
 
-/* Locks the memory and runs until it is told to end; then fades out, stops the host and prints the summary. Returns the
- * exit status. */
-int control_run(const struct live_settings *settings, struct session *session, const struct control_host *host);
+/* Locks the memory and runs until it is told to end; then fades out, stops the host, prints the summary and writes the
+ * statistics. Returns the exit status. */
+int control_run(const struct live_settings *settings, struct session *session, struct control_host *host);
 
 /* Closes the session and returns status. If a callback or a device is stuck, ends the process instead: normal clean-up
  * would wait for ever. */

@@ -459,14 +459,19 @@ int jack_command(int argc, char **argv)
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
     struct jack_host h = {.settings = &settings};
-    struct control_host host = {
-        .data = &h, .name = "the JACK server", .is_alive = is_alive, .restart = restart, .stop = stop, .tend = tend};
+    struct control_host host = {.data = &h,
+                                .name = "the JACK server",
+                                .is_alive = is_alive,
+                                .restart = restart,
+                                .stop = stop,
+                                .tend = tend,
+                                .stats.fd = -1};
     message_set_quiet(settings.quiet);
     control_hold_signals();
     jack_set_error_function(keep_jack_error);
     jack_set_info_function(ignore_jack_info);
-    if (join_manager(&h, &settings, &host, why, sizeof why) &&
-        control_open_osc(&settings, &host.osc, why, sizeof why) && begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
+        begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
         say_start(&h);
         status = control_run(&settings, h.session, &host);
@@ -475,7 +480,7 @@ int jack_command(int argc, char **argv)
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
     }
-    osc_close(host.osc);
+    control_close(&host);
     nsm_leave(h.nsm);
     close_side(&h.in);
     close_side(&h.out);

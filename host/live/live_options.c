@@ -82,9 +82,9 @@ const struct option_row live_options[] = {
      option_int, LIVE_OPTION_TO(session.preload), .max = 31},
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
-     "chooses a free one. Messages: /bypass 0|1, /gain DB, /wet DB, /dry DB (or off), /mask PATH, /next, and /stats, "
-     "which is answered by a message /stats with the statistics as JSON. A message that is not understood is answered "
-     "by /error",
+     "chooses a free one. Messages: /mask PATH or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or off), "
+     "/bypass 0|1, /subscribe for all changes, and /stats for the statistics as JSON. haloconv(1) has the answers. A "
+     "message that fails is answered by /error with the reason",
      take_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"stats", 0, "FILE", "At the end, write the statistics as one JSON object; - is standard output", option_text,
      LIVE_OPTION_TO(stats)},

@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 65536 };
+enum { MOST_BYTES = 65536, MOST_HANDLED = 64, MOST_SENT = 128 };
 
 struct osc {
     int fd, port;
-    struct sockaddr_storage peer; /* where osc_send sends: the server of osc_open_to, or the last sender */
-    socklen_t peer_size;
+    struct osc_peer peer;         /* the server of osc_open_to, or the sender of the packet at hand */
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
     int n_handled;                /* packets, and elements of their bundles, in this call of osc_receive */
+    int n_sent;                   /* messages since the last call of osc_receive */
     char packet[MOST_BYTES];
 };
 
@@ -85,6 +85,9 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     }
     osc->fd = fd;
     osc->port = atoi(number);
+    /* osc_take_unreachable gets the errors of packets that were sent. One of the calls fails: it is of the other IP. */
+    setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &(int){1}, sizeof(int));
     return osc;
 }
 
@@ -103,11 +106,23 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
                                    : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
+bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
+{
+    struct osc_peer one = *a, other = *b;
+    return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
+}
+
+void osc_set_port(struct osc_peer *peer, int port)
+{
+    *port_of(&peer->address) = htons((uint16_t)port);
+}
+
 /* A server of this machine may have another address in its URL (127.0.1.1) than in its packets (127.0.0.1, as in ours).
  * Our own address is therefore allowed too, and the socket is not connected. */
 static bool is_from_peer(struct osc *osc, struct sockaddr_storage *sender)
 {
-    return (same_host(sender, &osc->peer) || same_host(sender, &osc->ours)) && *port_of(sender) == *port_of(&osc->peer);
+    struct sockaddr_storage *peer = &osc->peer.address;
+    return (same_host(sender, peer) || same_host(sender, &osc->ours)) && *port_of(sender) == *port_of(peer);
 }
 
 /* Binds to the local address that routes to the server. */
@@ -123,8 +138,8 @@ static bool bind_towards(struct osc *osc, const struct addrinfo *there)
     *port_of(ours) = 0;
     osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
     if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)ours, size) == 0) {
-        memcpy(&osc->peer, there->ai_addr, there->ai_addrlen);
-        osc->peer_size = there->ai_addrlen;
+        memcpy(&osc->peer.address, there->ai_addr, there->ai_addrlen);
+        osc->peer.size = there->ai_addrlen;
         return osc->has_fixed_peer = true;
     }
     if (osc->fd >= 0) close(osc->fd);
@@ -159,17 +174,17 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
     int error;
     lo_message message = lo_message_deserialise(packet, bytes, &error);
     if (!message) return; /* not OSC */
-    struct osc_message read = {.path = packet, .osc = osc};
+    struct osc_message read = {.path = packet, .n_args = lo_message_get_argc(message), .from = &osc->peer, .osc = osc};
     const char *types = lo_message_get_types(message);
     lo_arg **args = lo_message_get_argv(message);
-    if (lo_message_get_argc(message) > 0) {
+    if (read.n_args > 0) {
         lo_type type = (lo_type)types[0];
         if (lo_is_string_type(type)) read.text = (const char *)args[0];
         read.has_number = lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
         if (read.has_number)
             read.number = type == LO_TRUE ? 1 : type == LO_FALSE ? 0 : (double)lo_hires_val(type, args[0]);
     }
-    for (int i = 0; i < lo_message_get_argc(message) && read.n_texts < OSC_MOST_TEXTS; i++)
+    for (int i = 0; i < read.n_args && read.n_texts < OSC_MOST_TEXTS; i++)
         if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
     handler(data, &read);
     lo_message_free(message);
@@ -200,33 +215,65 @@ static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth
 
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
-    for (osc->n_handled = 0; osc->n_handled < 64; osc->n_handled++) { /* a flood must not block the control thread */
+    osc->n_sent = 0;
+    for (osc->n_handled = 0; osc->n_handled < MOST_HANDLED; osc->n_handled++) { /* a flood must not block the thread */
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
-        if (bytes <= 0) return;
+        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (bytes <= 0) continue; /* an empty packet, or the error of one that was sent */
         if (osc->has_fixed_peer && !is_from_peer(osc, &sender)) continue;
-        if (!osc->has_fixed_peer) osc->peer = sender, osc->peer_size = size;
+        if (!osc->has_fixed_peer) osc->peer = (struct osc_peer){sender, size};
         handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
 }
 
-void osc_send(struct osc *osc, const char *path, const char *types, ...)
+static bool add_argument(lo_message message, char type, va_list *args)
+{
+    if (type == 's') return lo_message_add_string(message, va_arg(*args, const char *)) == 0;
+    if (type == 'f') return lo_message_add_float(message, (float)va_arg(*args, double)) == 0;
+    return lo_message_add_int32(message, va_arg(*args, int)) == 0;
+}
+
+static void send_message(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, va_list *args)
 {
     lo_message message = lo_message_new();
     bool good = message != NULL;
     size_t bytes = 0;
-    va_list args;
-    va_start(args, types);
-    for (const char *type = types; good && *type; type++)
-        good = (*type == 's' ? lo_message_add_string(message, va_arg(args, const char *))
-                             : lo_message_add_int32(message, va_arg(args, int))) == 0;
-    va_end(args);
+    for (const char *type = types; good && *type; type++) good = add_argument(message, *type, args);
     void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
-    /* A server that is gone is no error. */
-    if (packet) (void)!sendto(osc->fd, packet, bytes, 0, (struct sockaddr *)&osc->peer, osc->peer_size);
+    const struct sockaddr *address = (const struct sockaddr *)&to->address;
+    /* The first call may answer with the error of an earlier packet, and send nothing. */
+    if (packet && sendto(osc->fd, packet, bytes, 0, address, to->size) < 0)
+        (void)!sendto(osc->fd, packet, bytes, 0, address, to->size);
     free(packet);
     lo_message_free(message);
+}
+
+void osc_send(struct osc *osc, const char *path, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    send_message(osc, &osc->peer, path, types, &args);
+    va_end(args);
+}
+
+void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
+{
+    va_list args;
+    if (osc->n_sent++ >= MOST_SENT) return;
+    va_start(args, types);
+    send_message(osc, to, path, types, &args);
+    va_end(args);
+}
+
+bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
+{
+    struct msghdr message = {.msg_name = &peer->address, .msg_namelen = sizeof peer->address};
+    *peer = (struct osc_peer){0};
+    bool is_there = recvmsg(osc->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
+    peer->size = message.msg_namelen;
+    return is_there;
 }
 
 #else
@@ -246,8 +293,26 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
 {
     (void)osc, (void)path, (void)types;
 }
+void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
+{
+    (void)osc, (void)to, (void)path, (void)types;
+}
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
     (void)osc, (void)handler, (void)data;
+}
+bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
+{
+    (void)osc, (void)peer;
+    return false;
+}
+bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
+{
+    (void)a, (void)b;
+    return false;
+}
+void osc_set_port(struct osc_peer *peer, int port)
+{
+    (void)peer, (void)port;
 }
 #endif

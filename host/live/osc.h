@@ -5,8 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 struct osc;
+
+struct osc_peer {
+    struct sockaddr_storage address;
+    socklen_t size;
+};
 
 /* A message: its path, its first argument, and the strings among all arguments. */
 enum { OSC_MOST_TEXTS = 4 };
@@ -17,7 +23,9 @@ struct osc_message {
     double number;      /* value of the number; T and F are 1 and 0 */
     const char *texts[OSC_MOST_TEXTS];
     int n_texts;
-    struct osc *osc;    /* the receiver, for osc_send             */
+    int n_args;
+    const struct osc_peer *from; /* the sender; lives as long as the message */
+    struct osc *osc;    /* the receiver                           */
 };
 typedef void osc_handler(void *data, const struct osc_message *message);
 
@@ -34,8 +42,21 @@ int osc_fd(const struct osc *osc);
 /* Calls the handler for every message that has arrived. Returns at once. */
 void osc_receive(struct osc *osc, osc_handler *handler, void *data);
 
-/* Sends a message: after osc_open_to to that server; after osc_open, inside a handler, to the message's sender. types
- * has an s or i for each argument. */
+/* Sends a message to the server of osc_open_to. types has an s (const char *), i (int) or f (double) for each argument.
+ * A receiver that is gone is no error. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
+
+/* Sends a message to a peer. Strangers cannot cause a flood: between two calls of osc_receive 128 messages are sent, and
+ * further ones are dropped. */
+void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
+
+/* Stores the next peer at which nobody received a message that was sent after osc_open. false: there is none. Call it
+ * until it answers false whenever osc_fd is ready. */
+bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer);
+
+bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);
+
+/* Changes the port of a peer's address. */
+void osc_set_port(struct osc_peer *peer, int port);
 
 #endif

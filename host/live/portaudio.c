@@ -92,7 +92,7 @@ struct portaudio_host {
     char **argv; /* the whole command, for start_over; owned */
     struct restart restart;
     bool was_restarted; /* restart_run of an earlier process started this one */
-    struct osc *osc;    /* NULL: none */
+    const struct control_host *host;
     struct session *session;
     int n_in, n_out;
     struct device input, output;
@@ -407,10 +407,10 @@ static void start_over(struct portaudio_host *h)
     message_note("%s: is back; starting over", h->output.name);
     keys_close();
     snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "",
-             h->osc ? osc_port(h->osc) : 0);
+             h->host->osc ? osc_port(h->host->osc) : 0);
     json_t *more = json_object();
     add_stats(h, more);
-    restart_run(h->argv, h->session, h->osc ? osc : NULL, more);
+    restart_run(h->argv, h->session, h->host->osc ? osc : NULL, more);
 }
 
 /* After a restart: takes over the settings of the process before this one. */
@@ -548,29 +548,30 @@ int live_command(int argc, char **argv)
     whole[1] = "live";
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
     char why[MESSAGE_CAP];
-    struct portaudio_host h = {.settings = &settings, .argv = whole};
-    struct control_host host = {.data = &h,
-                                .name = "the audio device",
-                                .is_alive = is_alive,
-                                .restart = restart,
-                                .stop = stop,
-                                .tend = tend,
-                                .add_stats = add_stats,
-                                .say_more = say_more};
+    struct control_host host;
+    struct portaudio_host h = {.settings = &settings, .argv = whole, .host = &host};
+    host = (struct control_host){.data = &h,
+                                 .name = "the audio device",
+                                 .is_alive = is_alive,
+                                 .restart = restart,
+                                 .stop = stop,
+                                 .tend = tend,
+                                 .add_stats = add_stats,
+                                 .say_more = say_more,
+                                 .stats.fd = -1};
     take_restart(&h, &settings);
     message_set_quiet(settings.quiet);
     control_hold_signals();
-    bool has_osc = control_open_osc(&settings, &h.osc, why, sizeof why);
-    host.osc = h.osc;
-    if (has_osc && control_retry(find_devices, &h, settings.reconnect, why, sizeof why) &&
-        open_session(&h, why, sizeof why) && initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
+    if (control_open(&settings, &host, why, sizeof why) &&
+        control_retry(find_devices, &h, settings.reconnect, why, sizeof why) && open_session(&h, why, sizeof why) &&
+        initialise(&h, why, sizeof why) && start(&h, why, sizeof why)) {
         say_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         status = *why ? message_error("%s", why) : 0;
     }
     stop(&h);
-    osc_close(h.osc);
+    control_close(&host);
     free(whole);
     restart_free(&h.restart);
     return control_leave(h.session, h.is_stuck, status);

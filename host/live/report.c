@@ -1,6 +1,5 @@
 #include "report.h"
 
-#include "host/files/part_file.h"
 #include "host/json_print.h"
 #include "host/message.h"
 
@@ -9,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Percent of the block's time. */
@@ -17,19 +17,66 @@ static double load_percent(const struct session_status *s, uint64_t ns)
     return s->info.block > 0 ? 100e-9 * (double)ns * s->info.rate / s->info.block : 0;
 }
 
+double report_load(const struct session_status *s, const struct report_levels *levels)
+{
+    hc_times lately = s->times;
+    hc_times_subtract(&lately, &levels->before);
+    return load_percent(s, hc_times_quantile(&lately, 0.5));
+}
+
+void report_levels_begin(struct report_levels *levels, const struct session_status *s)
+{
+    *levels = (struct report_levels){.before = s->times};
+}
+
+void report_levels_add(struct report_levels *levels, float peak_in, float peak_out)
+{
+    levels->peak_in = fmaxf(levels->peak_in, peak_in);
+    levels->peak_out = fmaxf(levels->peak_out, peak_out);
+}
+
 static double load_quantile(const struct session_status *s, const hc_times *times, double share)
 {
     return load_percent(s, hc_times_quantile(times, share));
 }
 
-static uint64_t late_blocks(const struct session_status *s)
+uint64_t report_late(const struct session_status *s)
 {
     return s->stats.late + s->stats.lost;
 }
 
 uint64_t report_trouble(const struct session_status *s)
 {
-    return s->xruns + late_blocks(s) + s->stats.clipped;
+    return s->xruns + report_late(s) + s->stats.clipped;
+}
+
+/* ---- the status line --------------------------------------------------------------------------- */
+
+static double decibels(double gain)
+{
+    return 20 * log10(gain);
+}
+
+/* Adds "wet -3" and such to a list, for a gain that is not the default; "dry" has the default off. */
+static void list_gain(const struct command_gain *gain, hc_live *live, char *text, size_t cap)
+{
+    double db = round(10 * decibels((double)hc_live_get(live, gain->knob))) / 10;
+    bool is_off = db < -120;
+    size_t at = strlen(text);
+    if (gain->knob == HC_DRY ? is_off : db == 0) return;
+    at += (size_t)snprintf(text + at, cap - at, "%s%s ", at ? ", " : " | ", gain->name);
+    snprintf(text + at, cap - at, is_off ? "off" : "%.4g dB", db);
+}
+
+/* Cuts a text in its middle to at most `most` bytes, between two characters of UTF-8. */
+static void shorten(char *text, size_t most)
+{
+    size_t n = strlen(text), head = (most - 2) * 2 / 3, tail = n - (most - 2 - head);
+    if (n <= most) return;
+    while (head > 0 && (text[head] & 0xc0) == 0x80) head--;
+    while ((text[tail] & 0xc0) == 0x80) tail++;
+    memmove(text + head + 2, text + tail, n - tail + 1);
+    memcpy(text + head, "..", 2);
 }
 
 static const char *file_name(const char *path)
@@ -38,21 +85,53 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void report_line(const struct session_status *s, const hc_times *before, float peak_in, float peak_out, bool bypass,
-                 char *text, size_t cap)
+/* The parts of the status line in their order. Parts are left out until the others fit: that of the highest rank first,
+ * those of rank 0 never. The mask's name has a third of the line, and more if there is space. */
+enum { NAME, MASK, STATE, GAINS, LOAD, LOADS, COUNTS, CLIPPED, PEAKS, BACKEND, N_PARTS, HIGHEST_RANK = 7 };
+enum { LEAST_NAME = 8, PART_CAP = 256 };
+
+static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t most, char *text, size_t cap)
 {
-    static const char *const states[] = {
-        [HC_LIVE_OK] = "", [HC_LIVE_STANDBY] = " (device lost)", [HC_LIVE_LOST] = " lost, dry"};
-    hc_times lately = s->times;
-    hc_times_subtract(&lately, before);
-    char clipped[48] = "";
-    if (s->stats.clipped) snprintf(clipped, sizeof clipped, ", clipped %llu", (unsigned long long)s->stats.clipped);
-    snprintf(text, cap,
-             "%s%s | load %.0f %%, p99 %.0f %%, worst %.0f %% | xruns %llu, late %llu | in %.1f, out %.1f dB%s | %s%s",
-             s->info.backend, states[s->stats.state], load_quantile(s, &lately, 0.5), load_quantile(s, &s->times, 0.99),
-             load_percent(s, s->times.max_ns), (unsigned long long)s->xruns, (unsigned long long)late_blocks(s),
-             20 * log10((double)peak_in), 20 * log10((double)peak_out), clipped, file_name(s->mask),
-             bypass ? ", bypassed" : "");
+    size_t name = strlen(parts[NAME]), least = most / 3 > LEAST_NAME ? most / 3 : LEAST_NAME;
+    size_t n = name < least ? name : least; /* of all parts, with the name cut */
+    for (int i = NAME + 1; i < N_PARTS; i++) n += strlen(parts[i]);
+    for (int highest = HIGHEST_RANK; highest > 0; highest--)
+        for (int i = 0; i < N_PARTS; i++) {
+            if (rank[i] != highest || n <= most) continue;
+            n -= strlen(parts[i]);
+            parts[i][0] = '\0';
+        }
+    if (name > least) shorten(parts[NAME], n < most ? least + most - n : least);
+    for (int i = 0; i < N_PARTS; i++) {
+        size_t at = i > 0 ? strlen(text) : 0;
+        snprintf(text + at, cap - at, "%s", parts[i]);
+    }
+}
+
+void report_line(const struct command_target *target, const struct session_status *s,
+                 const struct report_levels *levels, int columns, char *text, size_t cap)
+{
+    static const char *const states[] = {[HC_LIVE_STANDBY] = " | device lost", [HC_LIVE_LOST] = " | device lost, dry"};
+    char parts[N_PARTS][PART_CAP] = {""};
+    int rank[N_PARTS] = {
+        [GAINS] = 1, [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + report_late(s) ? 2 : 5, [PEAKS] = 3, [BACKEND] = 7};
+    hc_live *live = session_live(target->session);
+    int number = command_mask_number(target, s->mask);
+    snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
+    if (number > 0 && target->masks->n > 1) snprintf(parts[MASK], PART_CAP, " %d/%d", number, target->masks->n);
+    if (hc_live_get(live, HC_BYPASS) != 0) strcat(parts[MASK], " BYPASSED");
+    if (s->stats.state != HC_LIVE_OK) snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
+    for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
+    snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));
+    snprintf(parts[LOADS], PART_CAP, ", p99 %.0f %%, worst %.0f %%", load_quantile(s, &s->times, 0.99),
+             load_percent(s, s->times.max_ns));
+    snprintf(parts[COUNTS], PART_CAP, " | xruns %llu, late %llu", (unsigned long long)s->xruns,
+             (unsigned long long)report_late(s));
+    if (s->stats.clipped) snprintf(parts[CLIPPED], PART_CAP, " | clipped %llu", (unsigned long long)s->stats.clipped);
+    snprintf(parts[PEAKS], PART_CAP, " | in %.1f, out %.1f dB", decibels((double)levels->peak_in),
+             decibels((double)levels->peak_out));
+    snprintf(parts[BACKEND], PART_CAP, " | %s", s->info.backend);
+    join(parts, rank, (size_t)columns - 1, text, cap);
 }
 
 void report_summary(const struct session_status *s)
@@ -63,7 +142,7 @@ void report_summary(const struct session_status *s)
         s->seconds, (unsigned long long)stats->blocks, s->info.rate, s->info.device, load_quantile(s, &s->times, 0.5),
         load_quantile(s, &s->times, 0.99), load_quantile(s, &s->times, 0.999), load_percent(s, s->times.max_ns));
     message_note("xruns %llu, late blocks %llu, callbacks over time %llu, masks changed %llu",
-                 (unsigned long long)s->xruns, (unsigned long long)late_blocks(s), (unsigned long long)stats->over,
+                 (unsigned long long)s->xruns, (unsigned long long)report_late(s), (unsigned long long)stats->over,
                  (unsigned long long)stats->masks);
     if (stats->clipped)
         message_note("%llu samples of the output were over full scale", (unsigned long long)stats->clipped);
@@ -86,7 +165,7 @@ json_t *report_json(const struct session_status *s)
     return json_pack(
         "{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:i, s:i}",
         "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames, "callback_us",
-        callback, "period_us", 1e6 * info->block / info->rate, "late", (json_int_t)late_blocks(s), "over",
+        callback, "period_us", 1e6 * info->block / info->rate, "late", (json_int_t)report_late(s), "over",
         (json_int_t)stats->over, "xruns", (json_int_t)s->xruns, "last_xrun", s->last_xrun_s, "swaps",
         (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1, "non_finite",
         (json_int_t)stats->non_finite, "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited,
@@ -94,24 +173,36 @@ json_t *report_json(const struct session_status *s)
         json_text(s->mask), "rate", info->rate, "block", info->block);
 }
 
-bool report_write(const json_t *json, const char *path, char *why, size_t cap)
+bool report_open(struct part_file *file, const char *path, char *why, size_t cap)
+{
+    struct stat status;
+    bool is_pipe = stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+    return is_pipe || part_file_open(file, path, why, cap);
+}
+
+bool report_write_to(struct part_file *file, const json_t *json, const char *path, char *why, size_t cap)
 {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     if (!text) return message_write(why, cap, "%s: no memory for the statistics; free some", path);
-    struct part_file part;
-    bool good = part_file_open(&part, path, why, cap);
+    bool good = file->fd >= 0 || part_file_open(file, path, why, cap);
     size_t bytes = strlen(text);
     text[bytes++] = '\n'; /* in the place of the final 0 */
     for (size_t at = 0; good && at < bytes;) {
-        ssize_t wrote = write(part.fd, text + at, bytes - at);
+        ssize_t wrote = write(file->fd, text + at, bytes - at);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote < 0) {
             good = message_write(why, cap, "%s: cannot be written: %s; free some space", path, strerror(errno));
-            part_file_abandon(&part);
+            part_file_abandon(file);
         } else {
             at += (size_t)wrote;
         }
     }
     free(text);
-    return good && part_file_commit(&part, path, why, cap);
+    return good && part_file_commit(file, path, why, cap);
+}
+
+bool report_write(const json_t *json, const char *path, char *why, size_t cap)
+{
+    struct part_file file = {.fd = -1};
+    return report_write_to(&file, json, path, why, cap);
 }

@@ -2,25 +2,48 @@
 #ifndef REPORT_H
 #define REPORT_H
 
+#include "command.h"
+#include "host/files/part_file.h"
 #include "session.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes the status line. before: session_status.times at the last status line; the peaks since then are linear. */
-void report_line(const struct session_status *status, const hc_times *before, float peak_in, float peak_out,
-                 bool bypass, char *text, size_t cap);
+struct report_levels { /* of the time since report_levels_begin */
+    hc_times before;   /* session_status.times at its begin     */
+    float peak_in, peak_out;
+};
+void report_levels_begin(struct report_levels *levels, const struct session_status *status);
+void report_levels_add(struct report_levels *levels, float peak_in, float peak_out);
+
+/* Returns the median load in percent of a block's time. */
+double report_load(const struct session_status *status, const struct report_levels *levels);
+
+/* Writes the status line: the mask and BYPASSED first, then gains that are not the default, and as many statistics as
+ * fit into a number of columns. */
+void report_line(const struct command_target *target, const struct session_status *status,
+                 const struct report_levels *levels, int columns, char *text, size_t cap);
 
 /* Returns the number of xruns, late blocks and clipped samples together. */
 uint64_t report_trouble(const struct session_status *status);
+
+/* Returns the number of blocks that were late or lost. */
+uint64_t report_late(const struct session_status *status);
 
 void report_summary(const struct session_status *status); /* on the console */
 
 /* Returns the statistics; NULL: no memory. */
 json_t *report_json(const struct session_status *status);
 
+/* Opens the file of the statistics ("-": standard output), so that an error comes before the audio starts. A pipe stays
+ * closed until report_write_to: opening it waits for its reader. false: why has the reason. */
+bool report_open(struct part_file *file, const char *path, char *why, size_t cap);
+
 /* Writes JSON (NULL: no memory for it) to a file ("-": standard output). false: why has the reason. */
 bool report_write(const json_t *json, const char *path, char *why, size_t cap);
+
+/* The same, to the file of report_open, which is closed then. */
+bool report_write_to(struct part_file *file, const json_t *json, const char *path, char *why, size_t cap);
 
 #endif

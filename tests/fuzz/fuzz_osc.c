@@ -1,47 +1,58 @@
 /* Any bytes as a packet to the OSC port of a live session. Gains stay within their limits, and a message that is encoded
- * again is read as the same. The command's file is included, because it obeys messages inside its loop only. */
+ * again is read as the same. */
 #include "fuzz.h"
 #include "packets.h"
 
-#include "host/live/control.c"
+#include "host/live/remote.h"
+#include "host/message.h"
 
-static struct control control;
+#include <string.h>
+
+static struct command_target target;
+static struct osc *osc;
+static struct remote *remote;
 static struct osc_message first; /* that of the packet, with copies of its texts */
 static char path[1 << 16], texts[OSC_MOST_TEXTS][1 << 16];
-static int n_messages, from;
+static int n_messages, n_runs, from;
 
 /* Masks are not loaded: the packets name any file. */
 int __wrap_hc_live_request(hc_live *live, const hc_live_change *change);
 int __wrap_hc_live_request(hc_live *live, const hc_live_change *change)
 {
-    must(live == control.live && change->mask && change->rate == 0 && change->block == 0);
+    must(live == session_live(target.session) && change->mask && change->rate == 0 && change->block == 0);
     return HC_OK;
+}
+
+static json_t *stats(void *data)
+{
+    (void)data;
+    return json_object();
 }
 
 void target_begin(void)
 {
-    static const struct control_host host = {.name = "nothing"};
-    static struct live_settings settings;
-    struct session_settings session = {.live = {.size = sizeof(hc_live_config)}, .wet = 1, .gain = 1};
+    static char *names[] = {"through.txt", "other.txt"};
+    static const struct option_names masks = {.list = names, .n = 2};
+    struct session_settings settings = {.live = {.size = sizeof(hc_live_config)}, .wet = 1, .gain = 1};
     struct sockaddr_in ours;
     hc_responses mask;
     char why[MESSAGE_CAP];
     file_put("through.txt", "1\n", 2);
-    must(session_load(&session, "through.txt", 48000, &mask, why, sizeof why));
-    control.settings = &settings;
-    control.host = &host;
-    control.session = session_open(&session, "through.txt", &mask, 48000, 64, why, sizeof why);
-    must(control.session);
-    control.live = session_live(control.session);
-    control.osc = osc_open("0", why, sizeof why);
-    must(control.osc);
-    command_target_open(&control.target, control.session, &settings.masks, "through.txt");
+    must(session_load(&settings, "through.txt", 48000, &mask, why, sizeof why));
+    struct session *session = session_open(&settings, "through.txt", &mask, 48000, 64, why, sizeof why);
+    must(session);
+    osc = osc_open("0", why, sizeof why);
+    must(osc);
+    command_target_open(&target, session, &masks, "through.txt");
+    remote = remote_open(osc, &target, stats, NULL);
+    must(remote);
     from = packets_open(&ours);
     message_set_quiet(true);
 }
 
 static void take(void *data, const struct osc_message *message)
 {
+    (void)data;
     must(message->n_texts >= 0 && message->n_texts <= OSC_MOST_TEXTS && !(message->text && message->has_number));
     must(!message->text || (message->n_texts > 0 && message->text == message->texts[0]));
     if (n_messages++ == 0) {
@@ -49,7 +60,7 @@ static void take(void *data, const struct osc_message *message)
         strcpy(path, message->path);
         for (int i = 0; i < message->n_texts; i++) strcpy(texts[i], message->texts[i]);
     }
-    take_message(data, message);
+    remote_take(remote, message);
 }
 
 static void take_again(void *data, const struct osc_message *message)
@@ -69,20 +80,21 @@ static void send_again(void)
     size_t n = packet_make(packet, sizeof packet, path, list);
     if (n > 65000) return;
     n_messages = 0;
-    packets_send(from, osc_fd(control.osc), packet, n);
-    osc_receive(control.osc, take_again, NULL);
+    packets_send(from, osc_fd(osc), packet, n);
+    osc_receive(osc, take_again, NULL);
     must(n_messages == 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     n_messages = 0;
-    packets_send(from, osc_fd(control.osc), data, size);
-    osc_receive(control.osc, take, &control);
+    packets_send(from, osc_fd(osc), data, size);
+    osc_receive(osc, take, NULL);
     for (int i = 0; i < COMMAND_GAINS; i++) {
-        float now = hc_live_get(control.live, command_gains[i].knob);
+        float now = hc_live_get(session_live(target.session), command_gains[i].knob);
         must(now >= 0 && now <= 1000.01f); /* 60 dB */
     }
     if (n_messages > 0) send_again();
+    remote_tend(remote, n_runs++); /* subscribers, masks that are waited for */
     return 0;
 }

@@ -75,11 +75,13 @@ static const char *ask_stats(int ms)
     struct pollfd ready = {.fd = program.socket, .events = POLLIN};
     while (recv(program.socket, packet, PACKET_BYTES, MSG_DONTWAIT) > 0) continue; /* an answer that came late */
     send_text("/stats", NULL);
-    if (poll(&ready, 1, ms) != 1) return NULL;
-    ssize_t n = recv(program.socket, packet, PACKET_BYTES, 0);
-    if (n <= 12) return NULL; /* nobody listens yet */
-    packet[n] = '\0';
-    return packet + 12; /* "/stats", ",s" */
+    while (poll(&ready, 1, ms) == 1) {
+        ssize_t n = recv(program.socket, packet, PACKET_BYTES, 0);
+        if (n <= 12) return NULL; /* nobody listens yet */
+        packet[n] = '\0';
+        if (strcmp(packet, "/stats") == 0) return packet + 12; /* "/stats", ",s"; others are answers to /mask */
+    }
+    return NULL;
 }
 
 static const char *stats(void)

@@ -233,6 +233,25 @@ def osc(path, *args):
     return padded(path) + padded(tags) + data
 
 
+def read_osc(packet):
+    """[path, argument, ...] of an OSC message of strings, integers and floats."""
+    at = 0
+
+    def text():
+        nonlocal at
+        end = packet.index(b"\0", at)
+        value, at = packet[at:end].decode(errors="replace"), end + 4 - end % 4
+        return value
+
+    def number(tag):
+        nonlocal at
+        at += 4
+        return struct.unpack_from(">" + tag, packet, at - 4)[0]
+
+    path, tags = text(), text()[1:]
+    return [path, *(text() if tag == "s" else number(tag) for tag in tags)]
+
+
 class Control:
     def __init__(self, client, sock):
         self.port, self.socket = int(re.search(r"OSC on port (\d+)", client.said()).group(1)), sock
@@ -243,14 +262,20 @@ class Control:
     def send(self, *message):
         self.raw(osc(*message))
 
-    def answer(self):
-        return self.socket.recv(65536)
+    def answer(self, *paths):
+        """The next message, or the next one of these paths."""
+        while True:
+            message = read_osc(self.socket.recv(65536))
+            if not paths or message[0] in paths:
+                return message
+
+    def ask(self, *message):
+        self.send(*message)
+        return self.answer()
 
     def stats(self):
         self.send("/stats")
-        answer = self.answer()
-        assert answer.startswith(b"/stats\0\0,s\0\0"), answer
-        return json.loads(answer[12:].rstrip(b"\0"))
+        return json.loads(self.answer("/stats")[1])
 
 
 @contextlib.contextmanager
@@ -564,13 +589,14 @@ def test_osc_controls_it(run):
         control.send("/bypass", True), control.stats()
         assert_close(server.play(x, 2, 20000), x)
         control.send("/bypass", 0), control.send("/gain", 0.0)
-        control.send("/dry", "off"), control.send("/mask", "g.wav")
+        control.send("/dry", "off")
+        assert control.ask("/mask", "g.wav") == ["/mask", "g.wav", 0]
         wait_for("the mask", lambda: control.stats()["mask"] == "g.wav")
         # A bundle, and packets that haloconv does not know.
         parts = [osc("/gain", -6.0), osc("/no")]
         sized = b"".join(struct.pack(">i", len(part)) + part for part in parts)
         control.raw(b"#bundle\0" + struct.pack(">Q", 1) + sized)
-        assert control.answer().startswith(b"/error")
+        assert control.answer()[:2] == ["/error", "/no"]
         for packet in [b"rubbish", b"", b"#bundle\0" * 9, b"/gain\0\0\0,zz\0"]:
             control.raw(packet)
         server.play_silence()
@@ -629,26 +655,44 @@ def test_keys_on_a_terminal(run):
     os.close(main), os.close(terminal)
 
 
-@needs_jack
-def test_a_status_line_on_a_terminal(run):
-    server = run.server(256)
-    main, terminal = os.openpty()
-    client = run.client("jack", write("h.wav", response(500)), "--server", server.name, ready=None)
-    client.says(r"\d+ Hz")
-    client.end()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 300, 0, 0))
-    os.rename("h.wav", "h\x1b[2J\x9b1m.wav")  # a file name must not steer the terminal
-    shown = subprocess.Popen([str(HALOCONV), "jack", "h\x1b[2J\x9b1m.wav", "--server", server.name],
-                             stdin=subprocess.DEVNULL, stderr=terminal)
+def shows(main, pattern):
+    """A status line that the terminal gets and that matches."""
     text, end = b"", time.monotonic() + PATIENCE
-    while b"1m.wav" not in text and time.monotonic() < end:
+    while time.monotonic() < end:
         if select.select([main], [], [], 0.1)[0]:
             text += os.read(main, 4096)
-    stop(shown, signal.SIGINT)
-    os.close(main), os.close(terminal)
-    status = rb"cpu \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ \| in -inf, out -inf dB"
-    assert re.search(status, text), text
-    assert b"\x1b[2J" not in text and b"\xc2\x9b" not in text, text
+        for line in text.split(b"\r\x1b[K")[1:-1]:
+            if re.search(pattern, line.split(b"\n")[-1]):
+                return line
+    raise AssertionError(f"no {pattern} in {text[-800:]}")
+
+
+@needs_jack
+def test_a_status_line_fits_its_terminal(run):
+    """The mask comes first, then BYPASSED and the gains; a narrow terminal gets fewer statistics."""
+    server = run.server(256)
+    hall = "h\x1b[2J\x9b1m-\u00e9\u00e9\u00e9\u00e9\u00e9-of-a-long-name-48k.wav"  # must not steer the terminal
+    write("two.wav", response(500)), shutil.copy("two.wav", hall)
+    main, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+    shown = subprocess.Popen([str(HALOCONV), "jack", "two.wav", hall, "--server", server.name, "--wet=-3"],
+                             stdin=terminal, stderr=terminal, start_new_session=True,
+                             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    try:
+        shows(main, rb"^two\.wav 1/2 \| wet -3 dB \| load \d+ %, p99 \d+ %, worst \d+ % \| xruns \d+, late \d+ "
+                    rb"\| in -inf, out -inf dB \| cpu$")
+        os.write(main, b"nb++D")
+        gains = rb" 2/2 BYPASSED \| gain 2 dB, wet -3 dB, dry -60 dB"
+        for columns, pattern in [(200, rb"^h\?\[2J\?1m-.*-long-name-48k\.wav" + gains + rb" \| load .* \| cpu$"),
+                                 (80, rb"^h\?\[2J.*\.\..*\.wav" + gains),
+                                 (40, rb"^h\?\[2J.*\.\..*\.wav 2/2 BYPASSED")]:
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+            line = shows(main, pattern)
+            assert len(line.decode()) < columns, line  # the name is cut between two characters
+            assert b"\x1b[2J" not in line and b"\xc2\x9b" not in line, line
+    finally:
+        stop(shown, signal.SIGINT)
+        os.close(main), os.close(terminal)
 
 
 @needs_jack

@@ -6,33 +6,13 @@ import pathlib
 import re
 import signal
 import socket
-import struct
 import subprocess
 
 import pytest
 from conftest import HALOCONV, assert_close, noise, write
-from test_live import PATIENCE, Control, alone, needs_jack, needs_osc, osc, response, run, stop, wait_for, wet
+from test_live import PATIENCE, Control, alone, needs_jack, needs_osc, osc, read_osc, response, run, stop, wait_for, wet
 
 assert alone and run  # fixtures
-
-
-def parse(packet):
-    """[path, argument, ...] of an OSC message of strings and integers."""
-    def text(at):
-        end = packet.index(b"\0", at)
-        return packet[at:end].decode(), (end // 4 + 1) * 4
-
-    path, at = text(0)
-    tags, at = text(at)
-    message = [path]
-    for tag in tags[1:]:
-        assert tag in "si", tags
-        if tag == "s":
-            value, at = text(at)
-        else:
-            value, at = struct.unpack(">i", packet[at:at + 4])[0], at + 4
-        message.append(value)
-    return message
 
 
 class Manager:
@@ -46,7 +26,7 @@ class Manager:
     def receives(self, path):
         """The next message must be this one; its arguments."""
         packet, self.client = self.socket.recvfrom(65536)
-        message = parse(packet)
+        message = read_osc(packet)
         assert message[0] == path, message
         return message[1:]
 

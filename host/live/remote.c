@@ -1,0 +1,337 @@
+#include "remote.h"
+
+#include "host/message.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
+static const double STATE_S = 0.05;
+static const char REPLACED[] = "another mask was asked for before this one was loaded";
+
+/* The state that subscribers get. A message has the path of the one that sets the value. */
+enum { MASK, GAIN, WET, DRY, BYPASS, LATE, LOAD, PEAKS, N_ITEMS };
+static const struct item {
+    const char *path, *types;
+} items[N_ITEMS] = {
+    [MASK] = {"/mask", "si"}, [GAIN] = {"/gain", "f"}, [WET] = {"/wet", "f"},       [DRY] = {"/dry", "f"},
+    [LATE] = {"/late", "i"},  [LOAD] = {"/load", "f"}, [BYPASS] = {"/bypass", "i"}, [PEAKS] = {"/peaks", "ff"}};
+
+struct state {
+    char mask[4096]; /* path */
+    double values[N_ITEMS][2];
+};
+
+struct subscriber {
+    struct osc_peer peer;
+    double end;
+};
+
+struct asker { /* waits for a mask */
+    struct osc_peer peer;
+    uint64_t number; /* of the request */
+    char path[16];   /* of the message */
+    char mask[4096]; /* path of the mask */
+    int mask_number;
+};
+
+struct remote {
+    struct osc *osc;
+    struct command_target *target;
+    remote_stats *stats;
+    void *data;
+    double load_percent, in_db, out_db, late; /* remote_set_levels */
+    struct state sent;                        /* the last state that subscribers got */
+    double now, next_state;
+    struct subscriber subscribers[MOST_SUBSCRIBERS];
+    struct asker askers[MOST_ASKERS]; /* in the order of their numbers */
+    int n_subscribers, n_askers;
+    struct message_limit refusals;
+};
+
+struct remote *remote_open(struct osc *osc, struct command_target *target, remote_stats *stats, void *data)
+{
+    struct remote *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    *r = (struct remote){.osc = osc,
+                         .target = target,
+                         .stats = stats,
+                         .data = data,
+                         .in_db = -INFINITY,
+                         .out_db = -INFINITY,
+                         .refusals = {.topic = "refused OSC messages", .most = 5}};
+    return r;
+}
+
+void remote_set_levels(struct remote *r, double load_percent, float peak_in, float peak_out, uint64_t late)
+{
+    r->load_percent = round(10 * load_percent) / 10;
+    r->in_db = round(200 * log10((double)peak_in)) / 10;
+    r->out_db = round(200 * log10((double)peak_out)) / 10;
+    r->late = fmin((double)late, INT_MAX);
+}
+
+/* ---- state ------------------------------------------------------------------------------------- */
+
+static void read_state(const struct remote *r, struct state *state)
+{
+    hc_live *live = session_live(r->target->session);
+    *state = (struct state){.values = {[BYPASS] = {hc_live_get(live, HC_BYPASS) != 0},
+                                       [LATE] = {r->late},
+                                       [LOAD] = {r->load_percent},
+                                       [PEAKS] = {r->in_db, r->out_db}}};
+    for (int i = 0; i < COMMAND_GAINS; i++)
+        state->values[GAIN + i][0] = 20 * log10((double)hc_live_get(live, command_gains[i].knob));
+    hc_live_mask(live, state->mask, sizeof state->mask);
+    state->values[MASK][0] = command_mask_number(r->target, state->mask);
+}
+
+static void send_item(struct remote *r, const struct osc_peer *to, const struct state *state, int i)
+{
+    const struct item *item = &items[i];
+    const double *value = state->values[i];
+    if (i == MASK)
+        osc_send_to(r->osc, to, item->path, item->types, state->mask, (int)value[0]);
+    else if (item->types[0] == 'i')
+        osc_send_to(r->osc, to, item->path, item->types, (int)value[0]);
+    else
+        osc_send_to(r->osc, to, item->path, item->types, value[0], value[1]);
+}
+
+static bool is_same(const struct state *a, const struct state *b, int i)
+{
+    return a->values[i][0] == b->values[i][0] && a->values[i][1] == b->values[i][1] &&
+           (i != MASK || strcmp(a->mask, b->mask) == 0);
+}
+
+/* ---- subscribers ------------------------------------------------------------------------------- */
+
+static struct subscriber *find_subscriber(struct remote *r, const struct osc_peer *peer)
+{
+    for (int i = 0; i < r->n_subscribers; i++)
+        if (osc_same_peer(&r->subscribers[i].peer, peer)) return &r->subscribers[i];
+    return NULL;
+}
+
+static void drop_subscriber(struct remote *r, struct subscriber *subscriber)
+{
+    if (subscriber) *subscriber = r->subscribers[--r->n_subscribers];
+}
+
+/* A message may name another port of the sender's address, for oscdump. false: it is no port. */
+static bool read_subscriber(const struct osc_message *message, struct osc_peer *peer)
+{
+    *peer = *message->from;
+    if (message->n_args == 0) return true;
+    if (!message->has_number || !(message->number >= 1 && message->number <= 65535)) return false;
+    osc_set_port(peer, (int)message->number);
+    return true;
+}
+
+static bool subscribe(struct remote *r, const struct osc_message *message, char *why, size_t cap)
+{
+    struct osc_peer peer;
+    struct state state;
+    bool ends = strcmp(message->path, "/unsubscribe") == 0;
+    if (!read_subscriber(message, &peer))
+        return message_write(why, cap, "%s takes a port from 1 to 65535, or nothing", message->path + 1);
+    struct subscriber *subscriber = find_subscriber(r, &peer);
+    if (ends) {
+        drop_subscriber(r, subscriber);
+        osc_send_to(r->osc, &peer, "/unsubscribe", "");
+        return true;
+    }
+    if (!subscriber && r->n_subscribers == MOST_SUBSCRIBERS)
+        return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MOST_SUBSCRIBERS);
+    if (!subscriber) subscriber = &r->subscribers[r->n_subscribers++];
+    *subscriber = (struct subscriber){.peer = peer, .end = r->now + SUBSCRIBED_S};
+    osc_send_to(r->osc, &peer, "/subscribe", "i", SUBSCRIBED_S);
+    read_state(r, &state);
+    for (int i = 0; i < N_ITEMS; i++) send_item(r, &peer, &state, i);
+    if (r->n_subscribers == 1) r->sent = state;
+    return true;
+}
+
+static void tend_subscribers(struct remote *r)
+{
+    struct osc_peer gone;
+    struct state state;
+    while (osc_take_unreachable(r->osc, &gone)) drop_subscriber(r, find_subscriber(r, &gone));
+    for (int i = r->n_subscribers - 1; i >= 0; i--) {
+        if (r->now < r->subscribers[i].end) continue;
+        osc_send_to(r->osc, &r->subscribers[i].peer, "/unsubscribe", "");
+        drop_subscriber(r, &r->subscribers[i]);
+    }
+    if (r->now < r->next_state || r->n_subscribers == 0) return;
+    r->next_state = r->now + STATE_S;
+    read_state(r, &state);
+    for (int i = 0; i < N_ITEMS; i++)
+        for (int k = 0; !is_same(&state, &r->sent, i) && k < r->n_subscribers; k++)
+            send_item(r, &r->subscribers[k].peer, &state, i);
+    r->sent = state;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------- */
+
+static void refuse(struct remote *r, const struct osc_peer *to, const char *path, const char *why)
+{
+    char shown[PATH_SHOWN + 1];
+    snprintf(shown, sizeof shown, "%s", path);
+    osc_send_to(r->osc, to, "/error", "ss", shown, why);
+}
+
+static void answer(struct remote *r, const struct asker *asker, bool is_good, const char *why)
+{
+    if (is_good)
+        osc_send_to(r->osc, &asker->peer, "/mask", "si", asker->mask, asker->mask_number);
+    else
+        refuse(r, &asker->peer, asker->path, why);
+}
+
+static void remove_first_asker(struct remote *r)
+{
+    memmove(r->askers, r->askers + 1, (size_t)--r->n_askers * sizeof *r->askers);
+}
+
+/* The mask that the target has just asked for is answered when the loader is done with it. */
+static void add_asker(struct remote *r, const struct osc_message *message)
+{
+    const char *mask = r->target->watch.path;
+    if (r->n_askers == MOST_ASKERS) {
+        answer(r, &r->askers[0], false, REPLACED);
+        remove_first_asker(r);
+    }
+    struct asker *asker = &r->askers[r->n_askers++];
+    *asker = (struct asker){
+        .peer = *message->from, .number = r->target->request, .mask_number = command_mask_number(r->target, mask)};
+    snprintf(asker->path, sizeof asker->path, "%s", message->path);
+    snprintf(asker->mask, sizeof asker->mask, "%s", mask);
+}
+
+static void answer_askers(struct remote *r)
+{
+    struct session_answer done;
+    while (session_take_answer(r->target->session, &done))
+        for (; r->n_askers > 0 && r->askers[0].number <= done.number; remove_first_asker(r)) {
+            bool is_last = r->askers[0].number == done.number;
+            answer(r, &r->askers[0], is_last && done.is_good, is_last ? done.why : REPLACED);
+        }
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static bool answer_stats(struct remote *r, const struct osc_message *message, char *why, size_t cap)
+{
+    json_t *json = r->stats(r->data);
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(json);
+    if (!text) return message_write(why, cap, "there is no memory for the statistics; free some");
+    osc_send_to(r->osc, message->from, "/stats", "s", text);
+    free(text);
+    return true;
+}
+
+/* A message without a value asks for it. */
+static bool answer_item(struct remote *r, const struct osc_message *message)
+{
+    struct state state;
+    for (int i = 0; i < N_ITEMS; i++) {
+        if (message->n_args > 0 || strcmp(message->path, items[i].path) != 0) continue;
+        read_state(r, &state);
+        send_item(r, message->from, &state, i);
+        return true;
+    }
+    return false;
+}
+
+/* An argument that is missing or has a wrong type becomes one that command_apply refuses. */
+static bool read_gain(const struct osc_message *message, struct command *command)
+{
+    bool is_off = message->text && strcmp(message->text, "off") == 0;
+    for (int i = 0; i < COMMAND_GAINS; i++) {
+        if (strcmp(message->path + 1, command_gains[i].name) != 0) continue;
+        *command = (struct command){.act = COMMAND_GAIN,
+                                    .gain = &command_gains[i],
+                                    .db = is_off                ? -INFINITY
+                                          : message->has_number ? message->number
+                                                                : NAN};
+        return true;
+    }
+    return false;
+}
+
+static void read_mask(const struct osc_message *message, struct command *command)
+{
+    bool is_number = message->number >= 1 && message->number <= INT_MAX;
+    *command = message->text
+                   ? (struct command){.act = COMMAND_MASK, .path = message->text}
+                   : (struct command){.act = COMMAND_MASK_NUMBER, .number = is_number ? (int)message->number : 0};
+}
+
+/* Translates a message. false: why has the reason. */
+static bool read_command(const struct osc_message *message, struct command *command, char *why, size_t cap)
+{
+    static const struct {
+        const char *path;
+        struct command command;
+    } plain[] = {{"/next", {.act = COMMAND_MASK_STEP, .number = 1}},
+                 {"/prev", {.act = COMMAND_MASK_STEP, .number = -1}},
+                 {"/reload", {.act = COMMAND_RELOAD}}};
+    const char *path = message->path;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(path, plain[i].path) == 0) {
+            *command = plain[i].command;
+            return true;
+        }
+    if (path[0] == '/' && read_gain(message, command)) return true;
+    if (strcmp(path, "/bypass") == 0) {
+        *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
+        return message->has_number || message_write(why, cap, "bypass takes 0 or 1");
+    }
+    if (strcmp(path, "/mask") != 0)
+        return message_write(why, cap, "there is no such message with such arguments; see OSC in haloconv(1)");
+    read_mask(message, command);
+    return true;
+}
+
+static bool obey(struct remote *r, const struct osc_message *message, char *why, size_t cap)
+{
+    struct command command;
+    if (strcmp(message->path, "/subscribe") == 0 || strcmp(message->path, "/unsubscribe") == 0)
+        return subscribe(r, message, why, cap);
+    if (strcmp(message->path, "/stats") == 0) return answer_stats(r, message, why, cap);
+    if (answer_item(r, message)) return true;
+    uint64_t request = r->target->request;
+    if (!read_command(message, &command, why, cap) || !command_apply(r->target, &command, why, cap)) return false;
+    if (r->target->request != request) add_asker(r, message);
+    return true;
+}
+
+void remote_take(void *data, const struct osc_message *message)
+{
+    struct remote *r = data;
+    char why[200];
+    if (obey(r, message, why, sizeof why)) return;
+    if (message_limit_allows(&r->refusals)) message_note("OSC: %.*s: %s", PATH_SHOWN, message->path, why);
+    refuse(r, message->from, message->path, why);
+}
+
+void remote_tend(struct remote *r, double now)
+{
+    r->now = now;
+    osc_receive(r->osc, remote_take, r);
+    answer_askers(r);
+    tend_subscribers(r);
+    message_limit_tend(&r->refusals, false);
+}
+
+void remote_close(struct remote *r)
+{
+    if (!r) return;
+    for (int i = 0; i < r->n_subscribers; i++) osc_send_to(r->osc, &r->subscribers[i].peer, "/unsubscribe", "");
+    message_limit_tend(&r->refusals, true);
+    free(r);
+}

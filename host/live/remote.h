@@ -1,0 +1,38 @@
+/* remote - a live session by OSC: messages become commands and are answered, and subscribers get the state. haloconv(1)
+ * lists the messages. Control thread.
+ *
+ * Bounds: 8 subscribers, each for a minute unless it subscribes again. They get a changed value at most 20 times a
+ * second, and load and peaks as often as remote_set_levels is called.
+ */
+#ifndef REMOTE_H
+#define REMOTE_H
+
+#include "command.h"
+#include "osc.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct remote;
+
+/* Returns the statistics, which the caller releases; NULL: no memory. */
+typedef json_t *remote_stats(void *data);
+
+/* Opens OSC for a target. osc is of osc_open; osc and target outlive the remote. NULL: no memory. */
+struct remote *remote_open(struct osc *osc, struct command_target *target, remote_stats *stats, void *data);
+
+/* Tells subscribers that they are subscribers no more. NULL is allowed. */
+void remote_close(struct remote *remote);
+
+/* Obeys the messages that have arrived, answers those that asked for masks, and sends changes to subscribers. Call it
+ * several times a second; now is in seconds. */
+void remote_tend(struct remote *remote, double now);
+
+/* Obeys one message; remote_tend calls it. data: the remote. */
+void remote_take(void *data, const struct osc_message *message);
+
+/* Sets what subscribers get: the median load in percent of a block's time and the peaks since the last call, and the
+ * number of late blocks since the start. */
+void remote_set_levels(struct remote *remote, double load_percent, float peak_in, float peak_out, uint64_t late);
+
+#endif

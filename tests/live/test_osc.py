@@ -1,0 +1,170 @@
+"""`--osc`: every message of the page and its answer, subscribers, and the page's examples, on a JACK server."""
+
+import contextlib
+import math
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD
+from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, osc, read_osc, run, wait_for
+
+assert alone and run  # fixtures
+pytestmark = [needs_jack, needs_osc]
+STATE = ["/mask", "/gain", "/wet", "/dry", "/bypass", "/late", "/load", "/peaks"]
+REPLACED = "another mask was asked for before this one was loaded"
+
+
+@pytest.fixture
+def client(run):
+    for name in ["one", "two", "other"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    return run.jack(run.server(128), "one.txt", "two.txt", "--osc", 0, ready=r"OSC on port \d+")
+
+
+@pytest.fixture
+def controls(client):
+    """Two controls of the session, at ports of their own."""
+    with control_of(client) as one, control_of(client) as other:
+        yield one, other
+
+
+def test_a_mask_is_answered_when_it_is_loaded_or_refused(controls):
+    one, other = controls
+    for message, answer in [(["/mask", "two.txt"], ["/mask", "two.txt", 2]),
+                            (["/mask", 1], ["/mask", "one.txt", 1]),
+                            (["/mask", 2.0], ["/mask", "two.txt", 2]),
+                            (["/mask", "other.txt"], ["/mask", "other.txt", 0]),
+                            (["/next"], ["/mask", "one.txt", 1]),
+                            (["/prev"], ["/mask", "two.txt", 2]),
+                            (["/prev"], ["/mask", "one.txt", 1]),
+                            (["/reload"], ["/mask", "one.txt", 1]),
+                            (["/mask", 3], ["/error", "/mask", "there is no mask 3; the list has 2 masks"]),
+                            (["/mask", 0], ["/error", "/mask", "there is no mask 0; the list has 2 masks"])]:
+        assert one.ask(*message) == answer, message
+    path, what, why = one.ask("/mask", "no.wav")
+    assert (path, what) == ("/error", "/mask") and why.startswith("no.wav: "), why
+    # Each asker gets its own answer, also when packets of others come in between.
+    one.send("/mask", "two.txt")
+    assert other.ask("/no")[:2] == ["/error", "/no"]
+    assert other.ask("/bypass") == ["/bypass", 0]
+    assert one.answer() == ["/mask", "two.txt", 2]
+    for _ in range(10):
+        one.send("/mask", "one.txt"), other.send("/next")
+    answers = [control.answer() for _ in range(10) for control in controls]
+    assert all(a[0] == "/mask" or a == ["/error", a[1], REPLACED] for a in answers), answers
+    assert answers[-1] == ["/mask", "two.txt", 2], answers
+
+
+def test_every_message_is_answered_or_silent(controls):
+    one, _ = controls
+    takes = "takes dB, at most 60, or off"
+    for message, answer in [(["/gain"], ["/gain", 0.0]), (["/wet"], ["/wet", 0.0]), (["/dry"], ["/dry", -math.inf]),
+                            (["/bypass"], ["/bypass", 0]), (["/mask"], ["/mask", "one.txt", 1]),
+                            (["/gain", "loud"], ["/error", "/gain", f"gain {takes}"]),
+                            (["/wet", 61], ["/error", "/wet", f"wet {takes}"]),
+                            (["/dry", math.nan], ["/error", "/dry", f"dry {takes}"]),
+                            (["/bypass", "on"], ["/error", "/bypass", "bypass takes 0 or 1"]),
+                            (["/mask", "x" * 5000],
+                             ["/error", "/mask", "the path has 4096 bytes or more; use a shorter one"])]:
+        assert one.ask(*message) == answer, message
+    for message in ["/no", "/load", "/late"]:
+        assert one.ask(message, "x")[:2] == ["/error", message]
+    for message in [["/gain", -6], ["/dry", -12.0], ["/wet", "off"], ["/bypass", True]]:
+        one.send(*message)  # silent: the next answer is that of the next question
+    assert abs(one.ask("/gain")[1] + 6) < 1e-5 and abs(one.ask("/dry")[1] + 12) < 1e-5
+    assert one.ask("/wet") == ["/wet", -math.inf] and one.ask("/bypass") == ["/bypass", 1]
+    for question in ["/late", "/load", "/peaks"]:
+        assert one.ask(question)[0] == question
+    assert one.stats()["mask"] == "one.txt"
+
+
+def test_a_subscriber_gets_the_state_and_its_changes(client, controls):
+    one, other = controls
+    assert one.ask("/subscribe") == ["/subscribe", 60]
+    state = {message[0]: message[1:] for message in (one.answer() for _ in STATE)}
+    assert list(state) == STATE and state["/mask"] == ["one.txt", 1] and state["/bypass"] == [0], state
+    other.send("/gain", -6.0)
+    assert abs(one.answer("/gain")[1] + 6) < 1e-5
+    other.send("/bypass", 1)
+    assert one.answer("/bypass") == ["/bypass", 1]
+    other.send("/next")
+    assert one.answer("/mask") == ["/mask", "two.txt", 2]
+    assert other.answer() == ["/mask", "two.txt", 2]  # and nothing before: it is no subscriber
+    assert one.answer("/load")[1] >= 0
+    one.send("/unsubscribe")
+    one.answer("/unsubscribe")
+    other.send("/bypass", 0), other.stats()
+    assert one.ask("/late")[0] == "/late"
+    # At another port, as oscdump needs it.
+    assert other.ask("/subscribe", 0)[:2] == ["/error", "/subscribe"]
+    other.send("/subscribe", one.socket.getsockname()[1])
+    assert one.answer() == ["/subscribe", 60]
+    client.end()
+    one.answer("/unsubscribe")
+
+
+def test_subscribers_are_few_and_go_with_their_port(controls):
+    one, other = controls
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            sock.settimeout(PATIENCE)
+            sock.sendto(osc("/subscribe"), ("127.0.0.1", one.port))
+            assert read_osc(sock.recv(65536)) == ["/subscribe", 60]
+        assert one.ask("/subscribe")[2].startswith("there are 8 subscribers already")
+    def is_free():  # their ports are closed: the next messages to them find nobody
+        other.send("/bypass", 1), other.send("/bypass", 0)
+        return one.ask("/subscribe") == ["/subscribe", 60]
+    wait_for("a free place", is_free)
+
+
+def examples():
+    """The shell lines and the Python lines of the page."""
+    page = (BUILD / "haloconv.1").read_text()
+    section = page[page.index(".SH OSC"):page.index(".SH DESIGN")].replace("\\-", "-").replace("\\e", "\\")
+    return [[line.strip() for line in block.strip().split("\n")] for block in re.findall(r"\.nf\n(.*?)\.fi", section, re.S)]
+
+
+def is_taken(port):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return True
+    return False
+
+
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+def test_the_examples_of_the_page_work(client, controls):
+    one, other = controls
+    shell, python = examples()
+    pathlib.Path("hall.wav").write_bytes(b"no sound file")
+    listens = pathlib.Path("dump.txt")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    dump = None
+    try:
+        for line in shell:
+            line = line.replace("9000", str(one.port)).replace("9001", port)
+            if line.endswith("&"):
+                dump = subprocess.Popen(["stdbuf", "-oL", *line[:-1].split()], stdout=open(listens, "w"))
+                wait_for("oscdump", lambda: is_taken(int(port)))
+            else:
+                subprocess.run(line.split(), check=True)
+        wait_for("the state at oscdump", lambda: re.search(r'/mask si "two.txt" 2', listens.read_text()))
+        assert re.search(r"/subscribe i 60[^$]*/wet f -6\.0", listens.read_text()), listens.read_text()
+    finally:
+        if dump:
+            dump.kill(), dump.wait()
+    done = subprocess.run([sys.executable, "-c", "\n".join(python).replace("9000", str(one.port))], timeout=PATIENCE,
+                          stdout=subprocess.PIPE, text=True, check=True)
+    assert "/error" in done.stdout and "hall.wav: " in done.stdout, done.stdout
+    client.process.send_signal(signal.SIGHUP)  # the session goes on
+    assert other.ask("/bypass") == ["/bypass", 0]

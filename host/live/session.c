@@ -141,6 +141,19 @@ void session_keep(struct session *s, char *const *paths, int n, int current)
     keep(s);
 }
 
+static bool is_kept(const struct session *s, const char *path)
+{
+    for (int i = 0; i < s->n_kept; i++)
+        if (strcmp(s->kept[i], path) == 0) return true;
+    return false;
+}
+
+bool session_compare(struct session *s, const char *a, const char *b)
+{
+    if (a && b && !(is_kept(s, a) && is_kept(s, b))) return false;
+    return hc_live_compare(s->live, a, b) == HC_OK;
+}
+
 void session_watch_kept(struct session *s)
 {
     bool changed = false;

@@ -67,12 +67,12 @@ def test_two_masks_are_compared_at_equal_loudness(run):
     names, gains = ["one.txt", "quarter.txt", "half.txt"], [1, 0.25, 0.5]
     for name, gain in zip(names, gains):
         pathlib.Path(name).write_text(f"{gain}\n")
-    server, x = run.server(128), noise(40000, 2)
+    server, x = run.server(128), noise(24000, 2)
     client = run.jack(server, *names, "--osc", 0, ready="3 masks ready")
 
     def heard():
-        y = server.play(x, 2, len(x))[20000:]
-        return np.sqrt(np.mean(y ** 2) / np.mean(x[20000:].astype(float) ** 2))
+        y = server.play(x, 2, len(x))[12000:]
+        return np.sqrt(np.mean(y ** 2) / np.mean(x[12000:].astype(float) ** 2))
 
     with control_of(client) as control:
         control.send("/ab"), control.ask("/wet")

@@ -61,6 +61,7 @@ struct failover {
     struct loudness loudness;  /* of its output in the comparison `compared`; whoever uses the engine             */
     uint64_t compared;         /* ready.comparing when loudness was reset                                         */
     struct ramp gain;          /* of its output; audio thread                                                     */
+    uint64_t order;            /* ready.noted when it was handed over                                             */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
     struct input_history *history;
     struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */

@@ -68,8 +68,11 @@ static void take_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
     if (atomic_load_explicit(&l->next, memory_order_relaxed)) {
-        struct failover *outdated = l->joining;
-        l->joining = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        struct failover *outdated = l->joining, *f = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        if (ready_is_newer(l, f))
+            outdated = f;
+        else
+            l->joining = f;
         retire(l, outdated);
         if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
     }

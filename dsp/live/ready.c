@@ -193,6 +193,11 @@ struct failover *ready_take(hc_live *l)
     return f;
 }
 
+bool ready_is_newer(const hc_live *l, const struct failover *f)
+{
+    return l->ready.taken >> WANTED_BITS > f->order >> WANTED_BITS;
+}
+
 bool ready_put(struct failover *f)
 {
     struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);

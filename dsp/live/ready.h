@@ -90,6 +90,8 @@ bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits);
 /* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
  * [audio thread] */
 struct failover *ready_take(hc_live *l);
+/* Did the audio thread obey a request that is newer than this engine of the worker's? [audio thread] */
+bool ready_is_newer(const hc_live *l, const struct failover *f);
 /* Puts an engine back that has faded out. false: it has no place. [audio thread] */
 bool ready_put(struct failover *f);
 /* Wakes the ready thread. [audio thread] */

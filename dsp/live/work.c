@@ -110,6 +110,7 @@ static void hand_over(hc_live *l, struct failover *f)
 {
     l->newest = f;
     l->is_loss_told = false;
+    f->order = l->ready.noted;
     struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
     close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
 }
@@ -245,9 +246,9 @@ static int mask_apply(hc_live *l, const char *path, hc_responses *loaded, const 
     const hc_responses *mask = loaded ? loaded : &l->responses;
     struct failover *f = l->newest;
     /* The engine of a ready mask keeps this mask, so that it can be played again at once. */
-    bool swaps = f && failover_state(f) == HC_LIVE_OK && (!l->current || is_path_of_current(l, path)) &&
-                 is_current(l, format) && strcmp(format->backend, l->format_used.backend) == 0 &&
-                 mask->n_frames <= f->config.max_taps;
+    bool swaps = f && failover_state(f) == HC_LIVE_OK && !atomic_load(&f->cannot_follow) &&
+                 (!l->current || is_path_of_current(l, path)) && is_current(l, format) &&
+                 strcmp(format->backend, l->format_used.backend) == 0 && mask->n_frames <= f->config.max_taps;
     int error = HC_OK;
     if (!swaps)
         error = replace_engine(l, format, path, mask, why, cap);
@@ -341,10 +342,10 @@ static bool note_ready(hc_live *l, char *path, uint64_t *number)
     struct ready_mask *mask = ready_note(l, number);
     if (!mask) return false;
     memcpy(path, mask->path, TEXT_CAP);
-    if (atomic_load(&mask->engine->cannot_follow)) return true;
-    answer(l, *number, HC_OK, "");
-    *number = 0;
-    if (mask == l->current) return false;
+    bool is_lost = atomic_load(&mask->engine->cannot_follow);
+    if (!is_lost) answer(l, *number, HC_OK, "");
+    if (!is_lost) *number = 0;
+    if (mask == l->current) return is_lost;
     leave_current(l);
     hc_responses_free(&l->responses);
     l->responses = mask->responses;
@@ -353,6 +354,7 @@ static bool note_ready(hc_live *l, char *path, uint64_t *number)
     l->newest = mask->engine;
     l->is_loss_told = false;
     l->format_used = mask->format;
+    if (is_lost) return true;
     set_info(l, path, &l->responses);
     atomic_fetch_add(&l->masks, 1);
     say_loaded(l, path);
@@ -369,8 +371,8 @@ static bool list_has(const struct ready_list *list, const char *path)
 
 static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
 {
+    if (m == l->current) return false; /* change_engine and requests replace it, also if it is in the list no more */
     if (!list_has(l->ready.list, m->path)) return true;
-    if (m == l->current) return false; /* change_engine and requests replace it */
     struct file_id now = looks ? file_identify(m->path) : m->file;
     return m->format.rate != format->rate || m->format.block != format->block ||
            strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->history_begin) ||
@@ -384,9 +386,7 @@ static void drop_outdated(hc_live *l, const struct engine_format *format, bool l
     struct ready_list *list = l->ready.list;
     for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
         if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
-        if (!ready_drop(l, m)) continue;
-        if (m == l->current) l->current = NULL;
-        memset(list->failed, 0, sizeof list->failed);
+        if (ready_drop(l, m)) memset(list->failed, 0, sizeof list->failed);
     }
 }
 

@@ -357,17 +357,22 @@ static void a_list_may_change(const char *backend)
     struct stage s;
     stage_open(&s, "cpu", 3);
     fade_to(&s, 2);
-    keep(&s, 2); /* without the mask that plays */
+    keep(&s, 2); /* without the mask that plays: it stays ready as long as it plays */
     settles(&s, 2);
-    await_ready(&s, 2);
+    await_ready(&s, 3);
     int from = s.pos;
     fade_to(&s, 1);
     stage_check(&s, from, 3);
+    work(&s);
+    await_ready(&s, 2);
+    request(&s, 0);
+    work(&s); /* before the audio thread takes mask 0 */
     keep(&s, 0);
-    settles(&s, 1);
-    check(stats_of(&s).ready == 0, "%d masks are ready", stats_of(&s).ready);
+    work(&s);
+    settles(&s, 0);
     request(&s, 2);
     settles(&s, 2);
+    check(stats_of(&s).ready == 0, "%d masks are ready", stats_of(&s).ready);
     keep(&s, 4);
     settles(&s, 2);
     await_ready(&s, 4);

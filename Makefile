@@ -467,7 +467,7 @@ $(BUILD)/tests/lv2_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform): ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call link)
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/realtime message)
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/realtime live/watch message)
 $(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
@@ -475,8 +475,8 @@ $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
-$(BUILD)/tests/session_test: $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+$(patsubst %,$(BUILD)/tests/%_test,session ready): $(BUILD)/tests/trap.o
+$(patsubst %,$(BUILD)/tests/%_test,session failover ready): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)

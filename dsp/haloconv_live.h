@@ -156,6 +156,34 @@ int hc_live_has_work(const hc_live *live);
  * Returns HC_OK, or the error of the request that failed; config.say gets its text. [setup] */
 int hc_live_work(hc_live *live);
 
+enum { HC_LIVE_MOST_KEPT = 32 };
+
+/* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each. A
+ * thread of the live convolver lets these engines process the input, so that a request for one of these masks begins
+ * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note of it. The
+ * fade begins later, by as many blocks as the thread is behind the input and half of that, if that thread gets no time;
+ * after a fade under way; or, if the mask is not ready yet, when hc_live_work has loaded it. The mask that played stays
+ * ready. A ready mask costs the memory of its engine and the time of its convolution, on another processor (stats.ready,
+ * config.say). The masks take at most a quarter of the machine's memory and, by the expected cost, 60 % of a
+ * processor: the first of the list come first. A mask that is not kept ready plays as without this call.
+ *
+ * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded again
+ * if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade to the
+ * earlier content begins at once. A change of rate, block or backend makes all of them anew. Returns HC_OK; HC_EINVAL (n
+ * out of range, a path that is NULL, empty, or has 4096 bytes or more); HC_ENOMEM. [setup], at once: it does not wait for
+ * hc_live_work */
+int hc_live_keep(hc_live *live, const char *const *paths, int n);
+
+/* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL: no more. Requests switch between them.
+ * While both are ready, both convolve the input, and their convolved signals are measured: the integrated loudness by
+ * ITU-R BS.1770 (K-weighted, gated; every channel counts alike) since the call. The louder of the two is turned down to
+ * the loudness of the other, by at most 40 dB; the gain belongs to the mask and is crossfaded with it. It follows the
+ * measurement in steps of 100 ms, with ramps of 20 ms. Masks that are made anew, as after a change of the rate, are
+ * measured anew. The dry signal and all knobs are left out. stats.compared, loudness and compared_gain tell the result.
+ * Returns HC_OK; HC_EINVAL (one path is NULL, both are the same, or one has 4096 bytes or more). [setup], at once: it
+ * does not wait for hc_live_work */
+int hc_live_compare(hc_live *live, const char *a, const char *b);
+
 /* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would.
  * The live convolver owns the responses after the call, also after a failure. Fails as hc_open and hc_mask_make do.
  * [setup] */
@@ -182,13 +210,19 @@ typedef struct hc_live_stats {
     uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                              */
     uint64_t clipped;        /* output samples beyond full scale                                                     */
     uint64_t limited;        /* times that the output was turned down (config.limit_feedback)                        */
-    uint64_t masks;          /* masks loaded after the first                                                         */
+    uint64_t masks;          /* changes of the mask after the first                                                  */
     uint64_t rebuilds;       /* engines made after the first                                                         */
     uint64_t took_ns;        /* duration of the last call                                                            */
     int faded_out;           /* 1: HC_FADE is 0 and its fade has ended                                               */
     int changing;            /* 1: a new engine waits to play, or fades in                                           */
     int state;               /* enum hc_live_state                                                                   */
     int rate;                /* Hz, of the last block                                                                */
+    int ready;               /* masks of hc_live_keep to which a fade can begin with the next block, also the one that
+                                plays                                                                                */
+    int compared;            /* 1: mask A of hc_live_compare plays; 2: mask B; 0: neither, or they are not ready     */
+    float loudness[2];       /* LUFS of the convolved signals of A and B since they are compared; -INFINITY: not known,
+                                as before the first 400 ms above -70 LUFS                                            */
+    float compared_gain[2];  /* linear gains that make A and B equally loud                                          */
 } hc_live_stats;
 
 /* Copies the counters; all of them are of the same moment, the end of a block. The caller sets stats->size. [rt], any
@@ -226,6 +260,7 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     const char *backend, *method; /* as in hc_info; static                                                           */
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
+    uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size. [setup] */

@@ -42,6 +42,11 @@ bool failover_has_standby(const struct failover *f)
     return isfinite(atomic_load(&f->cpu_share));
 }
 
+uint64_t failover_memory(const struct failover *f)
+{
+    return f->info.memory * (f->standby.engine ? 2 : 1);
+}
+
 /* ---- runners ----------------------------------------------------------------------------------- */
 
 static void runner_close(struct runner *r)
@@ -179,7 +184,10 @@ int failover_open(const hc_config *config, struct input_history *history, double
     atomic_init(&f->takeover, TAKEOVER_NOT_NEEDED);
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
-    int error = runner_open(&f->main, config, why, cap);
+    f->gain = (struct ramp){.now = 1, .target = 1};
+    int error = loudness_open(&f->loudness, config->n_out, config->rate)
+                    ? runner_open(&f->main, config, why, cap)
+                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -204,6 +212,7 @@ bool failover_close(struct failover *f)
     }
     runner_close(&f->main);
     runner_close(&f->standby);
+    loudness_close(&f->loudness);
     sem_destroy(&f->wake);
     free(f);
     return true;
@@ -315,6 +324,18 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
     hc_get_info(f->main.engine, &f->info);
     return fail(HC_EDEVICE, why, cap, "%s: %s; use another backend", f->info.device,
                 f->info.error[0] ? f->info.error : "it does not answer");
+}
+
+bool failover_follow(struct failover *f)
+{
+    struct runner *r = &f->main;
+    int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
+    if (atomic_load(&f->cannot_follow) || r->at >= end) return false;
+    if (!f->has_no_deadline) failover_set_wait(f, HC_WAIT_FOREVER);
+    if (r->at < oldest) r->at = oldest;
+    if (runner_follow(r, f->history, end, end) != HC_OK) atomic_store(&f->cannot_follow, true);
+    failover_wake(f);
+    return r->at < end;
 }
 
 void failover_reset(struct failover *f)

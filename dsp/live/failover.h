@@ -18,6 +18,8 @@
 #include "dsp/cpu/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
+#include "loudness.h"
+#include "mixer.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -54,6 +56,12 @@ struct runner {                /* an engine that processes the input history    
 struct failover {
     hc_config config;
     hc_info info;              /* what hc_get_info said of the main engine when it was opened                     */
+    int64_t begin;             /* hc_live.history_begin when it was made                                          */
+    struct ready_mask *_Atomic home; /* ready.h: where it waits while it does not play. NULL: it is closed then   */
+    struct loudness loudness;  /* of its output in the comparison `compared`; whoever uses the engine             */
+    uint64_t compared;         /* ready.comparing when loudness was reset                                         */
+    struct ramp gain;          /* of its output; audio thread                                                     */
+    uint64_t order;            /* ready.noted when it was handed over                                             */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
     struct input_history *history;
     struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */
@@ -72,6 +80,7 @@ struct failover {
     double late_score;         /* rises by one for each late block, falls by four a second; audio thread          */
     _Atomic(enum takeover) takeover; /* set by the audio thread                                                   */
     atomic_bool is_hung;       /* the device has not answered so far: closing the engine could hang as well       */
+    atomic_bool cannot_follow; /* the device failed in failover_follow                                            */
     atomic_bool is_slow;       /* too many blocks are late                                                        */
     struct failover *abandoned; /* the next in the list of failovers whose device hung                            */
 };
@@ -93,8 +102,15 @@ int failover_load(struct failover *failover, const hc_route *routes, int n, char
  * failover. HC_EDEVICE: the device does not answer. */
 int failover_start(struct failover *failover, int64_t from, char *why, size_t cap);
 
+/* Processes at most a block of the history, for an engine that nobody plays. Returns whether there is more. Not after
+ * the device has failed: cannot_follow is then set. [one thread, the only one that uses the failover] */
+bool failover_follow(struct failover *failover);
+
 /* Does a device that was given up for being late answer again? Then the failover can be closed; until then it plays. */
 bool failover_device_answers(struct failover *failover);
+
+/* Bytes of its engines. */
+uint64_t failover_memory(const struct failover *failover);
 
 /* Does the standby engine have the mask? [rt], any thread */
 bool failover_has_standby(const struct failover *failover);

@@ -16,11 +16,12 @@ static const double WAIT_SHARE = 0.5; /* share of a block's time to wait for a d
 
 /* ---- the engines ------------------------------------------------------------------------------- */
 
-/* Returns an engine to the worker. `returned` is free: take_next checks that before it begins a fade. */
+/* Puts an engine back where it waits, or returns it to the worker. `returned` is free: take_next checks that before it
+ * begins a fade. */
 static void retire(hc_live *l, struct failover *f)
 {
     if (!f) return;
-    atomic_store_explicit(&l->returned, f, memory_order_release);
+    if (!ready_put(f)) atomic_store_explicit(&l->returned, f, memory_order_release);
     atomic_store_explicit(&l->has_work, true, memory_order_release);
 }
 
@@ -36,6 +37,8 @@ static void engine_fade_begin(hc_live *l)
     l->former = l->playing;
     l->playing = l->joining;
     l->joining = NULL;
+    float gain = ready_gain(l, l->playing); /* not heard yet: no ramp */
+    l->playing->gain = (struct ramp){.now = gain, .target = gain};
     l->is_fading = true;
     l->fade_pos = 0;
     l->fade_len = l->playing->config.fade_frames;
@@ -59,16 +62,26 @@ static void set_waits(hc_live *l, int n)
         if (all[i]) failover_set_wait(all[i], wait_us);
 }
 
-/* Takes the engine that the worker has built, lets it process a part of the history in each call, and begins to fade to
- * it at the history's end. */
+/* Takes the engine that the worker has built, or that of the ready mask that was asked for, lets it process a part of
+ * the history in each call, and begins to fade to it at the history's end. */
 static void take_next(hc_live *l, int n)
 {
     if (l->is_fading || atomic_load_explicit(&l->returned, memory_order_relaxed)) return;
     if (atomic_load_explicit(&l->next, memory_order_relaxed)) {
-        struct failover *outdated = l->joining;
-        l->joining = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        struct failover *outdated = l->joining, *f = atomic_exchange_explicit(&l->next, NULL, memory_order_acquire);
+        if (ready_is_newer(l, f))
+            outdated = f;
+        else
+            l->joining = f;
         retire(l, outdated);
         if (outdated) return; /* `returned` holds one engine, and a fade needs it too */
+    }
+    struct failover *asked = ready_take(l);
+    if (asked && asked != l->joining) {
+        struct failover *outdated = l->joining;
+        l->joining = asked == l->playing ? NULL : asked;
+        retire(l, outdated);
+        if (outdated) return;
     }
     if (!l->joining) return;
     set_waits(l, n);
@@ -85,10 +98,27 @@ static enum failover_result engine_play(hc_live *l, struct failover *f, float *c
     return FAILOVER_PLAYED;
 }
 
+/* Measures the output of an engine, and makes it as loud as the mask that it is compared with. */
+static void equalise(hc_live *l, struct failover *f, float *const *out, int n)
+{
+    if (!f) return;
+    ready_measure(l, f, out, n);
+    ramp_to(&f->gain, ready_gain(l, f), f->config.rate * RAMP_MS / 1000 + 1);
+    if (f->gain.left == 0 && f->gain.now == 1) return;
+    for (int at = 0, len; at < n; at += len) {
+        float gains[MIXER_CHUNK];
+        len = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+        for (int i = 0; i < len; i++) gains[i] = ramp_step(&f->gain);
+        for (int o = 0; o < l->config.n_out; o++)
+            for (int i = 0; i < len; i++) out[o][at + i] *= gains[i];
+    }
+}
+
 /* Both engines have processed the same input, so the gains add up to 1. */
 static void engine_crossfade(hc_live *l, int n, int64_t now)
 {
     engine_play(l, l->former, l->faded, n, now);
+    equalise(l, l->former, l->faded, n);
     for (int o = 0; o < l->config.n_out; o++) {
         float *to = l->wet[o];
         const float *from = l->faded[o];
@@ -135,6 +165,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     raise_peak(&l->peak_in, peak);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
     enum failover_result result = engine_play(l, l->playing, l->wet, n, now);
+    equalise(l, l->playing, l->wet, n);
     if (l->is_fading) engine_crossfade(l, n, now);
     input_history_publish(&l->history, n);
     if (l->playing) failover_wake(l->playing);
@@ -188,6 +219,7 @@ int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n
         if (result > worst) worst = result;
         l->is_fresh = false;
     }
+    ready_wake(l);
     watch_device(l, start);
     simd_denormals_restore(fp_state);
     hc_live_stats *s = &l->stats;
@@ -249,7 +281,10 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
-    if (change.mask) text_mailbox_put(&l->mask, change.mask, change.number);
+    if (change.mask && ready_request(l, change.mask, change.number, false))
+        text_mailbox_clear(&l->mask); /* an earlier request */
+    else if (change.mask)
+        text_mailbox_put(&l->mask, change.mask, change.number);
     if (change.backend) text_mailbox_put(&l->backend, change.backend, 0);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);
     if (is_new) atomic_fetch_add_explicit(&l->format_requests, 1, memory_order_release);
@@ -277,6 +312,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
+    ready_get_stats(l, &all);
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

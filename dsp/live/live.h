@@ -5,6 +5,8 @@
  *
  *   work.c builds it --> next --> joining --> playing --> former --> returned --> work.c closes it
  *                                 catches up  is output   fades out
+ *
+ * An engine of a ready mask (ready.h) comes from there, and goes back there.
  */
 #ifndef LIVE_H
 #define LIVE_H
@@ -15,6 +17,7 @@
 #include "histogram.h"
 #include "input_history.h"
 #include "mixer.h"
+#include "ready.h"
 #include "text_mailbox.h"
 
 #include <pthread.h>
@@ -30,13 +33,11 @@ enum {
     N_SNAPSHOTS = 4          /* copies of the counters: a reader has the time of three blocks to read one */
 };
 
-enum { STATS_WORDS = sizeof(hc_live_stats) / sizeof(uint64_t), BACKEND_CAP = 64 };
-_Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is copied word by word");
-
-struct engine_format {
-    int rate, block;
-    char backend[BACKEND_CAP]; /* as requested, or "cpu" after a loss */
+enum {
+    STATS_WORDS = sizeof(hc_live_stats) / sizeof(uint64_t),
+    BACKEND_CAP = sizeof((struct engine_format *)0)->backend
 };
+_Static_assert(sizeof(hc_live_stats) % sizeof(uint64_t) == 0, "hc_live_stats is copied word by word");
 
 struct hc_live {
     hc_live_config config;
@@ -76,13 +77,14 @@ struct hc_live {
     atomic_uint_fast64_t published;      /* snapshots so far, the newest at published % N_SNAPSHOTS    */
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
+    struct ready ready;
 
     /* ---- workers, under setup ---- */
     pthread_mutex_t setup;
     struct failover *newest;             /* the last one built: it plays, or is about to               */
     bool is_loss_told;                   /* config.say was told that the device of newest failed       */
     struct engine_format format_used;    /* the format of newest                                       */
-    int64_t newest_begin;                /* history_begin when it was built                            */
+    struct ready_mask *current;          /* the ready mask whose engine newest is; NULL: newest is none of them */
     hc_responses responses;              /* the responses of the mask that plays                       */
     unsigned refused;                    /* value of format_requests when a format could not be played */
     char requested_backend[BACKEND_CAP]; /* as in config, or in the last hc_live_request               */

@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { RAMP_MS = 20 };
-
 bool mixer_open(struct mixer *mixer, int n_in, int n_out, int most_predelay, bool fade_in)
 {
     const float start[HC_N_KNOBS] = {[HC_WET] = 1, [HC_GAIN] = 1, [HC_FADE] = 1};
@@ -55,21 +53,10 @@ static bool start_ramps(struct mixer *mixer)
         struct ramp *ramp = &mixer->ramps[k];
         float target = mixer_get(mixer, (enum hc_live_knob)k);
         if (mixer->is_fresh && k != HC_FADE) *ramp = (struct ramp){.now = target, .target = target};
-        if (target != ramp->target) {
-            ramp->target = target;
-            ramp->left = mixer->ramp_frames;
-            ramp->step = (target - ramp->now) / (float)ramp->left;
-        }
+        ramp_to(ramp, target, mixer->ramp_frames);
         moves = moves || ramp->left > 0;
     }
     return moves;
-}
-
-static float ramp_step(struct ramp *ramp)
-{
-    if (ramp->left == 0) return ramp->now;
-    ramp->now = --ramp->left == 0 ? ramp->target : ramp->now + ramp->step;
-    return ramp->now;
 }
 
 /* The gains of the convolved signal and of the input. */

@@ -14,9 +14,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MIXER_CHUNK = 64 /* frames */, MIXER_RAMPS = HC_PREDELAY }; /* the knobs before HC_PREDELAY are gains */
+enum { MIXER_CHUNK = 64 /* frames */, RAMP_MS = 20, MIXER_RAMPS = HC_PREDELAY }; /* the knobs before HC_PREDELAY are gains */
 
 struct ramp { float now, step, target; int left; }; /* left: frames until now is target */
+
+/* Starts a ramp of so many frames to a value, unless it goes there already. [rt] */
+static inline void ramp_to(struct ramp *ramp, float target, int frames)
+{
+    if (target == ramp->target) return;
+    *ramp = (struct ramp){.now = ramp->now, .step = (target - ramp->now) / (float)frames, .target = target, .left = frames};
+}
+
+/* Returns the next value of a ramp. [rt] */
+static inline float ramp_step(struct ramp *ramp)
+{
+    if (ramp->left == 0) return ramp->now;
+    ramp->now = --ramp->left == 0 ? ramp->target : ramp->now + ramp->step;
+    return ramp->now;
+}
 
 struct predelay {            /* audio thread */
     int64_t size, end;       /* frames of a row, a power of two; frames written                           */

@@ -90,6 +90,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
                      l->config.n_in + l->config.n_out);
     pthread_mutex_init(&l->setup, NULL);
     pthread_mutex_init(&l->info_lock, NULL);
+    ready_open(l);
     l->simd = simd_choose();
     l->is_fresh = true;
     l->told_us = INT_MIN;
@@ -116,6 +117,7 @@ int hc_live_close(hc_live *l)
 {
     if (!l) return HC_OK;
     struct failover *all[] = {l->playing, l->joining, l->former, atomic_load(&l->next), atomic_load(&l->returned)};
+    ready_close(l);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_close_engine(l, all[i]);
     if (l->has_hung) return HC_EDEVICE; /* an engine that hangs may still read the history */
     hc_responses_free(&l->responses);
@@ -140,7 +142,7 @@ void hc_live_reset(hc_live *l)
     live_close_returned(l);
     for (int i = 0; i < 4; i++) { /* from the oldest to the newest */
         if (!all[i]) continue;
-        live_close_engine(l, newest);
+        if (newest && !ready_put(newest)) live_close_engine(l, newest);
         newest = all[i];
     }
     l->playing = newest;
@@ -148,9 +150,13 @@ void hc_live_reset(hc_live *l)
     l->is_fading = false;
     l->is_fresh = true;
     memset(l->told, 0, sizeof l->told);
-    if (newest) failover_reset(newest);
-    atomic_store(&l->history_begin, input_history_end(&l->history));
-    l->newest_begin = atomic_load(&l->history_begin);
+    int64_t begin = input_history_end(&l->history);
+    atomic_store(&l->history_begin, begin);
+    if (newest) {
+        failover_reset(newest);
+        newest->begin = begin;
+    }
+    ready_reset(l, begin);
     mixer_reset(&l->mixer);
     l->limiter.hold = 0;
     pthread_mutex_unlock(&l->setup);

@@ -21,6 +21,11 @@ bool text_mailbox_put(struct text_mailbox *m, const char *text, uint64_t number)
     return false;
 }
 
+void text_mailbox_clear(struct text_mailbox *m)
+{
+    buffer_release(m, atomic_exchange_explicit(&m->full, 0, memory_order_acq_rel));
+}
+
 bool text_mailbox_take(struct text_mailbox *m, char *text, uint64_t *number)
 {
     int buffer = atomic_exchange_explicit(&m->full, 0, memory_order_acq_rel);

@@ -25,4 +25,7 @@ bool text_mailbox_put(struct text_mailbox *mailbox, const char *text, uint64_t n
  * time */
 bool text_mailbox_take(struct text_mailbox *mailbox, char *text, uint64_t *number);
 
+/* Drops the text, if there is one. [rt], any thread */
+void text_mailbox_clear(struct text_mailbox *mailbox);
+
 #endif

@@ -11,11 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SAY_CAP = 1024 + TEXT_CAP, /* bytes of a message, which may contain a path */
     MOST_DIAGNOSTICS = 10      /* diagnostics of a configuration that config.say gets */
 };
+enum { SUPERSEDED = 1 }; /* a ready mask was asked for meanwhile: nothing was changed */
+/* Ready masks may take this share of the machine's memory, and, while they wait, of a processor. */
+static const double READY_MEMORY_SHARE = 0.25, READY_TIME_SHARE = 0.6;
 static const double PROBE_LEAST_S = 1, PROBE_MOST_S = 300; /* pause between two probes of a device that hung */
 
 static void live_say(const hc_live *l, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -96,17 +100,24 @@ void live_close_engine(hc_live *l, struct failover *f)
     if (!failover_close(f)) l->has_hung = true;
 }
 
+/* An engine that the audio thread has not taken, or has returned, may have become that of a ready mask meanwhile. */
+static void close_or_put(hc_live *l, struct failover *f)
+{
+    if (f && !ready_put(f)) live_close_engine(l, f);
+}
+
 void live_close_returned(hc_live *l)
 {
-    live_close_engine(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
+    close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
 }
 
 static void hand_over(hc_live *l, struct failover *f)
 {
     l->newest = f;
     l->is_loss_told = false;
+    f->order = l->ready.noted;
     struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
-    live_close_engine(l, outdated); /* NULL, or an engine that the audio thread has not taken */
+    close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
 }
 
 /* The backend that "gpu" stands for: hybrid, if by the known costs the head takes the CPU less than half the time that
@@ -121,10 +132,11 @@ static const char *gpu_backend(const hc_config *config)
     return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
 }
 
-/* The first frame of the history that a new engine processes. */
+/* The first frame of the history that a new engine processes: whole blocks before the end, so that its partitions end
+ * where blocks do. */
 static int64_t catch_up_start(const hc_live *l, const struct failover *f)
 {
-    int64_t begin = atomic_load(&l->history_begin), taps = f->config.max_taps;
+    int64_t begin = f->begin, block = f->config.block, taps = (f->config.max_taps + block - 1) / block * block;
     int64_t most = l->history.size - (int64_t)HISTORY_SLACK_S * l->config.rate;
     int64_t from = input_history_end(&l->history) - (taps < most ? taps : most);
     return from > begin ? from : begin;
@@ -150,8 +162,10 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.spin = l->config.spin;
     config.n_threads = l->config.n_threads;
     config.backend = strcmp(backend, "gpu") == 0 ? gpu_backend(&config) : backend;
+    int64_t begin = atomic_load(&l->history_begin);
     int error = failover_open(&config, &l->history, l->config.standby_share, f, why, cap);
     if (error) return error;
+    (*f)->begin = begin;
     error = failover_load(*f, mask->routes, mask->n_routes, why, cap);
     if (!error) error = failover_start(*f, catch_up_start(l, *f), why, cap);
     if (error) live_close_engine(l, *f);
@@ -164,6 +178,7 @@ static void set_info(hc_live *l, const char *path, const hc_responses *mask)
     pthread_mutex_lock(&l->info_lock);
     l->info = (hc_live_info){.backend = info->backend,
                              .method = info->method,
+                             .ready_memory = l->info.ready_memory,
                              .rate = l->format_used.rate,
                              .block = l->format_used.block,
                              .longest = mask->n_frames};
@@ -175,22 +190,35 @@ static void set_info(hc_live *l, const char *path, const hc_responses *mask)
     pthread_mutex_unlock(&l->info_lock);
 }
 
-/* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that, and hands it over. */
-static int replace_engine(hc_live *l, const struct engine_format *format, const hc_responses *mask, char *why,
-                          size_t cap)
+/* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that. */
+static int make_engine_here(hc_live *l, const struct engine_format *format, const hc_responses *mask, bool says,
+                            struct failover **f, char *why, size_t cap)
 {
-    int64_t begin = atomic_load(&l->history_begin);
+    int error = make_engine(l, format, format->backend, mask, f, why, cap);
+    if (!error || !l->config.cpu_if_no_device || strcmp(format->backend, "cpu") == 0) return error;
+    if (says) live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
+    return make_engine(l, format, "cpu", mask, f, why, cap);
+}
+
+static bool is_path_of_current(const hc_live *l, const char *path)
+{
+    return l->current && strcmp(path, l->current->path) == 0;
+}
+
+/* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
+static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const hc_responses *mask,
+                          char *why, size_t cap)
+{
     struct failover *f;
-    int error = make_engine(l, format, format->backend, mask, &f, why, cap);
-    if (error && l->config.cpu_if_no_device && strcmp(format->backend, "cpu") != 0) {
-        live_say(l, HC_LIVE_WARNING, "%s; the CPU plays", why);
-        error = make_engine(l, format, "cpu", mask, &f, why, cap);
-    }
+    int error = make_engine_here(l, format, mask, true, &f, why, cap);
     if (error) return error;
+    if (!ready_supersede(l, NULL, is_path_of_current(l, path) ? l->current : NULL)) {
+        live_close_engine(l, f);
+        return SUPERSEDED;
+    }
     if (l->newest) atomic_fetch_add(&l->rebuilds, 1);
     hand_over(l, f);
     l->format_used = *format;
-    l->newest_begin = begin;
     return HC_OK;
 }
 
@@ -198,7 +226,21 @@ static int replace_engine(hc_live *l, const struct engine_format *format, const 
 static bool is_current(const hc_live *l, const struct engine_format *format)
 {
     return format->rate == l->format_used.rate && format->block == l->format_used.block &&
-           l->newest_begin == atomic_load(&l->history_begin);
+           l->newest->begin == atomic_load(&l->history_begin);
+}
+
+/* The ready mask that played waits again. If a new engine has its mask, it cannot be asked for, and is dropped. */
+static void leave_current(hc_live *l)
+{
+    struct ready_mask *mask = l->current;
+    l->current = NULL;
+    if (!mask) return;
+    if (!mask->path[0]) {
+        ready_drop(l, mask);
+    } else {
+        mask->responses = l->responses;
+        l->responses = (hc_responses){0};
+    }
 }
 
 /* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Takes over `loaded`, also after a
@@ -208,14 +250,22 @@ static int mask_apply(hc_live *l, const char *path, hc_responses *loaded, const 
 {
     const hc_responses *mask = loaded ? loaded : &l->responses;
     struct failover *f = l->newest;
-    bool swaps = f && failover_state(f) == HC_LIVE_OK && is_current(l, format) &&
+    /* The engine of a ready mask keeps this mask, so that it can be played again at once. */
+    bool swaps = f && failover_state(f) == HC_LIVE_OK && !atomic_load(&f->cannot_follow) &&
+                 (!l->current || is_path_of_current(l, path)) && is_current(l, format) &&
                  strcmp(format->backend, l->format_used.backend) == 0 && mask->n_frames <= f->config.max_taps;
-    int error =
-        swaps ? failover_load(f, mask->routes, mask->n_routes, why, cap) : replace_engine(l, format, mask, why, cap);
+    int error = HC_OK;
+    if (!swaps)
+        error = replace_engine(l, format, path, mask, why, cap);
+    else if (!ready_supersede(l, l->current, NULL))
+        error = SUPERSEDED;
+    else
+        error = failover_load(f, mask->routes, mask->n_routes, why, cap);
     if (error) {
         if (loaded) hc_responses_free(loaded);
         return error;
     }
+    if (!swaps) leave_current(l);
     set_info(l, path, mask);
     if (!loaded) return HC_OK;
     hc_responses_free(&l->responses);
@@ -273,6 +323,151 @@ static bool probe(hc_live *l)
     return answers;
 }
 
+/* ---- ready masks ------------------------------------------------------------------------------- */
+
+static void say_loaded(const hc_live *l, const char *path)
+{
+    const hc_info *info = &l->newest->info;
+    int rate = l->format_used.rate;
+    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
+             (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
+             info->method);
+}
+
+/* number: the request's; 0: it has none. */
+static void answer(const hc_live *l, uint64_t number, int error, const char *why)
+{
+    if (l->config.answer && number > 0) l->config.answer(l->config.data, number, error, error ? why : "");
+}
+
+/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of the
+ * request that is not answered yet. */
+static bool note_ready(hc_live *l, char *path, uint64_t *number)
+{
+    struct ready_mask *mask = ready_note(l, number);
+    if (!mask) return false;
+    memcpy(path, mask->path, TEXT_CAP);
+    bool is_lost = atomic_load(&mask->engine->cannot_follow);
+    if (!is_lost) answer(l, *number, HC_OK, "");
+    if (!is_lost) *number = 0;
+    if (mask == l->current) return is_lost;
+    leave_current(l);
+    hc_responses_free(&l->responses);
+    l->responses = mask->responses;
+    mask->responses = (hc_responses){0};
+    l->current = mask;
+    l->newest = mask->engine;
+    l->is_loss_told = false;
+    l->format_used = mask->format;
+    if (is_lost) return true;
+    set_info(l, path, &l->responses);
+    atomic_fetch_add(&l->masks, 1);
+    say_loaded(l, path);
+    struct file_id now = file_identify(path, mask->format.rate);
+    return memcmp(&now, &mask->file, sizeof now) != 0;
+}
+
+static bool list_has(const struct ready_list *list, const char *path)
+{
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->paths[i], path) == 0) return true;
+    return false;
+}
+
+static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
+{
+    if (m == l->current) return false; /* change_engine and requests replace it, also if it is in the list no more */
+    if (!list_has(l->ready.list, m->path)) return true;
+    struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
+    return m->format.rate != format->rate || m->format.block != format->block ||
+           strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->history_begin) ||
+           atomic_load(&m->engine->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
+}
+
+/* Drops the ready masks that are not in the list any more, or cannot be played as they are. looks: also those whose
+ * files have changed. */
+static void drop_outdated(hc_live *l, const struct engine_format *format, bool looks)
+{
+    struct ready_list *list = l->ready.list;
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+        if (!m->engine || m->is_dropped || !is_outdated(l, m, format, looks)) continue;
+        if (ready_drop(l, m)) memset(list->failed, 0, sizeof list->failed);
+    }
+}
+
+/* Do the ready masks that wait take more than their share of memory or time? */
+static bool is_too_much(const hc_live *l)
+{
+    double time = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+        if (m->engine && !m->is_dropped && m != l->current) time += 1e-9 * m->engine->info.cost_ns * m->format.rate;
+    return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(l) > READY_MEMORY_SHARE * memory);
+}
+
+/* Makes mask i of the list ready. */
+static int make_ready(hc_live *l, int i, const struct engine_format *format)
+{
+    char why[SAY_CAP] = "";
+    const char *path = l->ready.list->paths[i];
+    struct file_id file = file_identify(path, format->rate);
+    struct failover *f;
+    struct ready_mask *mask;
+    hc_responses loaded = {0};
+    int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
+    if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
+    if (!error && !(mask = ready_add(l, path, f, format, &file, false, &loaded))) {
+        live_close_engine(l, f);
+        error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
+    }
+    if (!error && is_too_much(l)) {
+        ready_drop(l, mask);
+        return HC_ENOMEM;
+    }
+    if (!error) return HC_OK;
+    hc_responses_free(&loaded);
+    live_say(l, HC_LIVE_WARNING, "%s", why);
+    return error;
+}
+
+static void say_ready(hc_live *l)
+{
+    const struct ready_list *list = l->ready.list;
+    uint64_t bytes = ready_bytes(l);
+    int n = 0;
+    for (int i = 0; i < list->n; i++) n += ready_find(l, list->paths[i]) != NULL;
+    pthread_mutex_lock(&l->info_lock);
+    l->info.ready_memory = bytes;
+    pthread_mutex_unlock(&l->info_lock);
+    if (n == l->ready.n_told) return;
+    l->ready.n_told = n;
+    if (n < list->n)
+        live_say(l, HC_LIVE_NOTE, "%d of %d masks ready, %.0f MB; the others are loaded when they are asked for", n,
+                 list->n, 1e-6 * (double)bytes);
+    else if (n > 0)
+        live_say(l, HC_LIVE_NOTE, "%d masks ready, %.0f MB", n, 1e-6 * (double)bytes);
+}
+
+/* Makes the next mask of the list ready. Returns whether there are more. */
+static bool keep_ready(hc_live *l, const struct engine_format *format)
+{
+    bool is_new = ready_list_take(l);
+    struct ready_list *list = l->ready.list;
+    if (!list || !l->newest) return false;
+    drop_outdated(l, format, is_new);
+    if (!l->current && list_has(list, l->path) && is_current(l, format)) {
+        struct file_id file = file_identify(l->path, l->format_used.rate);
+        l->current = ready_add(l, l->path, l->newest, &l->format_used, &file, true, NULL);
+    }
+    for (int i = 0; i < list->n; i++) {
+        if (list->failed[i] || ready_find(l, list->paths[i])) continue;
+        bool stops = make_ready(l, i, format) == HC_ENOMEM;
+        for (int k = i; k < (stops ? list->n : i + 1); k++) list->failed[k] = !ready_find(l, list->paths[k]);
+        return true;
+    }
+    say_ready(l);
+    return false;
+}
+
 /* ---- the worker's call ------------------------------------------------------------------------- */
 
 /* A mask that cannot be loaded or played changes nothing; the other requests then apply to the mask that plays. number:
@@ -281,19 +476,19 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
 {
     char why[SAY_CAP] = "";
     hc_responses loaded = {0};
+    struct file_id file = file_identify(path, format->rate);
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     bool is_first = l->newest == NULL;
     if (!error) error = mask_apply(l, path, &loaded, format, why, sizeof why);
-    if (l->config.answer) l->config.answer(l->config.data, number, error, error ? why : "");
+    if (error == SUPERSEDED) return HC_OK;
+    answer(l, number, error, why);
     if (error) {
         live_say(l, HC_LIVE_ERROR, "%s", why);
         return error;
     }
+    if (l->current) l->current->file = file;
     if (!is_first) atomic_fetch_add(&l->masks, 1);
-    const hc_info *info = &l->newest->info;
-    live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
-             (double)l->responses.n_frames / format->rate, l->responses.n_frames, format->rate, l->responses.n_routes,
-             info->device, info->method);
+    say_loaded(l, path);
     return HC_OK;
 }
 
@@ -317,6 +512,7 @@ static int change_engine(hc_live *l, const struct engine_format *format)
         format->rate != before.rate && (!l->config.keep_rate || is_another_file(path, format->rate, before.rate));
     int error = reloads ? mask_load(l, path, format->rate, &loaded, why, sizeof why) : HC_OK;
     if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, why, sizeof why);
+    if (error == SUPERSEDED) return HC_OK;
     if (error)
         live_say(l, HC_LIVE_ERROR, "%s", why);
     else if (format->rate != before.rate || format->block != before.block)
@@ -361,18 +557,23 @@ int hc_live_work(hc_live *l)
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
+    ready_sweep(l);
+    bool loads = note_ready(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path, &number)) error = change_mask(l, path, number, &format);
+    if (text_mailbox_take(&l->mask, path, &number))
+        loads = !ready_request(l, path, number, true) || note_ready(l, path, &number);
+    if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
-    bool new_format = l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);
+    bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !is_current(l, &format);
     if (l->newest && (new_backend || new_format)) {
         int failed = change_engine(l, &format);
         if (failed) l->refused = requests; /* until another format is requested */
         if (!error) error = failed;
     }
+    if (keep_ready(l, &format)) atomic_store_explicit(&l->has_work, true, memory_order_release);
     pthread_mutex_unlock(&l->setup);
     return error;
 }
@@ -388,6 +589,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     say_diagnostics(l, path, responses);
     int error = mask_fit(l, path, responses, why, cap);
     if (!error) error = mask_apply(l, path, responses, &format, why, cap);
+    if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);
     *responses = (hc_responses){0};
     return error;

@@ -22,6 +22,7 @@ void command_target_open(struct command_target *t, struct session *session, cons
 {
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
     watch_open(&t->watch, mask, session_rate(session));
+    session_keep(session, masks->list, masks->n, t->mask);
 }
 
 /* The list may have a mask twice. */
@@ -31,10 +32,21 @@ int command_mask_number(const struct command_target *t, const char *path)
     return 1 + (is_last ? t->mask : index_of(t->masks, path, -1));
 }
 
+static bool end_comparison(struct command_target *t)
+{
+    t->compares = false;
+    return session_compare(t->session, NULL, NULL);
+}
+
+/* A third mask ends a comparison. */
 static bool load(struct command_target *t, const char *path)
 {
+    bool is_a_or_b = t->compares && (strcmp(path, t->masks->list[t->compared[0]]) == 0 ||
+                                     strcmp(path, t->masks->list[t->compared[1]]) == 0);
+    if (t->compares && !is_a_or_b) end_comparison(t);
     t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path, session_rate(t->session));
+    session_keep(t->session, t->masks->list, t->masks->n, t->mask);
     return true;
 }
 
@@ -67,6 +79,45 @@ static bool reload(struct command_target *t)
     char path[sizeof t->watch.path];
     memcpy(path, t->watch.path, sizeof path);
     return load(t, path);
+}
+
+/* The index of a mask that a command names by path or number; `otherwise`: it names none. -1: why has the reason. */
+static int find_named(const struct command_target *t, const char *path, int number, int otherwise, char *why,
+                      size_t cap)
+{
+    int n = t->masks->n, i = path ? index_of(t->masks, path, -1) : number == 0 ? otherwise : number - 1;
+    if (path && i < 0)
+        message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
+    else if (i < 0 || i >= n)
+        message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+    return i < n ? i : -1;
+}
+
+static bool compare(struct command_target *t, const struct command *command, char *text, size_t cap)
+{
+    int n = t->masks->n;
+    if (n < 2) return message_write(text, cap, "there are not two masks to compare; name them on the command line");
+    int a = find_named(t, command->path, command->number, t->mask, text, cap);
+    if (a < 0) return false;
+    int b = find_named(t, command->other_path, command->other, (a + 1) % n, text, cap);
+    if (b < 0) return false;
+    char *const *list = t->masks->list;
+    if (strcmp(list[a], list[b]) == 0) return message_write(text, cap, "A and B are the same mask; name another");
+    session_keep(t->session, list, n, a);
+    if (!session_compare(t->session, list[a], list[b]))
+        return message_write(text, cap, "%s and %s are not both kept ready; give a larger --preload", list[a], list[b]);
+    t->compares = true;
+    t->compared[0] = a;
+    t->compared[1] = b;
+    if (strcmp(t->watch.path, list[a]) != 0) load_nth(t, a + 1, text, cap);
+    message_write(text, cap, "A/B at equal loudness: A %s, B %s", list[a], list[b]);
+    return true;
+}
+
+static bool switch_compared(struct command_target *t, char *text, size_t cap)
+{
+    if (!t->compares) return compare(t, &(struct command){.act = COMMAND_COMPARE}, text, cap);
+    return load_nth(t, t->compared[t->mask == t->compared[0] ? 1 : 0] + 1, text, cap);
 }
 
 static bool set_gain(struct command_target *t, const struct command_gain *gain, double db, char *text, size_t cap)
@@ -114,6 +165,12 @@ bool command_apply(struct command_target *t, const struct command *command, char
         return set_bypass(t, command->on);
     case COMMAND_BYPASS_TOGGLE:
         return set_bypass(t, hc_live_get(session_live(t->session), HC_BYPASS) == 0);
+    case COMMAND_COMPARE:
+        return compare(t, command, text, cap);
+    case COMMAND_COMPARE_SWITCH:
+        return switch_compared(t, text, cap);
+    case COMMAND_COMPARE_END:
+        return end_comparison(t);
     case COMMAND_QUIT:
         return t->end = true;
     }

@@ -29,13 +29,16 @@ enum command_act {               /* reads the fields                            
     COMMAND_GAIN_STEP,           /* gain, db: is added                                        */
     COMMAND_BYPASS,              /* on                                                        */
     COMMAND_BYPASS_TOGGLE,       /*                                                           */
+    COMMAND_COMPARE,             /* number or path: A, else the mask that plays; other or other_path: B, else the next */
+    COMMAND_COMPARE_SWITCH,      /* begins, else plays the other of the two                   */
+    COMMAND_COMPARE_END,         /*                                                           */
     COMMAND_QUIT
 };
 
 struct command {
     enum command_act act;
-    const char *path;
-    int number;
+    const char *path, *other_path;
+    int number, other;
     const struct command_gain *gain;
     double db;
     bool on;
@@ -47,6 +50,8 @@ struct command_target {          /* all that commands change                    
     int mask;                    /* index in the list of the mask that was last asked for     */
     struct watch watch;          /* watches the mask that was last asked for                  */
     uint64_t request;            /* number of the last request, for session_take_answer       */
+    bool compares;               /* the two masks below, at equal loudness                    */
+    int compared[2];             /* indices of A and B in the list                            */
     bool end;                    /* COMMAND_QUIT was applied                                  */
 };
 

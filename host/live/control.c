@@ -307,6 +307,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
             c.next_watch = now + WATCH_S;
             if (watch_changed(&c.target.watch, session_rate(session)))
                 session_request_mask(session, c.target.watch.path);
+            session_watch_kept(session);
         }
         service_tend(session, c.is_down ? host->name : NULL);
         read_levels(&c, now);

@@ -18,6 +18,8 @@ bool keys_command(int key, struct command *command)
                 {'n', {.act = COMMAND_MASK_STEP, .number = 1}},
                 {'p', {.act = COMMAND_MASK_STEP, .number = -1}},
                 {'r', {.act = COMMAND_RELOAD}},
+                {'a', {.act = COMMAND_COMPARE_SWITCH}},
+                {'A', {.act = COMMAND_COMPARE_END}},
                 {'q', {.act = COMMAND_QUIT}},
                 {'+', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}},
                 {'=', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}}, /* + without Shift */

@@ -74,6 +74,12 @@ const struct option_row live_options[] = {
      "Load the mask again whenever its file changes. SIGHUP loads it at once. The new mask is crossfaded to; one that "
      "fails to load, or has more channels than the session, changes nothing, and the reason is printed",
      option_flag, LIVE_OPTION_TO(watch)},
+    {"preload", 0, "N",
+     "Keep at most N masks of the list ready, besides the one that plays, those next in the list first: keys and "
+     "messages then begin their crossfade with the next block. Each takes memory, and on another processor about the "
+     "time of the mask that plays. With 0, or with --spin by default, a mask is loaded when it is asked for [all, in a "
+     "quarter of the memory and 60 % of a processor]",
+     option_int, LIVE_OPTION_TO(session.preload), .max = 31},
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
      "chooses a free one. Messages: /mask PATH or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or off), "
@@ -105,7 +111,7 @@ const struct option_row live_options[] = {
 
 static void set_defaults(const struct command_line *line, struct live_settings *s)
 {
-    *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1}};
+    *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
     hc_live_config_init(&s->session.live);
     s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
 }

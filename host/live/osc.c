@@ -170,6 +170,16 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     return NULL;
 }
 
+static bool is_number(lo_type type)
+{
+    return lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
+}
+
+static double number_of(lo_type type, lo_arg *arg)
+{
+    return type == LO_TRUE ? 1 : type == LO_FALSE || !is_number(type) ? 0 : (double)lo_hires_val(type, arg);
+}
+
 static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_handler *handler, void *data)
 {
     int error;
@@ -181,10 +191,10 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
     if (read.n_args > 0) {
         lo_type type = (lo_type)types[0];
         if (lo_is_string_type(type)) read.text = (const char *)args[0];
-        read.has_number = lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
-        if (read.has_number)
-            read.number = type == LO_TRUE ? 1 : type == LO_FALSE ? 0 : (double)lo_hires_val(type, args[0]);
+        read.has_number = is_number(type);
+        read.number = number_of(type, args[0]);
     }
+    if (read.n_args > 1) read.second = number_of((lo_type)types[1], args[1]);
     for (int i = 0; i < read.n_args && read.n_texts < OSC_MOST_TEXTS; i++)
         if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
     handler(data, &read);

@@ -21,6 +21,7 @@ struct osc_message {
     const char *text;   /* the first argument; NULL: not a string */
     bool has_number;    /* the first argument is a number         */
     double number;      /* value of the number; T and F are 1 and 0 */
+    double second;      /* the same of the second argument; 0: it is none */
     const char *texts[OSC_MOST_TEXTS];
     int n_texts;
     int n_args;

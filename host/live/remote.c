@@ -271,6 +271,28 @@ static void read_mask(const struct osc_message *message, struct command *command
                    : (struct command){.act = COMMAND_MASK_NUMBER, .number = is_number ? (int)message->number : 0};
 }
 
+/* "/ab", "/ab B", "/ab A B", "/ab off"; A and B are paths, or numbers in the list. */
+static bool read_comparison(const struct osc_message *message, struct command *command, char *why, size_t cap)
+{
+    int n = message->n_args;
+    bool has_paths = message->n_texts == n;
+    bool has_numbers = message->n_texts == 0 && message->number >= 1 && message->number <= INT_MAX &&
+                       (n < 2 || (message->second >= 1 && message->second <= INT_MAX));
+    *command = (struct command){.act = n == 0 ? COMMAND_COMPARE_SWITCH : COMMAND_COMPARE};
+    if (n > 2 || !(has_paths || has_numbers))
+        return message_write(why, cap, "ab takes no mask, B, or A and B (paths or numbers in the list), or off");
+    if (n == 1 && has_paths && strcmp(message->text, "off") == 0) {
+        command->act = COMMAND_COMPARE_END;
+    } else if (has_paths && n > 0) {
+        command->path = n == 2 ? message->texts[0] : NULL;
+        command->other_path = message->texts[n - 1];
+    } else if (n > 0) {
+        command->number = n == 2 ? (int)message->number : 0;
+        command->other = (int)(n == 2 ? message->second : message->number);
+    }
+    return true;
+}
+
 /* Translates a message. false: why has the reason. */
 static bool read_command(const struct osc_message *message, struct command *command, char *why, size_t cap)
 {
@@ -287,6 +309,7 @@ static bool read_command(const struct osc_message *message, struct command *comm
             return true;
         }
     if (path[0] == '/' && read_gain(message, command)) return true;
+    if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
     if (strcmp(path, "/bypass") == 0) {
         *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
         return message->has_number || message_write(why, cap, "bypass takes 0 or 1");

@@ -2,6 +2,7 @@
 
 #include "host/message.h"
 #include "host/stopwatch.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_ANSWERS = 16 };
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
@@ -25,6 +27,11 @@ struct session {
     atomic_bool end, is_busy;
     bool has_loader;
     struct message_limit lines; /* OSC messages and a watched file can cause any number */
+
+    int preload; /* as in the settings */
+    const char *kept[HC_LIVE_MOST_KEPT];
+    int n_kept;
+    struct watch *watches; /* [n_kept], of `kept`; NULL: no memory, or nothing is kept */
 
     uint64_t n_requests; /* of masks; the last one has this number */
     pthread_mutex_t lock;
@@ -97,6 +104,64 @@ void session_request_format(struct session *s, int rate, int block)
     request(s, &(hc_live_change){.size = sizeof(hc_live_change), .rate = rate, .block = block});
 }
 
+/* ---- masks that are ready ---------------------------------------------------------------------- */
+
+static void keep(struct session *s)
+{
+    if (hc_live_keep(s->live, s->kept, s->n_kept) != HC_OK && message_limit_allows(&s->lines))
+        message_error("the masks of the list cannot be kept ready; use shorter paths, or --preload 0");
+    sem_post(&s->wake);
+}
+
+/* The list's next, previous, second next, ... mask from `current` on. */
+static int nearest(int i, int current, int n)
+{
+    int step = (i + 1) / 2;
+    return (current + (i % 2 ? step : n - step)) % n;
+}
+
+void session_keep(struct session *s, char *const *paths, int n, int current)
+{
+    int most = s->preload >= 0 && s->preload < HC_LIVE_MOST_KEPT ? s->preload + 1 : HC_LIVE_MOST_KEPT;
+    if (n < 2 || s->preload == 0) return;
+    if (most > n) most = n;
+    const char *before[HC_LIVE_MOST_KEPT];
+    bool is_same = s->n_kept == most;
+    memcpy(before, s->kept, sizeof before);
+    for (int i = 0; i < most; i++) {
+        s->kept[i] = paths[nearest(i, current, n)];
+        is_same = is_same && s->kept[i] == before[i];
+    }
+    s->n_kept = most;
+    if (!is_same) {
+        free(s->watches);
+        s->watches = calloc((size_t)most, sizeof *s->watches);
+        for (int i = 0; i < most && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
+    }
+    keep(s);
+}
+
+static bool is_kept(const struct session *s, const char *path)
+{
+    for (int i = 0; i < s->n_kept; i++)
+        if (strcmp(s->kept[i], path) == 0) return true;
+    return false;
+}
+
+bool session_compare(struct session *s, const char *a, const char *b)
+{
+    if (a && b && !(is_kept(s, a) && is_kept(s, b))) return false;
+    return hc_live_compare(s->live, a, b) == HC_OK;
+}
+
+void session_watch_kept(struct session *s)
+{
+    bool changed = false;
+    int rate = session_rate(s);
+    for (int i = 0; i < s->n_kept && s->watches; i++) changed = watch_changed(&s->watches[i], rate) || changed;
+    if (changed) keep(s);
+}
+
 /* ---- open and close ---------------------------------------------------------------------------- */
 
 /* The number of inputs for a sound file: two if it has one channel or four, else one for each channel. */
@@ -155,6 +220,7 @@ struct session *session_open(const struct session_settings *settings, const char
         return (void)message_write(why, cap, "no memory for a session; free some"), NULL;
     }
     s->start_s = stopwatch_now();
+    s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;
     s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
     sem_init(&s->wake, 0, 0);
     pthread_mutex_init(&s->lock, NULL);
@@ -177,6 +243,7 @@ bool session_close(struct session *s)
     message_limit_tend(&s->lines, true);
     sem_destroy(&s->wake);
     pthread_mutex_destroy(&s->lock);
+    free(s->watches);
     free(s);
     return is_clean;
 }

@@ -20,6 +20,8 @@ struct session_settings {
     int most_inputs;         /* most inputs that the session chooses; 0: no limit                                     */
     float wet, dry, gain;    /* linear                                                                                */
     bool bypass;
+    int preload;             /* masks of session_keep to keep ready besides the one that plays; -1: all, but none with
+                                live.spin                                                                         */
 };
 
 /* Loads the first mask at `rate` Hz, with routes from the inputs. false: why has the reason, and the mask is freed. */
@@ -46,6 +48,16 @@ uint64_t session_reach_version(struct session *session);
  * requests of masks are numbered from 1. */
 uint64_t session_request_mask(struct session *session, const char *path);
 void session_request_format(struct session *session, int rate, int block);
+
+/* Keeps the masks of a list of n ready (hc_live_keep): `preload` of them, those nearest to index `current` first. The
+ * paths must last as long as the session. Files that have changed are loaded again. */
+void session_keep(struct session *session, char *const *paths, int n, int current);
+
+/* Compares two masks at equal loudness (hc_live_compare); NULL and NULL: no more. false: they are not both kept ready. */
+bool session_compare(struct session *session, const char *a, const char *b);
+
+/* Looks whether files of masks that are kept ready have changed, and loads them again. Call it a few times a second. */
+void session_watch_kept(struct session *session);
 
 struct session_answer {
     uint64_t number;         /* of the request of a mask that is done; earlier ones were done before, or replaced     */

@@ -181,6 +181,32 @@ static int requests(hc_live_change change)
     return error ? error : hc_live_process(live, in, out, BLOCK);
 }
 
+/* Keeps n masks, `odd` first, and goes through them. */
+static int keeps(const char *odd, int n)
+{
+    char names[HC_LIVE_MOST_KEPT + 1][160];
+    const char *list[HC_LIVE_MOST_KEPT + 1] = {odd};
+    for (int i = 1; i <= HC_LIVE_MOST_KEPT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.txt", i % 4);
+        snprintf(names[i], sizeof names[i], "%s", file_of(name, "1\n"));
+        list[i] = names[i];
+    }
+    if (!core()) return 1;
+    int error = hc_live_keep(live, list, n);
+    for (int i = 0; i < 8 && !error; i++) {
+        if (i > 0 && i < n) error = request((hc_live_change){.mask = list[i]});
+        for (int k = 0; k < 9 && !error && hc_live_has_work(live); k++) error = hc_live_work(live);
+        if (!error) error = hc_live_process(live, in, out, BLOCK);
+    }
+    return error;
+}
+
+static int compares(const char *a, const char *b)
+{
+    return keeps(a ? a : file_of("two.txt", "2\n"), 3) ? 1 : hc_live_compare(live, a, b);
+}
+
 static int plays(int n_in, bool is_there)
 {
     core();
@@ -366,6 +392,23 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, hc_live_request(core(), NULL))                                                                        \
     X(HC_EINVAL, hc_live_request(core(), &(hc_live_change){.mask = "x"}))                                              \
     X(HC_EINVAL, request((hc_live_change){.rate = 1}))                                                                 \
+    X(HC_OK, keeps(file_of("two.txt", "2\n"), 0))                                                                      \
+    X(HC_OK, keeps(file_of("two.txt", "2\n"), 1))                                                                      \
+    X(HC_OK, keeps("/there/is/none.wav", 5))                                                                           \
+    X(HC_OK, keeps("/there/is/none.wav", HC_LIVE_MOST_KEPT))                                                           \
+    X(HC_EINVAL, keeps("x", HC_LIVE_MOST_KEPT + 1))                                                                    \
+    X(HC_EINVAL, keeps("x", INT_MIN))                                                                                  \
+    X(HC_EINVAL, keeps("", 2))                                                                                         \
+    X(HC_EINVAL, keeps(NULL, 2))                                                                                       \
+    X(HC_EINVAL, hc_live_keep(NULL, NULL, 0))                                                                          \
+    X(HC_EINVAL, hc_live_keep(core(), NULL, 1))                                                                        \
+    X(HC_OK, (hc_live_keep(core(), NULL, 0), hc_live_keep(live, NULL, 0)))                                             \
+    X(HC_OK, compares(NULL, NULL))                                                                                     \
+    X(HC_OK, compares("/there/is/none.wav", "1"))                                                                      \
+    X(HC_EINVAL, compares(NULL, "1"))                                                                                  \
+    X(HC_EINVAL, compares("1", NULL))                                                                                  \
+    X(HC_EINVAL, compares("1", "1"))                                                                                   \
+    X(HC_EINVAL, hc_live_compare(NULL, NULL, NULL))                                                                    \
     X(HC_OK, plays(2, true))                                                                                           \
     X(HC_EINVAL, plays(0, true))                                                                                       \
     X(HC_EINVAL, plays(3, true))                                                                                       \

@@ -586,6 +586,26 @@ def test_the_file_of_the_rate_is_watched(run):
 
 @needs_jack
 @needs_osc
+def test_a_mask_of_the_list_is_ready_before_it_is_asked_for(run):
+    """It plays although its file is gone meanwhile; a mask beyond --preload does not."""
+    h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)
+    names = [write("h.wav", h), write("g.wav", g), write("k.wav", h)]
+    server = run.server(128)
+    client = run.jack(server, *names, "--preload", 1, "--osc", 0, ready=r"2 masks ready, \d+ MB")
+    os.remove("g.wav"), os.remove("k.wav")
+    with control_of(client) as control:
+        control.send("/next")
+        client.says(r"g\.wav: loaded, 0\.083 s")
+        server.play_silence()
+        assert_close(server.play(x, 2, 20000), wet(x, g, 20000))
+        control.send("/next")
+        client.says(r"haloconv: k\.wav: No such file")
+        assert control.stats()["mask"] == "g.wav"
+    client.end()
+
+
+@needs_jack
+@needs_osc
 def test_osc_controls_it(run):
     h, g, x = response(seed=9), response(4000, seed=10), noise(20000, 2)
     write("g.wav", g)

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
-from conftest import BUILD
+from conftest import BUILD, noise
 from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, osc, read_osc, run, wait_for
 
 assert alone and run  # fixtures
@@ -59,6 +60,35 @@ def test_a_mask_is_answered_when_it_is_loaded_or_refused(controls):
     answers = [control.answer() for _ in range(10) for control in controls]
     assert all(a[0] == "/mask" or a == ["/error", a[1], REPLACED] for a in answers), answers
     assert answers[-1] == ["/mask", "two.txt", 2], answers
+
+
+def test_two_masks_are_compared_at_equal_loudness(run):
+    """The louder one, A, is turned down to the level of B."""
+    names, gains = ["one.txt", "quarter.txt", "half.txt"], [1, 0.25, 0.5]
+    for name, gain in zip(names, gains):
+        pathlib.Path(name).write_text(f"{gain}\n")
+    server, x = run.server(128), noise(24000, 2)
+    client = run.jack(server, *names, "--osc", 0, ready="3 masks ready")
+
+    def heard():
+        y = server.play(x, 2, len(x))[12000:]
+        return np.sqrt(np.mean(y ** 2) / np.mean(x[12000:].astype(float) ** 2))
+
+    with control_of(client) as control:
+        control.send("/ab"), control.ask("/wet")
+        assert heard() == pytest.approx(0.25, rel=0.05)
+        assert control.ask("/ab") == ["/mask", "quarter.txt", 2]
+        assert heard() == pytest.approx(0.25, rel=1e-4)
+        for wrong, why in [(["no.wav"], "no.wav is not in the list of masks; name it on the command line"),
+                           ([9], "there is no mask 9; the list has 3 masks"), ([2, 2], "A and B are the same mask; name another"),
+                           ([1, 2, 3], "ab takes no mask, B, or A and B (paths or numbers in the list), or off")]:
+            assert control.ask("/ab", *wrong) == ["/error", "/ab", why]
+        assert control.ask("/ab", "half.txt", "quarter.txt") == ["/mask", "half.txt", 3]
+        assert control.ask("/ab") == ["/mask", "quarter.txt", 2] and control.ask("/ab") == ["/mask", "half.txt", 3]
+        control.send("/ab", "off"), control.ask("/wet")
+        server.play_silence(4000)
+        assert heard() == pytest.approx(0.5, rel=1e-4)
+    client.end()
 
 
 def test_every_message_is_answered_or_silent(controls):

@@ -1,0 +1,36 @@
+/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms that overlap by 75
+ * %, without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 has the
+ * same, but allocates memory while it measures.
+ */
+#ifndef LOUDNESS_H
+#define LOUDNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LOUDNESS_STEPS = 4, LOUDNESS_CLASSES = 1000 }; /* steps of 100 ms in a block; classes of 0.1 LU from -70 LUFS on */
+
+struct loudness {
+    int n_channels, step;              /* step: frames                                                         */
+    double b[2][3], a[2][2];           /* the two filters of the K-weighting; a[0] of each is 1                */
+    double (*state)[2][2];             /* [n_channels]                                                         */
+    int pos, n_steps;                  /* frames of the present step; whole steps so far                       */
+    double sum, sums[LOUDNESS_STEPS];  /* of squares: of the present step, of the latest ones                  */
+    double energies[LOUDNESS_CLASSES]; /* sums of the mean squares of the blocks of a class                    */
+    uint32_t counts[LOUDNESS_CLASSES];
+};
+
+/* false: no memory. [setup] */
+bool loudness_open(struct loudness *loudness, int n_channels, int rate);
+void loudness_close(struct loudness *loudness);
+
+/* Forgets what was measured. [rt] */
+void loudness_reset(struct loudness *loudness);
+
+/* Measures n frames. Returns whether there are new blocks. [rt] */
+bool loudness_add(struct loudness *loudness, float *const *rows, int n);
+
+/* Returns LUFS; -INFINITY: there is no block above -70 LUFS. [rt] */
+double loudness_get(const struct loudness *loudness);
+
+#endif

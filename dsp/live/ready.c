@@ -1,0 +1,468 @@
+#include "ready.h"
+
+#include "dsp/cpu/simd.h"
+#include "dsp/engine/await.h"
+#include "dsp/engine/backend.h"
+#include "live.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { NUMBER_MASK = (1 << WANTED_BITS) - 1, CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
+_Static_assert((int)MOST_READY < (int)NUMBER_MASK, "the number of a ready mask fits into hc_live.ready.wanted");
+
+static int number_of(const hc_live *l, const struct ready_mask *mask)
+{
+    return mask ? (int)(mask - l->ready.masks) + 1 : 0;
+}
+
+static struct ready_mask *mask_of(hc_live *l, uint64_t wanted)
+{
+    int number = (int)(wanted & NUMBER_MASK);
+    return number ? &l->ready.masks[number - 1] : NULL;
+}
+
+static void paths_lock(struct ready *r)
+{
+    while (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) sched_yield();
+}
+
+static void paths_unlock(struct ready *r)
+{
+    atomic_flag_clear_explicit(&r->paths_lock, memory_order_release);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+/* Under paths_lock, or on a worker. */
+static struct ready_mask *path_find(hc_live *l, const char *path)
+{
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY && path[0]; m++)
+        if (strcmp(m->path, path) == 0) return m;
+    return NULL;
+}
+
+bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits)
+{
+    struct ready *r = &l->ready;
+    if (waits)
+        paths_lock(r);
+    else if (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire))
+        return false;
+    struct ready_mask *mask = path_find(l, path);
+    uint64_t was = atomic_load_explicit(&r->wanted, memory_order_relaxed);
+    bool is_asked = mask && mask_of(l, was) != mask; /* else it plays: load it again */
+    while (is_asked && !atomic_compare_exchange_weak_explicit(
+                           &r->wanted, &was, ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask),
+                           memory_order_acq_rel, memory_order_relaxed))
+        continue;
+    if (is_asked) r->number = number;
+    paths_unlock(r);
+    return is_asked;
+}
+
+/* ---- comparison -------------------------------------------------------------------------------- */
+
+static const double MOST_CUT_DB = 40;
+
+/* The number of mask 0 (A) or 1 (B) of a comparison; 0: it is not ready. */
+static int compared_number(uint64_t comparing, int which)
+{
+    return (int)(comparing >> (which * WANTED_BITS)) & NUMBER_MASK;
+}
+
+/* Begins to compare the two masks, if they are others than before. Under paths_lock. */
+static void compare(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
+    for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, path_find(l, r->compared[i])) << (i * WANTED_BITS);
+    if (now == was) return;
+    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) atomic_store(&m->loudness, -INFINITY);
+    atomic_store(&r->comparing, now + (1 << (2 * WANTED_BITS)));
+}
+
+/* 0 for A, 1 for B; -1: the mask is not compared. */
+static int compared_as(const hc_live *l, const struct ready_mask *mask, uint64_t comparing)
+{
+    int number = number_of(l, mask), a = compared_number(comparing, 0), b = compared_number(comparing, 1);
+    return number == 0 || a == 0 || b == 0 ? -1 : number == a ? 0 : number == b ? 1 : -1;
+}
+
+void ready_measure(hc_live *l, struct failover *f, float *const *out, int n)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
+    if (compared_as(l, mask, comparing) < 0) return;
+    if (f->compared != comparing) loudness_reset(&f->loudness);
+    f->compared = comparing;
+    if (loudness_add(&f->loudness, out, n))
+        atomic_store_explicit(&mask->loudness, (float)loudness_get(&f->loudness), memory_order_relaxed);
+}
+
+static float loudness_of(const hc_live *l, uint64_t comparing, int which)
+{
+    int number = compared_number(comparing, which);
+    if (number == 0) return -INFINITY;
+    return atomic_load_explicit(&l->ready.masks[number - 1].loudness, memory_order_relaxed);
+}
+
+static float gain_of(const hc_live *l, uint64_t comparing, int which)
+{
+    float own = loudness_of(l, comparing, which), other = loudness_of(l, comparing, 1 - which);
+    if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
+    return (float)pow(10, -fmin(MOST_CUT_DB, (double)(own - other)) / 20);
+}
+
+float ready_gain(const hc_live *l, const struct failover *f)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    int which = compared_as(l, atomic_load_explicit(&f->home, memory_order_relaxed), comparing);
+    return which < 0 ? 1 : gain_of(l, comparing, which);
+}
+
+void ready_get_stats(const hc_live *l, hc_live_stats *stats)
+{
+    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
+    uint64_t wanted = atomic_load_explicit(&l->ready.wanted, memory_order_relaxed);
+    int number = (int)(wanted & NUMBER_MASK);
+    stats->ready = ready_count(l);
+    stats->compared = number ? compared_as(l, &l->ready.masks[number - 1], comparing) + 1 : 0;
+    for (int i = 0; i < 2; i++) {
+        stats->loudness[i] = loudness_of(l, comparing, i);
+        stats->compared_gain[i] = gain_of(l, comparing, i);
+    }
+}
+
+int hc_live_compare(hc_live *l, const char *a, const char *b)
+{
+    if (!l || !a != !b || (a && (strlen(a) >= TEXT_CAP || strlen(b) >= TEXT_CAP || strcmp(a, b) == 0)))
+        return HC_EINVAL;
+    struct ready *r = &l->ready;
+    paths_lock(r);
+    strcpy(r->compared[0], a ? a : "");
+    strcpy(r->compared[1], b ? b : "");
+    compare(l);
+    paths_unlock(r);
+    return HC_OK;
+}
+
+/* ---- audio thread ------------------------------------------------------------------------------ */
+
+/* The ready thread has an engine for at most the time of a block, unless the system stops that thread: a longer wait
+ * would not help then. */
+static struct failover *await_engine(hc_live *l, struct ready_mask *mask)
+{
+    bool freewheels = atomic_load_explicit(&l->freewheels, memory_order_relaxed);
+    uint64_t format = atomic_load_explicit(&l->format, memory_order_relaxed);
+    int64_t block_ns = 1000000000LL * format_block(format) / format_rate(format);
+    int64_t until = now_ns() + (freewheels ? 1000000000LL : block_ns / 8);
+    struct failover *f;
+    while (!(f = atomic_exchange_explicit(&mask->waiting, NULL, memory_order_acquire)) && now_ns() < until)
+        freewheels ? (void)sched_yield() : cpu_relax();
+    return f;
+}
+
+static bool is_at_home(const struct failover *f, const struct ready_mask *mask)
+{
+    return f && atomic_load_explicit(&f->home, memory_order_relaxed) == mask;
+}
+
+struct failover *ready_take(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    uint64_t wanted = atomic_load_explicit(&r->wanted, memory_order_acquire);
+    struct ready_mask *mask = mask_of(l, wanted);
+    struct failover *f = NULL;
+    if (wanted == r->taken) return NULL;
+    if (mask) f = is_at_home(l->playing, mask) ? l->playing : is_at_home(l->joining, mask) ? l->joining : NULL;
+    if (mask && !f) {
+        f = await_engine(l, mask);
+        if (!f) return NULL; /* the next call tries again */
+        int rate = format_rate(atomic_load_explicit(&l->format, memory_order_relaxed));
+        if (f->config.rate != rate || f->begin != atomic_load_explicit(&l->history_begin, memory_order_relaxed) ||
+            atomic_load_explicit(&f->cannot_follow, memory_order_relaxed)) { /* the worker makes another */
+            atomic_store_explicit(&mask->waiting, f, memory_order_release);
+            return NULL;
+        }
+    }
+    r->taken = wanted;
+    return f;
+}
+
+bool ready_is_newer(const hc_live *l, const struct failover *f)
+{
+    return l->ready.taken >> WANTED_BITS > f->order >> WANTED_BITS;
+}
+
+bool ready_put(struct failover *f)
+{
+    struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
+    if (!mask) return false;
+    int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
+    if (at >= 0) atomic_compare_exchange_strong(&mask->at, &at, f->main.at); /* unless it is dropped meanwhile */
+    atomic_store_explicit(&mask->waiting, f, memory_order_release);
+    return true;
+}
+
+void ready_wake(hc_live *l)
+{
+    if (!atomic_load_explicit(&l->ready.has_thread, memory_order_relaxed)) return;
+    priority_lead(&l->ready.priority);
+    sem_post(&l->ready.wake);
+}
+
+int ready_count(const hc_live *l)
+{
+    int n = 0;
+    uint64_t format = atomic_load_explicit(&l->format, memory_order_relaxed);
+    int64_t close = input_history_end(&l->history) - (int64_t)CLOSE_BLOCKS * format_block(format);
+    int wanted = (int)(atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) & NUMBER_MASK);
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+        int64_t at = atomic_load_explicit(&m->at, memory_order_relaxed);
+        n += at >= 0 && (number_of(l, m) == wanted || at >= close);
+    }
+    return n;
+}
+
+/* ---- the ready thread -------------------------------------------------------------------------- */
+
+/* Lets an engine that waits process a block. Returns whether there is more to do for it at once. */
+static bool follow_block(hc_live *l, struct ready_mask *mask)
+{
+    struct ready *r = &l->ready;
+    bool more = false;
+    int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed), behind = input_history_end(&l->history) - at;
+    bool is_wanted = mask_of(l, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask;
+    int64_t close = (int64_t)CLOSE_BLOCKS * format_block(atomic_load_explicit(&l->format, memory_order_relaxed));
+    if (at < 0 || behind <= (is_wanted ? close : 0)) return false; /* the audio thread is about to take it */
+    pthread_mutex_lock(&r->lock);
+    struct failover *f = atomic_exchange_explicit(&mask->waiting, NULL, memory_order_acquire);
+    if (f) {
+        bool is_valid = atomic_load(&l->history_begin) == f->begin;
+        at = f->main.at;
+        more = is_valid && failover_follow(f);
+        if (atomic_load(&f->cannot_follow)) atomic_store(&l->has_work, true);
+        int64_t now_at = f->main.at;
+        if (is_valid && now_at > at) ready_measure(l, f, f->main.discarded, (int)(now_at - at));
+        atomic_store_explicit(&mask->waiting, f, memory_order_release);
+        atomic_compare_exchange_strong(&mask->at, &at, now_at); /* unless it was dropped */
+    }
+    pthread_mutex_unlock(&r->lock);
+    return more;
+}
+
+static void *ready_thread(void *arg)
+{
+    hc_live *l = arg;
+    int followed = 0;
+    simd_denormals_off();
+    while (!atomic_load(&l->ready.end)) {
+        priority_follow(&l->ready.priority, &followed);
+        for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+            while (!atomic_load(&l->ready.end) && follow_block(l, m)) continue;
+        while (sem_wait(&l->ready.wake) != 0 && errno == EINTR) continue;
+    }
+    return NULL;
+}
+
+static bool thread_start(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    if (atomic_load(&r->has_thread)) return true;
+    bool starts = pthread_create(&r->thread, NULL, ready_thread, l) == 0;
+    atomic_store(&r->has_thread, starts);
+    return starts;
+}
+
+/* ---- workers ----------------------------------------------------------------------------------- */
+
+struct ready_mask *ready_find(hc_live *l, const char *path)
+{
+    return path_find(l, path);
+}
+
+struct ready_mask *ready_note(hc_live *l, uint64_t *number)
+{
+    struct ready *r = &l->ready;
+    paths_lock(r);
+    uint64_t wanted = atomic_load(&r->wanted), before = r->noted;
+    r->noted = wanted;
+    *number = r->number;
+    paths_unlock(r);
+    return wanted != before ? mask_of(l, wanted) : NULL;
+}
+
+/* Under paths_lock. */
+static bool supersede(hc_live *l, const struct ready_mask *mask)
+{
+    struct ready *r = &l->ready;
+    uint64_t was = r->noted, now = ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask);
+    if (!atomic_compare_exchange_strong(&r->wanted, &was, now)) return false;
+    r->noted = now;
+    return true;
+}
+
+/* Under paths_lock. */
+static void hide(hc_live *l, struct ready_mask *m)
+{
+    m->path[0] = '\0';
+    atomic_store(&m->at, -1);
+    compare(l);
+}
+
+bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone)
+{
+    paths_lock(&l->ready);
+    bool good = supersede(l, mask);
+    if (good && gone) hide(l, gone);
+    paths_unlock(&l->ready);
+    return good;
+}
+
+struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,
+                             const struct file_id *file, bool plays, hc_responses *responses)
+{
+    struct ready_mask *m = l->ready.masks, *end = m + MOST_READY;
+    while (m < end && m->engine) m++;
+    if (m == end || !thread_start(l)) return NULL;
+    m->engine = f;
+    m->is_dropped = false;
+    m->format = *format;
+    m->file = *file;
+    if (responses) m->responses = *responses;
+    int64_t at = plays ? input_history_end(&l->history) : f->main.at;
+    atomic_store(&f->home, m);
+    if (!plays) atomic_store_explicit(&m->waiting, f, memory_order_release);
+    paths_lock(&l->ready);
+    memcpy(m->path, path, strlen(path) + 1);
+    if (plays) supersede(l, m);
+    atomic_store(&m->at, at);
+    compare(l);
+    paths_unlock(&l->ready);
+    sem_post(&l->ready.wake);
+    return m;
+}
+
+static void close_if_waiting(hc_live *l, struct ready_mask *m)
+{
+    pthread_mutex_lock(&l->ready.lock); /* the ready thread has put its engine back */
+    struct failover *f = atomic_exchange_explicit(&m->waiting, NULL, memory_order_acquire);
+    pthread_mutex_unlock(&l->ready.lock);
+    if (!f) return; /* it plays */
+    live_close_engine(l, f);
+    m->engine = NULL;
+}
+
+bool ready_drop(hc_live *l, struct ready_mask *m)
+{
+    paths_lock(&l->ready);
+    uint64_t wanted = atomic_load(&l->ready.wanted);
+    bool is_asked = wanted != l->ready.noted && mask_of(l, wanted) == m;
+    if (!is_asked) hide(l, m);
+    paths_unlock(&l->ready);
+    if (is_asked) return false;
+    m->is_dropped = true;
+    hc_responses_free(&m->responses);
+    m->responses = (hc_responses){0};
+    close_if_waiting(l, m);
+    return true;
+}
+
+void ready_sweep(hc_live *l)
+{
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+        if (m->engine && m->is_dropped) close_if_waiting(l, m);
+}
+
+void ready_reset(hc_live *l, int64_t begin)
+{
+    pthread_mutex_lock(&l->ready.lock);
+    for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
+        struct failover *f = atomic_load(&m->waiting);
+        if (!f) continue;
+        failover_reset(f);
+        f->begin = begin;
+        if (atomic_load(&m->at) >= 0) atomic_store(&m->at, f->main.at);
+    }
+    pthread_mutex_unlock(&l->ready.lock);
+}
+
+bool ready_list_take(hc_live *l)
+{
+    struct ready_list *list = atomic_exchange(&l->ready.next, NULL);
+    if (!list) return false;
+    free(l->ready.list);
+    l->ready.list = list;
+    return true;
+}
+
+static uint64_t responses_bytes(const hc_responses *responses)
+{
+    if (responses->n_channels > 0)
+        return (uint64_t)responses->n_channels * (uint64_t)responses->n_frames * sizeof(float);
+    return (uint64_t)responses->distinct_frames * sizeof(float);
+}
+
+uint64_t ready_bytes(const hc_live *l)
+{
+    uint64_t bytes = 0;
+    for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++)
+        if (m->engine && !m->is_dropped) bytes += failover_memory(m->engine) + responses_bytes(&m->responses);
+    return bytes;
+}
+
+void ready_open(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++)
+        atomic_init(&m->at, -1), atomic_init(&m->loudness, -INFINITY);
+    atomic_flag_clear(&r->paths_lock);
+    sem_init(&r->wake, 0, 0);
+    pthread_mutex_init(&r->lock, NULL);
+}
+
+void ready_close(hc_live *l)
+{
+    struct ready *r = &l->ready;
+    atomic_store(&r->end, true);
+    if (atomic_load(&r->has_thread)) {
+        sem_post(&r->wake);
+        pthread_join(r->thread, NULL);
+    }
+    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) {
+        live_close_engine(l, atomic_exchange(&m->waiting, NULL));
+        hc_responses_free(&m->responses);
+    }
+    free(atomic_exchange(&r->next, NULL));
+    free(r->list);
+    sem_destroy(&r->wake);
+    pthread_mutex_destroy(&r->lock);
+}
+
+struct file_id file_identify(const char *path, int rate)
+{
+    char found[TEXT_CAP + 16];
+    struct stat s;
+    if (hc_responses_find(path, rate, found, sizeof found, NULL, 0) != HC_OK || stat(found, &s) != 0)
+        return (struct file_id){0};
+    return (struct file_id){{(int64_t)s.st_dev, (int64_t)s.st_ino, (int64_t)s.st_size,
+                             (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec}};
+}
+
+int hc_live_keep(hc_live *l, const char *const *paths, int n)
+{
+    if (!l || n < 0 || n > HC_LIVE_MOST_KEPT || (n > 0 && !paths)) return HC_EINVAL;
+    for (int i = 0; i < n; i++)
+        if (!paths[i] || !paths[i][0] || strlen(paths[i]) >= TEXT_CAP) return HC_EINVAL;
+    struct ready_list *list = calloc(1, sizeof *list + (size_t)n * TEXT_CAP);
+    if (!list) return HC_ENOMEM;
+    list->n = n;
+    for (int i = 0; i < n; i++) memcpy(list->paths[i], paths[i], strlen(paths[i]) + 1);
+    free(atomic_exchange(&l->ready.next, list));
+    atomic_store(&l->has_work, true);
+    return HC_OK;
+}

@@ -1,0 +1,140 @@
+/* ready - masks that are ready before they are asked for. Each has an engine of its own (a failover). While the engine
+ * does not play, the ready thread lets it process the input history, as the standby engine does: its tail levels are
+ * current, and a crossfade to it can begin with any block.
+ *
+ *   work.c makes it --> waiting <---> the ready thread, a block at a time
+ *                          ^  |
+ *                          |  +-----> joining --> playing        the audio thread takes the engine that was asked for
+ *                          +--------- former  <-----+            and puts the engine that has faded out back
+ *
+ * Whoever takes the engine out of `waiting` uses it alone. The worker makes and drops ready masks, one for each path
+ * that hc_live_keep names.
+ *
+ * A request for a ready mask counts up l->wanted and puts the mask's number there. The audio thread fades to it. The
+ * worker only takes note of it (ready_note): path, statistics, responses. A later engine of the worker's replaces the
+ * request (ready_supersede), unless a newer request came meanwhile.
+ */
+#ifndef READY_H
+#define READY_H
+
+#include "dsp/cpu/priority.h"
+#include "haloconv_live.h"
+#include "text_mailbox.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct failover;
+
+enum { MOST_READY = 64, WANTED_BITS = 8 }; /* numbers from 1 fit into WANTED_BITS */
+
+struct engine_format {
+    int rate, block;
+    char backend[64];                    /* as requested, or "cpu" after a loss                                */
+};
+
+struct file_id { int64_t words[4]; };    /* device, inode, size, time of change; all 0: the file is not there   */
+
+struct ready_mask {
+    _Atomic(struct failover *) waiting;  /* NULL: it plays, the ready thread uses it, or there is none         */
+    atomic_int_fast64_t at;              /* frames of the history that it had processed when it came to wait;
+                                            -1: it cannot be asked for                                         */
+    _Atomic float loudness;              /* LUFS in this comparison; -INFINITY: not measured yet               */
+    char path[TEXT_CAP];                 /* "": cannot be asked for; written by workers, under paths_lock      */
+    /* workers: */
+    struct failover *engine;             /* NULL: this place is free                                           */
+    bool is_dropped;                     /* the engine is closed as soon as it waits                           */
+    struct engine_format format;
+    struct file_id file;
+    hc_responses responses;              /* empty while it is hc_live.current                                  */
+};
+
+struct ready_list {                      /* paths of hc_live_keep, in one allocation                           */
+    int n;
+    bool failed[MOST_READY];             /* the mask could not be made ready: say so once                      */
+    char paths[][TEXT_CAP];
+};
+
+struct ready {
+    struct ready_mask masks[MOST_READY];
+    atomic_flag paths_lock;              /* held for a search; [rt] threads only try it                        */
+    atomic_uint_fast64_t wanted;         /* count of requests << WANTED_BITS | number of the mask; 0: none     */
+    uint64_t number;                     /* of the request that `wanted` has; under paths_lock                 */
+    char compared[2][TEXT_CAP];          /* paths of hc_live_compare; "": none; under paths_lock               */
+    atomic_uint_fast64_t comparing;      /* count of comparisons, and the numbers of the two masks in
+                                            WANTED_BITS each; a number is 0 while its mask is not ready        */
+    uint64_t taken;                      /* value of `wanted` that was obeyed; audio thread                    */
+    uint64_t noted;                      /* likewise; workers                                                  */
+    _Atomic(struct ready_list *) next;   /* hc_live_keep -> worker                                             */
+    struct ready_list *list;             /* workers; NULL: none                                                */
+    int n_told;                          /* ready masks, as told to config.say; workers                        */
+    pthread_t thread;
+    atomic_bool has_thread;
+    sem_t wake;                          /* posted once a block                                                */
+    struct priority priority;            /* the audio thread's; the ready thread has the next lower one        */
+    atomic_bool end;
+    pthread_mutex_t lock;                /* held by the ready thread while it has an engine; never by the audio thread */
+};
+
+void ready_open(hc_live *l);
+/* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
+void ready_close(hc_live *l);
+
+/* Asks for the ready mask of this path. number: of the request, for ready_note. false: there is none that does not play already, or, unless the call waits,
+ * another thread searches or changes the list: a worker must then apply the request. [rt] unless it waits, any thread */
+bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits);
+
+/* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
+ * [audio thread] */
+struct failover *ready_take(hc_live *l);
+/* Did the audio thread obey a request that is newer than this engine of the worker's? [audio thread] */
+bool ready_is_newer(const hc_live *l, const struct failover *f);
+/* Puts an engine back that has faded out. false: it has no place. [audio thread] */
+bool ready_put(struct failover *f);
+/* Wakes the ready thread. [audio thread] */
+void ready_wake(hc_live *l);
+
+/* Number of masks to which a fade can begin with the next block, also the one that plays. [rt], any thread */
+int ready_count(const hc_live *l);
+
+/* The following calls belong to workers. */
+
+/* The path's ready mask; NULL: there is none. */
+struct ready_mask *ready_find(hc_live *l, const char *path);
+/* Returns the mask that was asked for since the last call, and the number of the request; NULL: none. */
+struct ready_mask *ready_note(hc_live *l, uint64_t *number);
+/* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none. false: a
+ * newer request came, and nothing was changed. */
+bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone);
+/* Keeps an engine ready, which waits or plays. Takes over the responses, if there are any. NULL: no place is free. */
+struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,
+                             const struct file_id *file, bool plays, hc_responses *responses);
+/* Makes the mask unavailable; its engine is closed, at once or when it has faded out. false: the mask was just asked
+ * for, and nothing was changed. */
+bool ready_drop(hc_live *l, struct ready_mask *mask);
+/* Closes the engines of dropped masks that wait. */
+void ready_sweep(hc_live *l);
+/* Resets the engines that wait, and gives them a new beginning of the history. No hc_live_process may run. */
+void ready_reset(hc_live *l, int64_t begin);
+/* Takes the list that hc_live_keep has left. Returns whether it is new. */
+bool ready_list_take(hc_live *l);
+/* Bytes of all engines and responses. */
+uint64_t ready_bytes(const hc_live *l);
+
+/* ---- comparison of two ready masks (hc_live_compare) ---- */
+
+/* Measures n frames of an engine's output, if its mask is compared. Whoever uses the engine */
+void ready_measure(hc_live *l, struct failover *f, float *const *out, int n);
+
+/* The gain with which the mask of an engine is as loud as the quieter of the two; 1: it is not compared. [rt] */
+float ready_gain(const hc_live *l, const struct failover *f);
+
+/* Fills in the fields of the comparison. [rt], any thread */
+void ready_get_stats(const hc_live *l, hc_live_stats *stats);
+
+struct file_id file_identify(const char *path, int rate); /* of the file that is loaded at the rate */
+
+#endif

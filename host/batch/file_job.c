@@ -145,7 +145,7 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
     if (job->at_end && job->end == INT64_MAX) job->end = output_range_end(job->range, job->n_read);
     for (int ch = 0; ch < job->n_in; ch++) {
         if (job->in.kind == SAMPLE_FLOAT) clear_non_finite(planar + ch * stride, got);
-        if (job->stage != JOB_WRITES) loudness_add(&job->loudness_in, planar + ch * stride, got);
+        if (job->stage != JOB_WRITES) level_meter_add(&job->level_in, planar + ch * stride, got);
     }
     return got;
 }
@@ -160,7 +160,7 @@ static void write_frames(struct file_job *job, const float *planar, int64_t stri
 
 static void keep_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
-    int64_t n_kept = job->loudness_out.n / job->n_out;
+    int64_t n_kept = job->level_out.n / job->n_out;
     if (!job->kept) job->kept = malloc((size_t)job->n_out * (size_t)job->kept_stride * sizeof *job->kept);
     if (!job->kept || n_kept + n > job->kept_stride) {
         job_fail(job, "no memory to match the level of an output; use fewer --workers");
@@ -177,7 +177,7 @@ static void use_frames(struct file_job *job, const float *planar, int64_t stride
         return;
     }
     if (job->stage == JOB_KEEPS) keep_frames(job, planar, stride, n);
-    for (int ch = 0; ch < job->n_out; ch++) loudness_add(&job->loudness_out, planar + ch * stride, n);
+    for (int ch = 0; ch < job->n_out; ch++) level_meter_add(&job->level_out, planar + ch * stride, n);
 }
 
 /* The memory of the engine is not ours to write. */
@@ -221,7 +221,7 @@ static void rewind_input(struct file_job *job)
 static bool is_too_loud(struct file_job *job)
 {
     char why[MESSAGE_CAP];
-    if (isfinite(job->loudness_in.sum) && isfinite(job->loudness_out.sum)) return false;
+    if (isfinite(job->level_in.sum) && isfinite(job->level_out.sum)) return false;
     file_too_loud(job->path, why, sizeof why);
     job_fail(job, why);
     return true;
@@ -230,7 +230,7 @@ static bool is_too_loud(struct file_job *job)
 /* Finds the gain of the noise, and adds the noise to what was kept. */
 static void fit_noise(struct file_job *job)
 {
-    const struct loudness found = job->loudness_out;
+    const struct level_meter found = job->level_out;
     int64_t n_frames = found.n / job->n_out;
     char why[MESSAGE_CAP];
     if (!noise_fit(&job->noise, job->row, n_frames, found.sum / (double)found.n, why, sizeof why)) {
@@ -239,9 +239,9 @@ static void fit_noise(struct file_job *job)
     }
     if (!job->kept) return;
     noise_add(&job->noise, 0, job->kept, job->kept_stride, n_frames);
-    job->loudness_out = (struct loudness){0};
+    job->level_out = (struct level_meter){0};
     for (int ch = 0; ch < job->n_out; ch++)
-        loudness_add(&job->loudness_out, job->kept + ch * job->kept_stride, n_frames);
+        level_meter_add(&job->level_out, job->kept + ch * job->kept_stride, n_frames);
 }
 
 bool file_job_next_pass(struct file_job *job)
@@ -252,15 +252,15 @@ bool file_job_next_pass(struct file_job *job)
     if (fits) fit_noise(job);
     if (job->failed || is_too_loud(job)) return false;
     if (fits && stage == JOB_MEASURES && job->row->level != LEVEL_NONE) { /* the sum has no level yet */
-        job->loudness_in = job->loudness_out = (struct loudness){0};
+        job->level_in = job->level_out = (struct level_meter){0};
     } else {
         enum level level = job->row->level;
-        job->level_gain = level == LEVEL_NONE ? 1 : loudness_gain(&job->loudness_in, &job->loudness_out, level);
+        job->level_gain = level == LEVEL_NONE ? 1 : level_meter_gain(&job->level_in, &job->level_out, level);
         job->writer.gain = (float)(job->row->gain * job->level_gain);
         job->stage = JOB_WRITES;
     }
     if (stage == JOB_MEASURES) rewind_input(job);
-    if (job->kept) write_frames(job, job->kept, job->kept_stride, job->loudness_out.n / job->n_out);
+    if (job->kept) write_frames(job, job->kept, job->kept_stride, job->level_out.n / job->n_out);
     return stage == JOB_MEASURES && !job->failed;
 }
 

@@ -5,7 +5,7 @@
  *                            ^                                                    |
  *                            +---- a long file, once more with a gain ------------+
  *
- * The gain of the noise depends on the power of the whole convolution, and the gain of the level on the loudness of the
+ * The gain of the noise depends on the power of the whole convolution, and the gain of the level on the level of the
  * sum: a long file with both is convolved three times.
  */
 #ifndef FILE_JOB_H
@@ -44,9 +44,9 @@ struct file_job {
     int64_t n_read;       /* frames of the input */
     int64_t n_queued, n_convolved; /* frames of the convolution: given to the engine, and back from it */
     int64_t n_taken;      /* of these, frames in the range of the output */
-    struct loudness loudness_in, loudness_out; /* loudness_out: with the noise, if that has a gain */
+    struct level_meter level_in, level_out; /* level_out: with the noise, if that has a gain */
     double level_gain;    /* linear */
-    float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; loudness_out.n / n_out frames so far */
+    float *kept;          /* [n_out][kept_stride] if JOB_KEEPS; level_out.n / n_out frames so far */
     int64_t kept_stride;
     float *mixed;         /* [n_out][MIXED_FRAMES]: convolution and noise; NULL before they are added */
 };

@@ -6,7 +6,7 @@
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
-#include "host/files/loudness.h"
+#include "host/files/level_meter.h"
 #include "host/files/output_range.h"
 
 #include <stdbool.h>

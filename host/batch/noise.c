@@ -1,7 +1,7 @@
 #include "noise.h"
 
 #include "draw.h"
-#include "host/files/loudness.h"
+#include "host/files/level_meter.h"
 #include "host/message.h"
 
 #include <math.h>
@@ -33,20 +33,20 @@ bool noise_fit(struct noise *noise, const struct manifest_row *row, int64_t n_fr
 {
     const hc_responses *file = &noise->file->responses;
     int64_t starts = file->n_frames > n_frames ? file->n_frames - n_frames + 1 : file->n_frames, run, at;
-    struct loudness loudness = {0};
+    struct level_meter meter = {0};
     noise->start = (int64_t)(draw_number(row->seed, DRAW_NOISE_START) % (uint64_t)starts);
     for (int64_t done = 0; done < n_frames; done += run) {
         run = run_at(noise, done, n_frames - done, &at);
-        for (int ch = 0; ch < file->n_channels; ch++) loudness_add(&loudness, file->channel[ch] + at, run);
+        for (int ch = 0; ch < file->n_channels; ch++) level_meter_add(&meter, file->channel[ch] + at, run);
     }
     if (!(power > 0))
         return message_write(why, cap, "%s: is silent after the convolution, and has no SNR; leave its noise out",
                              row->input);
-    if (!(loudness.sum > 0))
+    if (!(meter.sum > 0))
         return message_write(why, cap, "%s: is silent for %.3g s from %.6g s on; choose another noise or seed",
                              row->noise, (double)n_frames / noise->file->key.rate,
                              (double)noise->start / noise->file->key.rate);
-    noise->gain = sqrt(power / (loudness.sum / (double)loudness.n)) * pow(10, -row->snr_db / 20);
+    noise->gain = sqrt(power / (meter.sum / (double)meter.n)) * pow(10, -row->snr_db / 20);
     return true;
 }
 

@@ -247,7 +247,7 @@ static bool write_scaled(struct convolution *run)
     struct pipeline *p = &run->pipeline;
     if (!isfinite(match->in.sum)) return file_too_loud(s->input, run->why, sizeof run->why);
     run->scale = s->normalise > 0 ? (double)peak_gain(match->out.peak, s->normalise)
-                                  : s->gain * loudness_gain(&match->in, &match->out, s->level);
+                                  : s->gain * level_meter_gain(&match->in, &match->out, s->level);
     struct file_writer writer = {.out = &run->out, .gain = (float)run->scale};
     if (!level_match_write(&run->match, &writer, run->why, sizeof run->why)) return false;
     p->seen = writer.seen;

@@ -34,7 +34,7 @@ bool level_match_keep(struct level_match *match, const float *planar, size_t str
     _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS];
     const int64_t most = CHUNK_FLOATS / n_channels;
     struct sample_peak seen = {0};
-    for (int ch = 0; ch < n_channels; ch++) loudness_add(&match->out, planar + (size_t)ch * stride, n);
+    for (int ch = 0; ch < n_channels; ch++) level_meter_add(&match->out, planar + (size_t)ch * stride, n);
     for (int64_t done = 0; done < n; done += most) {
         size_t frames = (size_t)(n - done < most ? n - done : most);
         sample_join(SAMPLE_FLOAT, 0, planar + done, stride, n_channels, frames, chunk, SAMPLE_UNDITHERED, &seen);

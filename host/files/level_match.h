@@ -7,10 +7,10 @@
 #define LEVEL_MATCH_H
 
 #include "file_convolution.h"
-#include "loudness.h"
+#include "level_meter.h"
 
 struct level_match {
-    struct loudness in, out; /* in: the caller adds the input */
+    struct level_meter in, out; /* in: the caller adds the input */
     int fd;                  /* of the temporary file */
 };
 

@@ -121,7 +121,7 @@ static void *reader(void *data)
             break;
         }
         for (int ch = 0; p->match && ch < p->in->n_channels; ch++)
-            loudness_add(&p->match->in, (float *)block->in + (size_t)ch * (size_t)p->block, n);
+            level_meter_add(&p->match->in, (float *)block->in + (size_t)ch * (size_t)p->block, n);
         clear_from(p, block, n);
         double seconds = stopwatch_now() - start;
         pthread_mutex_lock(&p->lock);

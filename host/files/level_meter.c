@@ -1,9 +1,9 @@
-#include "loudness.h"
+#include "level_meter.h"
 
 #include <float.h>
 #include <math.h>
 
-void loudness_add(struct loudness *loudness, const float *x, int64_t n)
+void level_meter_add(struct level_meter *meter, const float *x, int64_t n)
 {
     float peak = 0;
     double squares = 0;
@@ -18,18 +18,18 @@ void loudness_add(struct loudness *loudness, const float *x, int64_t n)
         }
         squares += (double)sum;
     }
-    if ((double)peak > loudness->peak) loudness->peak = (double)peak;
-    loudness->sum += squares;
-    loudness->n += n;
+    if ((double)peak > meter->peak) meter->peak = (double)peak;
+    meter->sum += squares;
+    meter->n += n;
 }
 
-double loudness_level(const struct loudness *loudness, enum level level)
+double level_meter_value(const struct level_meter *meter, enum level level)
 {
-    return level == LEVEL_RMS ? sqrt(loudness->sum / (double)loudness->n) : loudness->peak;
+    return level == LEVEL_RMS ? sqrt(meter->sum / (double)meter->n) : meter->peak;
 }
 
-double loudness_gain(const struct loudness *in, const struct loudness *out, enum level level)
+double level_meter_gain(const struct level_meter *in, const struct level_meter *out, enum level level)
 {
-    double from = loudness_level(out, level), to = loudness_level(in, level);
+    double from = level_meter_value(out, level), to = level_meter_value(in, level);
     return to > 0 && from > 0 && isfinite(to / from) ? to / from : 1;
 }

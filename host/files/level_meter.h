@@ -1,0 +1,22 @@
+/* level_meter - peak and power of a signal that comes in blocks. */
+#ifndef LEVEL_METER_H
+#define LEVEL_METER_H
+
+#include <stdint.h>
+
+enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS }; /* the option --level, and the column of a batch */
+
+struct level_meter { /* start with zeros */
+    double peak, sum; /* sum: of the squares of n samples */
+    int64_t n;
+};
+
+/* Samples that are not finite count as 0, as in an engine. */
+void level_meter_add(struct level_meter *meter, const float *x, int64_t n);
+
+double level_meter_value(const struct level_meter *meter, enum level level); /* not for LEVEL_NONE; linear */
+
+/* The gain that gives the output the level of the input; silence stays as it is. */
+double level_meter_gain(const struct level_meter *in, const struct level_meter *out, enum level level);
+
+#endif

@@ -102,20 +102,20 @@ INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *
 /* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
  * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
  * the limit. The largest integer is 2^(bits-1) - 1: +1.0 becomes that. */
-struct dither { /* the noise of a channel */
+struct dither_source { /* the noise of a channel */
     bool on;
     uint32_t frame, key[2]; /* frame: the first */
 };
 
-static struct dither dither_of(int64_t from, int ch)
+static struct dither_source dither_of(int64_t from, int ch)
 {
     uint64_t key = splitmix64((uint64_t)ch);
-    return (struct dither){from != SAMPLE_UNDITHERED, (uint32_t)from, {(uint32_t)key, (uint32_t)(key >> 32)}};
+    return (struct dither_source){from != SAMPLE_UNDITHERED, (uint32_t)from, {(uint32_t)key, (uint32_t)(key >> 32)}};
 }
 
 /* A hash (lowbias32 by C. Wellons, with a second key) and not a generator: any frame can be the first, and the compiler
  * vectorises it. The difference of its halves is triangular, in steps of 2^-16. */
-INLINED float dither_noise(const struct dither *dither, uint32_t i)
+INLINED float dither_noise(const struct dither_source *dither, uint32_t i)
 {
     uint32_t h = dither->frame + i + dither->key[0];
     h = (h ^ h >> 16) * 0x7feb352du;
@@ -125,8 +125,8 @@ INLINED float dither_noise(const struct dither *dither, uint32_t i)
 }
 
 /* is_dithered: a constant; the compiler leaves the other loop out. */
-INLINED void round_s16(const float *restrict x, size_t n, int bits, const struct dither *dither, bool is_dithered,
-                       int16_t *restrict y)
+INLINED void round_s16(const float *restrict x, size_t n, int bits, const struct dither_source *dither,
+                       bool is_dithered, int16_t *restrict y)
 {
     const float scale = (float)(1 << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p23f;
     const int shift = 16 - bits;
@@ -184,8 +184,8 @@ INLINED void interleave_24(const int32_t *restrict x, int n_channels, int ch, si
     }
 }
 
-INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n, const struct dither *dither,
-                           void *y)
+INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n,
+                           const struct dither_source *dither, void *y)
 {
     if (kind == SAMPLE_S16 && dither->on) round_s16(x, n, bits, dither, true, y);
     if (kind == SAMPLE_S16 && !dither->on) round_s16(x, n, bits, dither, false, y);
@@ -205,7 +205,7 @@ INLINED void join_tile(enum sample_kind kind, int bits, const float *planar, siz
     for (int ch = 0; ch < n_channels; ch += step) {
         for (int i = 0; i < step; i++) {
             const float *x = planar + (size_t)(ch + i) * stride;
-            struct dither dither = dither_of(dither_from, ch + i);
+            struct dither_source dither = dither_of(dither_from, ch + i);
             peak_update(x, n, seen);
             round_channel(kind, bits, x, n, &dither, mono ? raw : (void *)&tile[i]);
         }

@@ -485,7 +485,7 @@ $(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BU
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
-                                             posix_memalign fft_open)
+                                             posix_memalign fft_open long_fft_get)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

@@ -1,0 +1,84 @@
+/* The estimate of the time that is left, with a clock of the test's own. */
+#include "check.h"
+#include "host/files/progress.h"
+
+#include <math.h>
+
+enum { P = 1 << 16, TOGETHER = 4 }; /* frames of a partition; partitions of a block */
+
+/* Seconds of a block of a stereo file: what the engine does, counted partition by partition. */
+static double block_s(int64_t block, int64_t n_in, int64_t n_taps)
+{
+    const double transform_s = 2 * P * 3e-9, product_s = 2 * P * 0.2e-9, sample_s = 2 * P * 3e-9;
+    double s = 0;
+    for (int64_t b = block * TOGETHER; b < (block + 1) * TOGETHER; b++) {
+        s += transform_s + sample_s;
+        if (b * P < n_in) s += transform_s + sample_s;
+        for (int64_t p = 0; p * P < n_taps; p++) s += b >= p && (b - p) * P < n_in ? product_s : 0;
+    }
+    return s;
+}
+
+static struct progress_work stereo(int64_t n_in, int n_taps, int64_t end)
+{
+    const hc_info info = {.queue_depth = 1, .partition = P, .backend = "cpu", .method = "fft"};
+    return progress_work_make(&info, 2, 2, 2, n_in, n_taps, end);
+}
+
+/* From a tenth of the convolution on, after a mask that takes long to prepare, and with threads that take long to
+ * start. */
+static void the_time_left_is_known_after_a_tenth(const char *unused)
+{
+    static const struct {
+        int64_t n_in;
+        int n_taps;
+        bool tail;
+        double mask_s, start_s;
+    } cases[] = {{28800000, 144000, true, 0, 0},     {28800000, 144000, true, 3, 0.02},
+                 {28800000, 2880000, true, 1, 0.05}, {28800000, 28800000, true, 2, 0.2},
+                 {28800000, 28800000, false, 2, 0},  {14400000, 28800000, true, 0.3, 0},
+                 {4800000, 28800000, true, 0, 0},    {28800000, 4800000, false, 0.5, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t n_in = cases[i].n_in, end = n_in + (cases[i].tail ? cases[i].n_taps - 1 : 0);
+        int64_t n_blocks = (end - 1) / (TOGETHER * P) + 1;
+        double start = 100 + cases[i].mask_s, finish = start + cases[i].start_s, now = start + cases[i].start_s;
+        for (int64_t b = 0; b < n_blocks; b++) finish += block_s(b, n_in, cases[i].n_taps);
+        struct progress progress;
+        progress_start(&progress, true, 48000, stereo(n_in, cases[i].n_taps, end), 100, start);
+        for (int64_t b = 0; b < n_blocks; b++) {
+            now += block_s(b, n_in, cases[i].n_taps);
+            double left = progress_left(&progress, (b + 1) * TOGETHER * P, now), want = finish - now;
+            if (now - start < 0.1 * (finish - start) || want < 0.02 * (finish - start)) continue;
+            check(fabs(left - want) <= 0.25 * want, "case %zu, block %lld of %lld: %g s left, in truth %g", i,
+                  (long long)b, (long long)n_blocks, left, want);
+        }
+    }
+}
+
+/* The work ends with the last frame, also if blocks reach beyond it, and with an unknown end nothing is divided by 0. */
+static void the_work_ends_with_the_last_frame(const char *unused)
+{
+    struct progress_work work = stereo(100000, 5000, 104999);
+    check(progress_work_to(&work, 0) == 0, "%g", progress_work_to(&work, 0));
+    double before = 0, all = progress_work_to(&work, 104999);
+    for (int64_t frame = 1; frame <= 104999; frame += 1111) {
+        double to = progress_work_to(&work, frame);
+        check(to > before && to <= all, "frame %lld: %g after %g, in all %g", (long long)frame, to, before, all);
+        before = to;
+    }
+    check(progress_work_to(&work, 1 << 20) == all, "%g, in all %g", progress_work_to(&work, 1 << 20), all);
+    struct progress progress;
+    progress_start(&progress, true, 48000, work, 0, 1);
+    check(progress_left(&progress, 1 << 20, 2) == 0, "time is left after the end");
+    progress_start(&progress, true, 48000, stereo(-1, 5000, 0), 0, 1);
+    check(isfinite(progress_left(&progress, 1 << 20, 2)), "unknown length");
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(the_time_left_is_known_after_a_tenth, false),
+        TEST(the_work_ends_with_the_last_frame, false),
+    };
+    return check_main("progress", tests, sizeof tests / sizeof *tests);
+}

@@ -32,7 +32,7 @@ static double ramp(int64_t frame, int64_t n)
 
 double progress_work_to(const struct progress_work *work, int64_t frame)
 {
-    if (work->end >= 0 && frame > work->end) frame = work->end;
+    if (frame > work->end) frame = work->end;
     int64_t tail = frame > work->n_in ? frame - work->n_in : 0; /* frames behind the input */
     double taps = ramp(frame, work->n_taps) - ramp(tail, work->n_taps);
     return work->in * (double)(frame - tail) + work->out * (double)frame + work->tap * taps;
@@ -45,19 +45,18 @@ void progress_start(struct progress *progress, bool quiet, int rate, struct prog
                                   .begun = begun,
                                   .start = now,
                                   .next = now + 1,
-                                  .first = now,
                                   .rate = rate,
                                   .work = work};
 }
 
 double progress_left(struct progress *progress, int64_t frames_done, double now)
 {
+    if (progress->work.end < 0) return -1;
     double all = progress_work_to(&progress->work, progress->work.end);
     double done = progress_work_to(&progress->work, frames_done);
     if (progress->first_done == 0) progress->first = now, progress->first_done = done;
-    double counted = done - progress->first_done, seconds = now - progress->first;
-    if (counted < all / 20) counted = done, seconds = now - progress->start;
-    return counted > 0 ? (all - done) * seconds / counted : 0;
+    double counted = done - progress->first_done;
+    return counted > 0 && counted >= all / 20 ? (all - done) * (now - progress->first) / counted : -1;
 }
 
 void progress_report(struct progress *progress, int64_t frames_done)
@@ -65,9 +64,9 @@ void progress_report(struct progress *progress, int64_t frames_done)
     if (!progress->on) return;
     double now = stopwatch_now(), elapsed = now - progress->start, left = progress_left(progress, frames_done, now);
     if (now < progress->next) return;
-    double speed = (double)frames_done / elapsed / progress->rate, all = now - progress->begun + left;
-    if (progress->work.end > 0)
-        message_status("%3.0f %%, %.0f x real time, %.0f s left", 100 * (now - progress->begun) / all, speed, left);
+    double speed = (double)frames_done / elapsed / progress->rate, begun = now - progress->begun;
+    if (left >= 0)
+        message_status("%3.0f %%, %.0f x real time, %.0f s left", 100 * begun / (begun + left), speed, left);
     else
         message_status("%.0f s, %.0f x real time", (double)frames_done / progress->rate, speed);
     progress->next = now + 0.2;

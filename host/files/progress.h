@@ -24,7 +24,8 @@ struct progress {
     bool on;
     double begun;       /* seconds of stopwatch_now: the command, with the preparation of the mask                 */
     double start, next; /* the convolution; the next line                                                          */
-    double first, first_done; /* when the first block was done, and its work: it paid for the start of the threads */
+    double first, first_done; /* when the first block was done, and its work. The estimate leaves this block out: it
+                           waited for the file and for new memory                                                  */
     int rate;           /* Hz */
     struct progress_work work;
 };
@@ -32,13 +33,13 @@ struct progress {
 /* The work of n_routes routes through this engine; n_in < 0: unknown. */
 struct progress_work progress_work_make(const hc_info *info, int n_channels_in, int n_channels_out, int n_routes,
                                         int64_t n_in, int n_taps, int64_t end);
-/* The work from the start to this frame. */
+/* The work from the start to this frame, of a convolution whose end is known. */
 double progress_work_to(const struct progress_work *work, int64_t frame);
 
 /* begun: when the command began; now: the convolution begins. */
 void progress_start(struct progress *progress, bool quiet, int rate, struct progress_work work, double begun,
                     double now);
-/* The seconds that are left when so many frames are done. */
+/* The seconds that are left when so many frames are done; -1: unknown, until a twentieth of the work is done. */
 double progress_left(struct progress *progress, int64_t frames_done, double now);
 void progress_report(struct progress *progress, int64_t frames_done); /* call it often: prints five times a second */
 void progress_clear(struct progress *progress);

@@ -55,7 +55,7 @@ static void the_time_left_is_known_after_a_tenth(const char *unused)
     }
 }
 
-/* The work ends with the last frame, also if blocks reach beyond it, and with an unknown end nothing is divided by 0. */
+/* The work ends with the last frame, also if blocks reach beyond it, and an unknown end has no estimate. */
 static void the_work_ends_with_the_last_frame(const char *unused)
 {
     struct progress_work work = stereo(100000, 5000, 104999);
@@ -69,9 +69,11 @@ static void the_work_ends_with_the_last_frame(const char *unused)
     check(progress_work_to(&work, 1 << 20) == all, "%g, in all %g", progress_work_to(&work, 1 << 20), all);
     struct progress progress;
     progress_start(&progress, true, 48000, work, 0, 1);
-    check(progress_left(&progress, 1 << 20, 2) == 0, "time is left after the end");
+    check(progress_left(&progress, 10000, 2) == -1, "an estimate from the first block");
+    check(progress_left(&progress, 1 << 20, 3) == 0, "time is left after the end");
     progress_start(&progress, true, 48000, stereo(-1, 5000, 0), 0, 1);
-    check(isfinite(progress_left(&progress, 1 << 20, 2)), "unknown length");
+    for (int s = 2; s < 5; s++)
+        check(progress_left(&progress, (int64_t)s << 20, s) == -1, "an end that is unknown is known after %d s", s);
 }
 
 int main(void)

@@ -478,7 +478,8 @@ SCENARIO_PKGS := $(filter-out portaudio-2.0 jack,$(HOST_PKGS))
 $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect osc): $(BUILD)/tests/%: $(BUILD)/tests/%.o \
                        $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
-$(BUILD)/tests/progress_test: $(patsubst %,$(BUILD)/host/%.o,files/progress message)
+$(BUILD)/tests/progress_test: $(patsubst %,$(BUILD)/host/%.o,files/progress batch/batch_run batch/journal \
+                                batch/line_reader files/spool message)
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/line_reader files/spool message)
 $(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \

@@ -93,22 +93,38 @@ bool batch_plan(struct batch *batch)
     struct entry *entries = calloc(n + 1, sizeof *entries);
     batch->order = calloc(n + 1, sizeof *batch->order);
     batch->pieces = calloc(n + 1, sizeof *batch->pieces);
-    bool good = entries && batch->order && batch->pieces;
+    batch->work = calloc(n + 1, sizeof *batch->work);
+    bool good = entries && batch->order && batch->pieces && batch->work;
     for (size_t i = 0; i < n && good; i++) {
         struct stat status;
         entries[i] = (struct entry){.row = &batch->manifest->rows[i]};
         if (stat(entries[i].row->input, &status) == 0) entries[i].bytes = status.st_size;
+        batch->work[i] = entries[i].bytes + (stat(entries[i].row->mask, &status) == 0 ? status.st_size : 0);
     }
     if (good) {
         find_first_rows(entries, n);
         qsort(entries, n, sizeof *entries, by_work);
         cut_pieces(batch, entries, n);
+        for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
+            for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
+                batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
     } else {
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
     free(entries);
     if (good && batch->ranks.n > 1) batch_count(batch, COUNT_PLAN, plan_hash(batch));
     return good;
+}
+
+int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row)
+{
+    return batch->work[row - batch->manifest->rows];
+}
+
+double batch_left(const struct batch *batch, double seconds)
+{
+    double done = (double)atomic_load(&batch->counts[COUNT_WORK_DONE]);
+    return done > 0 ? (double)atomic_load(&batch->counts[COUNT_WORK_LEFT]) * seconds / done : -1;
 }
 
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
@@ -201,6 +217,7 @@ void batch_free(struct batch *batch)
     free(batch->failures);
     free(batch->order);
     free(batch->pieces);
+    free(batch->work);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */

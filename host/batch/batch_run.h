@@ -34,7 +34,7 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine 
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
-    COUNT_CLIPPED_FILES, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
+    COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
 struct failure {
@@ -58,6 +58,7 @@ struct batch {
     const struct manifest_row **order; /* the sorted list */
     size_t *pieces;                    /* [n_pieces + 1]: the start of each in order */
     size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
+    int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
@@ -72,6 +73,13 @@ struct batch {
 
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
+
+/* The work of a row: the bytes of its input and of its mask, whose tail is convolved too. Files of a batch have similar
+ * formats. A row that is done adds it to COUNT_WORK_DONE; every row takes it from COUNT_WORK_LEFT. */
+int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
+
+/* The seconds that are left after so many seconds of work; -1: unknown, nothing is done. */
+double batch_left(const struct batch *batch, double seconds);
 
 /* Writes the path of a row's output. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);

@@ -278,6 +278,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     if (stat(path, &status) != 0 || status.st_size == 0) return false;
     if (journal_has(&batch->journal, journal_hash(row, batch->settings), status.st_size, &listed)) {
         batch_count(batch, COUNT_RESUMED, 1);
+        batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row));
         return true;
     }
     if (listed != BYTES_UNKNOWN)

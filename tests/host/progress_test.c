@@ -1,8 +1,13 @@
-/* The estimate of the time that is left, with a clock of the test's own. */
+/* The estimates of the time that is left, with a clock of the test's own. */
 #include "check.h"
+#include "host/batch/batch_run.h"
 #include "host/files/progress.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { P = 1 << 16, TOGETHER = 4 }; /* frames of a partition; partitions of a block */
 
@@ -76,11 +81,59 @@ static void the_work_ends_with_the_last_frame(const char *unused)
         check(progress_left(&progress, (int64_t)s << 20, s) == -1, "an end that is unknown is known after %d s", s);
 }
 
+void *batch_worker(void *data) /* the test does the work */
+{
+    return data;
+}
+
+/* A batch begins with its longest files: by their number, the first tenth of the work would promise a multiple of the
+ * time. Rows that an earlier run made are not work. */
+static void a_batch_counts_bytes_not_files(const char *unused)
+{
+    enum { ROWS = 50, MASK = 1000000 };
+    char folder[] = "/tmp/progress_test.XXXXXX", paths[ROWS + 1][64];
+    struct manifest_row rows[ROWS] = {{0}};
+    struct manifest manifest = {.rows = rows, .n = ROWS};
+    struct batch batch = {.manifest = &manifest, .settings = "", .n_shards = 1, .ranks = {.n = 1}};
+    double row_s[ROWS]; /* the seconds of a row */
+    check(mkdtemp(folder), "no folder");
+    for (int i = 0; i <= ROWS; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d", folder, i);
+        FILE *file = fopen(paths[i], "w");
+        int64_t bytes = i == ROWS ? MASK : i % 10 == 3 ? 100000000 : 3000000 + 1000 * i; /* holes: nothing is stored */
+        check(file && ftruncate(fileno(file), bytes) == 0, "%s", paths[i]);
+        fclose(file);
+        if (i == ROWS) break;
+        row_s[i] = (double)(bytes + MASK) * 1e-7;
+        rows[i] = (struct manifest_row){.input = paths[i], .mask = paths[ROWS], .output = paths[i]};
+    }
+    check(batch_plan(&batch), "%s", batch.why);
+    check(batch_left(&batch, 1) == -1, "an estimate before the first file");
+    double left = 0, done = 0;
+    for (int i = 0; i < ROWS; i++) left += row_s[i];
+    for (int i = 0; i < ROWS; i++) {
+        const struct manifest_row *row = batch.order[i];
+        int64_t work = batch_row_work(&batch, row);
+        bool is_old = i % 7 == 6;
+        left -= row_s[row - rows];
+        done += is_old ? 0 : row_s[row - rows];
+        batch_count(&batch, COUNT_WORK_LEFT, -work);
+        batch_count(&batch, COUNT_WORK_DONE, is_old ? 0 : work);
+        double said = batch_left(&batch, done);
+        check(fabs(said - left) <= 0.01 * left + 1e-6, "after file %d: %g s left, in truth %g", i, said, left);
+    }
+    check(batch_left(&batch, done) == 0, "time is left after the end");
+    for (int i = 0; i <= ROWS; i++) unlink(paths[i]);
+    rmdir(folder);
+    batch_free(&batch);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(the_time_left_is_known_after_a_tenth, false),
         TEST(the_work_ends_with_the_last_frame, false),
+        TEST(a_batch_counts_bytes_not_files, false),
     };
     return check_main("progress", tests, sizeof tests / sizeof *tests);
 }

@@ -27,7 +27,8 @@ struct batch_settings {
 struct batch_progress { /* for the status line */
     const struct batch *batch;
     bool on;
-    double start, work_start; /* the command; the first file */
+    double start;
+    struct progress_rate rate;
     int64_t n_rows; /* of this share */
 };
 
@@ -245,10 +246,10 @@ static void print_progress(void *data)
     struct batch_progress *progress = data;
     const struct batch *batch = progress->batch;
     double seconds = stopwatch_now() - progress->start;
-    if (!progress->on || seconds < 1) return;
     int64_t done = atomic_load(&batch->counts[COUNT_DONE]), resumed = atomic_load(&batch->counts[COUNT_RESUMED]);
-    double left = batch_left(batch, stopwatch_now() - progress->work_start);
+    double left = batch_left(batch, &progress->rate, progress->start + seconds);
     char left_text[32] = "";
+    if (!progress->on || seconds < 1) return;
     if (left >= 0) snprintf(left_text, sizeof left_text, ", %.0f s left", left);
     message_status("%lld of %lld files, %.0f a second, %.0f x real time%s", (long long)(done + resumed),
                    (long long)progress->n_rows, (double)done / seconds,
@@ -316,7 +317,6 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
         progress.on = batch->ranks.n == 1;
         choose_workers(batch, s, progress.n_rows);
         mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20);
-        progress.work_start = stopwatch_now();
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
         mask_cache_close(&batch->cache);

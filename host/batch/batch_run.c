@@ -99,7 +99,7 @@ bool batch_plan(struct batch *batch)
         struct stat status;
         entries[i] = (struct entry){.row = &batch->manifest->rows[i]};
         if (stat(entries[i].row->input, &status) == 0) entries[i].bytes = status.st_size;
-        batch->work[i] = entries[i].bytes + (stat(entries[i].row->mask, &status) == 0 ? status.st_size : 0);
+        batch->work[i] = entries[i].bytes + (stat(entries[i].row->mask, &status) == 0 ? status.st_size / 2 : 0);
     }
     if (good) {
         find_first_rows(entries, n);
@@ -121,10 +121,10 @@ int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row
     return batch->work[row - batch->manifest->rows];
 }
 
-double batch_left(const struct batch *batch, double seconds)
+double batch_left(const struct batch *batch, struct progress_rate *rate, double now)
 {
     double done = (double)atomic_load(&batch->counts[COUNT_WORK_DONE]);
-    return done > 0 ? (double)atomic_load(&batch->counts[COUNT_WORK_LEFT]) * seconds / done : -1;
+    return progress_rate_left(rate, done, done + (double)atomic_load(&batch->counts[COUNT_WORK_LEFT]), now);
 }
 
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)

@@ -22,6 +22,7 @@
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
+#include "host/files/progress.h"
 #include "host/message.h"
 #include "journal.h"
 #include "manifest.h"
@@ -74,12 +75,13 @@ struct batch {
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
-/* The work of a row: the bytes of its input and of its mask, whose tail is convolved too. Files of a batch have similar
- * formats. A row that is done adds it to COUNT_WORK_DONE; every row takes it from COUNT_WORK_LEFT. */
+/* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
+ * costs half as much as the sound. Files of a batch have similar formats. A row that is done adds it to
+ * COUNT_WORK_DONE; every row takes it from COUNT_WORK_LEFT. */
 int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
 
-/* The seconds that are left after so many seconds of work; -1: unknown, nothing is done. */
-double batch_left(const struct batch *batch, double seconds);
+/* The seconds that are left (progress_rate_left). */
+double batch_left(const struct batch *batch, struct progress_rate *rate, double now);
 
 /* Writes the path of a row's output. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);

@@ -49,14 +49,18 @@ void progress_start(struct progress *progress, bool quiet, int rate, struct prog
                                   .work = work};
 }
 
+double progress_rate_left(struct progress_rate *rate, double done, double all, double now)
+{
+    if (rate->first_done == 0) *rate = (struct progress_rate){now, done};
+    double counted = done - rate->first_done;
+    return counted > 0 && counted >= all / 20 ? (all - done) * (now - rate->first) / counted : -1;
+}
+
 double progress_left(struct progress *progress, int64_t frames_done, double now)
 {
     if (progress->work.end < 0) return -1;
     double all = progress_work_to(&progress->work, progress->work.end);
-    double done = progress_work_to(&progress->work, frames_done);
-    if (progress->first_done == 0) progress->first = now, progress->first_done = done;
-    double counted = done - progress->first_done;
-    return counted > 0 && counted >= all / 20 ? (all - done) * (now - progress->first) / counted : -1;
+    return progress_rate_left(&progress->rate_seen, progress_work_to(&progress->work, frames_done), all, now);
 }
 
 void progress_report(struct progress *progress, int64_t frames_done)

@@ -20,12 +20,16 @@ struct progress_work {           /* of a convolution. Costs are in any one unit:
     double in, out, tap;         /* for a frame of the input, a frame of the output, and a tap that meets input    */
 };
 
+struct progress_rate { /* all zero at first */
+    double first, first_done; /* seconds of a clock and the work when some work was first seen. The estimate leaves out
+                                 what was before: waiting for the file, new memory, the first mask                     */
+};
+
 struct progress {
     bool on;
     double begun;       /* seconds of stopwatch_now: the command, with the preparation of the mask                 */
     double start, next; /* the convolution; the next line                                                          */
-    double first, first_done; /* when the first block was done, and its work. The estimate leaves this block out: it
-                           waited for the file and for new memory                                                  */
+    struct progress_rate rate_seen;
     int rate;           /* Hz */
     struct progress_work work;
 };
@@ -36,10 +40,13 @@ struct progress_work progress_work_make(const hc_info *info, int n_channels_in, 
 /* The work from the start to this frame, of a convolution whose end is known. */
 double progress_work_to(const struct progress_work *work, int64_t frame);
 
+/* The seconds that are left if so much work is done and so much in all; -1: unknown, until a twentieth is done. */
+double progress_rate_left(struct progress_rate *rate, double done, double all, double now);
+
 /* begun: when the command began; now: the convolution begins. */
 void progress_start(struct progress *progress, bool quiet, int rate, struct progress_work work, double begun,
                     double now);
-/* The seconds that are left when so many frames are done; -1: unknown, until a twentieth of the work is done. */
+/* The same when so many frames are done. */
 double progress_left(struct progress *progress, int64_t frames_done, double now);
 void progress_report(struct progress *progress, int64_t frames_done); /* call it often: prints five times a second */
 void progress_clear(struct progress *progress);

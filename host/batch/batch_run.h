@@ -35,7 +35,8 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine 
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
-    COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
+    COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
+    COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
 struct failure {

@@ -21,8 +21,8 @@ struct progress_work {           /* of a convolution. Costs are in any one unit:
 };
 
 struct progress_rate { /* all zero at first */
-    double first, first_done; /* seconds of a clock and the work when some work was first seen. The estimate leaves out
-                                 what was before: waiting for the file, new memory, the first mask                     */
+    double first, first_done; /* seconds of a clock and the work when some work was first seen. The estimate leaves
+                                 out what was before: waiting for the file, new memory, the first mask */
 };
 
 struct progress {

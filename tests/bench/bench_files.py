@@ -14,8 +14,8 @@ peer's. A peer that takes over ten seconds runs once. BruteFIR reads and writes 
 chooses the format of its output; ffmpeg has no matrix: a graph of 16 filters of 16 channels replaces it. sox takes no
 part: its fir effect has one filter for all channels.
 
-Masks of minutes are compared with scipy.signal's fftconvolve and oaconvolve. Their times are those of the call alone, on
-arrays in memory, in a process of its own; haloconv's are those of the whole command, which reads and writes the files.
+Masks of minutes are compared with scipy.signal's fftconvolve and oaconvolve. Their times are those of the call alone,
+on arrays in memory, in a process of its own; haloconv's are those of the whole command, which reads and writes files.
 """
 
 import os
@@ -39,7 +39,7 @@ HALOCONV = (ROOT / os.environ.get("BUILD", "build") / "haloconv").resolve()
 BRUTEFIR_PARTITION = 32768  # the fastest of 2048 to 65536 here, in CPU time; latency is of no concern
 SLOW_S = 10
 MINUTES = [("minutes", 16, seconds, 2, mask) for mask in (60, 120, 300, 600) for seconds in sorted({600, mask})]
-# Writes what tests/measure writes: wall seconds, CPU seconds, peak memory in MB. The first ten seconds are for the check.
+# Writes what tests/measure writes: wall seconds, CPU seconds, peak memory in MB. Ten seconds are kept for the check.
 SCIPY = """
 import resource, sys, time
 import soundfile
@@ -198,11 +198,11 @@ def of(backend):
 def lines_of(case, middle):
     yield f"{case.title()}; medians of {REPEATS} runs each in turn."
     yield ""
-    yield f"| program          | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
+    yield f"| program             | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
     yield "|---|---|---|---|---|---|---|"
     ours = middle[of(BACKENDS[-1])]
     for name, (wall, cpu_s, mb) in middle.items():
-        yield (f"| {name:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
+        yield (f"| {name:19} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
                f"{ours[0] / wall:8.2f} | {ours[1] / cpu_s:7.2f} |")
     yield ""
 

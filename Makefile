@@ -311,7 +311,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
                      %/portaudio_busy_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM),$(HAVE_LO)),,%/osc_test) \
-                   $(if $(PROGRAM),,%/output_test %/capacity_test),\
+                   $(if $(PROGRAM),,%/output_test %/capacity_test %/progress_test),\
                    $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(wildcard tests/*/*_test.c))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -490,6 +490,9 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy 
                        $(BUILD)/tests/%.o $(SCENARIO_OBJS) $(TEST_HELP) $(FAULTY) $(BUILD)/libhaloconv.a \
                        $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-rdynamic $(call pkg,--libs,$(SCENARIO_PKGS)) $(LIB_LIBS) -ldl)
+# The test has a batch_worker of its own.
+$(BUILD)/tests/progress_test: $(BUILD)/tests/fuzz_host.a
+$(BUILD)/tests/progress_test: HELP_LIBS = $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)
@@ -504,7 +507,7 @@ $(BUILD)/tests/capacity_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
                                 hc_mask_swap hc_process) $(call pkg,--libs,sndfile jansson)
 $(BUILD)/tests/fftw_host_test: HELP_LIBS = $(call pkg,--libs,fftw3f) -rdynamic
 $(BUILD)/tests/no_memory_test: HELP_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc memalign aligned_alloc \
-                                             posix_memalign fft_open)
+                                             posix_memalign fft_open long_fft_get)
 $(BUILD)/tests/async_resampler_test: $(patsubst %,$(BUILD)/host/%.o,live/async_resampler live/clock message)
 $(BUILD)/tests/async_resampler_test: HELP_LIBS = $(call pkg,--libs,samplerate)
 ON_CPU_FAULTY := session_test faulty_device check reference

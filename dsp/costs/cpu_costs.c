@@ -67,12 +67,8 @@ static void run_fft(struct loop_data *s)
 
 static void run_long_fft(struct loop_data *s)
 {
-    const struct long_fft *f = s->long_fft;
-    const struct simd_long *long_fft = s->simd->long_fft;
-    for (int i = 0; i < f->column_steps; i++) long_fft->columns_in(f, s->b, s->a, s->a + SIZE, i);
-    for (int i = 0; i < f->row_steps; i++) long_fft->rows_in(f, s->b, s->c, LONG_CHUNK, i);
-    for (int i = 0; i < f->row_steps; i++) long_fft->rows_out(f, s->b, i);
-    for (int i = 0; i < f->column_steps; i++) long_fft->columns_out(f, s->b, s->c, i);
+    long_fft_forward(s->long_fft, s->simd->long_fft, s->a, s->a + SIZE, s->b, s->c, LONG_CHUNK);
+    long_fft_inverse(s->long_fft, s->simd->long_fft, s->b, s->c);
 }
 
 static void run_products(struct loop_data *s)
@@ -93,7 +89,7 @@ int cpu_costs_measure(struct plan_costs *costs)
     costs->mac_ns = time_of(run_fir, &s) / (TAPS * FRAMES);
     costs->cmac_ns = time_of(run_cmac, &s) / (PARTITIONS * (PARTITION + 1));
     if (fft_library()) {
-        s.fft = fft_open(2 * PARTITION, true);
+        s.fft = fft_open(2 * PARTITION);
         s.long_fft = long_fft_get(SIZE);
         if (!s.fft || !s.long_fft) goto end;
         costs->fft_ns = time_of(run_fft, &s) / 2 / (2 * PARTITION * log2(2 * PARTITION));

@@ -155,7 +155,7 @@ static int cpu_open(const hc_config *config, const struct plan *plan, int device
         if (!cpu->tail) goto no_memory;
     }
     if (!plan->direct) {
-        cpu->fft = fft_open(2 * plan->partition, config->block != 0);
+        cpu->fft = fft_open(2 * plan->partition);
         cpu->fdl.spectra = memory_place((size_t)cpu->n_in * cpu->fdl.n_slots * cpu->fdl.stride);
         cpu->sums = memory_place(BATCH * cpu->fdl.stride);
         cpu->frames = memory_place(2 * p);

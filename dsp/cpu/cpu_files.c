@@ -1,8 +1,8 @@
 /* cpu_files - the CPU backend for files: there is no deadline, so the transforms are large, many blocks go through them
  * together, and all processors work on them.
  *
- *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input
- *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of CHUNK floats
+ *   a call     [ block 0, P ][ block 1 ] ... [ block T-1 ]           T transforms of 2P an input (long_fft.h)
+ *   FDL        frequency-domain delay line (fdl.h), each spectrum in chunks of LONG_CHUNK floats
  *
  * Three phases, each a list of jobs for the thread pool: transforms of (input, block); products of chunks of bins with
  * the partitions; transforms back of (output, block). In a matrix, the products are most of the work. A mask's spectra
@@ -16,7 +16,7 @@
  */
 #include "dsp/engine/backend.h"
 #include "fdl.h"
-#include "fft.h"
+#include "long_fft.h"
 #include "memory.h"
 #include "outputs.h"
 #include "partitions.h"
@@ -28,7 +28,6 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,        /* contiguous floats of a spectrum: 1 KiB; 16 inputs of 4 blocks stay in the L2 cache */
     JOB_CHUNKS = 8,     /* of a job of the products: to take a job then costs little in comparison */
     MOST_PRODUCTS = 64, /* summed in registers before they join the total; keeps the rounding of long sums small */
     JOBS_A_THREAD = 4,  /* of the products, at least: a thread that is late still finds some */
@@ -39,17 +38,17 @@ struct files {
     const struct plan *plan;
     const struct simd *simd;
     struct thread_pool *threads;
-    struct fft *fft; /* NULL for direct */
+    const struct long_fft *fft; /* NULL for direct */
     int n_in, n_out;
     int most_blocks; /* T: whole blocks a batch, a multiple of SIMD_BLOCKS */
     int pos;         /* frames of the current block so far */
     struct fdl fdl;
-    int n_chunks;     /* of a spectrum */
     size_t n_earlier; /* earlier frames in front of the current block: P; for direct, max_taps - 1 rounded up */
     size_t history_size;
     float *history;     /* [n_in][history_size]: earlier frames, then the current block (direct: the call) */
     float *sums;        /* [n_out][most_blocks][fdl.stride] */
-    float *frames;      /* [threads][2P] */
+    float *frames;      /* [threads][P]: the output of an incomplete block */
+    float *zeros;       /* [2P]: the spectrum of silence */
     float **fading_out; /* [n_out][plan.block]: output of the mask that fades out */
     int64_t block;      /* index of the current block */
     int64_t *nonzero;   /* [n_in][2]: first and last block whose transform is not 0; all blocks between count as such */
@@ -67,21 +66,22 @@ struct files_mask {
     int n_responses, n_partitions;
     struct files_response *responses;
     struct routing routing;
-    float *spectra; /* [n_chunks][n_partitions][CHUNK], scaled by 1 / 2P */
+    float *spectra; /* [chunks][n_partitions][LONG_CHUNK], scaled by 1 / P */
 };
 
-/* Measured on an EPYC (Zen 4), FFTW 3.3.10 with its wisdom; only their ratios matter. */
+/* Measured on one core of an EPYC (Zen 5); only their ratios matter. */
 static const struct plan_costs files_costs = {
-    .min_partition = 64,
-    .max_partition = 65536,
+    .min_partition = LONG_LEAST,
+    .max_partition = 1 << 22,
     .mac_ns = 0.03,
     .cmac_ns = 0.12,
 #ifdef HC_WITH_FFTW
-    .fft_ns = 0.07,
+    .fft_ns = 0.04,
 #endif
     .launch_ns = 500,
     .file_block = 262144,
     .file_partitions = SIMD_BLOCKS,
+    .file_share = 4,
 };
 
 static int files_describe(int device, char *text, size_t cap)
@@ -96,11 +96,12 @@ static void files_close(void *state)
     struct files *f = state;
     if (!f) return;
     thread_pool_close(f->threads);
-    fft_close(f->fft);
+    long_fft_put(f->fft);
     free(f->history);
     free(f->fdl.spectra);
     free(f->sums);
     free(f->frames);
+    free(f->zeros);
     outputs_close(f->fading_out);
     free(f->nonzero);
     free(f->is_nonzero);
@@ -115,19 +116,20 @@ static void nonzero_clear(struct files *f)
 static bool transforms_open(struct files *f)
 {
     size_t p = (size_t)f->plan->partition;
-    f->n_chunks = (int)((2 * (p + 1) + CHUNK - 1) / CHUNK);
     /* Spectra a multiple of 4 KiB apart would all fall into the same few sets of the cache. */
-    f->fdl.stride = (size_t)f->n_chunks * CHUNK + SIMD_PAD;
+    f->fdl.stride = 2 * p + SIMD_PAD;
     int blocks = f->plan->block / f->plan->partition;
     f->most_blocks = blocks < SIMD_BLOCKS ? SIMD_BLOCKS : blocks / SIMD_BLOCKS * SIMD_BLOCKS;
     f->fdl.n_slots = f->plan->n_partitions - 1 + f->most_blocks;
-    f->fft = fft_open(2 * f->plan->partition, false);
-    f->fdl.spectra = memory_floats((size_t)f->n_in * f->fdl.n_slots * f->fdl.stride);
-    f->sums = memory_floats((size_t)f->n_out * f->most_blocks * f->fdl.stride);
-    f->frames = memory_floats((size_t)thread_pool_size(f->threads) * 2 * p);
+    f->fft = long_fft_get(f->plan->partition);
+    f->fdl.spectra = memory_floats_uncleared((size_t)f->n_in * f->fdl.n_slots * f->fdl.stride);
+    f->sums = memory_floats_uncleared((size_t)f->n_out * f->most_blocks * f->fdl.stride);
+    f->frames = memory_floats_uncleared((size_t)thread_pool_size(f->threads) * p);
+    f->zeros = memory_floats(2 * p);
     f->nonzero = calloc((size_t)f->n_in * 2, sizeof *f->nonzero);
     f->is_nonzero = calloc((size_t)f->n_in * f->most_blocks, sizeof *f->is_nonzero);
-    if (!f->fft || !f->fdl.spectra || !f->sums || !f->frames || !f->nonzero || !f->is_nonzero) return false;
+    if (!f->fft || !f->fdl.spectra || !f->sums || !f->frames || !f->zeros || !f->nonzero || !f->is_nonzero)
+        return false;
     nonzero_clear(f);
     return true;
 }
@@ -162,10 +164,6 @@ static int files_reset(void *state, char *why, size_t cap)
     (void)cap;
     struct files *f = state;
     memset(f->history, 0, (size_t)f->n_in * f->history_size * sizeof(float));
-    /* Clears only the spectra that will be read, those behind the current block: many small files reset often. */
-    size_t n = f->fdl.spectra ? (size_t)f->plan->n_partitions - 1 : 0;
-    for (int in = 0; in < f->n_in && n > 0; in++)
-        memset(fdl_slot(&f->fdl, in, f->fdl.n_slots - (int)n), 0, n * f->fdl.stride * sizeof(float));
     f->fdl.at = f->pos = 0;
     f->block = 0;
     nonzero_clear(f);
@@ -190,24 +188,31 @@ struct transform_job {
     struct files *f;
     struct files_mask *mask;
     const struct matrix *matrix;
-    float *scratch; /* [threads][2P + stride] */
+    float *work; /* [threads][4P] */
 };
 
-/* One response to spectra, cut into chunks. */
-static void transform_response(void *data, int i, int thread)
+/* The response that has this partition of the mask. */
+static int response_of(const struct files_mask *mask, int partition)
+{
+    int first = 0, end = mask->n_responses;
+    while (end - first > 1) {
+        int middle = first + (end - first) / 2;
+        *(mask->responses[middle].at <= partition ? &first : &end) = middle;
+    }
+    return first;
+}
+
+/* One partition of the mask to its spectrum, chunk by chunk. */
+static void transform_partition(void *data, int i, int thread)
 {
     struct transform_job *job = data;
     struct files *f = job->f;
     struct files_mask *mask = job->mask;
-    const struct files_response *r = &mask->responses[i];
-    int size = f->plan->partition;
-    float *frames = job->scratch + (size_t)thread * (2 * (size_t)size + f->fdl.stride), *spectrum = frames + 2 * size;
-    for (int p = r->first; p < r->end; p++) {
-        partition_transform(f->fft, job->matrix->taps[i], job->matrix->n_taps[i], size, p, frames, spectrum);
-        for (int chunk = 0; chunk < f->n_chunks; chunk++)
-            memcpy(mask->spectra + ((size_t)chunk * mask->n_partitions + r->at + p - r->first) * CHUNK,
-                   spectrum + (size_t)chunk * CHUNK, CHUNK * sizeof(float));
-    }
+    int response = response_of(mask, i);
+    const struct files_response *r = &mask->responses[response];
+    partition_transform_long(f->fft, f->simd->long_fft, job->matrix->taps[response], job->matrix->n_taps[response],
+                             r->first + i - r->at, job->work + 4 * (size_t)thread * (size_t)f->plan->partition,
+                             mask->spectra + (size_t)i * LONG_CHUNK, (size_t)mask->n_partitions * LONG_CHUNK);
 }
 
 static bool spectra_make(struct files *f, struct files_mask *mask, const struct matrix *matrix)
@@ -219,13 +224,13 @@ static bool spectra_make(struct files *f, struct files_mask *mask, const struct 
         mask->n_partitions += r->end - r->first;
     }
     if (mask->n_partitions == 0) return true;
-    size_t scratch = (size_t)thread_pool_size(f->threads) * (2 * (size_t)f->plan->partition + f->fdl.stride);
-    struct transform_job job = {f, mask, matrix, memory_floats(scratch)};
-    size_t bytes = (size_t)f->n_chunks * mask->n_partitions * CHUNK * sizeof(float);
-    if (posix_memalign((void **)&mask->spectra, 64, bytes) != 0) mask->spectra = NULL;
-    if (job.scratch && mask->spectra) thread_pool_run(f->threads, transform_response, &job, matrix->n_responses);
-    free(job.scratch);
-    return job.scratch && mask->spectra;
+    size_t size = (size_t)f->plan->partition;
+    struct transform_job job = {f, mask, matrix,
+                                memory_floats_uncleared((size_t)thread_pool_size(f->threads) * 4 * size)};
+    mask->spectra = memory_floats_uncleared((size_t)mask->n_partitions * 2 * size);
+    if (job.work && mask->spectra) thread_pool_run(f->threads, transform_partition, &job, mask->n_partitions);
+    free(job.work);
+    return job.work && mask->spectra;
 }
 
 static bool taps_copy(struct files_mask *mask, const struct matrix *matrix)
@@ -280,17 +285,17 @@ static float *sum(const struct files *f, int out, int t)
  * follows the one before it. */
 static void transform_input(void *data, int i, int thread)
 {
+    (void)thread;
     const struct files_batch *batch = data;
     struct files *f = batch->f;
     size_t p = (size_t)f->plan->partition;
     int in = i / batch->n_blocks, t = i % batch->n_blocks;
     const float *two = t > 0 ? batch->rows->in[in] + batch->at + (size_t)(t - 1) * p : files_history(f, in);
-    two = fft_aligned(two, 2 * p, f->frames + (size_t)thread * 2 * p);
     float *to = fdl_spectrum(&f->fdl, in, t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
     f->is_nonzero[(size_t)in * f->most_blocks + t] = is_nonzero;
     if (is_nonzero)
-        fft_forward(f->fft, two, to);
+        long_fft_forward(f->fft, f->simd->long_fft, two, two + p, to, to, LONG_CHUNK);
     else
         memset(to, 0, f->fdl.stride * sizeof(float));
 }
@@ -308,17 +313,16 @@ static void nonzero_update(struct files *f, int n_blocks)
         }
 }
 
-/* Block t of an output: the second half of the transform back is the linear convolution (overlap-save). */
+/* Block t of an output (overlap-save). */
 static void transform_output(void *data, int i, int thread)
 {
     const struct files_batch *batch = data;
     struct files *f = batch->f;
     int p = f->plan->partition, out = i / batch->n_blocks, t = i % batch->n_blocks;
-    float *frames = f->frames + (size_t)thread * 2 * p;
-    bool incomplete = batch->n_blocks == 1;
-    fft_inverse(f->fft, sum(f, out, t), frames);
-    memcpy(batch->out[out] + batch->at + (size_t)t * p, frames + p + (incomplete ? f->pos : 0),
-           (size_t)(incomplete ? batch->n : p) * sizeof(float));
+    float *to = batch->out[out] + batch->at + (size_t)t * p, *frames = f->frames + (size_t)thread * p;
+    bool incomplete = batch->n < p;
+    long_fft_inverse(f->fft, f->simd->long_fft, sum(f, out, t), incomplete ? frames : to);
+    if (incomplete) memcpy(to, frames + f->pos, (size_t)batch->n * sizeof(float));
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -332,6 +336,14 @@ static int nonzero_partitions(const struct files_batch *batch, int t0, const str
     int64_t first = block - nonzero[1], end = block + SIMD_BLOCKS - nonzero[0];
     *from = first > r->first ? (int)(first < r->end ? first : r->end) : r->first;
     return end < r->end ? (int)end : r->end;
+}
+
+/* The spectrum of the block that is `after` blocks after the current one. Slots of the FDL have no content before the
+ * first nonzero block, and an old one after the last. */
+static const float *input_spectrum(const struct files *f, int in, int after)
+{
+    const int64_t *nonzero = &f->nonzero[2 * in], block = f->block + after;
+    return block >= nonzero[0] && block <= nonzero[1] ? fdl_spectrum(&f->fdl, in, after) : f->zeros;
 }
 
 /* Lists the next products of an output, its cells' partitions one after another, at blocks t0 ... of the batch. Returns
@@ -350,11 +362,9 @@ static int list_products(const struct files_batch *batch, int out, int t0, int *
         for (; *p < end; ++*p) {
             if (n == MOST_PRODUCTS) return n;
             struct simd_product *product = &products[n++];
-            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * CHUNK;
-            for (int t = 0; t < SIMD_BLOCKS; t++) { /* past the batch: the last block, whose product is unused */
-                int block = t0 + t < batch->n_blocks ? t0 + t : batch->n_blocks - 1;
-                product->x[t] = fdl_spectrum(&f->fdl, cell->in, block - *p);
-            }
+            product->h = mask->spectra + (size_t)(r->at + *p - r->first) * LONG_CHUNK;
+            for (int t = 0; t < SIMD_BLOCKS; t++) /* past the batch: the product is unused */
+                product->x[t] = input_spectrum(f, cell->in, t0 + t < batch->n_blocks ? t0 + t - *p : -*p);
         }
     }
     return n;
@@ -363,7 +373,7 @@ static int list_products(const struct files_batch *batch, int out, int t0, int *
 /* Groups of outputs. Small transforms have few chunks: a job is then a group, so that there is one for every thread. */
 static int output_groups(const struct files *f)
 {
-    int jobs = (f->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;
+    int jobs = (f->fft->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS;
     int groups = (JOBS_A_THREAD * thread_pool_size(f->threads) + jobs - 1) / jobs;
     return groups < f->n_out ? groups : f->n_out;
 }
@@ -375,7 +385,8 @@ static void multiply(void *data, int i, int thread)
     const struct files *f = batch->f;
     const struct files_mask *mask = batch->mask;
     int n_groups = output_groups(f), group = i % n_groups;
-    int from = i / n_groups * JOB_CHUNKS, end = from + JOB_CHUNKS < f->n_chunks ? from + JOB_CHUNKS : f->n_chunks;
+    int n_chunks = f->fft->n_chunks, from = i / n_groups * JOB_CHUNKS;
+    int end = from + JOB_CHUNKS < n_chunks ? from + JOB_CHUNKS : n_chunks;
     int first = (int)((int64_t)f->n_out * group / n_groups), last = (int)((int64_t)f->n_out * (group + 1) / n_groups);
     struct simd_product products[MOST_PRODUCTS];
     for (int out = first; out < last; out++)
@@ -385,9 +396,9 @@ static void multiply(void *data, int i, int thread)
             while ((n = list_products(batch, out, t0, &c, &p, products)) > 0 || !add) {
                 for (int chunk = from; chunk < end; chunk++) {
                     float *y[SIMD_BLOCKS];
-                    for (int t = 0; t < SIMD_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * CHUNK;
-                    f->simd->cmac_products(y, add, products, n, (size_t)chunk * CHUNK,
-                                           (size_t)chunk * mask->n_partitions * CHUNK, CHUNK / 2);
+                    for (int t = 0; t < SIMD_BLOCKS; t++) y[t] = sum(f, out, t0 + t) + (size_t)chunk * LONG_CHUNK;
+                    f->simd->long_fft->block_products(y, add, products, n, (size_t)chunk * LONG_CHUNK,
+                                                      (size_t)chunk * mask->n_partitions * LONG_CHUNK);
                 }
                 add = true;
             }
@@ -410,7 +421,8 @@ static void convolve_batch(struct files_batch *batch, struct files_mask *const *
             outputs_silence(batch->out, f->n_out, batch->at, batch->n);
             continue;
         }
-        thread_pool_run(f->threads, multiply, batch, (f->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS * output_groups(f));
+        int jobs = (f->fft->n_chunks + JOB_CHUNKS - 1) / JOB_CHUNKS * output_groups(f);
+        thread_pool_run(f->threads, multiply, batch, jobs);
         thread_pool_run(f->threads, transform_output, batch, f->n_out * batch->n_blocks);
     }
 }

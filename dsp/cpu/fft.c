@@ -8,6 +8,7 @@
 #include "memory.h"
 
 #include <fftw3.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct fft {
@@ -125,11 +126,10 @@ const char *fft_library(void)
     return fftwf_version; /* "fftw-3.3.10-sse2-avx" */
 }
 
-struct fft *fft_open(int n, bool measured)
+struct fft *fft_open(int n)
 {
     struct fft *fft = calloc(1, sizeof *fft);
     float *real = memory_floats((size_t)n), *spectrum = memory_floats((size_t)n + 2);
-    unsigned effort = measured ? FFTW_MEASURE : FFTW_ESTIMATE;
     planner_lock();
     if (fft && real && spectrum && reserve_open(n)) {
 #ifndef HC_FFTW_PRIVATE
@@ -137,8 +137,8 @@ struct fft *fft_open(int n, bool measured)
 #endif
         import_wisdom();
         fftwf_set_timelimit(0.3);
-        fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
-        fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
+        fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, FFTW_MEASURE | FFTW_PRESERVE_INPUT);
+        fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, FFTW_MEASURE | FFTW_DESTROY_INPUT);
         fftwf_set_timelimit(FFTW_NO_TIMELIMIT);
         reserves_sweep();
     }
@@ -178,7 +178,7 @@ const char *fft_library(void)
 {
     return NULL;
 }
-struct fft *fft_open(int n, bool measured)
+struct fft *fft_open(int n)
 {
     return NULL;
 }

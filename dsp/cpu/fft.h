@@ -2,7 +2,6 @@
 #ifndef HALOCONV_FFT_H
 #define HALOCONV_FFT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,9 +11,9 @@ struct fft; /* a plan; any number of threads may execute it on their own buffers
 /* "fftw-3.3.10-sse2-avx", or NULL: this build has no FFT. */
 const char *fft_library(void);
 
-/* measured: tries variants for up to a few tenths of a second instead of guessing. NULL: no memory. It is called
- * while hc_open runs or costs are measured, never later. [setup] */
-struct fft *fft_open(int n, bool measured);
+/* Tries variants for up to a few tenths of a second. NULL: no memory. It is called while hc_open runs or costs are
+ * measured, never later. [setup] */
+struct fft *fft_open(int n);
 void fft_close(struct fft *fft);
 
 /* real[n] -> spectrum[n/2 + 1], interleaved re im; not scaled; keeps real. Both aligned to 64 bytes (fft_aligned).

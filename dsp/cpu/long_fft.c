@@ -53,6 +53,23 @@ static int bin_at(int i, int n)
     return bin;
 }
 
+/* The step twiddles of a row for all columns: those of the first 16 columns times that of each group's first column, so
+ * that one value in 16 takes a sine and a cosine. */
+static void step_twiddles_fill(struct long_fft *f, int k)
+{
+    double turn = (bin_at(k, f->n_rows) + 0.25) / f->size; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
+    double re[LONG_LANES], im[LONG_LANES];
+    for (int c = 0; c < LONG_LANES; c++) re[c] = cos(2 * M_PI * turn * c), im[c] = -sin(2 * M_PI * turn * c);
+    for (int group = 0; group < f->column_steps; group++) {
+        float *t = f->step_twiddles + 2 * LONG_LANES * ((size_t)group * f->n_rows + k);
+        double first = 2 * M_PI * turn * LONG_LANES * group, first_re = cos(first), first_im = -sin(first);
+        for (int c = 0; c < LONG_LANES; c++) {
+            t[c] = (float)(first_re * re[c] - first_im * im[c]);
+            t[c + LONG_LANES] = (float)(first_re * im[c] + first_im * re[c]);
+        }
+    }
+}
+
 static void tables_free(struct long_fft *f)
 {
     free(f->weights);
@@ -68,6 +85,7 @@ static struct long_fft *tables_make(int size)
     if (!f) return NULL;
     f->size = size;
     f->n_rows = 1 << log2_of(size) / 2;
+    if (f->n_rows > LONG_MOST_ROWS) f->n_rows = LONG_MOST_ROWS;
     f->n_cols = size / f->n_rows;
     f->n_chunks = size / (LONG_CHUNK / 2);
     f->row_stages = f->n_cols < LONG_ROW ? 1 : log2_of(f->n_cols) % 2 ? 3 : 5;
@@ -82,13 +100,7 @@ static struct long_fft *tables_make(int size)
         return NULL;
     }
     for (int r = 0; r < f->n_rows; r++) unit_root(&f->weights[2 * r], &f->weights[2 * r + 1], r / (4.0 * f->n_rows));
-    for (int k = 0; k < f->n_rows; k++) {
-        double bin = bin_at(k, f->n_rows) + 0.25; /* 1/4: the factor of e^(-i pi n / 2S) that weights lack */
-        for (int c = 0; c < f->n_cols; c++) {
-            float *t = f->step_twiddles + 2 * LONG_LANES * ((size_t)(c / LONG_LANES) * f->n_rows + k) + c % LONG_LANES;
-            unit_root(&t[0], &t[LONG_LANES], c * bin / size);
-        }
-    }
+    for (int k = 0; k < f->n_rows; k++) step_twiddles_fill(f, k);
     return f;
 }
 
@@ -118,4 +130,17 @@ void long_fft_put(const struct long_fft *fft)
         tables_free(f);
     }
     pthread_mutex_unlock(&tables_lock);
+}
+
+void long_fft_forward(const struct long_fft *f, const struct simd_long *steps, const float *before, const float *now,
+                      float *work, float *spectrum, size_t stride)
+{
+    for (int i = 0; i < f->column_steps; i++) steps->columns_in(f, work, before, now, i);
+    for (int i = 0; i < f->row_steps; i++) steps->rows_in(f, work, spectrum, stride, i);
+}
+
+void long_fft_inverse(const struct long_fft *f, const struct simd_long *steps, float *spectrum, float *out)
+{
+    for (int i = 0; i < f->row_steps; i++) steps->rows_out(f, spectrum, i);
+    for (int i = 0; i < f->column_steps; i++) steps->columns_out(f, spectrum, out, i);
 }

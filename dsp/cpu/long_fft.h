@@ -25,12 +25,15 @@
 #ifndef HALOCONV_LONG_FFT_H
 #define HALOCONV_LONG_FFT_H
 
+#include "simd.h"
+
 #include <stddef.h>
 
 enum {
     LONG_LANES = 16,
     LONG_CHUNK = 256, /* floats: 8 columns of 16 rows */
     LONG_LEAST = 256, /* S; its rows and columns are 16 at least */
+    LONG_MOST_ROWS = 256, /* a column step's 16 columns, 32 KiB, stay in the L1 cache */
 };
 
 struct long_fft {
@@ -49,5 +52,11 @@ struct long_fft {
 /* The tables for a size, shared by all engines. NULL: no memory. [setup] */
 const struct long_fft *long_fft_get(int size);
 void long_fft_put(const struct long_fft *fft);
+
+/* All steps of a transform. work: [2S]; it may be `spectrum` if `stride` is LONG_CHUNK. [rt] */
+void long_fft_forward(const struct long_fft *fft, const struct simd_long *steps, const float *before, const float *now,
+                      float *work, float *spectrum, size_t stride);
+/* All steps of the way back: S frames, times S; destroys the spectrum, whose chunks are contiguous. [rt] */
+void long_fft_inverse(const struct long_fft *fft, const struct simd_long *steps, float *spectrum, float *out);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum {
     POINT = 2 * LONG_LANES, /* floats of a point of all lanes */
-    MOST_POINTS = 256,
+    MOST_POINTS = LONG_MOST_ROWS,
     CHUNK_COLS = LONG_CHUNK / POINT,
 };
 
@@ -287,5 +287,37 @@ static void products(float *y, const struct long_product *list, int n, bool add)
         for (int i = 0; i < CHUNK_COLS; i += 2) chunk_products_tile(y + i * POINT + l, list, n, add, i * POINT + l, 2);
 }
 
+/* n_points points of the chunk, for SIMD_BLOCKS time blocks: each h that is loaded is used for all of them. */
+ALWAYS_INLINE void block_products_tile(float *const *y, bool add, const struct simd_product *list, int n, size_t x_at,
+                                       size_t h_at, size_t at, int n_points)
+{
+    struct cvec sum[2 * SIMD_BLOCKS];
+    for (int i = 0; i < n_points * SIMD_BLOCKS; i++) sum[i] = (struct cvec){{0}, {0}};
+    for (int k = 0; k < n; k++)
+        for (int j = 0; j < n_points; j++) {
+            struct cvec h = c_load(list[k].h + h_at + at + j * POINT);
+            for (int t = 0; t < SIMD_BLOCKS; t++) {
+                struct cvec x = c_load(list[k].x[t] + x_at + at + j * POINT), *s = &sum[j * SIMD_BLOCKS + t];
+                s->re += x.re * h.re;
+                s->im += x.re * h.im;
+                s->re -= x.im * h.im;
+                s->im += x.im * h.re;
+            }
+        }
+    for (int i = 0; i < n_points * SIMD_BLOCKS; i++) {
+        float *out = y[i % SIMD_BLOCKS] + at + i / SIMD_BLOCKS * POINT;
+        c_store(out, add ? c_add(c_load(out), sum[i]) : sum[i]);
+    }
+}
+
+static void block_products(float *const *y, bool add, const struct simd_product *list, int n, size_t x_at, size_t h_at)
+{
+    if (LANES == LONG_LANES)
+        for (size_t at = 0; at < LONG_CHUNK; at += 2 * POINT) block_products_tile(y, add, list, n, x_at, h_at, at, 2);
+    else
+        for (size_t at = 0; at < LONG_CHUNK; at += POINT)
+            for (size_t l = 0; l < LONG_LANES; l += LANES) block_products_tile(y, add, list, n, x_at, h_at, at + l, 1);
+}
+
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd_long AT_LEVEL(simd_long_) = {columns_in, rows_in, products, rows_out, columns_out};
+const struct simd_long AT_LEVEL(simd_long_) = {columns_in, rows_in, products, rows_out, columns_out, block_products};

@@ -9,7 +9,6 @@
 
 enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
-/* Not zeroed. */
 static void *aligned_bytes(size_t bytes)
 {
     void *p = NULL;
@@ -20,11 +19,15 @@ static void *aligned_bytes(size_t bytes)
     return p;
 }
 
+float *memory_floats_uncleared(size_t n)
+{
+    return aligned_bytes(round_up(n ? n * sizeof(float) : 1, LINE));
+}
+
 float *memory_floats(size_t n)
 {
-    size_t bytes = round_up(n ? n * sizeof(float) : 1, LINE);
-    float *floats = aligned_bytes(bytes);
-    return floats ? memset(floats, 0, bytes) : NULL;
+    float *floats = memory_floats_uncleared(n);
+    return floats ? memset(floats, 0, n * sizeof(float)) : NULL;
 }
 
 #ifdef __SANITIZE_ADDRESS__ /* the sanitizer sees writes past the end only of memory that it allocated itself */

@@ -13,6 +13,9 @@ static inline size_t round_up(size_t n, size_t unit)
 /* [n], 0 counts as 1; NULL: no memory. free() gives them back. [setup] */
 float *memory_floats(size_t n);
 
+/* The same without zeros. The system provides a page when it is first written. [setup] */
+float *memory_floats_uncleared(size_t n);
+
 /* The same for memory that every block of audio touches: small places share huge pages with those of other engines, so
  * that hundreds of small engines take as few pages as one large engine. memory_place_free gives them back; NULL is
  * allowed. [setup], any thread */

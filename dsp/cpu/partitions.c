@@ -51,3 +51,13 @@ void partition_transform(const struct fft *fft, const float *taps, int n_taps, i
     memset(frames + n, 0, (size_t)(2 * size - n) * sizeof(float));
     fft_forward(fft, frames, spectrum);
 }
+
+void partition_transform_long(const struct long_fft *fft, const struct simd_long *steps, const float *taps, int n_taps,
+                              int i, float *work, float *spectrum, size_t stride)
+{
+    int size = fft->size, n = taps_of(n_taps, size, i);
+    float *frames = work + 2 * (size_t)size, scale = 1.0f / (float)size;
+    for (int k = 0; k < n; k++) frames[k] = taps[i * size + k] * scale;
+    memset(frames + n, 0, (size_t)(2 * size - n) * sizeof(float));
+    long_fft_forward(fft, steps, frames, frames + size, work, spectrum, stride);
+}

@@ -4,6 +4,7 @@
 
 #include "dsp/engine/backend.h"
 #include "fft.h"
+#include "long_fft.h"
 
 struct routing {
     int n_cells;
@@ -23,5 +24,9 @@ void partitions_find(const float *taps, int n_taps, int size, int *first, int *e
 /* Partition i -> spectrum[size + 1], interleaved re im, scaled by 1 / (2 size). frames: [2 size], scratch. */
 void partition_transform(const struct fft *fft, const float *taps, int n_taps, int size, int i, float *frames,
                          float *spectrum);
+
+/* The same by the long transform, scaled by 1 / size; chunks of the spectrum `stride` floats apart. work: [4 size]. */
+void partition_transform_long(const struct long_fft *fft, const struct simd_long *steps, const float *taps, int n_taps,
+                              int i, float *work, float *spectrum, size_t stride);
 
 #endif

@@ -156,40 +156,6 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
     for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 1);
 }
 
-ALWAYS_INLINE void cmac_products_tile(float *const *y, bool add, const struct simd_product *products, int n_products,
-                                      size_t x_at, size_t h_at, size_t y_at, int n_vec)
-{
-    vec re[8], im[8]; /* [SIMD_BLOCKS][n_vec] */
-    for (int j = 0; j < SIMD_BLOCKS * n_vec; j++) re[j] = im[j] = (vec){0};
-    for (int k = 0; k < n_products; k++) {
-        const struct simd_product *product = &products[k];
-        for (int j = 0; j < n_vec; j++) {
-            vec tap = load(product->h + h_at + j * LANES), tap_re = EVEN(tap), tap_im = ODD(tap);
-            for (int t = 0; t < SIMD_BLOCKS; t++) {
-                vec in = load(product->x[t] + x_at + j * LANES);
-                re[t * n_vec + j] += in * tap_re;
-                im[t * n_vec + j] += in * tap_im;
-            }
-        }
-    }
-    for (int t = 0; t < SIMD_BLOCKS; t++)
-        for (int j = 0; j < n_vec; j++) {
-            float *out = y[t] + y_at + j * LANES;
-            vec sum = re[t * n_vec + j] + rotate_sign * SWAP(im[t * n_vec + j]);
-            store(out, add ? load(out) + sum : sum);
-        }
-}
-
-static void cmac_products(float *const *y, bool add, const struct simd_product *products, int n_products, size_t x_at,
-                          size_t h_at, int n_bins)
-{
-    size_t n = 2 * (size_t)n_bins, i = 0;
-    if (LANES == 16)
-        for (; i + 2 * LANES <= n; i += 2 * LANES)
-            cmac_products_tile(y, add, products, n_products, x_at + i, h_at + i, i, 2);
-    for (; i < n; i += LANES) cmac_products_tile(y, add, products, n_products, x_at + i, h_at + i, i, 1);
-}
-
 extern const struct simd AT_LEVEL(simd_);
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, cmac_products, &AT_LEVEL(simd_long_)};
+const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_long_)};

@@ -31,6 +31,10 @@ struct simd_long {      /* the steps of long_fft.h; all pointers aligned to 64 b
     void (*products)(float *y, const struct long_product *products, int n, bool add);
     void (*rows_out)(const struct long_fft *fft, float *work, int step);
     void (*columns_out)(const struct long_fft *fft, const float *work, float *out, int step);
+    /* A list of products whose spectra may lie anywhere, for one chunk of bins and SIMD_BLOCKS time blocks t at once:
+     *   y[t][i] (add: += else =) sum_k products[k].x[t][x_at + i] * products[k].h[h_at + i],   i < LONG_CHUNK */
+    void (*block_products)(float *const *y, bool add, const struct simd_product *products, int n, size_t x_at,
+                           size_t h_at);
 };
 
 struct simd {
@@ -50,12 +54,6 @@ struct simd {
      *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1 or SIMD_BLOCKS
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
-
-    /* The same over a list of products whose spectra may lie anywhere, for SIMD_BLOCKS time blocks t at once:
-     *   y[t][i] (add: += else =) sum_k products[k].x[t][x_at + i] * products[k].h[h_at + i]
-     * over n_bins bins, a multiple of SIMD_PAD / 2. */
-    void (*cmac_products)(float *const *y, bool add, const struct simd_product *products, int n, size_t x_at,
-                          size_t h_at, int n_bins);
 
     const struct simd_long *long_fft;
 };

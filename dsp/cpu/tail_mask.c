@@ -22,17 +22,9 @@ void tail_mask_free(struct tail_mask *mask)
 static void response_transform(const struct tail *tail, const struct tail_level *l, const struct tail_response *r,
                                const float *taps, int n_taps, float *work)
 {
-    int size = l->size;
-    float *frames = work + 2 * (size_t)size, scale = 1.0f / (float)size;
-    for (int p = r->first; p < r->end; p++) {
-        int at = p * size, n = n_taps - at < size ? n_taps - at : size;
-        memset(frames, 0, 2 * (size_t)size * sizeof(float));
-        for (int k = 0; k < n; k++) frames[k] = taps[at + k] * scale;
-        for (int i = 0; i < l->fft->column_steps; i++)
-            tail->simd->long_fft->columns_in(l->fft, work, frames, frames + size, i);
-        for (int i = 0; i < l->fft->row_steps; i++)
-            tail->simd->long_fft->rows_in(l->fft, work, r->chunks + (size_t)(p - r->first) * LONG_CHUNK, r->stride, i);
-    }
+    for (int p = r->first; p < r->end; p++)
+        partition_transform_long(l->fft, tail->simd->long_fft, taps, n_taps, p, work,
+                                 r->chunks + (size_t)(p - r->first) * LONG_CHUNK, r->stride);
 }
 
 static int output_partitions(const struct tail_mask *mask, const struct tail_mask_level *ml, int out)

@@ -124,7 +124,8 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
     bool has_fft = costs->fft_ns > 0; /* a backend without transforms ignores the method */
     bool may_direct = !has_fft || strcmp(method, "fft") != 0;
     bool may_fft = has_fft && strcmp(method, "direct") != 0;
-    int file_frames = FILE_FLOATS / max_int(shape->n_in, shape->n_out);
+    int file_frames = min_int(FILE_FLOATS / max_int(shape->n_in, shape->n_out), costs->file_block);
+    if (costs->file_share > 0) file_frames = max_int(file_frames, shape->max_taps / costs->file_share);
 
     /* A hop longer than a live call would put all its transforms into one call out of many. */
     int longest = costs->max_partition;
@@ -145,9 +146,8 @@ void plan_choose(struct plan *plan, const struct plan_costs *costs, const struct
 
     plan->block = shape->block;
     if (shape->block == 0) {
-        int unit = plan->direct ? DIRECT_FILE_UNIT : plan->partition;
-        int frames = min_int(file_frames, costs->file_block);
-        plan->block = frames < unit ? unit : frames / unit * unit;
+        int unit = plan->direct ? DIRECT_FILE_UNIT : max_int(1, costs->file_partitions) * plan->partition;
+        plan->block = file_frames < unit ? unit : file_frames / unit * unit;
     }
 }
 

@@ -68,6 +68,8 @@ struct plan_costs {         /* the abilities of a backend, and its costs in nano
     double call_ns;         /* once a live call; no plan can change it                                          */
     int file_block;         /* most frames a call if the plan chooses the block                                 */
     int file_partitions;    /* least partitions in such a block; 0: any number                                  */
+    int file_share;         /* such a block may also have max_taps / file_share frames: its memory then remains a
+                               fraction of that of the mask; 0: it may not                                      */
 };
 
 struct plan_shape {         /* the task: the size of the matrix and of the calls                                */

@@ -28,6 +28,7 @@ struct batch_progress { /* for the status line */
     const struct batch *batch;
     bool on;
     double start;
+    struct progress_rate rate;
     int64_t n_rows; /* of this share */
 };
 
@@ -255,12 +256,14 @@ static void print_progress(void *data)
     struct batch_progress *progress = data;
     const struct batch *batch = progress->batch;
     double seconds = stopwatch_now() - progress->start;
-    if (!progress->on || seconds < 1) return;
     int64_t done = atomic_load(&batch->counts[COUNT_DONE]), resumed = atomic_load(&batch->counts[COUNT_RESUMED]);
-    double speed = (double)done / seconds, left = (double)(progress->n_rows - done - resumed) / (speed > 0 ? speed : 1);
-    message_status("%lld of %lld files, %.0f a second, %.0f x real time, %.0f s left", (long long)(done + resumed),
-                   (long long)progress->n_rows, speed,
-                   (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, done ? left : 0);
+    double left = batch_left(batch, &progress->rate, progress->start + seconds);
+    char left_text[32] = "";
+    if (!progress->on || seconds < 1) return;
+    if (left >= 0) snprintf(left_text, sizeof left_text, ", %.0f s left", left);
+    message_status("%lld of %lld files, %.0f a second, %.0f x real time%s", (long long)(done + resumed),
+                   (long long)progress->n_rows, (double)done / seconds,
+                   (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
 static int run(struct batch *batch, const struct batch_settings *s, double start)

@@ -116,15 +116,21 @@ bool batch_plan(struct batch *batch)
     batch->order = calloc(n + 1, sizeof *batch->order);
     batch->pieces = calloc(n + 1, sizeof *batch->pieces);
     batch->units = calloc(n + 1, sizeof *batch->units);
-    bool good = entries && batch->order && batch->pieces && batch->units;
+    batch->work = calloc(n + 1, sizeof *batch->work);
+    bool good = entries && batch->order && batch->pieces && batch->units && batch->work;
     for (size_t i = 0; i < n && good; i++) {
         const struct manifest_row *row = &batch->manifest->rows[i];
+        struct stat mask;
         entries[i] = (struct entry){.row = row, .bytes = batch_input_bytes(row)};
+        batch->work[i] = entries[i].bytes + (stat(row->mask, &mask) == 0 ? mask.st_size / 2 : 0);
     }
     if (good) {
         find_first_rows(entries, n);
         qsort(entries, n, sizeof *entries, by_work);
         cut_pieces(batch, entries, n);
+        for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
+            for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
+                batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
     } else {
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
@@ -151,6 +157,17 @@ bool batch_take_piece(struct batch *batch, size_t *piece)
 const char *batch_input_file(const struct manifest_row *row)
 {
     return row->tar ? row->tar->path : row->input;
+}
+
+int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row)
+{
+    return batch->work[row - batch->manifest->rows];
+}
+
+double batch_left(const struct batch *batch, struct progress_rate *rate, double now)
+{
+    double done = (double)atomic_load(&batch->counts[COUNT_WORK_DONE]);
+    return progress_rate_left(rate, done, done + (double)atomic_load(&batch->counts[COUNT_WORK_LEFT]), now);
 }
 
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
@@ -229,6 +246,7 @@ void batch_free(struct batch *batch)
     free(batch->order);
     free(batch->pieces);
     free(batch->units);
+    free(batch->work);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */

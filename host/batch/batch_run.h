@@ -25,6 +25,7 @@
 #define BATCH_RUN_H
 
 #include "host/files/file_convolution.h"
+#include "host/files/progress.h"
 #include "host/message.h"
 #include "journal.h"
 #include "manifest.h"
@@ -37,7 +38,8 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* of an engine 
 
 enum batch_count { /* frames: of a channel, at the files' rates; sound: length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
-    COUNT_CLIPPED_FILES, COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
+    COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
+    COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
 struct batch {
@@ -61,6 +63,7 @@ struct batch {
     size_t n_pieces, max_piece;        /* max_piece: rows of a piece, at most */
     size_t *units;                     /* [n_units + 1]: the first piece of each unit */
     size_t n_units;
+    int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
@@ -74,6 +77,14 @@ struct batch {
 
 /* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
 bool batch_plan(struct batch *batch);
+
+/* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
+ * costs half as much as the sound. Files of a batch have similar formats. A row that is done adds it to
+ * COUNT_WORK_DONE; every row takes it from COUNT_WORK_LEFT. */
+int64_t batch_row_work(const struct batch *batch, const struct manifest_row *row);
+
+/* The seconds that are left (progress_rate_left). */
+double batch_left(const struct batch *batch, struct progress_rate *rate, double now);
 
 /* Takes a piece that no worker has. false: there is none. Any thread. */
 bool batch_take_piece(struct batch *batch, size_t *piece);

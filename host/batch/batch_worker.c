@@ -326,6 +326,7 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     const struct journal_entry *entry = entry_of(batch, row);
     if (!entry) return false;
     if (complete_entry(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
+    batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row));
     return true;
 }
 

@@ -71,8 +71,18 @@ bool file_job_open(struct file_job *job, struct batch *batch, const struct manif
     return false;
 }
 
+/* Counts the work up to this share of the row's work. */
+static void count_work(struct file_job *job, double share)
+{
+    int64_t more = (int64_t)(share * (double)batch_row_work(job->batch, job->row)) - job->work_counted;
+    job->work_counted += more;
+    batch_count(job->batch, COUNT_WORK_DONE, more);
+    batch_count(job->batch, COUNT_WORK_LEFT, -more);
+}
+
 void file_job_close(struct file_job *job)
 {
+    count_work(job, 1);
     sound_in_close(&job->in);
     sound_out_abandon(&job->out);
     mask_cache_give_back(&job->batch->cache, job->mask);
@@ -198,6 +208,10 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
 {
     int from, n_cut = output_range_cut(job->range, job->end, job->n_convolved, n, &from);
     job->n_convolved += n;
+    int64_t end =
+        job->end < INT64_MAX || job->in.n_frames < 0 ? job->end : output_range_end(job->range, job->in.n_frames);
+    double share = job->n_convolved < end ? (double)job->n_convolved / (double)end : 1;
+    count_work(job, job->stage == JOB_MEASURES ? share / 2 : job->is_second ? (1 + share) / 2 : share);
     if (n_cut == 0 || job->failed) return;
     if (job->noise.gain > 0)
         mix_frames(job, planar + from, stride, n_cut);
@@ -216,6 +230,7 @@ static void rewind_input(struct file_job *job)
     if (!open_sound(job, why, sizeof why)) job_fail(job, why);
     job->n_read = job->n_queued = job->n_convolved = job->n_taken = 0;
     job->at_end = false;
+    job->is_second = true;
 }
 
 static bool is_too_loud(struct file_job *job)

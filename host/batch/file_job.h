@@ -38,6 +38,8 @@ struct file_job {
     int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */
+    bool is_second;       /* the input is convolved for the second time */
+    int64_t work_counted; /* of batch_row_work */
     enum job_stage stage;
     struct output_range range;
     int64_t end;          /* output_range_end; INT64_MAX: not known yet */

@@ -275,7 +275,11 @@ static bool convolve(struct convolution *run)
     run->pipeline_running = true;
     if (good) {
         if (!open_engine(run)) return false;
-        progress_start(&run->progress, run->in.rate, run->out.n_frames);
+        hc_get_info(run->engine, &run->info);
+        struct progress_work work =
+            progress_work_make(&run->info, run->in.n_channels, run->out.n_channels, run->n_routes, run->in.n_frames,
+                               run->n_taps, output_range_end(range, run->in.n_frames));
+        progress_start(&run->progress, run->in.rate, work, run->start, stopwatch_now());
         good = pipeline_run(&run->pipeline, run->engine, &run->progress);
         progress_clear(&run->progress);
     }
@@ -287,7 +291,6 @@ static bool convolve(struct convolution *run)
     start = stopwatch_now();
     good = sound_out_commit(&run->out, run->why, sizeof run->why);
     run->pipeline.write_s += stopwatch_now() - start;
-    run->info.size = sizeof run->info;
     hc_get_info(run->engine, &run->info);
     return good;
 }
@@ -360,7 +363,8 @@ int convolve_command(int argc, char **argv)
     struct convolve_settings settings;
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
-    struct convolution run = {.settings = &settings, .match.fd = -1, .start = stopwatch_now()};
+    struct convolution run = {
+        .settings = &settings, .match.fd = -1, .start = stopwatch_now(), .info = {.size = sizeof run.info}};
     if (!convolve(&run)) {
         status = message_error("%s", run.why);
         if (run.in.is_pipe) { /* its reader may wait forever */

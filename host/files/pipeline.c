@@ -406,10 +406,11 @@ static bool finish_block(struct feed *feed)
     struct pipeline *p = feed->pipeline;
     struct pipeline_block *block = block_at(p, feed->n_done);
     int64_t first = feed->n_done++ * p->block;
+    int n = feed->end - first < p->block ? (int)(feed->end - first) : p->block; /* the last block may be short */
     point_at(feed, block);
     double start = stopwatch_now();
     int rc = feed->queue_depth > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
-                                   : hc_process(feed->engine, feed->ins, feed->outs, p->block);
+                                   : hc_process(feed->engine, feed->ins, feed->outs, n);
     p->process_s += stopwatch_now() - start;
     if (rc < 0) return engine_failed(p, feed->engine);
     block->n = output_range_cut(p->range, feed->end, first, p->block, &block->from);

@@ -3,8 +3,9 @@
     stereo   600 s of stereo, 48 kHz, 16 bits, through a 3 s stereo mask
     matrix   60 s of 16 channels through a 16 x 16 matrix of 1 s responses
     hour     3600 s of stereo, 48 kHz, 24 bits, through a 10 s stereo mask; only if asked for
+    minutes  600 s of stereo, and as much as the mask has, through stereo masks of 60, 120, 300 and 600 s, beside scipy
 
-    make bench-files            BENCH_CASES (stereo matrix), BENCH_SECONDS (0: as above), BENCH_REPEATS (5),
+    make bench-files            BENCH_CASES (stereo matrix minutes), BENCH_SECONDS (0: as above), BENCH_REPEATS (5),
                                 BENCH_BACKENDS (cpu; "cpu cuda") change it
 
 All take turns, on files in /dev/shm, after a check that all give the same sound. Prints medians of wall seconds and CPU
@@ -12,6 +13,9 @@ seconds (user + system) and the largest peak memory, and haloconv's times (on th
 peer's. A peer that takes over ten seconds runs once. BruteFIR reads and writes raw samples, without headers; fconvolver
 chooses the format of its output; ffmpeg has no matrix: a graph of 16 filters of 16 channels replaces it. sox takes no
 part: its fir effect has one filter for all channels.
+
+Masks of minutes are compared with scipy.signal's fftconvolve and oaconvolve. Their times are those of the call alone,
+on arrays in memory, in a process of its own; haloconv's are those of the whole command, which reads and writes files.
 """
 
 import os
@@ -34,6 +38,19 @@ MEASURE = (ROOT / os.environ.get("BUILD", "build") / "tests/measure").resolve()
 HALOCONV = (ROOT / os.environ.get("BUILD", "build") / "haloconv").resolve()
 BRUTEFIR_PARTITION = 32768  # the fastest of 2048 to 65536 here, in CPU time; latency is of no concern
 SLOW_S = 10
+MINUTES = [("minutes", 16, seconds, 2, mask) for mask in (60, 120, 300, 600) for seconds in sorted({600, mask})]
+# Writes what tests/measure writes: wall seconds, CPU seconds, peak memory in MB. Ten seconds are kept for the check.
+SCIPY = """
+import resource, sys, time
+import soundfile
+from scipy import signal
+x, h = (soundfile.read(name, dtype=sys.argv[2])[0].T.copy() for name in ("in.wav", "mask.wav"))
+wall, cpu = time.perf_counter(), time.process_time()
+y = getattr(signal, sys.argv[1])(x, h, axes=1)
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+open("usage", "w").write(f"{wall} {cpu} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}")
+soundfile.write(sys.argv[3], y[:, :480000].T, 48000, "FLOAT")
+"""
 
 
 class Case:
@@ -113,6 +130,12 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
     def contestants(self):
         rows = {of(backend): [str(HALOCONV), "convolve", "in.wav", self.mask, "-o", f"haloconv-{backend}.wav",
                               "--backend", backend, "-q"] for backend in BACKENDS}
+        if self.name == "minutes":
+            for function in ("fftconvolve", "oaconvolve"):
+                for kind in ("float32", "float64"):
+                    name = f"{function} {kind}"
+                    rows[name] = [sys.executable, "-c", SCIPY, function, kind, f"{name}.wav"]
+            return rows
         if shutil.which("fconvolver"):
             rows["fconvolver -V"] = ["fconvolver", "-V", "matrix.conf", "in.wav", "fconvolver.wav"]
         if shutil.which("brutefir"):
@@ -125,7 +148,8 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
     def run(self, command):
         """Wall seconds, CPU seconds, peak memory in MB."""
         home = {**os.environ, "HOME": str(self.folder)}  # brutefir writes its defaults there
-        done = subprocess.run([str(MEASURE), "usage", *command], cwd=self.folder, env=home, stdin=subprocess.DEVNULL,
+        measure = [] if command[0] == sys.executable else [str(MEASURE), "usage"]
+        done = subprocess.run([*measure, *command], cwd=self.folder, env=home, stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode(errors='replace')}")
@@ -136,6 +160,7 @@ output {names("o")} {{ device: "file" {{ path: "{self.folder}/brutefir.raw"; }};
         ours = soundfile.read(self.folder / f"haloconv-{BACKENDS[-1]}.wav", frames=10 * RATE)[0]
         for name, file, raw in [("fconvolver -V", "fconvolver.wav", None), ("brutefir", "brutefir.raw", "RAW"),
                                 ("ffmpeg afir", "ffmpeg.wav", None),
+                                *((name, f"{name}.wav", None) for name in rows if name.split()[0].endswith("convolve")),
                                 *((of(backend), f"haloconv-{backend}.wav", None) for backend in BACKENDS[:-1])]:
             if name not in rows:
                 continue
@@ -173,11 +198,11 @@ def of(backend):
 def lines_of(case, middle):
     yield f"{case.title()}; medians of {REPEATS} runs each in turn."
     yield ""
-    yield f"| program          | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
+    yield f"| program             | wall s | CPU s | peak MB | x real time | our wall | our CPU |"
     yield "|---|---|---|---|---|---|---|"
     ours = middle[of(BACKENDS[-1])]
     for name, (wall, cpu_s, mb) in middle.items():
-        yield (f"| {name:16} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
+        yield (f"| {name:19} | {wall:6.2f} | {cpu_s:5.2f} | {mb:7.0f} | {case.seconds / wall:11.0f} | "
                f"{ours[0] / wall:8.2f} | {ours[1] / cpu_s:7.2f} |")
     yield ""
 
@@ -186,8 +211,9 @@ def main():
     memory = pathlib.Path("/dev/shm")
     print(f"HC_TEST_SEED={SEED}")
     lines = []
-    for name, *shape in [("stereo", 16, 600, 2, 3), ("matrix", 16, 60, 16, 1), ("hour", 24, 3600, 2, 10)]:
-        if name not in os.environ.get("BENCH_CASES", "stereo matrix").split():
+    cases = [("stereo", 16, 600, 2, 3), ("matrix", 16, 60, 16, 1), ("hour", 24, 3600, 2, 10), *MINUTES]
+    for name, *shape in cases:
+        if name not in os.environ.get("BENCH_CASES", "stereo matrix minutes").split():
             continue
         folder = pathlib.Path(tempfile.mkdtemp(prefix="haloconv-bench-", dir=memory if memory.is_dir() else None))
         try:

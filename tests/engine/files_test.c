@@ -261,6 +261,31 @@ static void submit_and_collect_are_process(const char *backend)
     file_play_close(&s);
 }
 
+/* Long masks have long partitions and blocks. A call that ends inside a partition, and threads, change nothing. */
+static void masks_of_minutes_match_reference(const char *backend)
+{
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    if (strcmp(backend, "cpu") != 0) check_skip("of the CPU only");
+    static const int sizes[] = {0, 0, 12345, 0};
+    const int n_taps = (1 << (SANITIZED ? 21 : 22)) + 1, frames = n_taps / 4 * 5;
+    struct file_play one, many;
+    hc_config c = config_for("auto", n_taps, 1, 1, 1);
+    file_play_open(&one, backend, &c, frames, 71);
+    c.n_threads = 3;
+    file_play_open(&many, backend, &c, frames, 71);
+    check(one.p.info.partition >= n_taps / 64, "%d taps: partition %d", n_taps, one.p.info.partition);
+    player_swap(&one.p, player_scene(&one.p, one.routes, one.n_routes));
+    player_swap(&many.p, player_scene(&many.p, many.routes, many.n_routes));
+    file_play_calls(&one, sizes, sizeof sizes / sizeof *sizes, frames);
+    file_play_calls(&many, sizes, sizeof sizes / sizeof *sizes, frames);
+    check(memcmp(one.p.out[0], many.p.out[0], (size_t)frames * sizeof(float)) == 0, "3 threads give another output");
+    player_check(&one.p, 0, frames, PEAK_SHARE);
+    file_play_close(&one);
+    file_play_close(&many);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -271,6 +296,7 @@ int main(void)
         TEST(swap_and_reset_in_a_file, ONCE_A_DEVICE),
         TEST(any_number_of_threads_is_identical, ONCE_A_DEVICE),
         TEST(submit_and_collect_are_process, ONCE_A_DEVICE),
+        TEST(masks_of_minutes_match_reference, ONCE_A_DEVICE),
     };
     return check_main("files", tests, sizeof tests / sizeof *tests);
 }

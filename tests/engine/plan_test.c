@@ -275,13 +275,44 @@ static void a_file_must_be_long_for_a_gpu(const char *backend)
     check(!auto_takes_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
 }
 
+/* The work for a frame grows with the logarithm of a mask's length, on the CPU: its partitions grow with the mask. Their
+ * memory remains a share of that of the mask. Blocks of short masks, of wide matrices and of a GPU do not grow. */
+static void masks_of_minutes_get_long_partitions(const char *backend)
+{
+#ifndef HC_WITH_FFTW
+    check_skip("built without FFTW");
+#endif
+    const struct plan_costs *files = backend_cpu.files->costs, gpu = gpu_like(false);
+    for (int seconds = 1; seconds <= 1200; seconds += seconds < 60 ? 7 : 60)
+        for (int n = 1; n <= 64; n *= 4) {
+            struct plan p;
+            struct plan_shape shape = {48000 * seconds, 0, n, n, n};
+            plan_choose(&p, files, &shape, "auto");
+            check_plan(&p, files, shape.max_taps, 0, "auto");
+            check(p.n_partitions <= 64, "%d s, %d channels: %d partitions of %d", seconds, n, p.n_partitions,
+                  p.partition);
+            check(p.block <= 262144 || p.block <= shape.max_taps / 4, "%d s, %d channels: a block of %d", seconds, n,
+                  p.block);
+            check(p.block % (4 * p.partition) == 0, "%d s, %d channels: a block of %d, partitions of %d", seconds, n,
+                  p.block, p.partition);
+            plan_choose(&p, &gpu, &shape, "auto");
+            check(p.block <= gpu.file_block && p.partition <= gpu.max_partition, "a GPU: %d s, %d channels: %d and %d",
+                  seconds, n, p.block, p.partition);
+        }
+}
+
 int main(void)
 {
     static const struct test tests[] = {
-        TEST(levels_cover_every_tap_once, false),  TEST(long_responses_get_tail_levels, false),
-        TEST(same_question_same_plan, false),      TEST(auto_takes_the_cheaper, false),
-        TEST(slow_memory_is_read_less, false),     TEST(inputs_of_their_own_are_counted, false),
-        TEST(a_slow_gpu_is_taken_for_less, false), TEST(a_file_must_be_long_for_a_gpu, false),
+        TEST(levels_cover_every_tap_once, false),
+        TEST(long_responses_get_tail_levels, false),
+        TEST(same_question_same_plan, false),
+        TEST(auto_takes_the_cheaper, false),
+        TEST(slow_memory_is_read_less, false),
+        TEST(inputs_of_their_own_are_counted, false),
+        TEST(a_slow_gpu_is_taken_for_less, false),
+        TEST(a_file_must_be_long_for_a_gpu, false),
+        TEST(masks_of_minutes_get_long_partitions, false),
     };
     return check_main("plan", tests, sizeof tests / sizeof *tests);
 }

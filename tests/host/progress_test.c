@@ -1,0 +1,142 @@
+/* The estimates of the time that is left, with a clock of the test's own. */
+#include "check.h"
+#include "host/batch/batch_run.h"
+#include "host/files/progress.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { P = 1 << 16, TOGETHER = 4 }; /* frames of a partition; partitions of a block */
+
+/* Seconds of a block of a stereo file: what the engine does, counted partition by partition. */
+static double block_s(int64_t block, int64_t n_in, int64_t n_taps)
+{
+    const double transform_s = 2 * P * 3e-9, product_s = 2 * P * 0.2e-9, sample_s = 2 * P * 3e-9;
+    double s = 0;
+    for (int64_t b = block * TOGETHER; b < (block + 1) * TOGETHER; b++) {
+        s += transform_s + sample_s;
+        if (b * P < n_in) s += transform_s + sample_s;
+        for (int64_t p = 0; p * P < n_taps; p++) s += b >= p && (b - p) * P < n_in ? product_s : 0;
+    }
+    return s;
+}
+
+static struct progress_work stereo(int64_t n_in, int n_taps, int64_t end)
+{
+    const hc_info info = {.queue_depth = 1, .partition = P, .backend = "cpu", .method = "fft"};
+    return progress_work_make(&info, 2, 2, 2, n_in, n_taps, end);
+}
+
+/* From a tenth of the convolution on, after a mask that takes long to prepare, and with threads that take long to
+ * start. */
+static void the_time_left_is_known_after_a_tenth(const char *unused)
+{
+    static const struct {
+        int64_t n_in;
+        int n_taps;
+        bool tail;
+        double mask_s, start_s;
+    } cases[] = {{28800000, 144000, true, 0, 0},     {28800000, 144000, true, 3, 0.02},
+                 {28800000, 2880000, true, 1, 0.05}, {28800000, 28800000, true, 2, 0.2},
+                 {28800000, 28800000, false, 2, 0},  {14400000, 28800000, true, 0.3, 0},
+                 {4800000, 28800000, true, 0, 0},    {28800000, 4800000, false, 0.5, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t n_in = cases[i].n_in, end = n_in + (cases[i].tail ? cases[i].n_taps - 1 : 0);
+        int64_t n_blocks = (end - 1) / (TOGETHER * P) + 1;
+        double start = 100 + cases[i].mask_s, finish = start + cases[i].start_s, now = start + cases[i].start_s;
+        for (int64_t b = 0; b < n_blocks; b++) finish += block_s(b, n_in, cases[i].n_taps);
+        struct progress progress;
+        progress_start(&progress, 48000, stereo(n_in, cases[i].n_taps, end), 100, start);
+        for (int64_t b = 0; b < n_blocks; b++) {
+            now += block_s(b, n_in, cases[i].n_taps);
+            double left = progress_left(&progress, (b + 1) * TOGETHER * P, now), want = finish - now;
+            if (now - start < 0.1 * (finish - start) || want < 0.02 * (finish - start)) continue;
+            check(fabs(left - want) <= 0.25 * want, "case %zu, block %lld of %lld: %g s left, in truth %g", i,
+                  (long long)b, (long long)n_blocks, left, want);
+        }
+    }
+}
+
+/* The work ends with the last frame, also if blocks reach beyond it, and an unknown end has no estimate. */
+static void the_work_ends_with_the_last_frame(const char *unused)
+{
+    struct progress_work work = stereo(100000, 5000, 104999);
+    check(progress_work_to(&work, 0) == 0, "%g", progress_work_to(&work, 0));
+    double before = 0, all = progress_work_to(&work, 104999);
+    for (int64_t frame = 1; frame <= 104999; frame += 1111) {
+        double to = progress_work_to(&work, frame);
+        check(to > before && to <= all, "frame %lld: %g after %g, in all %g", (long long)frame, to, before, all);
+        before = to;
+    }
+    check(progress_work_to(&work, 1 << 20) == all, "%g, in all %g", progress_work_to(&work, 1 << 20), all);
+    struct progress progress;
+    progress_start(&progress, 48000, work, 0, 1);
+    check(progress_left(&progress, 10000, 2) == -1, "an estimate from the first block");
+    check(progress_left(&progress, 1 << 20, 3) == 0, "time is left after the end");
+    progress_start(&progress, 48000, stereo(-1, 5000, 0), 0, 1);
+    for (int s = 2; s < 5; s++)
+        check(progress_left(&progress, (int64_t)s << 20, s) == -1, "an end that is unknown is known after %d s", s);
+}
+
+void *batch_worker(void *data) /* the test does the work */
+{
+    return data;
+}
+
+/* A batch begins with its longest files: by their number, the first tenth of the work would promise a multiple of the
+ * time. Rows that an earlier run made are not work. */
+static void a_batch_counts_bytes_not_files(const char *unused)
+{
+    enum { ROWS = 50, MASK = 1000000 };
+    char folder[] = "/tmp/progress_test.XXXXXX", paths[ROWS + 1][64];
+    struct manifest_row rows[ROWS] = {{0}};
+    struct manifest manifest = {.rows = rows, .n = ROWS};
+    struct batch batch = {.manifest = &manifest, .settings = "", .n_shards = 1, .ranks = {.n = 1}};
+    double row_s[ROWS]; /* the seconds of a row */
+    check(mkdtemp(folder), "no folder");
+    for (int i = 0; i <= ROWS; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d", folder, i);
+        FILE *file = fopen(paths[i], "w");
+        int64_t bytes = i == ROWS ? MASK : i % 10 == 3 ? 100000000 : 3000000 + 1000 * i; /* holes: nothing is stored */
+        check(file && ftruncate(fileno(file), bytes) == 0, "%s", paths[i]);
+        fclose(file);
+        if (i == ROWS) break;
+        row_s[i] = (double)(bytes + MASK / 2) * 1e-7;
+        rows[i] = (struct manifest_row){
+            .input = paths[i], .mask = paths[ROWS], .output = paths[i], .length_s = INFINITY};
+    }
+    check(batch_plan(&batch), "%s", batch.why);
+    struct progress_rate rate = {0};
+    double left = 0, now = 7; /* the first mask takes 7 seconds */
+    check(batch_left(&batch, &rate, now) == -1, "an estimate before the first file");
+    for (int i = 0; i < ROWS; i++) left += row_s[i];
+    for (int i = 0; i < ROWS; i++) {
+        const struct manifest_row *row = batch.order[i];
+        int64_t work = batch_row_work(&batch, row);
+        bool is_old = i % 7 == 6;
+        left -= row_s[row - rows];
+        now += is_old ? 0 : row_s[row - rows];
+        batch_count(&batch, COUNT_WORK_LEFT, -work);
+        batch_count(&batch, COUNT_WORK_DONE, is_old ? 0 : work);
+        double said = batch_left(&batch, &rate, now);
+        check(fabs(said - left) <= 0.01 * left + 1e-6 || (i == 0 && said == -1),
+              "after file %d: %g s left, in truth %g", i, said, left);
+    }
+    check(batch_left(&batch, &rate, now) == 0, "time is left after the end");
+    for (int i = 0; i <= ROWS; i++) unlink(paths[i]);
+    rmdir(folder);
+    batch_free(&batch);
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(the_time_left_is_known_after_a_tenth, false),
+        TEST(the_work_ends_with_the_last_frame, false),
+        TEST(a_batch_counts_bytes_not_files, false),
+    };
+    return check_main("progress", tests, sizeof tests / sizeof *tests);
+}

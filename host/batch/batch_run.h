@@ -74,7 +74,7 @@ int64_t batch_input_bytes(const struct manifest_row *row);
 /* Writes the path of a row's output. false: the path is longer than cap. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name: the
+/* Checks that neither an output nor the report is the list, or a file that the list reads, under whatever name: the
  * result would depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
 

@@ -192,7 +192,7 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
 /* The gain that gives the output the level of the input; silence stays as it is. */
 static double level_gain(const struct file_job *job)
 {
-    enum level level = job->row->level;
+    const enum level level = job->row->level;
     if (level == LEVEL_NONE) return 1;
     double in = loudness_level(&job->loudness_in, level), out = loudness_level(&job->loudness_out, level);
     return in > 0 && out > 0 && isfinite(in / out) ? in / out : 1;

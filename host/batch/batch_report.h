@@ -25,7 +25,7 @@ char *figures_with_t30(const char *figures, double t30_s);
 
 /* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
  * reason. */
-bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part, const char *path,
-                  char *why, size_t cap);
+bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
+                        const char *path, char *why, size_t cap);
 
 #endif

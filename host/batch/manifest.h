@@ -64,7 +64,8 @@ static inline size_t manifest_row_number(const struct manifest *manifest, const 
     return (size_t)(row - manifest->rows) + 1;
 }
 
-/* For the parts that make a list: a new row with the defaults (NULL: no memory); the error for that, which returns false. */
+/* For the parts that make a list: a new row with the defaults (NULL: no memory), and the error for that, which returns
+ * false. */
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 

@@ -13,10 +13,10 @@
 
 enum { EARLY_FADE_MS = 2 };
 
-/* Cuts a mask that is routed as its key says. align: leaves out the frames in front of the direct sound. early_ms: leaves
- * out what comes later than that after the direct sound; the last EARLY_FADE_MS of the rest, or its second half if that
- * is shorter, fall to 0 as half a cosine. Sets onset and n_frames. false: the mask is a configuration; mask->why has
- * the reason. */
+/* Cuts a mask that is routed, as its key says. align: leaves out the frames in front of the direct sound. early_ms:
+ * leaves out what comes later than that after the direct sound; the last EARLY_FADE_MS of the early part, or its second
+ * half if that is shorter, fall to 0 as half a cosine. Sets onset and n_frames. false: the mask is a configuration;
+ * mask->why has the reason. */
 bool mask_cut(struct cached_mask *mask);
 
 #endif

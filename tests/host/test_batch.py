@@ -478,8 +478,8 @@ def test_bad_lists_are_refused_with_their_line(folder, text):
 
 
 def test_all_wrong_cells_of_a_row_are_said_at_once(folder):
-    cells = {"output": "../a", "gain": "loud", "tail": "long", "level": "max", "seed": "x", "start": "-1", "length": "0",
-             "snr": "?", "align": "so", "early": "-2"}
+    cells = {"output": "../a", "gain": "loud", "tail": "long", "level": "max", "seed": "x", "start": "-1",
+             "length": "0", "snr": "?", "align": "so", "early": "-2"}
     wanted = [f'{name} "{text}"; needs ' for name, text in cells.items()]
     (folder / "l.csv").write_text(f"input,mask,{','.join(cells)}\na,b{',' * len(cells)}\n"
                                   f"a,x*,{','.join(cells.values())}\n")

@@ -78,6 +78,7 @@ struct jack_host {
     double next_check;             /* time of the next check of the connections */
     struct connections asked;      /* what --connect and the configuration ask for: made for every server */
     struct connections wanted;     /* connections that are still to be made */
+    int n_made;                    /* connections that were made at the start */
     struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
     struct nsm *nsm;               /* the session manager; NULL: none */
     struct session_state state;    /* under a session manager: the state at the start */
@@ -406,12 +407,22 @@ static bool open_session(struct jack_host *h, char *why, size_t cap)
     return h->session != NULL;
 }
 
+static void say_connections(const struct jack_host *h)
+{
+    int n = h->in.n + h->out.n;
+    if (h->n_made > 0)
+        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->wanted.n);
+    else
+        message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
+}
+
 static void say_start(const struct jack_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", jack_get_client_name(h->client), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
+    say_connections(h);
     if (!jack_is_realtime(h->client))
         message_note("the server runs without real-time priority; expect xruns under load");
 }
@@ -448,7 +459,7 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
     if (h->settings->connect) ask_for_sound_card(h, &h->in);
     if (h->settings->connect) ask_for_sound_card(h, &h->out);
     if (!start(h, why, cap)) return false;
-    connect_wanted(h);
+    h->n_made = connect_wanted(h);
     return true;
 }
 

@@ -14,7 +14,7 @@ struct osc {
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
     int n_handled;                /* packets, and elements of their bundles, in this call of osc_receive */
-    int n_sent;                   /* messages since the last call of osc_receive */
+    int n_sent;                   /* messages since osc_receive began or ended */
     char packet[MOST_BYTES];
 };
 
@@ -106,6 +106,7 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
                                    : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
+/* port_of takes no constants. */
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
 {
     struct osc_peer one = *a, other = *b;
@@ -184,7 +185,7 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
     int error;
     lo_message message = lo_message_deserialise(packet, bytes, &error);
     if (!message) return; /* not OSC */
-    struct osc_message read = {.path = packet, .n_args = lo_message_get_argc(message), .from = &osc->peer, .osc = osc};
+    struct osc_message read = {.path = packet, .n_args = lo_message_get_argc(message), .from = &osc->peer};
     const char *types = lo_message_get_types(message);
     lo_arg **args = lo_message_get_argv(message);
     if (read.n_args > 0) {
@@ -230,12 +231,13 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data)
         struct sockaddr_storage sender;
         socklen_t size = sizeof sender;
         ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
-        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
         if (bytes <= 0) continue; /* an empty packet, or the error of one that was sent */
         if (osc->has_fixed_peer && !is_from_peer(osc, &sender)) continue;
         if (!osc->has_fixed_peer) osc->peer = (struct osc_peer){sender, size};
         handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
     }
+    osc->n_sent = 0;
 }
 
 static bool add_argument(lo_message message, char type, va_list *args)

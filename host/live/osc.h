@@ -26,7 +26,6 @@ struct osc_message {
     int n_texts;
     int n_args;
     const struct osc_peer *from; /* the sender; lives as long as the message */
-    struct osc *osc;    /* the receiver                           */
 };
 typedef void osc_handler(void *data, const struct osc_message *message);
 
@@ -47,8 +46,8 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data);
  * A receiver that is gone is no error. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
 
-/* Sends a message to a peer. Strangers cannot cause a flood: between two calls of osc_receive 128 messages are sent, and
- * further ones are dropped. */
+/* Sends a message to a peer. Strangers cannot cause a flood: the handlers of one osc_receive send 128 messages together,
+ * and so do the calls between two of them; further messages are dropped. */
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
 
 /* Stores the next peer at which nobody received a message that was sent after osc_open. false: there is none. Call it

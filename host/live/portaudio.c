@@ -103,6 +103,7 @@ struct portaudio_host {
     struct async_resampler *resampler; /* from the input's clock to the output's; NULL: there is one clock */
     float *resampled;                  /* [n_in][RESAMPLED_CHUNK]; audio thread */
     struct async_resampler_status resampling;
+    bool has_said_block;
     double said_latency_s; /* the resampler's latency as last printed; 0: not printed yet */
     int rate;
     double input_latency_s, output_latency_s;
@@ -167,9 +168,10 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
         play_resampled(h, output, (int)n);
     else
         hc_live_process(session_live(h->session), input, output, (int)n);
-    bool same = atomic_load_explicit(&h->n_frames, memory_order_relaxed) == (int)n;
-    atomic_store_explicit(&h->same, same ? atomic_load_explicit(&h->same, memory_order_relaxed) + 1 : 0,
-                          memory_order_relaxed);
+    /* It counts to SAME_CALLS only: a session of weeks would overflow it. */
+    int same = atomic_load_explicit(&h->same, memory_order_relaxed);
+    if (atomic_load_explicit(&h->n_frames, memory_order_relaxed) != (int)n) same = -1;
+    atomic_store_explicit(&h->same, same < SAME_CALLS ? same + 1 : same, memory_order_relaxed);
     atomic_store_explicit(&h->n_frames, (int)n, memory_order_relaxed);
     atomic_store_explicit(&h->delay_us, (int64_t)(1e6 * (time->outputBufferDacTime - time->inputBufferAdcTime)),
                           memory_order_relaxed);
@@ -483,7 +485,12 @@ static void tend(void *data)
 {
     struct portaudio_host *h = data;
     int n = atomic_load(&h->n_frames);
-    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) session_request_format(h->session, h->rate, n);
+    if (atomic_load(&h->same) >= SAME_CALLS && n > 0) {
+        bool is_guess = !h->settings->block && n == GUESSED_BLOCK; /* else the session says it, or the start did */
+        if (is_guess && !h->has_said_block) message_note("at %d Hz in blocks of %d frames", h->rate, n);
+        h->has_said_block = true;
+        session_request_format(h->session, h->rate, n);
+    }
     double now = stopwatch_now();
     if (h->resampler) say_resampling(h);
     if (now < h->next_point_s || h->resampler) return;
@@ -532,8 +539,10 @@ static void say_start(const struct portaudio_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
-    message_note("%s to %s (%s): %d in, %d out, %d Hz on %s (%s)", h->input.name, h->output.name, h->output.api,
-                 h->n_in, h->n_out, h->rate, status.info.device, status.info.method);
+    char blocks[48] = "blocks as the device has them";
+    if (h->settings->block) snprintf(blocks, sizeof blocks, "blocks of %d frames", h->settings->block);
+    message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->input.name, h->output.name, h->output.api,
+                 h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);
     if (!h->resampler) say_latency(h, 0);
 }
 

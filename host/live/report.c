@@ -76,7 +76,7 @@ static void shorten(char *text, size_t most)
     while (head > 0 && (text[head] & 0xc0) == 0x80) head--;
     while ((text[tail] & 0xc0) == 0x80) tail++;
     memmove(text + head + 2, text + tail, n - tail + 1);
-    memcpy(text + head, "..", 2);
+    text[head] = text[head + 1] = '.';
 }
 
 static const char *file_name(const char *path)
@@ -87,7 +87,7 @@ static const char *file_name(const char *path)
 
 /* The parts of the status line in their order. Parts are left out until the others fit: that of the highest rank first,
  * those of rank 0 never. The mask's name has a third of the line, and more if there is space. */
-enum { NAME, MASK, STATE, GAINS, LOAD, LOADS, COUNTS, CLIPPED, PEAKS, BACKEND, N_PARTS, HIGHEST_RANK = 7 };
+enum { NAME, NUMBER, BYPASS, STATE, GAINS, LOAD, LOADS, COUNTS, CLIPPED, PEAKS, BACKEND, N_PARTS, HIGHEST_RANK = 7 };
 enum { LEAST_NAME = 8, PART_CAP = 256 };
 
 static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t most, char *text, size_t cap)
@@ -118,8 +118,8 @@ void report_line(const struct command_target *target, const struct session_statu
     hc_live *live = session_live(target->session);
     int number = command_mask_number(target, s->mask);
     snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
-    if (number > 0 && target->masks->n > 1) snprintf(parts[MASK], PART_CAP, " %d/%d", number, target->masks->n);
-    if (hc_live_get(live, HC_BYPASS) != 0) strcat(parts[MASK], " BYPASSED");
+    if (number > 0 && target->masks->n > 1) snprintf(parts[NUMBER], PART_CAP, " %d/%d", number, target->masks->n);
+    if (hc_live_get(live, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
     if (s->stats.state != HC_LIVE_OK) snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
     for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
     snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));

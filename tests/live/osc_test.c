@@ -1,10 +1,12 @@
-/* OSC packets of strangers: osc.c reads any bytes, and one call of osc_receive is short. */
+/* OSC packets of strangers: osc.c reads any bytes, one call of osc_receive is short, and few packets are sent. */
 #include "check.h"
 #include "host/live/osc.h"
+#include "host/live/remote.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -127,6 +129,124 @@ static void bundles_are_read_to_a_limited_depth(const char *backend)
     close_osc();
 }
 
+/* A bundle of as many messages as fit. */
+static size_t put_many(char *packet, const char message[8])
+{
+    size_t n = put_bundle(packet, 0);
+    while (n + 12 <= MOST_BYTES) {
+        n = put_size(packet, n, 8);
+        memcpy(packet + n, message, 8);
+        n += 8;
+    }
+    return n;
+}
+
+static void answer(void *data, const struct osc_message *message)
+{
+    osc_send_to(osc, message->from, "/answer", "f", 0.5);
+    take(data, message);
+}
+
+/* Receives what has arrived; returns how many packets begin with this path. */
+static int count_packets(const char *path)
+{
+    static char packet[MOST_BYTES];
+    int n = 0;
+    for (ssize_t bytes; (bytes = recv(sender, packet, sizeof packet, MSG_DONTWAIT)) >= 0;)
+        n += bytes > (ssize_t)strlen(path) && strcmp(packet, path) == 0;
+    return n;
+}
+
+/* One packet has 5416 messages that ask for an answer. */
+static void a_packet_has_few_answers(const char *backend)
+{
+    static char packet[MOST_BYTES];
+    open_osc();
+    send_packet(packet, put_many(packet, "/ok\0,\0\0\0"));
+    osc_receive(osc, answer, NULL);
+    int n = count_packets("/answer");
+    check(seen.messages > 5000 && n > 0 && n <= 128, "%d answers to %d messages", n, seen.messages);
+    send_packet("/ok\0,\0\0\0", 8);
+    osc_receive(osc, answer, NULL);
+    check(count_packets("/answer") == 1, "no answer in the next turn");
+    close_osc();
+}
+
+/* The error of a packet to a closed port neither ends the receiving nor costs the next peer its answer. */
+static void a_closed_port_is_told(const char *backend)
+{
+    struct osc_peer gone = {.size = sizeof(struct sockaddr_in)}, told;
+    struct sockaddr_in *address = (struct sockaddr_in *)&gone.address;
+    socklen_t size = sizeof *address;
+    open_osc();
+    int closed = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    check(bind(closed, (struct sockaddr *)address, size) == 0 &&
+              getsockname(closed, (struct sockaddr *)address, &size) == 0,
+          "no socket");
+    close(closed);
+    check(!osc_take_unreachable(osc, &told), "a peer is gone before anything was sent");
+    osc_send_to(osc, &gone, "/lost", "");
+    send_packet("/ok\0,\0\0\0", 8);
+    osc_receive(osc, answer, NULL);
+    check(count_packets("/answer") == 1, "no answer");
+    osc_send_to(osc, &gone, "/lost", "");
+    check(osc_take_unreachable(osc, &told) && osc_same_peer(&told, &gone), "the closed port was not told");
+    while (osc_take_unreachable(osc, &told)) continue;
+    close_osc();
+}
+
+/* ---- subscribers, by a clock of the test ------------------------------------------------------- */
+
+static struct session *open_session(void)
+{
+    struct session_settings settings = {.live = {.size = sizeof(hc_live_config)}, .wet = 1, .gain = 1};
+    char path[] = "/tmp/hc_osc_XXXXXX.txt";
+    hc_responses mask;
+    int fd = mkstemps(path, 4);
+    check(fd >= 0 && write(fd, "1\n", 2) == 2 && close(fd) == 0, "%s cannot be written", path);
+    bool is_loaded = session_load(&settings, path, 48000, &mask, why, sizeof why);
+    unlink(path);
+    check(is_loaded, "%s", why);
+    struct session *session = session_open(&settings, path, &mask, 48000, 64, why, sizeof why);
+    check(session, "%s", why);
+    return session;
+}
+
+/* It subscribes again after 59 s, and has 60 more. */
+static void a_subscription_ends_after_a_minute(const char *backend)
+{
+    static const char subscribe[] = "/subscribe\0\0,\0\0";
+    static const struct option_names none;
+    struct command_target target;
+    open_osc();
+    struct session *session = open_session();
+    command_target_open(&target, session, &none, "");
+    struct remote *remote = remote_open(osc, &target, NULL, NULL);
+    check(remote, "no memory");
+    send_packet(subscribe, sizeof subscribe);
+    remote_tend(remote, 1000);
+    check(count_packets("/subscribe") == 1, "no answer to /subscribe");
+    for (int i = 0; i < 1000; i++) { /* the state is sent 20 times a second, however often it changes */
+        hc_live_set(session_live(session), HC_GAIN, (float)i / 1000);
+        remote_tend(remote, 1000 + 1e-3 * i);
+    }
+    int n = count_packets("/gain");
+    check(n >= 10 && n <= 21, "%d messages in a second", n);
+    send_packet(subscribe, sizeof subscribe);
+    remote_tend(remote, 1059);
+    remote_tend(remote, 1118);
+    check(count_packets("/unsubscribe") == 0, "it ended early");
+    remote_tend(remote, 1120);
+    check(count_packets("/unsubscribe") == 1, "its end was not told");
+    hc_live_set(session_live(session), HC_GAIN, 2);
+    remote_tend(remote, 1121);
+    check(count_packets("/gain") == 0, "it did not end");
+    remote_close(remote);
+    session_close(session);
+    close_osc();
+}
+
 /* The control thread has other things to do: signals, keys, a server that dies. */
 static void one_call_reads_few_messages(const char *backend)
 {
@@ -176,6 +296,9 @@ int main(void)
         TEST(bundles_are_read_to_a_limited_depth, false),
         TEST(one_call_reads_few_messages, false),
         TEST(any_bytes_are_read, false),
+        TEST(a_packet_has_few_answers, false),
+        TEST(a_closed_port_is_told, false),
+        TEST(a_subscription_ends_after_a_minute, false),
     };
     return check_main("osc", tests, sizeof tests / sizeof *tests);
 }

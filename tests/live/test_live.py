@@ -514,15 +514,27 @@ def test_no_server_is_an_error_with_a_remedy(folder):
         refused("jack", "h.wav", "--osc", port, exit=2, says=["--osc", "from 0 to 65535"])
 
 
-@needs_osc
-@pytest.mark.parametrize("command", ["jack", "live"])
-def test_a_taken_osc_port_is_found_before_the_audio_starts(folder, command):
-    """There is no audio here: its error would come first."""
-    if {"jack": "jack", "live": "portaudio"}[command] not in FEATURES:
-        pytest.skip(f"haloconv {command} is not in the build")
+@pytest.fixture(params=["jack", "live"])
+def silent(folder, request):
+    """A command and an environment without audio: the error of an audio server or device would come first."""
+    if {"jack": "jack", "live": "portaudio"}[request.param] not in FEATURES:
+        pytest.skip(f"haloconv {request.param} is not in the build")
     write("h.wav", noise(100, 2))
-    none = dict(os.environ, JACK_DEFAULT_SERVER="hc-nobody", JACK_NO_START_SERVER="1",
-                ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent")
+    return request.param, dict(os.environ, JACK_DEFAULT_SERVER="hc-nobody", JACK_NO_START_SERVER="1",
+                               ALSA_CONFIG_PATH="/nonexistent", ALSA_CONFIG_DIR="/nonexistent")
+
+
+def test_a_report_that_cannot_be_written_is_found_before_the_audio_starts(silent):
+    command, none = silent
+    pathlib.Path("old.json").write_text("old")
+    refused(command, "h.wav", "--stats", "no/such.json", env=none, says=["no/such.json: cannot be written", "choose"])
+    refused(command, "h.wav", "--stats", "old.json", env=none)
+    assert pathlib.Path("old.json").read_text() == "old" and not list(pathlib.Path().glob(".*part"))
+
+
+@needs_osc
+def test_a_taken_osc_port_is_found_before_the_audio_starts(silent):
+    command, none = silent
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -630,6 +642,19 @@ def test_a_flood_of_osc_leaves_a_short_log(run):
     assert said.count("\n") < 70 * periods and len(said) < 20000 * periods, (periods, len(said), said[:2000])
     assert re.search(r"^\d{4,} more lines about refused OSC messages$", said, re.M), said[:20000]
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", said), said[:20000]
+
+
+@needs_jack
+def test_the_start_names_mask_ports_and_connections(run):
+    """Without a terminal: as in a journal."""
+    server = run.server(256)
+    write("one.wav", response(500)), write("two.wav", response(500))
+    client = run.jack(server, "one.wav", "two.wav", ready=r"mask 1 of 2: one\.wav")
+    client.says(r"(?m)^4 ports, none connected: use --connect or a patchbay$")
+    client.end()
+    client = run.jack(server, "one.wav", "--connect", ready=r"(?m)^mask: one\.wav$")
+    client.says(r"(?m)^4 ports, 4 of 4 connections$")
+    client.end()
 
 
 @needs_jack
@@ -820,6 +845,7 @@ def test_portaudio_on_a_jack_server(run):
     stats = client.end()
     assert stats["late"] == 0 and stats["block"] == 128 and "drift_ppm" in stats, stats
     assert stats["clocks"] == 1 and "none added" in client.said(), client.said()
+    assert re.search(r"48000 Hz, blocks as the device has them[^$]*48000 Hz in blocks of 128 frames", client.said())
 
 
 def level(server):

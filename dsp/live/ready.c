@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -146,8 +147,8 @@ int hc_live_compare(hc_live *l, const char *a, const char *b)
         return HC_EINVAL;
     struct ready *r = &l->ready;
     paths_lock(r);
-    strcpy(r->compared[0], a ? a : "");
-    strcpy(r->compared[1], b ? b : "");
+    snprintf(r->compared[0], TEXT_CAP, "%s", a ? a : "");
+    snprintf(r->compared[1], TEXT_CAP, "%s", b ? b : "");
     compare(l);
     paths_unlock(r);
     return HC_OK;

@@ -21,8 +21,9 @@
  *     any thread: hc_live_request asks for a change, hc_live_get_stats returns the counters
  *
  * Changes
- *   A new mask is a mask swap inside the engine if the mask is no longer than the engine was made for. Every other
- *   change makes a new engine. The new engine first processes the input history; then the output crossfades to it. So
+ *   A mask that hc_live_keep keeps ready has an engine of its own, which processes the input all the time. Another mask
+ *   is a mask swap inside the engine if it is no longer than the engine was made for. Every other change makes a new
+ *   engine. The new engine first processes the input history; then the output crossfades to it. So
  *   no change clicks, and a new engine has the tail of the earlier input.
  *
  * Standby engine
@@ -160,10 +161,9 @@ enum { HC_LIVE_MOST_KEPT = 32 };
 
 /* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each. A
  * thread of the live convolver lets these engines process the input, so that a request for one of these masks begins
- * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note of it. The
- * fade begins later, by as many blocks as the thread is behind the input and half of that, if that thread gets no time;
- * after a fade under way; or, if the mask is not ready yet, when hc_live_work has loaded it. The mask that played stays
- * ready. A ready mask costs the memory of its engine and the time of its convolution, on another processor (stats.ready,
+ * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note of it. A fade
+ * under way ends first. If that thread gets too little time and is more than two blocks behind the input, the fade
+ * begins as many blocks later as it is further behind. The mask that played stays ready. A ready mask costs the memory of its engine and the time of its convolution, on another processor (stats.ready,
  * config.say). The masks take at most a quarter of the machine's memory and, by the expected cost, 60 % of a
  * processor: the first of the list come first. A mask that is not kept ready plays as without this call.
  *

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,7 +82,10 @@ static void compare(hc_live *l)
     uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
     for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, path_find(l, r->compared[i])) << (i * WANTED_BITS);
     if (now == was) return;
-    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++) atomic_store(&m->loudness, -INFINITY);
+    for (int i = 0; i < 2; i++) {
+        int number = compared_number(now, i);
+        if (number > 0) atomic_store(&r->masks[number - 1].loudness, -INFINITY);
+    }
     atomic_store(&r->comparing, now + (1 << (2 * WANTED_BITS)));
 }
 
@@ -143,8 +147,8 @@ int hc_live_compare(hc_live *l, const char *a, const char *b)
         return HC_EINVAL;
     struct ready *r = &l->ready;
     paths_lock(r);
-    strcpy(r->compared[0], a ? a : "");
-    strcpy(r->compared[1], b ? b : "");
+    snprintf(r->compared[0], TEXT_CAP, "%s", a ? a : "");
+    snprintf(r->compared[1], TEXT_CAP, "%s", b ? b : "");
     compare(l);
     paths_unlock(r);
     return HC_OK;
@@ -203,7 +207,7 @@ bool ready_put(struct failover *f)
     struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
     if (!mask) return false;
     int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
-    if (at >= 0) atomic_compare_exchange_strong(&mask->at, &at, f->main.at); /* unless it is dropped meanwhile */
+    if (at > 0) atomic_compare_exchange_strong(&mask->at, &at, f->main.at + 1); /* unless it is dropped meanwhile */
     atomic_store_explicit(&mask->waiting, f, memory_order_release);
     return true;
 }
@@ -223,7 +227,7 @@ int ready_count(const hc_live *l)
     int wanted = (int)(atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) & NUMBER_MASK);
     for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
         int64_t at = atomic_load_explicit(&m->at, memory_order_relaxed);
-        n += at >= 0 && (number_of(l, m) == wanted || at >= close);
+        n += at > 0 && (number_of(l, m) == wanted || at > close);
     }
     return n;
 }
@@ -235,21 +239,23 @@ static bool follow_block(hc_live *l, struct ready_mask *mask)
 {
     struct ready *r = &l->ready;
     bool more = false;
-    int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed), behind = input_history_end(&l->history) - at;
+    int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
+    int64_t behind = input_history_end(&l->history) - (at - 1);
     bool is_wanted = mask_of(l, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask;
     int64_t close = (int64_t)CLOSE_BLOCKS * format_block(atomic_load_explicit(&l->format, memory_order_relaxed));
-    if (at < 0 || behind <= (is_wanted ? close : 0)) return false; /* the audio thread is about to take it */
+    if (at == 0 || behind <= (is_wanted ? close : 0)) return false; /* the audio thread is about to take it */
     pthread_mutex_lock(&r->lock);
     struct failover *f = atomic_exchange_explicit(&mask->waiting, NULL, memory_order_acquire);
     if (f) {
         bool is_valid = atomic_load(&l->history_begin) == f->begin;
-        at = f->main.at;
+        int64_t from = f->main.at;
+        bool could = !atomic_load(&f->cannot_follow);
         more = is_valid && failover_follow(f);
-        if (atomic_load(&f->cannot_follow)) atomic_store(&l->has_work, true);
-        int64_t now_at = f->main.at;
-        if (is_valid && now_at > at) ready_measure(l, f, f->main.discarded, (int)(now_at - at));
+        if (could && atomic_load(&f->cannot_follow)) atomic_store(&l->has_work, true);
+        int64_t to = f->main.at;
+        if (is_valid && could && to > from) ready_measure(l, f, f->main.discarded, (int)(to - from));
         atomic_store_explicit(&mask->waiting, f, memory_order_release);
-        atomic_compare_exchange_strong(&mask->at, &at, now_at); /* unless it was dropped */
+        atomic_compare_exchange_strong(&mask->at, &at, to + 1); /* unless it was dropped */
     }
     pthread_mutex_unlock(&r->lock);
     return more;
@@ -310,7 +316,7 @@ static bool supersede(hc_live *l, const struct ready_mask *mask)
 static void hide(hc_live *l, struct ready_mask *m)
 {
     m->path[0] = '\0';
-    atomic_store(&m->at, -1);
+    atomic_store(&m->at, 0);
     compare(l);
 }
 
@@ -334,7 +340,7 @@ struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, c
     m->format = *format;
     m->file = *file;
     if (responses) m->responses = *responses;
-    int64_t at = plays ? input_history_end(&l->history) : f->main.at;
+    int64_t at = 1 + (plays ? input_history_end(&l->history) : f->main.at);
     atomic_store(&f->home, m);
     if (!plays) atomic_store_explicit(&m->waiting, f, memory_order_release);
     paths_lock(&l->ready);
@@ -386,7 +392,7 @@ void ready_reset(hc_live *l, int64_t begin)
         if (!f) continue;
         failover_reset(f);
         f->begin = begin;
-        if (atomic_load(&m->at) >= 0) atomic_store(&m->at, f->main.at);
+        if (atomic_load(&m->at) > 0) atomic_store(&m->at, f->main.at + 1);
     }
     pthread_mutex_unlock(&l->ready.lock);
 }
@@ -418,8 +424,6 @@ uint64_t ready_bytes(const hc_live *l)
 void ready_open(hc_live *l)
 {
     struct ready *r = &l->ready;
-    for (struct ready_mask *m = r->masks; m < r->masks + MOST_READY; m++)
-        atomic_init(&m->at, -1), atomic_init(&m->loudness, -INFINITY);
     atomic_flag_clear(&r->paths_lock);
     sem_init(&r->wake, 0, 0);
     pthread_mutex_init(&r->lock, NULL);

@@ -10,9 +10,11 @@
  * Whoever takes the engine out of `waiting` uses it alone. The worker makes and drops ready masks, one for each path
  * that hc_live_keep names.
  *
- * A request for a ready mask counts up l->wanted and puts the mask's number there. The audio thread fades to it. The
+ * A request for a ready mask counts up `wanted` and puts the mask's number there. The audio thread fades to it. The
  * worker only takes note of it (ready_note): path, statistics, responses. A later engine of the worker's replaces the
  * request (ready_supersede), unless a newer request came meanwhile.
+ *
+ * While two masks are compared, the threads that use their engines measure the outputs, also those that are not heard.
  */
 #ifndef READY_H
 #define READY_H
@@ -40,8 +42,8 @@ struct file_id { int64_t words[4]; };    /* device, inode, size, time of change;
 
 struct ready_mask {
     _Atomic(struct failover *) waiting;  /* NULL: it plays, the ready thread uses it, or there is none         */
-    atomic_int_fast64_t at;              /* frames of the history that it had processed when it came to wait;
-                                            -1: it cannot be asked for                                         */
+    atomic_int_fast64_t at;              /* 1 + frames of the history that it had processed when it came to
+                                            wait; 0: it cannot be asked for                                    */
     _Atomic float loudness;              /* LUFS in this comparison; -INFINITY: not measured yet               */
     char path[TEXT_CAP];                 /* "": cannot be asked for; written by workers, under paths_lock      */
     /* workers: */
@@ -83,8 +85,9 @@ void ready_open(hc_live *l);
 /* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
 void ready_close(hc_live *l);
 
-/* Asks for the ready mask of this path. number: of the request, for ready_note. false: there is none that does not play already, or, unless the call waits,
- * another thread searches or changes the list: a worker must then apply the request. [rt] unless it waits, any thread */
+/* Asks for the ready mask of this path. number: of the request, for ready_note. false: there is none that does not play
+ * already, or, unless the call waits, another thread searches or changes the list: a worker must then apply the request.
+ * [rt] unless it waits, any thread */
 bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits);
 
 /* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
@@ -126,7 +129,7 @@ uint64_t ready_bytes(const hc_live *l);
 
 /* ---- comparison of two ready masks (hc_live_compare) ---- */
 
-/* Measures n frames of an engine's output, if its mask is compared. Whoever uses the engine */
+/* Measures n frames of an engine's output, if its mask is compared. [rt], the thread that uses the engine */
 void ready_measure(hc_live *l, struct failover *f, float *const *out, int n);
 
 /* The gain with which the mask of an engine is as loud as the quieter of the two; 1: it is not compared. [rt] */

@@ -129,15 +129,14 @@ void session_keep(struct session *s, char *const *paths, int n, int current)
     bool is_same = s->n_kept == most;
     memcpy(before, s->kept, sizeof before);
     for (int i = 0; i < most; i++) {
-        s->kept[i] = paths[nearest(i, current, n)];
+        s->kept[i] = paths[most < n ? nearest(i, current, n) : i];
         is_same = is_same && s->kept[i] == before[i];
     }
     s->n_kept = most;
-    if (!is_same) {
-        free(s->watches);
-        s->watches = calloc((size_t)most, sizeof *s->watches);
-        for (int i = 0; i < most && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
-    }
+    if (is_same) return;
+    free(s->watches);
+    s->watches = calloc((size_t)most, sizeof *s->watches);
+    for (int i = 0; i < most && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
     keep(s);
 }
 

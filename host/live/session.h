@@ -50,7 +50,7 @@ uint64_t session_request_mask(struct session *session, const char *path);
 void session_request_format(struct session *session, int rate, int block);
 
 /* Keeps the masks of a list of n ready (hc_live_keep): `preload` of them, those nearest to index `current` first. The
- * paths must last as long as the session. Files that have changed are loaded again. */
+ * paths must last as long as the session. */
 void session_keep(struct session *session, char *const *paths, int n, int current);
 
 /* Compares two masks at equal loudness (hc_live_compare); NULL and NULL: no more. false: they are not both kept ready. */

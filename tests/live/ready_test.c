@@ -93,7 +93,7 @@ static void await_ready(struct stage *s, int n)
     int playing = (int)(atomic_load(&r->wanted) & ((1 << WANTED_BITS) - 1)) - 1;
     for (int i = 0; i < MOST_READY; i++) {
         const struct ready_mask *m = &r->masks[i];
-        while (i != playing && atomic_load(&m->at) >= 0 && atomic_load(&m->at) < s->pos) {
+        while (i != playing && atomic_load(&m->at) > 0 && atomic_load(&m->at) <= s->pos) {
             check(now_s() < give_up, "%s: the ready thread has processed %lld of %d frames", s->backend,
                   (long long)atomic_load(&m->at), s->pos);
             pause_us(200);

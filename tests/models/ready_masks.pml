@@ -6,8 +6,8 @@
  * atomics  dsp/live/ready.h: waiting, wanted; dsp/live/live.h: next, returned
  *
  * Proved: an engine is used by one thread at a time, and not after it was closed; the engine that the worker takes for
- * the newest one is never closed; in the end the last request plays; the
- * audio thread plays on though all other threads stall.
+ * the newest one is never closed; in the end the last request plays; the audio thread plays on though all other threads
+ * stall.
  *
  * Order: an exchange of `waiting` acquires what the store that put the engine there released, as do those of `next` and
  * `returned`. `wanted` only names a mask: whoever reads an old value tries again. paths_lock and the lock of the ready
@@ -185,7 +185,10 @@ inline hand_over()
 #ifndef SUPERSEDE_WITHOUT_COMPARE
         :: wanted != noted -> is_superseded = true
 #endif
-        :: else -> wanted++; noted = wanted; order = wanted; asked = NONE; last = X; newest = X
+        :: else ->
+            last = (wanted == noted -> X : last);
+            wanted++; noted = wanted; order = wanted;
+            asked = NONE; newest = X
         fi
     };
     if

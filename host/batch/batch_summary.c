@@ -78,7 +78,8 @@ static int print_json(const struct batch *batch, const struct journal_list *list
 int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds)
 {
     int status = batch->why[0] ? message_error("%s", batch->why) : counts[COUNT_FAILED] ? EXIT_FAILED : 0;
-    if (batch->ranks.rank != 0) return status; /* rank 0 speaks for all */
+    /* Rank 0 speaks for all: mpirun would end it if another rank ended with a failure before. */
+    if (batch->ranks.rank != 0) return batch->why[0] ? status : 0;
     struct journal_list list = {.keeps_figures = true};
     char why[MESSAGE_CAP];
     bool good = (!batch->report && counts[COUNT_FAILED] == 0) || read_journals(batch, &list, why, sizeof why);

@@ -33,10 +33,12 @@ static const struct command_line run_line = {
 int run_command(int argc, char **argv)
 {
     struct run_settings settings = {0};
-    char why[MESSAGE_CAP], *first[] = {argv[0], argc > 1 ? argv[1] : NULL, NULL};
-    int status = option_parse(&run_line, argc > 1 ? 2 : 1, first, &settings);
+    char why[MESSAGE_CAP];
+    int at = 1; /* of the preset: run takes the options before it, and the other command those behind it */
+    while (at < argc && argv[at][0] == '-') at++;
+    int status = option_parse(&run_line, at < argc ? at + 1 : argc, argv, &settings);
     if (status >= 0) return status;
-    struct preset *preset = preset_open(argv[1], why, sizeof why);
+    struct preset *preset = preset_open(settings.preset.list[0], why, sizeof why);
     if (!preset) {
         message_error("%s", why);
         return EXIT_USAGE;
@@ -47,8 +49,8 @@ int run_command(int argc, char **argv)
     if (!words) return message_error("run: no memory; free some");
     words[0] = is_live ? "live" : "jack";
     words[1] = "--preset";
-    for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
-    status = is_live ? live_command(argc + 1, words) : jack_command(argc + 1, words);
+    for (int i = at; i < argc; i++) words[i - at + 2] = argv[i];
+    status = is_live ? live_command(argc - at + 2, words) : jack_command(argc - at + 2, words);
     free(words);
     return status;
 }

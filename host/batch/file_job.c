@@ -163,7 +163,7 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
 static void write_frames(struct file_job *job, const float *planar, int64_t stride, int64_t n)
 {
     char why[MESSAGE_CAP];
-    if (job->failed || file_write(&job->writer, planar, (size_t)stride, n, why, sizeof why)) return;
+    if (job->failed || file_write(&job->writer, FILE_NEXT, planar, (size_t)stride, n, why, sizeof why)) return;
     job_fail(job, why);
     if (!sample_peak_overflows(&job->writer.seen)) batch_stop(job->batch, why); /* a full disk fails all files */
 }

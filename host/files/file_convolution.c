@@ -66,7 +66,8 @@ int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stri
     return done;
 }
 
-bool file_write(struct file_writer *writer, const float *planar, size_t stride, int64_t n, char *why, size_t cap)
+bool file_write(struct file_writer *writer, int64_t first, const float *planar, size_t stride, int64_t n, char *why,
+                size_t cap)
 {
     struct sound_out *out = writer->out;
     _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
@@ -75,17 +76,19 @@ bool file_write(struct file_writer *writer, const float *planar, size_t stride, 
     const float gain = writer->gain;
     for (int64_t done = 0; done < n; done += most) {
         int64_t frames = n - done < most ? n - done : most;
+        const int64_t from = first == FILE_NEXT ? out->written : first + done;
         double start = stopwatch_now();
         for (int ch = 0; ch < out->n_channels && gain != 1.0f; ch++)
             for (int64_t i = 0; i < frames; i++)
                 scaled[ch * frames + i] = planar[(size_t)ch * stride + (size_t)(done + i)] * gain;
         sample_join(out->kind, out->bits, gain != 1.0f ? scaled : planar + done, gain != 1.0f ? (size_t)frames : stride,
-                    out->n_channels, (size_t)frames, chunk, out->dithers ? out->written : SAMPLE_UNDITHERED,
-                    &writer->seen);
+                    out->n_channels, (size_t)frames, chunk, out->dithers ? from : SAMPLE_UNDITHERED, &writer->seen);
         double encoded = stopwatch_now();
         writer->encode_s += encoded - start;
         if (sample_peak_overflows(&writer->seen)) return file_too_loud(out->path, why, cap);
-        if (!sound_out_write(out, chunk, frames, why, cap)) return false;
+        if (first == FILE_NEXT ? !sound_out_write(out, chunk, frames, why, cap)
+                               : !sound_out_put(out, from, chunk, frames, why, cap))
+            return false;
         writer->write_s += stopwatch_now() - encoded;
     }
     return true;

@@ -40,9 +40,11 @@ struct file_writer {
     double encode_s, write_s; /* busy seconds */
 };
 
-/* Writes n frames of planar[n_channels][stride]. false: why has the reason; sample_peak_overflows(&writer->seen) if the
- * sound is too loud. */
-bool file_write(struct file_writer *writer, const float *planar, size_t stride, int64_t n, char *why, size_t cap);
+/* Writes n frames of planar[n_channels][stride]. first: FILE_NEXT, or, if the output is mapped (sound_out_map), the
+ * first frame to write, in any order and on any thread. false: why has the reason; sample_peak_overflows(&writer->seen)
+ * if the sound is too loud. */
+bool file_write(struct file_writer *writer, int64_t first, const float *planar, size_t stride, int64_t n, char *why,
+                size_t cap);
 
 /* Writes to why that the output at `path` is too loud; returns false. */
 bool file_too_loud(const char *path, char *why, size_t cap);

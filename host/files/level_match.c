@@ -68,7 +68,7 @@ bool level_match_write(struct level_match *match, struct file_writer *writer, ch
     while ((got = read_all(match->fd, chunk, most * frame_bytes)) > 0) {
         size_t frames = (size_t)got / frame_bytes;
         sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, most);
-        if (!file_write(writer, planar, most, (int64_t)frames, why, cap)) return false;
+        if (!file_write(writer, FILE_NEXT, planar, most, (int64_t)frames, why, cap)) return false;
     }
     return got == 0 || refuse(writer->out->path, errno, why, cap);
 }

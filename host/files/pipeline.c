@@ -163,14 +163,16 @@ static bool write_block(struct pipeline_writer *writer, const struct pipeline_bl
     if (p->match)
         return level_match_keep(p->match, (const float *)block->out + block->from, (size_t)p->block, p->out->n_channels,
                                 block->n, p->out->path, why, cap);
+    const int64_t first = block->i * p->block + block->from - p->range.skip;
+    const bool mapped = p->mapping == OUTPUT_MAPPED;
     if (!p->raw_out)
-        return file_write(&writer->file, (const float *)block->out + block->from, (size_t)p->block, block->n, why, cap);
+        return file_write(&writer->file, mapped ? first : FILE_NEXT, (const float *)block->out + block->from,
+                          (size_t)p->block, block->n, why, cap);
     const size_t frame_bytes = (size_t)sound_format_frame_bytes(p->out->format, p->out->n_channels);
     const char *raw = (const char *)block->out + (size_t)block->from * frame_bytes;
-    int64_t first = block->i * p->block + block->from - p->range.skip;
     double start = stopwatch_now();
-    bool good = p->mapping == OUTPUT_MAPPED ? sound_out_put(p->out, first, raw, block->n, why, cap)
-                                            : sound_out_write_plain(p->out, raw, block->n, why, cap);
+    bool good = mapped ? sound_out_put(p->out, first, raw, block->n, why, cap)
+                       : sound_out_write_plain(p->out, raw, block->n, why, cap);
     writer->file.write_s += stopwatch_now() - start;
     return good;
 }
@@ -178,7 +180,7 @@ static bool write_block(struct pipeline_writer *writer, const struct pipeline_bl
 /* After the first write. */
 static void map_output(struct pipeline *p)
 {
-    bool mapped = p->raw_out && sound_out_map(p->out);
+    bool mapped = p->may_map && sound_out_map(p->out);
     pthread_mutex_lock(&p->lock);
     p->mapping = mapped ? OUTPUT_MAPPED : OUTPUT_NOT_MAPPED;
     pthread_cond_broadcast(&p->changed);
@@ -292,13 +294,15 @@ static bool start_threads(struct pipeline *p, hc_engine *engine, const hc_info *
 {
     p->raw_in = info->in_samples != HC_PLANAR;
     p->raw_out = info->out_samples != HC_PLANAR;
+    bool on_device = strcmp(info->backend, "cpu") != 0;
+    p->may_map = p->raw_out || (on_device && !p->match && sound_out_is_plain(p->out));
     if (!blocks_make(p, engine, info)) return false;
     bool anywhere = reads_anywhere(p);
     if (anywhere) {
         p->n_frames_in = p->in->n_frames;
         p->n_blocks_in = (p->n_frames_in + p->block - 1) / p->block;
     }
-    return start_readers(p, anywhere ? threads_a_side() : 1) && start_writers(p, p->raw_out ? threads_a_side() : 1);
+    return start_readers(p, anywhere ? threads_a_side() : 1) && start_writers(p, p->may_map ? threads_a_side() : 1);
 }
 
 static void join_readers(struct pipeline *p)

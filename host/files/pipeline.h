@@ -5,8 +5,8 @@
  *
  * Samples that a device decodes and encodes lie in the engine's own memory in the format of the file; no other stage
  * touches them. Several threads read a plain file on a disk, a block each. Several threads also write what a device
- * encodes, into the file's mapped pages: write(2) locks the file, and a GPU is faster than one thread that copies. All
- * other files go through libsndfile, on one thread a side.
+ * computes, into the mapped pages of a plain file: write(2) locks the file, and a GPU is faster than one thread that
+ * encodes or copies. All other files go through libsndfile, on one thread a side.
  */
 #ifndef PIPELINE_H
 #define PIPELINE_H
@@ -40,6 +40,7 @@ struct pipeline {
 
     int n_blocks, block;  /* block: frames */
     bool raw_in, raw_out; /* in the engine's own memory, as in the file */
+    bool may_map;         /* several threads write, if the output can be mapped */
     struct pipeline_block *blocks;
 
     pthread_mutex_t lock; /* of all that follows, and of the blocks' stages */

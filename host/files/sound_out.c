@@ -205,13 +205,17 @@ bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_fra
     return true;
 }
 
+bool sound_out_is_plain(const struct sound_out *out)
+{
+    return out->kind == SAMPLE_S24 || sound_format_is_native(out->plain);
+}
+
 bool sound_out_write(struct sound_out *out, const void *raw, int64_t n_frames, char *why, size_t cap)
 {
     const char *at = raw;
     size_t frame_bytes = sample_bytes(out->kind) * (size_t)out->n_channels;
     int64_t step = sound_format_is_lossy_float(out->format) ? LOSSY_FRAMES : n_frames;
-    if (out->kind == SAMPLE_S24 || sound_format_is_native(out->plain))
-        return sound_out_write_plain(out, raw, n_frames, why, cap);
+    if (sound_out_is_plain(out)) return sound_out_write_plain(out, raw, n_frames, why, cap);
     if (out->n_frames < 0 && !fits(out, out->written + n_frames, why, cap)) return false;
     for (int64_t done = 0; done < n_frames; done += step) {
         sf_count_t n = n_frames - done < step ? n_frames - done : step, wrote = 0;

@@ -270,7 +270,7 @@ static bool write_frames(struct sound_out *out, const struct design *design, cha
     float *planar = malloc(n_samples * sizeof *planar);
     if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
     for (size_t i = 0; i < n_samples; i++) planar[i] = (float)design->h[i];
-    bool good = file_write(&writer, planar, (size_t)design->n_frames, design->n_frames, why, cap);
+    bool good = file_write(&writer, FILE_NEXT, planar, (size_t)design->n_frames, design->n_frames, why, cap);
     free(planar);
     if (good && out->bits && writer.seen.clipped)
         message_note("%s: %llu taps beyond full scale were limited; use --format float", out->path,

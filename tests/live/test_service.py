@@ -30,10 +30,13 @@ def said(*args, journal=None, **kwargs):
 
 # ---- the journal -----------------------------------------------------------------------------------------------------
 def test_lines_carry_their_priority_into_the_journal(folder):
-    """An error is <3>, a note <6>; a name that begins with a priority stays inside its line."""
-    error, note = ["info", "<0>no.wav"], ["info", "--nothing"]
+    """An error and its details are <3>, a note <6>; a name that begins with a priority stays inside its line."""
+    error, note, detail = ["info", "<0>no.wav"], ["info", "--nothing"], ["check", "wrong.conf"]
+    pathlib.Path("wrong.conf").write_text("/convolver/new 1 1 64 100\n/nothing\n/nothing\n")
     assert said(*error, journal=True).startswith("<3><0>no.wav: ")
     assert said(*note, journal=True).endswith("\n<6>see `haloconv info --help`\n")
+    assert said(*detail, journal=True).startswith("<3>wrong.conf:2: ")
+    assert said(*detail).startswith("wrong.conf:2: ")
     assert said(*error).startswith("haloconv: <0>no.wav: "), "JOURNAL_STREAM is another file"
     assert said(*note).endswith("\nsee `haloconv info --help`\n")
 

@@ -33,10 +33,12 @@ static const struct command_line run_line = {
 int run_command(int argc, char **argv)
 {
     struct run_settings settings = {0};
-    char why[MESSAGE_CAP], *first[] = {argv[0], argc > 1 ? argv[1] : NULL, NULL};
-    int status = option_parse(&run_line, argc > 1 ? 2 : 1, first, &settings);
+    char why[MESSAGE_CAP];
+    int name = 1; /* index of PRESET; options before it are those of `run` */
+    while (name < argc && argv[name][0] == '-') name++;
+    int status = option_parse(&run_line, name < argc ? name + 1 : argc, argv, &settings);
     if (status >= 0) return status;
-    struct preset *preset = preset_open(argv[1], why, sizeof why);
+    struct preset *preset = preset_open(argv[name], why, sizeof why);
     if (!preset) {
         message_error("%s", why);
         return EXIT_USAGE;
@@ -46,8 +48,8 @@ int run_command(int argc, char **argv)
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (!words) return message_error("run: no memory; free some");
     words[0] = is_live ? "live" : "jack";
-    words[1] = "--preset";
-    for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
+    words[name] = "--preset";
+    for (int i = 1; i < argc; i++) words[i < name ? i : i + 1] = argv[i];
     status = is_live ? live_command(argc + 1, words) : jack_command(argc + 1, words);
     free(words);
     return status;

@@ -92,7 +92,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
         assert line.startswith(f"haloconv: {path}:{number}: {want}") and line.endswith("`haloconv jack --help`"), line
     refused("live", "--preset", "bad", exit=2, says=f"{path}:1: the preset is for haloconv jack; start that")
     path.write_text("gain = 1\n")
-    refused("run", "bad", exit=2, says="needs a MASK")
+    refused("run", "-q", "bad", exit=2, says="needs a MASK; see `haloconv jack")
     path.write_text("command = bench\n")
     refused("run", "bad", exit=2, says=f"{path}:1: command: needs jack or live")
     for content in [b"gain = 1\0", b"#" * 65537]:

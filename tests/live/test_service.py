@@ -60,9 +60,10 @@ def presets(folder, monkeypatch):
 @needs_jack
 @needs_osc
 def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
-    """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins."""
+    """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins. A byte
+    order mark is no part of the first line."""
     h, x, server = response(4000), noise(20000, 2), run.server(128)
-    path = presets("hall", "# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
+    path = presets("hall", "\ufeff# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
                            f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \n"
                            "osc = 0\nwatch = no\nconnect = yes\nspin\n")
     (path.parent / "ir").mkdir()

@@ -133,7 +133,7 @@ static void on_port(jack_port_id_t port, int is_new, void *data)
 {
     (void)port;
     struct jack_host *h = data;
-    if (is_new) atomic_store(&h->jack_midi.is_sought, true); /* a device may be plugged in again */
+    if (is_new) atomic_store(&h->jack_midi.is_sought, true); /* maybe a device is plugged in again */
 }
 
 static void on_shutdown(jack_status_t code, const char *reason, void *data)

@@ -48,7 +48,8 @@ int jack_connections_make(struct jack_connections *connections, jack_client_t *c
 void jack_connections_remember(struct jack_connections *connections, jack_client_t *client,
                                const struct jack_side *const *sides, int n);
 
-/* The client has left its server: wants the connections that are asked for, and those that were there. */
+/* Call it when the client has left its server: the connections that are asked for, and those that were there, are wanted
+ * again. */
 void jack_connections_restore(struct jack_connections *connections);
 
 void jack_connections_free(struct jack_connections *connections);

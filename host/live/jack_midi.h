@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 
 struct jack_midi {
-    struct midi_ring ring; /* from the audio thread                                               */
-    const char *connect;   /* part of the name of the output to connect the port to; NULL: none   */
-    atomic_bool is_sought; /* this output is to be looked for: set it when it may be there (again) */
+    struct midi_ring ring; /* from the audio thread                                             */
+    const char *connect;   /* part of the name of the output to connect the port to; NULL: none */
+    atomic_bool is_sought; /* this output is to be looked for; set it when a port appears       */
 };
 
 struct midi_source jack_midi_source(struct jack_midi *midi);

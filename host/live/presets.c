@@ -35,10 +35,10 @@ int run_command(int argc, char **argv)
     struct run_settings settings = {0};
     char why[MESSAGE_CAP];
     int name = 1; /* index of PRESET; options before it are those of `run` */
-    while (name < argc && argv[name][0] == '-') name++;
+    while (name < argc && argv[name][0] == '-' && argv[name][1]) name++;
     int status = option_parse(&run_line, name < argc ? name + 1 : argc, argv, &settings);
     if (status >= 0) return status;
-    struct preset *preset = preset_open(argv[name], why, sizeof why);
+    struct preset *preset = preset_open(settings.preset.list[0], why, sizeof why);
     if (!preset) {
         message_error("%s", why);
         return EXIT_USAGE;

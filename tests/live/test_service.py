@@ -105,6 +105,8 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     refused("run", "good", exit=2, says=["preset good: there is no such file", str(path.parent), "/etc/haloconv"])
     refused("run", "./bad.conf", exit=2, says="./bad.conf: No such file")
     refused("run", exit=2, says="needs PRESET")
+    for words in [["-"], ["-q", "-"], ["--", "-x"]]:
+        refused("run", *words, exit=2, says=f"preset {words[-1]}: there is no such file")
 
 
 def test_presets_are_listed_with_their_folders(presets):

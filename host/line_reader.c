@@ -29,6 +29,10 @@ enum line_state line_read(struct line_reader *in)
     }
     in->line[in->length] = 0;
     if (c != EOF || in->length > 0) in->number++;
+    if (in->number == 1 && strncmp(in->line, "\xef\xbb\xbf", 3) == 0) { /* byte order mark of UTF-8 */
+        in->length -= 3;
+        memmove(in->line, in->line + 3, in->length + 1);
+    }
     if (ferror(in->file)) {
         message_write(in->why, in->cap, "%s: cannot be read: %s; %s", in->path, strerror(errno), in->remedy);
         return LINE_FAILED;

@@ -37,7 +37,7 @@ void message_clean(char *text)
     *to = 0;
 }
 
-static bool is_journal; /* standard error is the journal of systemd */
+static bool is_journal; /* standard error is the journal of systemd; look_for_journal sets it */
 
 /* JOURNAL_STREAM names the journal's socket by device and inode. Another standard error, as in a pipe, has others. */
 static void look_for_journal(void)
@@ -50,12 +50,12 @@ static void look_for_journal(void)
 }
 
 /* The journal takes the priority from the start of a line (sd-daemon(3)), and shows the program's name by itself. */
-static void print_line(bool is_error, const char *name, const char *format, va_list values, const char *suffix)
+static void print_line(bool is_error, const char *prefix, const char *format, va_list values, const char *suffix)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char text[MESSAGE_CAP];
     pthread_once(&once, look_for_journal);
-    const char *prefix = !is_journal ? name : is_error ? "<3>" : "<6>";
+    if (is_journal) prefix = is_error ? "<3>" : "<6>";
     vsnprintf(text, sizeof text, format, values);
     message_clean(text);
     pthread_mutex_lock(&lock);

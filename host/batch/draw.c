@@ -86,7 +86,7 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
         globfree(found);
         return false;
     }
-    qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
+    if (found->gl_pathv) qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
     return true;
 }
 

@@ -150,7 +150,7 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
         fault_add(faults, "output \"%.40s\"; needs a name that ends in .tar, as the input's does", common.output);
     struct tar_source *tar = tar_source_add(manifest, common.input, why, sizeof why);
     if (!tar) fault_add(faults, "%s", why);
-    if (faults->used) return true;
+    if (!tar || faults->used) return true;
     tar->first_row = first_row;
     tar->output = common.output;
     tar->has_one_mask = !draw_is_pattern(common.mask);

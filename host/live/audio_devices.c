@@ -1,10 +1,10 @@
 #include "audio_devices.h"
 
 #include "host/json_print.h"
+#include "host/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,29 +58,38 @@ json_t *audio_devices_list(void)
 }
 #endif
 
+static const char *get(const json_t *device, const char *key)
+{
+    return json_string_value(json_object_get(device, key));
+}
+
+static int get_int(const json_t *device, const char *key)
+{
+    return (int)json_number_value(json_object_get(device, key));
+}
+
 /* Returns how well a device matches: 4 by its number, 3 by "API: name", 2 by its name, 1 by a part of these, 0: it does
  * not. */
 static int match(const json_t *device, const char *wanted)
 {
     char number[16], full[512];
-    const char *name = json_string_value(json_object_get(device, "name"));
-    snprintf(number, sizeof number, "%d", (int)json_integer_value(json_object_get(device, "index")));
-    snprintf(full, sizeof full, "%s: %s", json_string_value(json_object_get(device, "api")), name);
+    snprintf(number, sizeof number, "%d", get_int(device, "index"));
+    snprintf(full, sizeof full, "%s: %s", get(device, "api"), get(device, "name"));
     if (strcmp(wanted, number) == 0) return 4;
     if (strcmp(wanted, full) == 0) return 3;
-    if (strcmp(wanted, name) == 0) return 2;
+    if (strcmp(wanted, get(device, "name")) == 0) return 2;
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
 /* Returns how well a device matches on this side, 0 if it has no channels there. wanted NULL: the default one does. */
 static int suits(const json_t *device, const char *wanted, bool is_input)
 {
-    if (json_integer_value(json_object_get(device, is_input ? "inputs" : "outputs")) < 1) return 0;
+    if (get_int(device, is_input ? "inputs" : "outputs") < 1) return 0;
     if (wanted) return match(device, wanted);
     return json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
 }
 
-const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input)
+static const json_t *find(const json_t *list, const char *wanted, bool is_input)
 {
     const json_t *best = NULL, *device;
     int best_match = 0;
@@ -95,19 +104,44 @@ const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is
     return best;
 }
 
-int audio_devices_alike(const json_t *list, const char *wanted, bool is_input, char *text, size_t cap)
+/* Writes the devices that match as well as `found`, as "3 ALSA: one mic, 5 ALSA: other mic"; returns their number. */
+static int list_alike(const json_t *list, const json_t *found, const char *wanted, bool is_input, char *text,
+                      size_t cap)
 {
-    int how = suits(audio_devices_find(list, wanted, is_input), wanted, is_input), n = 0;
+    int how = suits(found, wanted, is_input), n = 0;
     const json_t *device;
     size_t i, at = 0;
     json_array_foreach(list, i, device)
     {
         if (suits(device, wanted, is_input) != how) continue;
-        at += (size_t)snprintf(text + at, cap - at, "%s%d %s: %s", n++ ? ", " : "",
-                               (int)json_integer_value(json_object_get(device, "index")),
-                               json_string_value(json_object_get(device, "api")),
-                               json_string_value(json_object_get(device, "name")));
+        at += (size_t)snprintf(text + at, cap - at, "%s%d %s: %s", n++ ? ", " : "", get_int(device, "index"),
+                               get(device, "api"), get(device, "name"));
         if (at >= cap) at = cap - 1;
     }
     return n;
+}
+
+bool audio_device_choose(struct audio_device *device, const json_t *list, const char *wanted, bool may_guess,
+                         bool is_input, char *why, size_t cap)
+{
+    char alike[600];
+    const char *side = is_input ? "input" : "output";
+    const json_t *found = find(list, wanted, is_input);
+    if (!found && wanted)
+        return message_write(why, cap,
+                             "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
+                             "another program holds (`fuser -v /dev/snd/*` shows who does)",
+                             side, wanted, side);
+    if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
+    int n = wanted && !may_guess ? list_alike(list, found, wanted, is_input, alike, sizeof alike) : 1;
+    if (n > 1)
+        return message_write(why, cap,
+                             "--%s %s: %d devices have this name: %s; give the number or the whole name of one", side,
+                             wanted, n, alike);
+    snprintf(device->name, sizeof device->name, "%s", get(found, "name"));
+    snprintf(device->api, sizeof device->api, "%s", get(found, "api"));
+    device->index = get_int(found, "index");
+    device->most_channels = get_int(found, is_input ? "inputs" : "outputs");
+    device->rate = get_int(found, "rate");
+    return true;
 }

@@ -1,4 +1,4 @@
-/* audio_devices - lists PortAudio's devices and finds one by its name.
+/* audio_devices - lists PortAudio's devices and chooses one by its name.
  *
  * A child process asks PortAudio, because PortAudio aborts if ALSA has no configuration, and because ALSA and JACK
  * print every attempt on standard error.
@@ -8,16 +8,20 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Returns an array of objects: index, name, api, inputs, outputs, rate, default_input, default_output. NULL: the child
  * failed. The caller releases it. Call it before any use of CUDA, which does not survive a fork. */
 json_t *audio_devices_list(void);
 
-/* Finds the device with this number, name, "API: name" or part of it; wanted NULL: the default one. NULL: none. */
-const json_t *audio_devices_find(const json_t *list, const char *wanted, bool is_input);
+struct audio_device {
+    char name[256], api[64]; /* identify the device when it comes back; its number may change */
+    int index, most_channels, rate;
+};
 
-/* Writes the devices that match as well as the one of audio_devices_find, as "3 ALSA: one mic, 5 ALSA: other mic", and
- * returns their number. There is at least one. */
-int audio_devices_alike(const json_t *list, const char *wanted, bool is_input, char *text, size_t cap);
+/* Chooses the device with this number, name, "API: name" or part of it; wanted NULL: the default one. may_guess: the
+ * first of several that match as well. false: none, or several; why has the reason, with their list. */
+bool audio_device_choose(struct audio_device *device, const json_t *list, const char *wanted, bool may_guess,
+                         bool is_input, char *why, size_t cap);
 
 #endif

@@ -35,64 +35,40 @@ static const struct command_line jack_line = {
 #ifdef HC_WITH_JACK
 #include "control.h"
 #include "host/stopwatch.h"
+#include "jack_connections.h"
+#include "jack_midi.h"
 #include "midi.h"
-#include "midi_ring.h"
 #include "nsm.h"
 #include "osc.h"
 #include "realtime.h"
 #include "session.h"
 
-#include <errno.h>
 #include <jack/jack.h>
-#include <jack/midiport.h>
 #include <jack/thread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct side {         /* the inputs, the outputs or the MIDI input of the client */
-    const char *type; /* of JACK, audio or MIDI */
-    bool is_input;
-    int n;
-    jack_port_t **port; /* [n] */
-    char **name;        /* [n], from the configuration, or in-1 ...; owned */
-    float **buffer;     /* [n], of audio ports; audio thread */
-};
-
-struct connection { /* a connection of one of our ports */
-    const struct side *side;
-    int port;
-    char other[512];
-};
-
-struct connections {
-    struct connection *list;
-    int n, cap;
-};
-
 struct jack_host {
     const struct live_settings *settings;
     struct session *session;
     hc_live *live; /* the session's */
     jack_client_t *client;
-    struct side in, out, midi_in; /* midi_in has no port without --midi */
+    struct jack_side in, out, midi_in; /* midi_in has no port without --midi */
     struct midi midi;
-    struct midi_ring midi_ring;
-    atomic_bool seeks_midi;        /* the output of --midi-connect is to be looked for */
-    char name[128], server[128];   /* the client's name; the server's, "" is the default one */
-    atomic_bool is_down;           /* the server went away */
-    atomic_int audio_thread;       /* by gettid; 0: not started yet */
+    struct jack_midi jack_midi;
+    char name[128], server[128]; /* the client's name; the server's, "" is the default one */
+    atomic_bool is_down;         /* the server went away */
+    atomic_int audio_thread;     /* by gettid; 0: not started yet */
     bool has_checked_priority;
-    uint64_t reach_version;        /* session_reach_version when JACK's latencies were computed */
-    double next_check;             /* time of the next check of the connections */
-    struct connections asked;      /* what --connect and the configuration ask for: made for every server */
-    bool has_asked;                /* --connect has found the sound card's ports */
-    struct connections wanted;     /* connections that are still to be made */
-    int n_made;                    /* connections that were made when the server was joined */
-    struct connections seen, last; /* those of our ports: the newest list, and that of a second before */
-    struct nsm *nsm;               /* the session manager; NULL: none */
-    struct session_state state;    /* under a session manager: the state at the start */
+    uint64_t reach_version; /* session_reach_version when JACK's latencies were computed */
+    double next_check;      /* time of the next check of the connections */
+    struct jack_connections connections;
+    bool has_asked;             /* --connect has found the sound card's ports */
+    int n_made;                 /* connections that were made when the server was joined */
+    struct nsm *nsm;            /* the session manager; NULL: none */
+    struct session_state state; /* under a session manager: the state at the start */
 };
 
 static char jack_error[256]; /* last error line of libjack */
@@ -109,21 +85,13 @@ static void ignore_jack_info(const char *text)
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
-static void copy_midi(struct jack_host *h, jack_nframes_t n)
-{
-    void *buffer = jack_port_get_buffer(h->midi_in.port[0], n);
-    jack_midi_event_t event;
-    for (uint32_t i = 0; jack_midi_event_get(&event, buffer, i) == 0; i++)
-        midi_ring_put(&h->midi_ring, event.buffer, event.size);
-}
-
 static int on_process(jack_nframes_t n, void *data)
 {
     struct jack_host *h = data;
     for (int i = 0; i < h->in.n; i++) h->in.buffer[i] = jack_port_get_buffer(h->in.port[i], n);
     for (int o = 0; o < h->out.n; o++) h->out.buffer[o] = jack_port_get_buffer(h->out.port[o], n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, (int)n);
-    if (h->midi_in.n > 0) copy_midi(h, n);
+    if (h->midi_in.n > 0) jack_midi_copy(&h->jack_midi, h->midi_in.port[0], n);
     return 0;
 }
 
@@ -165,7 +133,7 @@ static void on_port(jack_port_id_t port, int is_new, void *data)
 {
     (void)port;
     struct jack_host *h = data;
-    if (is_new) atomic_store(&h->seeks_midi, true);
+    if (is_new) atomic_store(&h->jack_midi.is_sought, true); /* maybe a device is plugged in again */
 }
 
 static void on_shutdown(jack_status_t code, const char *reason, void *data)
@@ -178,7 +146,7 @@ static void on_shutdown(jack_status_t code, const char *reason, void *data)
 /* Sets the latency of a port: the range that all ports have on the other side to which port `index` is routed.
  * haloconv adds no latency. */
 static void set_latency(struct jack_host *h, jack_latency_callback_mode_t mode, jack_port_t *port, int index,
-                        const struct side *others)
+                        const struct jack_side *others)
 {
     jack_latency_range_t range = {0, 0}, other;
     bool any = false;
@@ -196,141 +164,8 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
 {
     struct jack_host *h = data;
     bool is_capture = mode == JackCaptureLatency; /* flows from inputs to outputs; playback latency flows back */
-    const struct side *side = is_capture ? &h->out : &h->in, *others = is_capture ? &h->in : &h->out;
+    const struct jack_side *side = is_capture ? &h->out : &h->in, *others = is_capture ? &h->in : &h->out;
     for (int i = 0; i < side->n; i++) set_latency(h, mode, side->port[i], i, others);
-}
-
-/* ---- MIDI -------------------------------------------------------------------------------------- */
-
-static bool next_message(void *data, struct midi_message *message)
-{
-    return midi_ring_take(data, message);
-}
-
-static uint64_t lost_messages(void *data)
-{
-    const struct midi_ring *ring = data;
-    return atomic_load(&ring->lost);
-}
-
-static bool open_midi(struct jack_host *h, struct control_host *host, char *why, size_t cap)
-{
-    if (!h->settings->midi.on) return true;
-    if (!midi_open(&h->midi, &h->settings->midi, why, cap)) return false;
-    h->midi.source = (struct midi_source){.data = &h->midi_ring, .next = next_message, .lost = lost_messages, .fd = -1};
-    host->midi = &h->midi;
-    return true;
-}
-
-/* ---- connections ------------------------------------------------------------------------------- */
-
-static void connections_add(struct connections *connections, const struct side *side, int port, const char *other)
-{
-    if (connections->n == connections->cap) {
-        int cap = connections->cap ? 2 * connections->cap : 16;
-        struct connection *list = realloc(connections->list, (size_t)cap * sizeof *list);
-        if (!list) return; /* this connection is not restored */
-        connections->list = list;
-        connections->cap = cap;
-    }
-    struct connection *connection = &connections->list[connections->n++];
-    *connection = (struct connection){.side = side, .port = port};
-    snprintf(connection->other, sizeof connection->other, "%s", other);
-}
-
-/* Adds the connections of `from` that `connections` lacks. */
-static void connections_merge(struct connections *connections, const struct connections *from)
-{
-    for (int i = 0; i < from->n; i++) {
-        const struct connection *more = &from->list[i];
-        bool is_there = false;
-        for (int k = 0; k < connections->n && !is_there; k++) {
-            const struct connection *old = &connections->list[k];
-            is_there = old->side == more->side && old->port == more->port && strcmp(old->other, more->other) == 0;
-        }
-        if (!is_there) connections_add(connections, more->side, more->port, more->other);
-    }
-}
-
-/* Adds to `asked` a connection of each of our ports to the sound card's port of the same number. */
-static void ask_for_sound_card(struct jack_host *h, const struct side *side)
-{
-    const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_AUDIO_TYPE,
-                                        JackPortIsPhysical | (side->is_input ? JackPortIsOutput : JackPortIsInput));
-    for (int i = 0; ports && ports[i] && i < side->n; i++) connections_add(&h->asked, side, i, ports[i]);
-    if (!ports) message_note("--connect: the sound card has no %s", side->is_input ? "inputs" : "outputs");
-    jack_free(ports);
-}
-
-/* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
-static int connect_wanted(struct jack_host *h)
-{
-    int n = h->wanted.n, left = 0;
-    for (int i = 0; i < n; i++) {
-        struct connection *wanted = &h->wanted.list[i];
-        const char *ours = jack_port_name(wanted->side->port[wanted->port]), *other = wanted->other;
-        bool is_input = wanted->side->is_input;
-        int error = jack_port_by_name(h->client, other)
-                        ? jack_connect(h->client, is_input ? other : ours, is_input ? ours : other)
-                        : ENOENT;
-        if (error && error != EEXIST) h->wanted.list[left++] = *wanted;
-    }
-    h->wanted.n = left;
-    return n - left;
-}
-
-static void list_connections(struct jack_host *h, const struct side *side)
-{
-    for (int i = 0; i < side->n; i++) {
-        const char **others = jack_port_get_all_connections(h->client, side->port[i]);
-        for (int k = 0; others && others[k]; k++) connections_add(&h->seen, side, i, others[k]);
-        jack_free(others);
-    }
-}
-
-static bool is_called(const struct jack_host *h, const char *port, const char *part)
-{
-    char first[512] = "", second[512] = "";
-    char *aliases[2] = {first, second}; /* a sound card's MIDI ports have the device's name in an alias */
-    if (jack_port_name_size() <= (int)sizeof first) jack_port_get_aliases(jack_port_by_name(h->client, port), aliases);
-    return strstr(port, part) || strstr(first, part) || strstr(second, part);
-}
-
-/* The first MIDI output whose name contains that of --midi-connect. false: there is none. */
-static bool find_midi_output(const struct jack_host *h, char *name, size_t cap)
-{
-    bool is_found = false;
-    const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_MIDI_TYPE, JackPortIsOutput);
-    for (int i = 0; ports && ports[i] && !is_found; i++) {
-        is_found = is_called(h, ports[i], h->settings->midi.connect);
-        snprintf(name, cap, "%s", ports[i]);
-    }
-    jack_free(ports);
-    return is_found;
-}
-
-/* Makes the connection of --midi-connect once its output is there, and again after another port has appeared: it may be
- * the same device, plugged in again. Else a connection that the user has removed stays removed. */
-static void connect_midi(struct jack_host *h)
-{
-    char output[512];
-    if (!h->settings->midi.connect || !atomic_exchange(&h->seeks_midi, false)) return;
-    if (find_midi_output(h, output, sizeof output))
-        jack_connect(h->client, output, jack_port_name(h->midi_in.port[0]));
-    else
-        atomic_store(&h->seeks_midi, true);
-}
-
-/* Lists the connections of our ports, and keeps the list of a second ago: a server that dies removes them first. */
-static void remember_connections(struct jack_host *h)
-{
-    struct connections former = h->last;
-    h->last = h->seen;
-    h->seen = former;
-    h->seen.n = 0;
-    list_connections(h, &h->in);
-    list_connections(h, &h->out);
-    list_connections(h, &h->midi_in);
 }
 
 /* ---- the client -------------------------------------------------------------------------------- */
@@ -367,7 +202,7 @@ static bool open_client(void *data, char *why, size_t cap)
                          (unsigned)status, *jack_error ? ", " : "", jack_error);
 }
 
-static bool register_side(struct jack_host *h, struct side *side, char *why, size_t cap)
+static bool register_side(struct jack_host *h, struct jack_side *side, char *why, size_t cap)
 {
     unsigned long flags = side->is_input ? JackPortIsInput : JackPortIsOutput;
     for (int i = 0; i < side->n; i++) {
@@ -381,7 +216,7 @@ static bool register_side(struct jack_host *h, struct side *side, char *why, siz
     return true;
 }
 
-/* Registers ports and callbacks, and activates the client. The caller connects it. */
+/* Registers ports and callbacks, activates the client and connects it. */
 static bool start(struct jack_host *h, char *why, size_t cap)
 {
     atomic_store(&h->is_down, false);
@@ -401,13 +236,13 @@ static bool start(struct jack_host *h, char *why, size_t cap)
     if (jack_activate(h->client) != 0)
         return message_write(why, cap, "jack: the client cannot be activated; see the server's messages");
     if (h->settings->connect && !h->has_asked) {
-        ask_for_sound_card(h, &h->in);
-        ask_for_sound_card(h, &h->out);
+        jack_connections_ask_sound_card(&h->connections, h->client, &h->in);
+        jack_connections_ask_sound_card(&h->connections, h->client, &h->out);
         h->has_asked = !atomic_load(&h->is_down);
     }
-    connections_merge(&h->wanted, &h->asked);
-    atomic_store(&h->seeks_midi, true);
-    connect_midi(h);
+    h->n_made = jack_connections_make(&h->connections, h->client);
+    atomic_store(&h->jack_midi.is_sought, true);
+    if (h->midi_in.n > 0) jack_midi_tend(&h->jack_midi, h->client, h->midi_in.port[0]);
     h->next_check = stopwatch_now() + 1;
     return true;
 }
@@ -417,9 +252,7 @@ static void stop(void *data)
     struct jack_host *h = data;
     if (h->client) jack_client_close(h->client);
     h->client = NULL;
-    connections_merge(&h->wanted, &h->last);
-    connections_merge(&h->wanted, &h->seen);
-    h->last.n = h->seen.n = 0;
+    jack_connections_restore(&h->connections);
 }
 
 static bool restart(void *data, char *why, size_t cap)
@@ -431,8 +264,7 @@ static bool restart(void *data, char *why, size_t cap)
         stop(h);
         return false;
     }
-    int n = h->wanted.n;
-    h->n_made = connect_wanted(h);
+    int n = h->n_made + h->connections.wanted.n;
     *why = 0;
     if (n > 0) snprintf(why, cap, "%d of %d connections", h->n_made, n);
     return true;
@@ -464,38 +296,50 @@ static void tend(void *data)
     if (now < h->next_check) return;
     h->next_check = now + 1;
     check_priority(h);
-    connect_wanted(h);
-    connect_midi(h);
-    if (h->settings->reconnect) remember_connections(h);
+    jack_connections_make(&h->connections, h->client);
+    if (h->midi_in.n > 0) jack_midi_tend(&h->jack_midi, h->client, h->midi_in.port[0]);
+    if (h->settings->reconnect)
+        jack_connections_remember(&h->connections, h->client,
+                                  (const struct jack_side *[]){&h->in, &h->out, &h->midi_in}, 3);
 }
 
 /* ports: [n] names and connections that are asked for; NULL: none. */
-static bool open_side(struct jack_host *h, struct side *side, const char *type, bool is_input, int n,
+static bool open_side(struct jack_host *h, struct jack_side *side, const char *type, bool is_input, int n,
                       const hc_port *ports)
 {
-    *side = (struct side){.type = type,
-                          .is_input = is_input,
-                          .n = n,
-                          .port = calloc((size_t)n, sizeof *side->port),
-                          .name = calloc((size_t)n, sizeof *side->name),
-                          .buffer = calloc((size_t)n, sizeof *side->buffer)};
+    *side = (struct jack_side){.type = type,
+                               .is_input = is_input,
+                               .n = n,
+                               .port = calloc((size_t)n, sizeof *side->port),
+                               .name = calloc((size_t)n, sizeof *side->name),
+                               .buffer = calloc((size_t)n, sizeof *side->buffer)};
     if (!side->port || !side->name || !side->buffer) return false;
     for (int i = 0; i < n; i++) {
         char numbered[32];
         snprintf(numbered, sizeof numbered, "%s-%d", is_input ? "in" : "out", i + 1);
         side->name[i] = strdup(ports ? ports[i].name : numbered);
         if (!side->name[i]) return false;
-        if (ports && ports[i].connect) connections_add(&h->asked, side, i, ports[i].connect);
+        if (ports && ports[i].connect) jack_connections_ask(&h->connections, side, i, ports[i].connect);
     }
     return true;
 }
 
-static void close_side(struct side *side)
+static void close_side(struct jack_side *side)
 {
     for (int i = 0; side->name && i < side->n; i++) free(side->name[i]);
     free(side->name);
     free(side->port);
     free(side->buffer);
+}
+
+static bool open_midi(struct jack_host *h, struct control_host *host, char *why, size_t cap)
+{
+    if (!h->settings->midi.on) return true;
+    if (!midi_open(&h->midi, &h->settings->midi, why, cap)) return false;
+    h->midi.source = jack_midi_source(&h->jack_midi);
+    h->jack_midi.connect = h->settings->midi.connect;
+    host->midi = &h->midi;
+    return true;
 }
 
 static bool open_session(struct jack_host *h, char *why, size_t cap)
@@ -522,7 +366,7 @@ static void say_connections(const struct jack_host *h)
 {
     int n = h->in.n + h->out.n;
     if (h->n_made > 0)
-        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->wanted.n);
+        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.wanted.n);
     else
         message_note("%d ports, none connected: use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
@@ -535,7 +379,7 @@ static void say_start(const struct jack_host *h)
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
     say_connections(h);
     if (h->midi_in.n > 0) message_note("MIDI on %s", jack_port_name(h->midi_in.port[0]));
-    if (h->settings->midi.connect && atomic_load(&h->seeks_midi))
+    if (h->settings->midi.connect && atomic_load(&h->jack_midi.is_sought))
         message_note(
             "--midi-connect %s: there is no such output; it is connected once there is (`jack_lsp` lists them)",
             h->settings->midi.connect);
@@ -577,10 +421,7 @@ static bool begin(struct jack_host *h, char *why, size_t cap)
     if (!choose_names(h, why, cap) || !control_retry(open_client, h, h->settings->reconnect, why, cap) ||
         !open_session(h, why, cap))
         return false;
-    if (start(h, why, cap)) {
-        h->n_made = connect_wanted(h);
-        return true;
-    }
+    if (start(h, why, cap)) return true;
     if (!h->settings->reconnect) return false;
     stop(h); /* the server may have died while the mask was loaded */
     return control_retry(restart, h, true, why, cap);
@@ -618,10 +459,7 @@ int jack_command(int argc, char **argv)
     close_side(&h.in);
     close_side(&h.out);
     close_side(&h.midi_in);
-    free(h.asked.list);
-    free(h.wanted.list);
-    free(h.last.list);
-    free(h.seen.list);
+    jack_connections_free(&h.connections);
     status = control_leave(h.session, false, status);
     live_options_free(&settings);
     return status;

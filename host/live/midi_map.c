@@ -183,10 +183,14 @@ bool midi_map_find(const struct midi_map *map, const struct midi_message *messag
                                                                    : NULL;
     if (!found || found->command.act == COMMAND_NONE) return false;
     *command = found->command;
-    if (kind == PROGRAM_CHANGE) command->number = number + 1;
     if (kind == NOTE_ON) return value > 0; /* 0 is the release of the key */
-    if (command->act == COMMAND_GAIN) command->db = gain_db(found, value);
-    if (command->act == COMMAND_BYPASS) command->on = value >= ON_VALUE;
-    return kind == PROGRAM_CHANGE || command->act == COMMAND_GAIN || command->act == COMMAND_BYPASS ||
-           value >= ON_VALUE; /* a button that is released sends 0 */
+    if (kind == PROGRAM_CHANGE)
+        command->number = number + 1;
+    else if (command->act == COMMAND_GAIN)
+        command->db = gain_db(found, value);
+    else if (command->act == COMMAND_BYPASS)
+        command->on = value >= ON_VALUE;
+    else
+        return value >= ON_VALUE; /* a button that is released sends 0 */
+    return true;
 }

@@ -83,11 +83,6 @@ static const struct flow {
              {paOutputUnderflow, "output_underflows"}};
 enum { N_FLOWS = sizeof flows / sizeof *flows };
 
-struct device {
-    char name[256], api[64]; /* identify the device when it comes back; its number may change */
-    int index, most_channels, rate;
-};
-
 struct portaudio_host {
     const struct live_settings *settings;
     char **argv; /* the whole command, for start_over; owned */
@@ -98,7 +93,7 @@ struct portaudio_host {
     struct alsa_midi *alsa_midi; /* NULL: none */
     struct session *session;
     int n_in, n_out;
-    struct device input, output;
+    struct audio_device input, output;
     bool has_names;                    /* both devices were found once: from then on by their names */
     bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
@@ -185,32 +180,6 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
 
 /* ---- devices ----------------------------------------------------------------------------------- */
 
-/* may_guess: of several devices that match, the first is taken. */
-static bool choose_device(struct device *device, const json_t *list, const char *wanted, bool may_guess, bool is_input,
-                          char *why, size_t cap)
-{
-    char alike[600];
-    const char *side = is_input ? "input" : "output";
-    const json_t *found = audio_devices_find(list, wanted, is_input);
-    int n = found && wanted && !may_guess ? audio_devices_alike(list, wanted, is_input, alike, sizeof alike) : 1;
-    if (n > 1)
-        return message_write(why, cap,
-                             "--%s %s: %d devices have this name: %s; give the number or the whole name of one", side,
-                             wanted, n, alike);
-    if (!found && wanted)
-        return message_write(why, cap,
-                             "--%s %s: no such device with %ss; `haloconv devices` lists them, but not one that "
-                             "another program holds (`fuser -v /dev/snd/*` shows who does)",
-                             side, wanted, side);
-    if (!found) return message_write(why, cap, "live: there is no %s device; connect one, or use haloconv jack", side);
-    snprintf(device->name, sizeof device->name, "%s", json_string_value(json_object_get(found, "name")));
-    snprintf(device->api, sizeof device->api, "%s", json_string_value(json_object_get(found, "api")));
-    device->index = (int)json_integer_value(json_object_get(found, "index"));
-    device->most_channels = (int)json_integer_value(json_object_get(found, is_input ? "inputs" : "outputs"));
-    device->rate = (int)json_number_value(json_object_get(found, "rate"));
-    return true;
-}
-
 static bool find_devices(void *data, char *why, size_t cap)
 {
     struct portaudio_host *h = data;
@@ -223,15 +192,15 @@ static bool find_devices(void *data, char *why, size_t cap)
                              "live: PortAudio fails on this machine's audio set-up; repair it (`aplay -l` lists "
                              "ALSA's devices), or use haloconv jack");
     bool again = h->has_names;
-    bool good = choose_device(&h->input, list, again ? input : h->settings->input, again, true, why, cap) &&
-                choose_device(&h->output, list, again ? output : h->settings->output, again, false, why, cap);
+    bool good = audio_device_choose(&h->input, list, again ? input : h->settings->input, again, true, why, cap) &&
+                audio_device_choose(&h->output, list, again ? output : h->settings->output, again, false, why, cap);
     h->has_names = h->has_names || good;
     json_decref(list);
     return good;
 }
 
 /* Number of an ALSA card: 0 for "HDA Intel PCH: ALC257 Analog (hw:0,0)". -1: the name has none. */
-static int card_of(const struct device *device)
+static int card_of(const struct audio_device *device)
 {
     const char *hw = strstr(device->name, "(hw:");
     return hw && hw[4] >= '0' && hw[4] <= '9' ? atoi(hw + 4) : -1;
@@ -271,7 +240,7 @@ static const char *reason(PaError error)
                                                                                             : Pa_GetErrorText(error);
 }
 
-static PaStreamParameters parameters(const struct portaudio_host *h, const struct device *device, int n_channels,
+static PaStreamParameters parameters(const struct portaudio_host *h, const struct audio_device *device, int n_channels,
                                      bool is_input)
 {
     const PaDeviceInfo *info = Pa_GetDeviceInfo(device->index);

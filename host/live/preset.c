@@ -115,12 +115,12 @@ static bool is_mask(const struct preset_line *l)
 /* Splits the text into lines. false: no memory. */
 static bool read_lines(struct preset *p)
 {
-    int number = 0, n = 1;
+    int number = 0, n = 1, mark = strncmp(p->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of UTF-8 */
     for (const char *c = p->text; *c; c++) n += *c == '\n';
     p->lines = calloc((size_t)n, sizeof *p->lines);
     p->masks = calloc((size_t)n, sizeof *p->masks);
     if (!p->lines || !p->masks) return false;
-    for (char *next = p->text, *text; (text = strsep(&next, "\n"));) {
+    for (char *next = p->text + mark, *text; (text = strsep(&next, "\n"));) {
         number++;
         text = trim(text);
         if (!*text || *text == '#') continue;

@@ -15,7 +15,7 @@
 
 struct preset;
 
-/* The folders of presets, the first first; NULL: there is none of this number. */
+/* Folder i of those where presets are looked for, in this order; NULL: i is behind the last. */
 const char *preset_folder(int i);
 
 /* Reads NAME.conf from the first folder that has it. A name with a slash is a path. NULL: why has the reason. */

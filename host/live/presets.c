@@ -34,9 +34,9 @@ int run_command(int argc, char **argv)
 {
     struct run_settings settings = {0};
     char why[MESSAGE_CAP];
-    int at = 1; /* of the preset: run takes the options before it, and the other command those behind it */
-    while (at < argc && argv[at][0] == '-') at++;
-    int status = option_parse(&run_line, at < argc ? at + 1 : argc, argv, &settings);
+    int name = 1; /* index of PRESET; options before it are those of `run` */
+    while (name < argc && argv[name][0] == '-' && argv[name][1]) name++;
+    int status = option_parse(&run_line, name < argc ? name + 1 : argc, argv, &settings);
     if (status >= 0) return status;
     struct preset *preset = preset_open(settings.preset.list[0], why, sizeof why);
     if (!preset) {
@@ -48,9 +48,9 @@ int run_command(int argc, char **argv)
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (!words) return message_error("run: no memory; free some");
     words[0] = is_live ? "live" : "jack";
-    words[1] = "--preset";
-    for (int i = at; i < argc; i++) words[i - at + 2] = argv[i];
-    status = is_live ? live_command(argc - at + 2, words) : jack_command(argc - at + 2, words);
+    words[name] = "--preset";
+    for (int i = 1; i < argc; i++) words[i < name ? i : i + 1] = argv[i];
+    status = is_live ? live_command(argc + 1, words) : jack_command(argc + 1, words);
     free(words);
     return status;
 }

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 static const double TEND_S = 0.25;
-static const double HANG_S = 5; /* without a watchdog: so long without a block is told as a hang */
+static const double HANG_S = 5; /* longest time without a block, if there is no watchdog */
 
 static struct {
     int fd;            /* to systemd; below 0: none */
-    double watchdog_s; /* the service is restarted after so long without WATCHDOG=1; 0: it never is */
+    double watchdog_s; /* longest time without WATCHDOG=1, then systemd restarts the service; 0: no limit */
     double next_tend, next_pet, last_block_s;
     uint64_t blocks; /* of the session, at last_block_s */
     bool is_open, is_ready, is_reloading;
-    char status[512]; /* as told last */
+    char status[512]; /* the last one that was told */
 } service = {.fd = -1};
 
 /* $NOTIFY_SOCKET is the path of a socket, or with @ an abstract name. */
@@ -58,7 +58,8 @@ __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...
     (void)!send(service.fd, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1, MSG_NOSIGNAL);
 }
 
-/* Tells a status; is it new? Its text has names of files: a line end in one would begin another message to systemd. */
+/* Tells a status, and returns whether it is new. Its text has names of files: a line end in one would begin another
+ * message to systemd. */
 __attribute__((format(printf, 1, 2))) static bool tell(const char *format, ...)
 {
     char text[sizeof service.status];

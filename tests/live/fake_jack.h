@@ -1,4 +1,4 @@
-/* fake_jack - a JACK server for one client in the same process: the functions of libjack that host/live/jack.c calls,
+/* fake_jack - a JACK server for one client in the same process: the functions of libjack that host/live/jack*.c calls,
  * and calls for a test to act as the server.
  */
 #ifndef FAKE_JACK_H

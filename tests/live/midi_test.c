@@ -64,7 +64,7 @@ static void a_message_gives_the_command_of_its_line(const char *backend)
         {" cc 127 dry -0.5 0 # a comment", 0xb3, 127, 64, GAIN(2, -0.25)},
 #undef GAIN
         {"cc 64 bypass", 0xb0, 64, 63, {.act = COMMAND_BYPASS}},
-        {"cc 64 bypass", 0xb0, 64, 64, {.act = COMMAND_BYPASS, .on = true}},
+        {"\ufeffcc 64 bypass", 0xb0, 64, 64, {.act = COMMAND_BYPASS, .on = true}}, /* byte order mark */
         {"note 64 bypass", 0x90, 64, 1, {.act = COMMAND_BYPASS_TOGGLE}},
         {"note 64 bypass", 0x90, 64, 0, {0}}, /* the key is released */
         {"note 64 bypass", 0x80, 64, 64, {0}},

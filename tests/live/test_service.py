@@ -1,9 +1,9 @@
 """haloconv as a service: presets, systemd's notifications and journal, the units."""
 
-import contextlib
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -30,10 +30,13 @@ def said(*args, journal=None, **kwargs):
 
 # ---- the journal -----------------------------------------------------------------------------------------------------
 def test_lines_carry_their_priority_into_the_journal(folder):
-    """An error is <3>, a note <6>; a name that begins with a priority stays inside its line."""
-    error, note = ["info", "<0>no.wav"], ["info", "--nothing"]
+    """An error and its details are <3>, a note <6>; a name that begins with a priority stays inside its line."""
+    error, note, detail = ["info", "<0>no.wav"], ["info", "--nothing"], ["check", "wrong.conf"]
+    pathlib.Path("wrong.conf").write_text("/convolver/new 1 1 64 100\n/nothing\n/nothing\n")
     assert said(*error, journal=True).startswith("<3><0>no.wav: ")
     assert said(*note, journal=True).endswith("\n<6>see `haloconv info --help`\n")
+    assert said(*detail, journal=True).startswith("<3>wrong.conf:2: ")
+    assert said(*detail).startswith("wrong.conf:2: ")
     assert said(*error).startswith("haloconv: <0>no.wav: "), "JOURNAL_STREAM is another file"
     assert said(*note).endswith("\nsee `haloconv info --help`\n")
 
@@ -57,9 +60,10 @@ def presets(folder, monkeypatch):
 @needs_jack
 @needs_osc
 def test_a_preset_plays_and_the_command_line_wins(run, presets, folder):
-    """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins."""
+    """The masks are relative to the preset, "~/" is the user's home; a later option on the command line wins. A byte
+    order mark is no part of the first line."""
     h, x, server = response(4000), noise(20000, 2), run.server(128)
-    path = presets("hall", "# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
+    path = presets("hall", "\ufeff# a hall\ncommand = jack\nmask = ir/h.wav\nmask = \"~/a = b.wav\"\n"
                            f"server = {server.name}\nname = hc\ngain = -40\n  dry=-6  \n"
                            "osc = 0\nwatch = no\nconnect = yes\nspin\n")
     (path.parent / "ir").mkdir()
@@ -89,7 +93,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
         assert line.startswith(f"haloconv: {path}:{number}: {want}") and line.endswith("`haloconv jack --help`"), line
     refused("live", "--preset", "bad", exit=2, says=f"{path}:1: the preset is for haloconv jack; start that")
     path.write_text("gain = 1\n")
-    refused("run", "bad", exit=2, says="needs a MASK")
+    refused("run", "-q", "bad", exit=2, says="needs a MASK; see `haloconv jack")
     path.write_text("command = bench\n")
     refused("run", "bad", exit=2, says=f"{path}:1: command: needs jack or live")
     for content in [b"gain = 1\0", b"#" * 65537]:
@@ -101,6 +105,8 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     refused("run", "good", exit=2, says=["preset good: there is no such file", str(path.parent), "/etc/haloconv"])
     refused("run", "./bad.conf", exit=2, says="./bad.conf: No such file")
     refused("run", exit=2, says="needs PRESET")
+    for words in [["-"], ["-q", "-"], ["--", "-x"]]:
+        refused("run", *words, exit=2, says=f"preset {words[-1]}: there is no such file")
 
 
 def test_presets_are_listed_with_their_folders(presets):
@@ -145,15 +151,14 @@ class Systemd:
                 return before[:-1]
         raise AssertionError(f"waited for '{pattern}' in: {before}")
 
-    def last_before_silence(self, seconds):
-        """Waits until nothing comes for some seconds; the last line."""
-        end, lines, self.lines = time.monotonic() + PATIENCE, self.lines, []
-        self.socket.settimeout(seconds)
-        with contextlib.suppress(TimeoutError):
-            while time.monotonic() < end:
-                lines += self.socket.recv(65536).decode().splitlines()
-            raise AssertionError(f"there is no silence: {lines}")
-        return lines[-1]
+    def told_last(self, pattern, seconds):
+        """Waits for a line after which nothing comes for some seconds."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self.told(pattern)
+            if not self.lines and not select.select([self.socket], [], [], seconds)[0]:
+                return
+        raise AssertionError(f"more comes after each '{pattern}'")
 
 
 @pytest.fixture
@@ -195,8 +200,7 @@ def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
     systemd.told("WATCHDOG=1")
     server.process.send_signal(signal.SIGSTOP)
     try:
-        last = systemd.last_before_silence(1.5)
-        assert last == "STATUS=hangs: no block of audio comes; h.wav"
+        systemd.told_last(r"STATUS=hangs: no block of audio comes; h\.wav", 1)
         client.says("haloconv: no block of audio comes from the server or device; restart it")
     finally:
         server.process.send_signal(signal.SIGCONT)

@@ -184,8 +184,8 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
  * does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
-/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would.
- * The live convolver owns the responses after the call, also after a failure. Fails as hc_open and hc_mask_make do.
+/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would. They
+ * replace a mask that was requested before. The live convolver owns the responses after the call, also after a failure. Fails as hc_open and hc_mask_make do.
  * [setup] */
 int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char *why, size_t cap);
 

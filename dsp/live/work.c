@@ -340,13 +340,10 @@ static void answer(const hc_live *l, uint64_t number, int error, const char *why
     if (l->config.answer && number > 0) l->config.answer(l->config.data, number, error, error ? why : "");
 }
 
-/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of the
- * request that is not answered yet. */
-static bool note_ready(hc_live *l, char *path, uint64_t *number)
+/* Takes note of a fade to a ready mask. Returns whether the mask has to be loaded again. *number becomes 0 when the
+ * request is answered. */
+static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 {
-    struct ready_mask *mask = ready_note(l, number);
-    if (!mask) return false;
-    memcpy(path, mask->path, TEXT_CAP);
     bool is_lost = atomic_load(&mask->engine->cannot_follow);
     if (!is_lost) answer(l, *number, HC_OK, "");
     if (!is_lost) *number = 0;
@@ -360,11 +357,23 @@ static bool note_ready(hc_live *l, char *path, uint64_t *number)
     l->is_loss_told = false;
     l->format_used = mask->format;
     if (is_lost) return true;
-    set_info(l, path, &l->responses);
+    set_info(l, mask->path, &l->responses);
     atomic_fetch_add(&l->masks, 1);
-    say_loaded(l, path);
-    struct file_id now = file_identify(path, mask->format.rate);
+    say_loaded(l, mask->path);
+    struct file_id now = file_identify(mask->path, mask->format.rate);
     return memcmp(&now, &mask->file, sizeof now) != 0;
+}
+
+/* Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of a request that is not answered yet. */
+static bool take_requests(hc_live *l, char *path, uint64_t *number)
+{
+    struct ready_mask *mask;
+    uint64_t mask_number;
+    bool loads = ready_note(l, &mask, &mask_number, path, number);
+    if (!mask || !note_ready(l, mask, &mask_number) || loads) return loads;
+    memcpy(path, mask->path, TEXT_CAP);
+    *number = mask_number;
+    return true;
 }
 
 static bool list_has(const struct ready_list *list, const char *path)
@@ -558,12 +567,10 @@ int hc_live_work(hc_live *l)
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
     ready_sweep(l);
-    bool loads = note_ready(l, path, &number);
+    bool loads = take_requests(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path, &number))
-        loads = !ready_request(l, path, number, true) || note_ready(l, path, &number);
     if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
@@ -580,11 +587,14 @@ int hc_live_work(hc_live *l)
 
 int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *why, size_t cap)
 {
+    char replaced[TEXT_CAP];
+    uint64_t number;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
         return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
     }
     pthread_mutex_lock(&l->setup);
+    take_requests(l, replaced, &number);
     struct engine_format format = format_wanted(l);
     say_diagnostics(l, path, responses);
     int error = mask_fit(l, path, responses, why, cap);

@@ -272,6 +272,45 @@ static void the_last_request_wins(const char *backend)
     stage_close(&s);
 }
 
+/* A worker tells that mask 1 plays. Mask 2 is asked for at this moment, and then mask 3, which has to be loaded. */
+static void ask_for_two(void *data, int level, const char *text)
+{
+    struct stage *s = data;
+    s->live->config.say = NULL;
+    request(s, 2);
+    request(s, 3);
+}
+
+static void the_last_request_within_a_workers_call_wins(const char *backend)
+{
+    struct stage s;
+    stage_open(&s, "cpu", 3);
+    s.live->config.say = ask_for_two;
+    s.live->config.data = &s;
+    request(&s, 1);
+    settles(&s, 3);
+    stage_close(&s);
+}
+
+static void played_responses_replace_earlier_requests(const char *backend)
+{
+    char why[400] = "";
+    struct stage s;
+    stage_open(&s, "cpu", 2);
+    for (int first = 1; first < 4; first += 2) { /* a ready mask, and one that a worker has to load */
+        hc_responses responses;
+        check(hc_responses_load(paths[2], 0, 48000, 0, &responses, why, sizeof why) == HC_OK &&
+                  hc_responses_route(&responses, paths[2], CHANNELS, why, sizeof why) == HC_OK,
+              "%s", why);
+        request(&s, first);
+        check(hc_live_play(s.live, paths[2], &responses, why, sizeof why) == HC_OK, "%s", why);
+        settles(&s, 2);
+        request(&s, 0);
+        settles(&s, 0);
+    }
+    stage_close(&s);
+}
+
 /* The file changes while its mask waits, or plays. */
 static void a_changed_file_is_loaded_again(const char *backend)
 {
@@ -548,6 +587,8 @@ int main(void)
         TEST(a_ready_mask_fades_in_with_the_next_block, false),
         TEST(back_and_forth_neither_grows_nor_clicks, false),
         TEST(the_last_request_wins, false),
+        TEST(the_last_request_within_a_workers_call_wins, false),
+        TEST(played_responses_replace_earlier_requests, false),
         TEST(a_changed_file_is_loaded_again, false),
         TEST(another_block_or_rate_prepares_all_again, false),
         TEST(a_lost_device_is_replaced_in_its_block, false),

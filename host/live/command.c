@@ -50,12 +50,17 @@ static bool load(struct command_target *t, const char *path)
     return true;
 }
 
-static bool load_nth(struct command_target *t, int number, char *why, size_t cap)
+static bool check_number(const struct command_target *t, int number, char *why, size_t cap)
 {
     int n = t->masks->n;
-    if (n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
-    if (number < 1 || number > n)
-        return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+    if (number >= 1 && number <= n) return true;
+    return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+}
+
+static bool load_nth(struct command_target *t, int number, char *why, size_t cap)
+{
+    if (t->masks->n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
+    if (!check_number(t, number, why, cap)) return false;
     t->mask = number - 1;
     return load(t, t->masks->list[t->mask]);
 }
@@ -81,16 +86,15 @@ static bool reload(struct command_target *t)
     return load(t, path);
 }
 
-/* The index of a mask that a command names by path or number; `otherwise`: it names none. -1: why has the reason. */
+/* The index of a mask that a command names by path or number, or `otherwise` if it names none. -1: why has the reason. */
 static int find_named(const struct command_target *t, const char *path, int number, int otherwise, char *why,
                       size_t cap)
 {
-    int n = t->masks->n, i = path ? index_of(t->masks, path, -1) : number == 0 ? otherwise : number - 1;
-    if (path && i < 0)
-        message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
-    else if (i < 0 || i >= n)
-        message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
-    return i < n ? i : -1;
+    if (!path && number == 0) return otherwise;
+    if (!path) return check_number(t, number, why, cap) ? number - 1 : -1;
+    int i = index_of(t->masks, path, -1);
+    if (i < 0) message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
+    return i;
 }
 
 static bool compare(struct command_target *t, const struct command *command, char *text, size_t cap)

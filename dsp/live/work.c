@@ -100,15 +100,14 @@ void live_close_engine(hc_live *l, struct failover *f)
     if (!failover_close(f)) l->has_hung = true;
 }
 
-/* An engine that the audio thread has not taken, or has returned, may have become that of a ready mask meanwhile. */
-static void close_or_put(hc_live *l, struct failover *f)
+void live_close_or_put(hc_live *l, struct failover *f)
 {
     if (f && !ready_put(f)) live_close_engine(l, f);
 }
 
 void live_close_returned(hc_live *l)
 {
-    close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
+    live_close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
 }
 
 static void hand_over(hc_live *l, struct failover *f)
@@ -117,7 +116,7 @@ static void hand_over(hc_live *l, struct failover *f)
     l->is_loss_told = false;
     f->order = l->ready.noted;
     struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
-    close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
+    live_close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
 }
 
 /* The backend that "gpu" stands for: hybrid, if by the known costs the head takes the CPU less than half the time that
@@ -469,8 +468,9 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
     }
     for (int i = 0; i < list->n; i++) {
         if (list->failed[i] || ready_find(l, list->paths[i])) continue;
-        bool stops = make_ready(l, i, format) == HC_ENOMEM;
-        for (int k = i; k < (stops ? list->n : i + 1); k++) list->failed[k] = !ready_find(l, list->paths[k]);
+        int error = make_ready(l, i, format);
+        list->failed[i] = error != HC_OK;
+        if (error == HC_ENOMEM) memset(list->failed, true, sizeof list->failed); /* the others would fail, too */
         return true;
     }
     say_ready(l);

@@ -375,17 +375,18 @@ static bool take_requests(hc_live *l, char *path, uint64_t *number)
     return true;
 }
 
-static bool list_has(const struct ready_list *list, const char *path)
+/* The first index of a path in the list; -1: it is not there. */
+static int list_index(const struct ready_list *list, const char *path)
 {
     for (int i = 0; i < list->n; i++)
-        if (strcmp(list->paths[i], path) == 0) return true;
-    return false;
+        if (strcmp(list->paths[i], path) == 0) return i;
+    return -1;
 }
 
 static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
 {
     if (m == l->current) return false; /* change_engine and requests replace it, also if it is in the list no more */
-    if (!list_has(l->ready.list, m->path)) return true;
+    if (list_index(l->ready.list, m->path) < 0) return true;
     struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
     return m->format.rate != format->rate || m->format.block != format->block ||
            strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->history_begin) ||
@@ -412,29 +413,43 @@ static bool is_too_much(const hc_live *l)
     return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(l) > READY_MEMORY_SHARE * memory);
 }
 
-/* Makes mask i of the list ready. */
+/* Drops the last ready mask of the list after mask i, but not the one that plays. false: there is none. */
+static bool drop_last(hc_live *l, int i)
+{
+    const struct ready_list *list = l->ready.list;
+    for (int k = list->n - 1; k > i; k--) {
+        struct ready_mask *m = ready_find(l, list->paths[k]);
+        if (m && m != l->current && list_index(list, m->path) > i && ready_drop(l, m)) return true;
+    }
+    return false;
+}
+
+/* Makes mask i of the list ready, in the place of later ones if all together take too much. */
 static int make_ready(hc_live *l, int i, const struct engine_format *format)
 {
     char why[SAY_CAP] = "";
     const char *path = l->ready.list->paths[i];
     struct file_id file = file_identify(path, format->rate);
     struct failover *f;
-    struct ready_mask *mask;
     hc_responses loaded = {0};
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
-    if (!error && !(mask = ready_add(l, path, f, format, &file, false, &loaded))) {
+    struct ready_mask *mask = error ? NULL : ready_add(l, path, f, format, &file, false, &loaded);
+    if (!error && !mask) {
         live_close_engine(l, f);
         error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
     }
-    if (!error && is_too_much(l)) {
+    if (error) {
+        hc_responses_free(&loaded);
+        live_say(l, HC_LIVE_WARNING, "%s", why);
+        return error;
+    }
+    while (is_too_much(l)) {
+        if (drop_last(l, i)) continue;
         ready_drop(l, mask);
         return HC_ENOMEM;
     }
-    if (!error) return HC_OK;
-    hc_responses_free(&loaded);
-    live_say(l, HC_LIVE_WARNING, "%s", why);
-    return error;
+    return HC_OK;
 }
 
 static void say_ready(hc_live *l)
@@ -462,7 +477,7 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
     struct ready_list *list = l->ready.list;
     if (!list || !l->newest) return false;
     drop_outdated(l, format, is_new);
-    if (!l->current && list_has(list, l->path) && is_current(l, format)) {
+    if (!l->current && list_index(list, l->path) >= 0 && is_current(l, format)) {
         struct file_id file = file_identify(l->path, l->format_used.rate);
         l->current = ready_add(l, l->path, l->newest, &l->format_used, &file, true, NULL);
     }

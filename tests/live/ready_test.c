@@ -428,6 +428,43 @@ static void a_list_may_change(const char *backend)
     stage_close(&s);
 }
 
+static double cost_ns(const hc_live_config *live, int mask)
+{
+    hc_config c;
+    hc_info info = {.size = sizeof info};
+    hc_config_init(&c);
+    c.max_taps = lengths[mask];
+    c.backend = live->backend;
+    c.method = live->method;
+    check(hc_plan(&c, &info, NULL, 0) == HC_OK, "hc_plan");
+    return info.cost_ns;
+}
+
+/* The rate is so high that one of masks 2 and 3 may wait for its time, but not both. */
+static void the_first_of_a_list_are_ready(const char *backend)
+{
+    static const int lists[][3] = {{0, 2, 3}, {0, 3, 2}, {0, 2, 3}};
+    struct stage s = {.backend = "cpu"};
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.backend = "cpu";
+    c.method = "direct";
+    c.keep_rate = 1;
+    c.rate = (int)(0.65e9 / (cost_ns(&c, 2) + cost_ns(&c, 3)));
+    check(hc_live_open(&c, &s.live, NULL, 0) == HC_OK, "a rate of %d Hz", c.rate);
+    request(&s, 0);
+    work(&s);
+    for (int i = 0; i < 3; i++) {
+        const char *list[] = {paths[lists[i][0]], paths[lists[i][1]], paths[lists[i][2]]};
+        check(hc_live_keep(s.live, list, 3) == HC_OK, "hc_live_keep");
+        work(&s);
+        for (int k = 0; k < 3; k++)
+            check(!ready_find(s.live, list[k]) == (k == 2), "list %d: mask %d is %sready", i, lists[i][k],
+                  k == 2 ? "" : "not ");
+    }
+    stage_close(&s);
+}
+
 struct storm {
     struct stage *stage;
     atomic_bool end;
@@ -596,6 +633,7 @@ int main(void)
         TEST(another_block_or_rate_prepares_all_again, false),
         TEST(a_lost_device_is_replaced_in_its_block, false),
         TEST(a_list_may_change, false),
+        TEST(the_first_of_a_list_are_ready, false),
         TEST(a_storm_of_requests_leaves_the_last, false),
         TEST(loudness_is_that_of_bs1770, false),
         TEST(compared_masks_are_equally_loud, false),

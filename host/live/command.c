@@ -46,7 +46,8 @@ static bool load(struct command_target *t, const char *path)
     if (t->compares && !is_a_or_b) end_comparison(t);
     t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path, session_rate(t->session));
-    session_keep(t->session, t->masks->list, t->masks->n, t->mask);
+    /* B stays ready while A plays, and A while B plays. */
+    session_keep(t->session, t->masks->list, t->masks->n, t->compares ? t->compared[0] : t->mask);
     return true;
 }
 

@@ -121,7 +121,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     }
     osc->fd = fd;
     osc->port = atoi(number);
-    /* osc_take_unreachable gets the errors of packets that were sent. One of the calls fails: it is of the other IP. */
+    /* osc_take_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
     setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &(int){1}, sizeof(int));
     return osc;

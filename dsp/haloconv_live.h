@@ -87,8 +87,7 @@ typedef struct hc_live_config {
     void *data;              /* first argument of say and answer                                            NULL  */
     void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
                                 mask that has this number: HC_OK, or the error and its reason. A request that a later
-                                one replaced gets none. Runs inside hc_live_work, and must make no [setup] call
-                                                                                                            NULL  */
+                                one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */

@@ -609,10 +609,10 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
         return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
     }
     pthread_mutex_lock(&l->setup);
-    take_requests(l, replaced, &number);
     struct engine_format format = format_wanted(l);
     say_diagnostics(l, path, responses);
     int error = mask_fit(l, path, responses, why, cap);
+    if (!error) take_requests(l, replaced, &number);
     if (!error) error = mask_apply(l, path, responses, &format, why, cap);
     if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);

@@ -8,8 +8,7 @@
  * Conventions
  *   Those of haloconv.h hold, with its tags [rt] and [setup]. Several threads may make [setup] calls of this header at
  *   once (they take turns), also in parallel with [rt] calls, unless a call says otherwise.
- *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
- * 0.
+ *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns 0.
  *   hc_live_config, hc_live_change, hc_live_stats and hc_live_info begin with their size, as hc_config does.
  *
  * Threads
@@ -89,8 +88,7 @@ typedef struct hc_live_config {
     void *data;              /* first argument of say and answer                                            NULL  */
     void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
                                 mask that has this number: HC_OK, or the error and its reason. A request that a later
-                                one replaced gets none. Runs inside hc_live_work, and must make no [setup] call
-                                                                                                            NULL  */
+                                one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -184,9 +182,9 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
  * does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
-/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would.
- * The live convolver owns the responses after the call, also after a failure. Fails as hc_open and hc_mask_make do.
- * [setup] */
+/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would. They
+ * replace a mask that was requested before. The live convolver owns the responses after the call, also after a failure.
+ * Fails as hc_open and hc_mask_make do. [setup] */
 int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char *why, size_t cap);
 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */

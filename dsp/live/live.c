@@ -281,9 +281,7 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MOST_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
-    if (change.mask && ready_request(l, change.mask, change.number, false))
-        text_mailbox_clear(&l->mask); /* an earlier request */
-    else if (change.mask)
+    if (change.mask && !ready_request(l, change.mask, change.number))
         text_mailbox_put(&l->mask, change.mask, change.number);
     if (change.backend) text_mailbox_put(&l->backend, change.backend, 0);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);

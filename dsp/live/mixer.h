@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MIXER_CHUNK = 64 /* frames */, RAMP_MS = 20, MIXER_RAMPS = HC_PREDELAY }; /* the knobs before HC_PREDELAY are gains */
+enum { MIXER_CHUNK = 64 /* frames */, RAMP_MS = 20 };
+enum { MIXER_RAMPS = HC_PREDELAY }; /* the knobs before HC_PREDELAY are gains */
 
 struct ramp { float now, step, target; int left; }; /* left: frames until now is target */
 
@@ -22,7 +23,8 @@ struct ramp { float now, step, target; int left; }; /* left: frames until now is
 static inline void ramp_to(struct ramp *ramp, float target, int frames)
 {
     if (target == ramp->target) return;
-    *ramp = (struct ramp){.now = ramp->now, .step = (target - ramp->now) / (float)frames, .target = target, .left = frames};
+    float step = (target - ramp->now) / (float)frames;
+    *ramp = (struct ramp){.now = ramp->now, .step = step, .target = target, .left = frames};
 }
 
 /* Returns the next value of a ramp. [rt] */

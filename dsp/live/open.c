@@ -142,7 +142,7 @@ void hc_live_reset(hc_live *l)
     live_close_returned(l);
     for (int i = 0; i < 4; i++) { /* from the oldest to the newest */
         if (!all[i]) continue;
-        if (newest && !ready_put(newest)) live_close_engine(l, newest);
+        live_close_or_put(l, newest);
         newest = all[i];
     }
     l->playing = newest;

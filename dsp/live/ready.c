@@ -38,30 +38,36 @@ static void paths_unlock(struct ready *r)
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-/* Under paths_lock, or on a worker. */
-static struct ready_mask *path_find(hc_live *l, const char *path)
+struct ready_mask *ready_find(hc_live *l, const char *path)
 {
     for (struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY && path[0]; m++)
         if (strcmp(m->path, path) == 0) return m;
     return NULL;
 }
 
-bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits)
+/* Under paths_lock. */
+static void want(hc_live *l, const struct ready_mask *mask)
 {
-    struct ready *r = &l->ready;
-    if (waits)
-        paths_lock(r);
-    else if (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire))
-        return false;
-    struct ready_mask *mask = path_find(l, path);
-    uint64_t was = atomic_load_explicit(&r->wanted, memory_order_relaxed);
-    bool is_asked = mask && mask_of(l, was) != mask; /* else it plays: load it again */
-    while (is_asked && !atomic_compare_exchange_weak_explicit(
-                           &r->wanted, &was, ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask),
-                           memory_order_acq_rel, memory_order_relaxed))
-        continue;
-    if (is_asked) r->number = number;
-    paths_unlock(r);
+    uint64_t count = (atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) >> WANTED_BITS) + 1;
+    atomic_store_explicit(&l->ready.wanted, count << WANTED_BITS | (unsigned)number_of(l, mask), memory_order_release);
+}
+
+/* false: the path has no ready mask, or its mask plays already and has to be loaded again. Under paths_lock. */
+static bool ask(hc_live *l, const char *path, uint64_t number)
+{
+    struct ready_mask *mask = ready_find(l, path);
+    if (!mask || mask_of(l, atomic_load_explicit(&l->ready.wanted, memory_order_relaxed)) == mask) return false;
+    want(l, mask);
+    l->ready.number = number;
+    return true;
+}
+
+bool ready_request(hc_live *l, const char *path, uint64_t number)
+{
+    if (atomic_flag_test_and_set_explicit(&l->ready.paths_lock, memory_order_acquire)) return false;
+    bool is_asked = ask(l, path, number);
+    if (is_asked) text_mailbox_clear(&l->mask);
+    paths_unlock(&l->ready);
     return is_asked;
 }
 
@@ -80,7 +86,7 @@ static void compare(hc_live *l)
 {
     struct ready *r = &l->ready;
     uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
-    for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, path_find(l, r->compared[i])) << (i * WANTED_BITS);
+    for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, ready_find(l, r->compared[i])) << (i * WANTED_BITS);
     if (now == was) return;
     for (int i = 0; i < 2; i++) {
         int number = compared_number(now, i);
@@ -286,29 +292,27 @@ static bool thread_start(hc_live *l)
 
 /* ---- workers ----------------------------------------------------------------------------------- */
 
-struct ready_mask *ready_find(hc_live *l, const char *path)
-{
-    return path_find(l, path);
-}
-
-struct ready_mask *ready_note(hc_live *l, uint64_t *number)
+bool ready_note(hc_live *l, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number)
 {
     struct ready *r = &l->ready;
     paths_lock(r);
-    uint64_t wanted = atomic_load(&r->wanted), before = r->noted;
+    bool is_there = text_mailbox_take(&l->mask, path, number);
+    bool loads = is_there && !ask(l, path, *number); /* false: the mask has become ready */
+    uint64_t wanted = atomic_load(&r->wanted);
+    *mask = wanted != r->noted ? mask_of(l, wanted) : NULL;
+    *mask_number = r->number;
     r->noted = wanted;
-    *number = r->number;
     paths_unlock(r);
-    return wanted != before ? mask_of(l, wanted) : NULL;
+    return loads;
 }
 
 /* Under paths_lock. */
 static bool supersede(hc_live *l, const struct ready_mask *mask)
 {
     struct ready *r = &l->ready;
-    uint64_t was = r->noted, now = ((was >> WANTED_BITS) + 1) << WANTED_BITS | (unsigned)number_of(l, mask);
-    if (!atomic_compare_exchange_strong(&r->wanted, &was, now)) return false;
-    r->noted = now;
+    if (atomic_load(&r->wanted) != r->noted) return false;
+    want(l, mask);
+    r->noted = atomic_load(&r->wanted);
     return true;
 }
 

@@ -56,7 +56,7 @@ struct ready_mask {
 
 struct ready_list {                      /* paths of hc_live_keep, in one allocation                           */
     int n;
-    bool failed[MOST_READY];             /* the mask could not be made ready: say so once                      */
+    bool failed[MOST_READY];             /* the mask is not made ready: that has failed, or would fail         */
     char paths[][TEXT_CAP];
 };
 
@@ -85,10 +85,10 @@ void ready_open(hc_live *l);
 /* Ends the thread, if there is one, and closes all engines that wait. No other call may be running. */
 void ready_close(hc_live *l);
 
-/* Asks for the ready mask of this path. number: of the request, for ready_note. false: there is none that does not play
- * already, or, unless the call waits, another thread searches or changes the list: a worker must then apply the request.
- * [rt] unless it waits, any thread */
-bool ready_request(hc_live *l, const char *path, uint64_t number, bool waits);
+/* Asks for the ready mask of this path, in the place of a request that waits for a worker. number: of the request, for
+ * ready_note. false: there is none that does not play already, or another thread has paths_lock: a worker must then
+ * apply the request. [rt], any thread */
+bool ready_request(hc_live *l, const char *path, uint64_t number);
 
 /* Takes the engine of the mask that was asked for. NULL: no mask was asked for, or its engine cannot play now.
  * [audio thread] */
@@ -105,10 +105,11 @@ int ready_count(const hc_live *l);
 
 /* The following calls belong to workers. */
 
-/* The path's ready mask; NULL: there is none. */
+/* The path's ready mask; NULL: there is none. Also for the thread that has paths_lock. */
 struct ready_mask *ready_find(hc_live *l, const char *path);
-/* Returns the mask that was asked for since the last call, and the number of the request; NULL: none. */
-struct ready_mask *ready_note(hc_live *l, uint64_t *number);
+/* Takes the requests since the last call: *mask is the ready mask that was asked for (NULL: none), *mask_number the number
+ * of its request. true: another mask was asked for later, and has to be loaded: path[TEXT_CAP] and its *number. */
+bool ready_note(hc_live *l, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number);
 /* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none. false: a
  * newer request came, and nothing was changed. */
 bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone);

@@ -1,5 +1,6 @@
-/* text_mailbox - passes a text and a number from any thread to one reader; the last text wins. No call locks or allocates: a writer
- * fills an unused one of N_TEXTS buffers, puts its number into `full`, and releases the buffer that was there. */
+/* text_mailbox - passes a text and a number from any thread to one reader; the last text wins. No call locks or
+ * allocates: a writer fills an unused one of N_TEXTS buffers, tells `full` which one, and releases the buffer that was
+ * there. */
 #ifndef TEXT_MAILBOX_H
 #define TEXT_MAILBOX_H
 

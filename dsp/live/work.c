@@ -100,15 +100,14 @@ void live_close_engine(hc_live *l, struct failover *f)
     if (!failover_close(f)) l->has_hung = true;
 }
 
-/* An engine that the audio thread has not taken, or has returned, may have become that of a ready mask meanwhile. */
-static void close_or_put(hc_live *l, struct failover *f)
+void live_close_or_put(hc_live *l, struct failover *f)
 {
     if (f && !ready_put(f)) live_close_engine(l, f);
 }
 
 void live_close_returned(hc_live *l)
 {
-    close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
+    live_close_or_put(l, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
 }
 
 static void hand_over(hc_live *l, struct failover *f)
@@ -117,7 +116,7 @@ static void hand_over(hc_live *l, struct failover *f)
     l->is_loss_told = false;
     f->order = l->ready.noted;
     struct failover *outdated = atomic_exchange_explicit(&l->next, f, memory_order_acq_rel);
-    close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
+    live_close_or_put(l, outdated); /* NULL, or an engine that the audio thread has not taken */
 }
 
 /* The backend that "gpu" stands for: hybrid, if by the known costs the head takes the CPU less than half the time that
@@ -340,13 +339,10 @@ static void answer(const hc_live *l, uint64_t number, int error, const char *why
     if (l->config.answer && number > 0) l->config.answer(l->config.data, number, error, error ? why : "");
 }
 
-/* Takes note of a fade to a ready mask. Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of the
- * request that is not answered yet. */
-static bool note_ready(hc_live *l, char *path, uint64_t *number)
+/* Takes note of a fade to a ready mask. Returns whether the mask has to be loaded again. *number becomes 0 when the
+ * request is answered. */
+static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 {
-    struct ready_mask *mask = ready_note(l, number);
-    if (!mask) return false;
-    memcpy(path, mask->path, TEXT_CAP);
     bool is_lost = atomic_load(&mask->engine->cannot_follow);
     if (!is_lost) answer(l, *number, HC_OK, "");
     if (!is_lost) *number = 0;
@@ -360,24 +356,37 @@ static bool note_ready(hc_live *l, char *path, uint64_t *number)
     l->is_loss_told = false;
     l->format_used = mask->format;
     if (is_lost) return true;
-    set_info(l, path, &l->responses);
+    set_info(l, mask->path, &l->responses);
     atomic_fetch_add(&l->masks, 1);
-    say_loaded(l, path);
-    struct file_id now = file_identify(path, mask->format.rate);
+    say_loaded(l, mask->path);
+    struct file_id now = file_identify(mask->path, mask->format.rate);
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
 
-static bool list_has(const struct ready_list *list, const char *path)
+/* Returns whether a mask has to be loaded: path[TEXT_CAP], and the number of a request that is not answered yet. */
+static bool take_requests(hc_live *l, char *path, uint64_t *number)
+{
+    struct ready_mask *mask;
+    uint64_t mask_number;
+    bool loads = ready_note(l, &mask, &mask_number, path, number);
+    if (!mask || !note_ready(l, mask, &mask_number) || loads) return loads;
+    memcpy(path, mask->path, TEXT_CAP);
+    *number = mask_number;
+    return true;
+}
+
+/* The first index of a path in the list; -1: it is not there. */
+static int list_index(const struct ready_list *list, const char *path)
 {
     for (int i = 0; i < list->n; i++)
-        if (strcmp(list->paths[i], path) == 0) return true;
-    return false;
+        if (strcmp(list->paths[i], path) == 0) return i;
+    return -1;
 }
 
 static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct engine_format *format, bool looks)
 {
     if (m == l->current) return false; /* change_engine and requests replace it, also if it is in the list no more */
-    if (!list_has(l->ready.list, m->path)) return true;
+    if (list_index(l->ready.list, m->path) < 0) return true;
     struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
     return m->format.rate != format->rate || m->format.block != format->block ||
            strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->history_begin) ||
@@ -404,29 +413,43 @@ static bool is_too_much(const hc_live *l)
     return time > READY_TIME_SHARE || (memory > 0 && (double)ready_bytes(l) > READY_MEMORY_SHARE * memory);
 }
 
-/* Makes mask i of the list ready. */
+/* Drops the last ready mask of the list after mask i, but not the one that plays. false: there is none. */
+static bool drop_last(hc_live *l, int i)
+{
+    const struct ready_list *list = l->ready.list;
+    for (int k = list->n - 1; k > i; k--) {
+        struct ready_mask *m = ready_find(l, list->paths[k]);
+        if (m && m != l->current && list_index(list, m->path) > i && ready_drop(l, m)) return true;
+    }
+    return false;
+}
+
+/* Makes mask i of the list ready, in the place of later ones if all together take too much. */
 static int make_ready(hc_live *l, int i, const struct engine_format *format)
 {
     char why[SAY_CAP] = "";
     const char *path = l->ready.list->paths[i];
     struct file_id file = file_identify(path, format->rate);
     struct failover *f;
-    struct ready_mask *mask;
     hc_responses loaded = {0};
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
-    if (!error && !(mask = ready_add(l, path, f, format, &file, false, &loaded))) {
+    struct ready_mask *mask = error ? NULL : ready_add(l, path, f, format, &file, false, &loaded);
+    if (!error && !mask) {
         live_close_engine(l, f);
         error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
     }
-    if (!error && is_too_much(l)) {
+    if (error) {
+        hc_responses_free(&loaded);
+        live_say(l, HC_LIVE_WARNING, "%s", why);
+        return error;
+    }
+    while (is_too_much(l)) {
+        if (drop_last(l, i)) continue;
         ready_drop(l, mask);
         return HC_ENOMEM;
     }
-    if (!error) return HC_OK;
-    hc_responses_free(&loaded);
-    live_say(l, HC_LIVE_WARNING, "%s", why);
-    return error;
+    return HC_OK;
 }
 
 static void say_ready(hc_live *l)
@@ -454,14 +477,15 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
     struct ready_list *list = l->ready.list;
     if (!list || !l->newest) return false;
     drop_outdated(l, format, is_new);
-    if (!l->current && list_has(list, l->path) && is_current(l, format)) {
+    if (!l->current && list_index(list, l->path) >= 0 && is_current(l, format)) {
         struct file_id file = file_identify(l->path, l->format_used.rate);
         l->current = ready_add(l, l->path, l->newest, &l->format_used, &file, true, NULL);
     }
     for (int i = 0; i < list->n; i++) {
         if (list->failed[i] || ready_find(l, list->paths[i])) continue;
-        bool stops = make_ready(l, i, format) == HC_ENOMEM;
-        for (int k = i; k < (stops ? list->n : i + 1); k++) list->failed[k] = !ready_find(l, list->paths[k]);
+        int error = make_ready(l, i, format);
+        list->failed[i] = error != HC_OK;
+        if (error == HC_ENOMEM) memset(list->failed, true, sizeof list->failed); /* the others would fail, too */
         return true;
     }
     say_ready(l);
@@ -558,12 +582,10 @@ int hc_live_work(hc_live *l)
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
     ready_sweep(l);
-    bool loads = note_ready(l, path, &number);
+    bool loads = take_requests(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (text_mailbox_take(&l->mask, path, &number))
-        loads = !ready_request(l, path, number, true) || note_ready(l, path, &number);
     if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have done it */
@@ -580,6 +602,8 @@ int hc_live_work(hc_live *l)
 
 int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *why, size_t cap)
 {
+    char replaced[TEXT_CAP];
+    uint64_t number;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
         return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
@@ -588,6 +612,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct engine_format format = format_wanted(l);
     say_diagnostics(l, path, responses);
     int error = mask_fit(l, path, responses, why, cap);
+    if (!error) take_requests(l, replaced, &number);
     if (!error) error = mask_apply(l, path, responses, &format, why, cap);
     if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);

@@ -46,16 +46,22 @@ static bool load(struct command_target *t, const char *path)
     if (t->compares && !is_a_or_b) end_comparison(t);
     t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path, session_rate(t->session));
-    session_keep(t->session, t->masks->list, t->masks->n, t->mask);
+    /* B stays ready while A plays, and A while B plays. */
+    session_keep(t->session, t->masks->list, t->masks->n, t->compares ? t->compared[0] : t->mask);
     return true;
+}
+
+static bool check_number(const struct command_target *t, int number, char *why, size_t cap)
+{
+    int n = t->masks->n;
+    if (number >= 1 && number <= n) return true;
+    return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
 }
 
 static bool load_nth(struct command_target *t, int number, char *why, size_t cap)
 {
-    int n = t->masks->n;
-    if (n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
-    if (number < 1 || number > n)
-        return message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
+    if (t->masks->n == 0) return message_write(why, cap, "there is no list of masks; name them on the command line");
+    if (!check_number(t, number, why, cap)) return false;
     t->mask = number - 1;
     return load(t, t->masks->list[t->mask]);
 }
@@ -81,16 +87,15 @@ static bool reload(struct command_target *t)
     return load(t, path);
 }
 
-/* The index of a mask that a command names by path or number; `otherwise`: it names none. -1: why has the reason. */
+/* The index of a mask that a command names by path or number, or `otherwise` if it names none. -1: why has the reason. */
 static int find_named(const struct command_target *t, const char *path, int number, int otherwise, char *why,
                       size_t cap)
 {
-    int n = t->masks->n, i = path ? index_of(t->masks, path, -1) : number == 0 ? otherwise : number - 1;
-    if (path && i < 0)
-        message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
-    else if (i < 0 || i >= n)
-        message_write(why, cap, "there is no mask %d; the list has %d mask%s", number, n, message_s(n));
-    return i < n ? i : -1;
+    if (!path && number == 0) return otherwise;
+    if (!path) return check_number(t, number, why, cap) ? number - 1 : -1;
+    int i = index_of(t->masks, path, -1);
+    if (i < 0) message_write(why, cap, "%s is not in the list of masks; name it on the command line", path);
+    return i;
 }
 
 static bool compare(struct command_target *t, const struct command *command, char *text, size_t cap)

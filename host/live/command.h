@@ -29,8 +29,9 @@ enum command_act {               /* reads the fields                            
     COMMAND_GAIN_STEP,           /* gain, db: is added                                        */
     COMMAND_BYPASS,              /* on                                                        */
     COMMAND_BYPASS_TOGGLE,       /*                                                           */
-    COMMAND_COMPARE,             /* number or path: A, else the mask that plays; other or other_path: B, else the next */
-    COMMAND_COMPARE_SWITCH,      /* begins, else plays the other of the two                   */
+    COMMAND_COMPARE,             /* number or path: A, else the mask that plays; other or
+                                    other_path: B, else the mask after A                      */
+    COMMAND_COMPARE_SWITCH,      /* begins a comparison, or plays the other of the two masks  */
     COMMAND_COMPARE_END,         /*                                                           */
     COMMAND_QUIT
 };

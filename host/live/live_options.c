@@ -83,8 +83,8 @@ const struct option_row live_options[] = {
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
      "chooses a free one. Messages: /mask PATH or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or off), "
-     "/bypass 0|1, /subscribe for all changes, and /stats for the statistics as JSON. haloconv(1) has the answers. A "
-     "message that fails is answered by /error with the reason",
+     "/bypass 0|1, /ab to compare two masks, /subscribe for all changes, and /stats for the statistics as JSON. "
+     "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
      take_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"midi", 0, NULL,
      "Make a MIDI input, and obey it: port midi-in of jack, or a port of ALSA's sequencer with live. Program N selects "

@@ -44,7 +44,8 @@ extern const struct option_row live_options[]; /* rows for struct live_settings 
 #define LIVE_OPTIONS_TITLE "Options of jack and live:"
 #define LIVE_OPTIONS_KEYS \
     "Keys: b bypass; + - gain; w W wet and d D dry, down and up by 1 dB; n p next and previous mask; a A/B: compare " \
-    "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; q quit. All changes are faded. Masks load while the audio plays; one that fails to load changes nothing. " \
-    "The CPU replaces a GPU that is lost, with the history kept, if the CPU can convolve the mask in real time."
+    "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; q quit. All " \
+    "changes are faded. Masks load while the audio plays; one that fails to load changes nothing. The CPU " \
+    "replaces a GPU that is lost, with the history kept, if the CPU can convolve the mask in real time."
 
 #endif

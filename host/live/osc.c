@@ -2,7 +2,9 @@
 
 #include "host/message.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,14 +37,48 @@ int osc_fd(const struct osc *osc)
     return osc->fd;
 }
 
+static in_port_t *port_of(struct sockaddr_storage *address)
+{
+    bool is_ipv4 = address->ss_family == AF_INET;
+    return is_ipv4 ? &((struct sockaddr_in *)address)->sin_port : &((struct sockaddr_in6 *)address)->sin6_port;
+}
+
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    if (a->ss_family != b->ss_family) return false;
+    return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
+                                   : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
+}
+
+/* port_of takes no constants. */
+bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
+{
+    struct osc_peer one = *a, other = *b;
+    return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
+}
+
+void osc_set_port(struct osc_peer *peer, int port)
+{
+    *port_of(&peer->address) = htons((uint16_t)port);
+}
+
+bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
+{
+    struct msghdr message = {.msg_name = &peer->address, .msg_namelen = sizeof peer->address};
+    *peer = (struct osc_peer){0};
+    bool is_there = recvmsg(osc->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
+    peer->size = message.msg_namelen;
+    return is_there;
+}
+
 #ifdef HC_WITH_LO
 #include <errno.h>
 #include <lo/lo.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 /* liblo's own server would listen on every interface. So the socket is ours; liblo only encodes and decodes packets. */
 static int listen_on(const char *host, const char *port, char *why, size_t cap)
@@ -85,37 +121,10 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
     }
     osc->fd = fd;
     osc->port = atoi(number);
-    /* osc_take_unreachable gets the errors of packets that were sent. One of the calls fails: it is of the other IP. */
+    /* osc_take_unreachable gets the errors of packets that were sent. A socket has one version of IP: one call fails. */
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &(int){1}, sizeof(int));
     setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &(int){1}, sizeof(int));
     return osc;
-}
-
-static in_port_t *port_of(struct sockaddr_storage *address)
-{
-    bool is_ipv4 = address->ss_family == AF_INET;
-    return is_ipv4 ? &((struct sockaddr_in *)address)->sin_port : &((struct sockaddr_in6 *)address)->sin6_port;
-}
-
-static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-    if (a->ss_family != b->ss_family) return false;
-    return a->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
-                                   : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
-}
-
-/* port_of takes no constants. */
-bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
-{
-    struct osc_peer one = *a, other = *b;
-    return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
-}
-
-void osc_set_port(struct osc_peer *peer, int port)
-{
-    *port_of(&peer->address) = htons((uint16_t)port);
 }
 
 /* A server of this machine may have another address in its URL (127.0.1.1) than in its packets (127.0.0.1, as in ours).
@@ -279,15 +288,6 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
     va_end(args);
 }
 
-bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
-{
-    struct msghdr message = {.msg_name = &peer->address, .msg_namelen = sizeof peer->address};
-    *peer = (struct osc_peer){0};
-    bool is_there = recvmsg(osc->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0;
-    peer->size = message.msg_namelen;
-    return is_there;
-}
-
 #else
 
 struct osc *osc_open(const char *where, char *why, size_t cap)
@@ -312,19 +312,5 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
     (void)osc, (void)handler, (void)data;
-}
-bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
-{
-    (void)osc, (void)peer;
-    return false;
-}
-bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
-{
-    (void)a, (void)b;
-    return false;
-}
-void osc_set_port(struct osc_peer *peer, int port)
-{
-    (void)peer, (void)port;
 }
 #endif

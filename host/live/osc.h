@@ -14,15 +14,14 @@ struct osc_peer {
     socklen_t size;
 };
 
-/* A message: its path, its first argument, and the strings among all arguments. */
 enum { OSC_MOST_TEXTS = 4 };
 struct osc_message {
     const char *path;
-    const char *text;   /* the first argument; NULL: not a string */
-    bool has_number;    /* the first argument is a number         */
-    double number;      /* value of the number; T and F are 1 and 0 */
-    double second;      /* the same of the second argument; 0: it is none */
-    const char *texts[OSC_MOST_TEXTS];
+    const char *text;   /* the first argument; NULL: it is not a string */
+    bool has_number;    /* the first argument is a number */
+    double number;      /* its value, 1 and 0 for T and F; 0: it is none */
+    double second;      /* likewise, of the second argument */
+    const char *texts[OSC_MOST_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
     int n_args;
     const struct osc_peer *from; /* the sender; lives as long as the message */

@@ -12,7 +12,7 @@ enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 1
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
-/* The state that subscribers get. A message has the path of the one that sets the value. */
+/* The state that subscribers get: each value with the path of the message that asks for it. */
 enum { MASK, GAIN, WET, DRY, BYPASS, LATE, LOAD, PEAKS, N_ITEMS };
 static const struct item {
     const char *path, *types;

@@ -17,11 +17,16 @@ static double load_percent(const struct session_status *s, uint64_t ns)
     return s->info.block > 0 ? 100e-9 * (double)ns * s->info.rate / s->info.block : 0;
 }
 
+static double load_quantile(const struct session_status *s, const hc_times *times, double share)
+{
+    return load_percent(s, hc_times_quantile(times, share));
+}
+
 double report_load(const struct session_status *s, const struct report_levels *levels)
 {
     hc_times lately = s->times;
     hc_times_subtract(&lately, &levels->before);
-    return load_percent(s, hc_times_quantile(&lately, 0.5));
+    return load_quantile(s, &lately, 0.5);
 }
 
 void report_levels_begin(struct report_levels *levels, const struct session_status *s)
@@ -33,11 +38,6 @@ void report_levels_add(struct report_levels *levels, float peak_in, float peak_o
 {
     levels->peak_in = fmaxf(levels->peak_in, peak_in);
     levels->peak_out = fmaxf(levels->peak_out, peak_out);
-}
-
-static double load_quantile(const struct session_status *s, const hc_times *times, double share)
-{
-    return load_percent(s, hc_times_quantile(times, share));
 }
 
 uint64_t report_late(const struct session_status *s)

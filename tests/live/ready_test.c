@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_MASKS = 4, CHANNELS = 2, BLOCK = 64, FADE = 96, CAP = 200000, MOST_CHANGES = 300, PATIENCE_S = 60 };
+enum { N_MASKS = 4, CHANNELS = 2, BLOCK = 64, FADE = 96, CAP = 300000, MOST_CHANGES = 300, PATIENCE_S = 60 };
 static const int lengths[N_MASKS] = {1500, 700, 9000, 2100};
 static const char *const backends[] = {"cpu", "hybrid:cpu", "cuda"};
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
@@ -233,13 +233,16 @@ static int plays(struct stage *s)
     return -1;
 }
 
-/* The mask plays alone from some block on. */
+/* The mask plays alone from some block on. A new engine is filled after 160 blocks. */
 static void settles(struct stage *s, int mask)
 {
-    for (int i = 0; i < 20; i++) {
+    const struct ready *r = &s->live->ready;
+    double give_up = now_s() + PATIENCE_S;
+    for (int i = 0; i < 20 || r->taken != atomic_load(&r->wanted) || stats_of(s).changing; i++) {
+        check(now_s() < give_up, "mask %d does not begin to play", mask);
         work(s);
-        play(s, 8);
-        pause_us(1000);
+        play(s, i < 20 ? 8 : 1);
+        pause_us(i < 20 ? 1000 : 20000); /* the ready thread may have the engine, and no processor */
     }
     check(plays(s) == mask, "mask %d is told to play, want %d", plays(s), mask);
     s->n_changes = 0;
@@ -266,6 +269,45 @@ static void the_last_request_wins(const char *backend)
         if (i % 2) play(&s, 1); /* the second request comes within the fade */
         request(&s, cases[i].second);
         settles(&s, cases[i].second);
+        request(&s, 0);
+        settles(&s, 0);
+    }
+    stage_close(&s);
+}
+
+/* A worker tells that mask 1 plays. Mask 2 is asked for at this moment, and then mask 3, which has to be loaded. */
+static void ask_for_two(void *data, int level, const char *text)
+{
+    struct stage *s = data;
+    s->live->config.say = NULL;
+    request(s, 2);
+    request(s, 3);
+}
+
+static void the_last_request_within_a_workers_call_wins(const char *backend)
+{
+    struct stage s;
+    stage_open(&s, "cpu", 3);
+    s.live->config.say = ask_for_two;
+    s.live->config.data = &s;
+    request(&s, 1);
+    settles(&s, 3);
+    stage_close(&s);
+}
+
+static void played_responses_replace_earlier_requests(const char *backend)
+{
+    char why[400] = "";
+    struct stage s;
+    stage_open(&s, "cpu", 2);
+    for (int first = 1; first < 4; first += 2) { /* a ready mask, and one that a worker has to load */
+        hc_responses responses;
+        check(hc_responses_load(paths[2], 0, 48000, 0, &responses, why, sizeof why) == HC_OK &&
+                  hc_responses_route(&responses, paths[2], CHANNELS, why, sizeof why) == HC_OK,
+              "%s", why);
+        request(&s, first);
+        check(hc_live_play(s.live, paths[2], &responses, why, sizeof why) == HC_OK, "%s", why);
+        settles(&s, 2);
         request(&s, 0);
         settles(&s, 0);
     }
@@ -386,6 +428,43 @@ static void a_list_may_change(const char *backend)
     stage_close(&s);
 }
 
+static double cost_ns(const hc_live_config *live, int mask)
+{
+    hc_config c;
+    hc_info info = {.size = sizeof info};
+    hc_config_init(&c);
+    c.max_taps = lengths[mask];
+    c.backend = live->backend;
+    c.method = live->method;
+    check(hc_plan(&c, &info, NULL, 0) == HC_OK, "hc_plan");
+    return info.cost_ns;
+}
+
+/* The rate is so high that one of masks 2 and 3 may wait for its time, but not both. */
+static void the_first_of_a_list_are_ready(const char *backend)
+{
+    static const int lists[][3] = {{0, 2, 3}, {0, 3, 2}, {0, 2, 3}};
+    struct stage s = {.backend = "cpu"};
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.backend = "cpu";
+    c.method = "direct";
+    c.keep_rate = 1;
+    c.rate = (int)(0.65e9 / (cost_ns(&c, 2) + cost_ns(&c, 3)));
+    check(hc_live_open(&c, &s.live, NULL, 0) == HC_OK, "a rate of %d Hz", c.rate);
+    request(&s, 0);
+    work(&s);
+    for (int i = 0; i < 3; i++) {
+        const char *list[] = {paths[lists[i][0]], paths[lists[i][1]], paths[lists[i][2]]};
+        check(hc_live_keep(s.live, list, 3) == HC_OK, "hc_live_keep");
+        work(&s);
+        for (int k = 0; k < 3; k++)
+            check(!ready_find(s.live, list[k]) == (k == 2), "list %d: mask %d is %sready", i, lists[i][k],
+                  k == 2 ? "" : "not ");
+    }
+    stage_close(&s);
+}
+
 struct storm {
     struct stage *stage;
     atomic_bool end;
@@ -455,8 +534,8 @@ static void a_storm_of_requests_leaves_the_last(const char *backend)
     }
 }
 
-/* Cases of EBU Tech 3341, and the K-weighting by the coefficients that BS.1770 prints: sines of so many dB, each for so many seconds. Blocks that
- * reach over the edges of 6 s take 0.2 LU off. */
+/* Cases of EBU Tech 3341, and the K-weighting by the coefficients that BS.1770 prints: sines of so many dB, each for so
+ * many seconds. Blocks that reach over the edges of 6 s take 0.2 LU off. */
 static void loudness_is_that_of_bs1770(const char *backend)
 {
     enum { MOST = 12 * 48000 };
@@ -548,10 +627,13 @@ int main(void)
         TEST(a_ready_mask_fades_in_with_the_next_block, false),
         TEST(back_and_forth_neither_grows_nor_clicks, false),
         TEST(the_last_request_wins, false),
+        TEST(the_last_request_within_a_workers_call_wins, false),
+        TEST(played_responses_replace_earlier_requests, false),
         TEST(a_changed_file_is_loaded_again, false),
         TEST(another_block_or_rate_prepares_all_again, false),
         TEST(a_lost_device_is_replaced_in_its_block, false),
         TEST(a_list_may_change, false),
+        TEST(the_first_of_a_list_are_ready, false),
         TEST(a_storm_of_requests_leaves_the_last, false),
         TEST(loudness_is_that_of_bs1770, false),
         TEST(compared_masks_are_equally_loud, false),

@@ -193,8 +193,8 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
-    bool has_work =
-        hc_live_has_work(p->live) || atomic_load(&p->is_requested); /* a request may be done, but unanswered */
+    /* A request may be done, but unanswered. */
+    bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested);
     if (!to || !has_work || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
         atomic_store(&p->is_scheduled, false); /* the next run() tries again */

@@ -298,8 +298,8 @@ static void transform_input(void *data, int i, int thread)
 }
 
 /* Blocks before the first nonzero one or after the last are not multiplied, and their slots of the FDL are not touched:
- * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one follows.
- * Blocks that no partition meets any more are forgotten. */
+ * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one
+ * follows. Blocks that no partition meets any more are forgotten. */
 static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)

@@ -20,8 +20,8 @@
 
 /* ---- format checks ------------------------------------------------------------------------------ */
 
-/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of the
- * pipe, or if tee(2) fails. */
+/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of
+ * the pipe, or if tee(2) fails. */
 static size_t peek(int fd, char *head, size_t bytes)
 {
     int ends[2];

@@ -294,21 +294,21 @@ static void transform_input(void *data, int i, int thread)
     float *to = fdl_spectrum(&f->fdl, in, t);
     bool is_nonzero = !all_zero(two, 2 * (int)p);
     f->is_nonzero[(size_t)in * f->most_blocks + t] = is_nonzero;
-    if (is_nonzero)
-        long_fft_forward(f->fft, f->simd->long_fft, two, two + p, to, to, LONG_CHUNK);
-    else
-        memset(to, 0, f->fdl.stride * sizeof(float));
+    if (is_nonzero) long_fft_forward(f->fft, f->simd->long_fft, two, two + p, to, to, LONG_CHUNK);
 }
 
-/* Blocks before the first nonzero one or after the last are not multiplied: in a short file with long responses these
- * are nearly all. Blocks that no partition meets any more are forgotten. */
+/* Blocks before the first nonzero one or after the last are not multiplied, and their slots of the FDL are not touched:
+ * in a short file with long responses these are nearly all. The zeros of a block are written once a nonzero one
+ * follows. Blocks that no partition meets any more are forgotten. */
 static void nonzero_update(struct files *f, int n_blocks)
 {
     for (int in = 0; in < f->n_in; in++)
         for (int t = 0; t < n_blocks; t++) {
             int64_t *first = &f->nonzero[2 * in], *last = first + 1, block = f->block + t;
             if (!f->is_nonzero[(size_t)in * f->most_blocks + t]) continue;
-            if (f->block - *last >= f->plan->n_partitions) *first = block;
+            if (f->block - *last >= f->plan->n_partitions) *first = *last = block;
+            for (int64_t gap = *last + 1; gap < block; gap++)
+                memset(fdl_spectrum(&f->fdl, in, (int)(gap - f->block)), 0, f->fdl.stride * sizeof(float));
             *last = block;
         }
 }

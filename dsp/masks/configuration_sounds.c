@@ -77,7 +77,7 @@ void sounds_keep_paths(struct configuration *c)
     if (!c->arena->files) return;
     for (; c->arena->n_files < c->n_files; c->arena->n_files++) {
         const char *path = sound_path(c, c->files[c->arena->n_files]);
-        if (!path) return; /* the arena is short */
+        if (!path) return;
         c->arena->files[c->arena->n_files] = path;
     }
 }
@@ -93,8 +93,7 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     char why[DIAGNOSTIC_CAP / 2];
     struct rated_file found;
     sound->is_read = true;
-    sound->path = sound_path(c, c->files[i->file]);
-    if (!sound->path) return; /* the arena is short */
+    sound->path = c->arena->files[i->file];
     struct mask_limits limits = {.frames = MASK_MAX_SAMPLES, .bytes = c->arena->limit - c->arena->bytes};
     sound->error = rate_pattern_find(sound->path, s->rate, &found, why, sizeof why);
     if (!sound->error) {

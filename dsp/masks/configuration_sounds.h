@@ -12,7 +12,7 @@
 struct sound {
     struct mask_file file;   /* channel is NULL if the file is not read yet, or cannot be read        */
     bool is_read;            /* the file was read, or reading it failed                               */
-    char *path;
+    const char *path;
     float peak;              /* largest magnitude                                                     */
     bool is_played;          /* terms point into file                                                 */
     void *segments;          /* tsearch(3) of struct segment, those at the session's rate             */
@@ -43,7 +43,8 @@ const float *sounds_segment(struct sounds *sounds, struct sound *sound, const st
 bool sounds_resample(struct sounds *sounds, struct sound *sound, const struct impulse *impulse, const float **taps,
                      int n, int *n_taps);
 
-/* Keeps the paths of all files that the configuration names in its arena. */
+/* Keeps the paths of all files that the configuration names in its arena, before the first file is read. The arena may
+ * be short afterwards. */
 void sounds_keep_paths(struct configuration *configuration);
 
 /* Adds an error for each file that could not be read. */

@@ -67,16 +67,19 @@ static int nearest_rate(const char *pattern, int to, int *rate)
     return 0;
 }
 
+static int refuse_length(const char *path, char *why, size_t cap)
+{
+    return fail(HC_EFILE, why, cap, "%.200s: the path has %d bytes or more; use a shorter one", path, PATH_MAX);
+}
+
 int rate_pattern_find(const char *path, int rate, struct rated_file *file, char *why, size_t cap)
 {
     *file = (struct rated_file){0};
-    bool is_long = strlen(path) >= sizeof file->path;
-    if (!is_long) memcpy(file->path, path, strlen(path) + 1);
-    bool is_pattern = strstr(path, mark) && !exists(path);
-    if (!is_pattern && !is_long) return HC_OK;
-    is_long = is_long || !fill(path, rate ? rate : EXAMPLE_RATE, file->missing);
-    if (is_long)
-        return fail(HC_EFILE, why, cap, "%.200s: the path has %d bytes or more; use a shorter one", path, PATH_MAX);
+    size_t length = strlen(path);
+    if (length >= sizeof file->path) return refuse_length(path, why, cap);
+    memcpy(file->path, path, length + 1);
+    if (!strstr(path, mark) || exists(path)) return HC_OK;
+    if (!fill(path, rate ? rate : EXAMPLE_RATE, file->missing)) return refuse_length(path, why, cap);
     file->rate = rate;
     int error = rate && exists(file->missing) ? 0 : nearest_rate(path, rate, &file->rate);
     if (error && error != ENOENT)

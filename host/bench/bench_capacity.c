@@ -72,7 +72,8 @@ static struct bench_shape shape_of(const struct capacity_settings *s, bool diago
     return shape;
 }
 
-static const char *const verdicts[] = {"not held", "held", "not judged"};
+static const char *const verdicts[] = {
+    [TRIAL_MISSED] = "not held", [TRIAL_HELD] = "held", [TRIAL_UNJUDGED] = "not judged"};
 
 /* Returns whether the engine held. */
 static bool try_out(const struct capacity_settings *s, bool diagonal, int n, double seconds, struct trial *trial)
@@ -109,11 +110,13 @@ static int search(const struct capacity_settings *s, bool diagonal, struct trial
     int held = 0, not_held = 0;
     struct trial trial;
     *best = *over = (struct trial){0};
-    for (int n = diagonal ? 16 : 2; not_held == 0 && held < s->most; n = 2 * n < s->most ? 2 * n : s->most)
-        if (try_out(s, diagonal, n < s->most ? n : s->most, trial_s, &trial))
-            held = n < s->most ? n : s->most, *best = trial;
+    for (int next = diagonal ? 16 : 2; not_held == 0 && held < s->most; next *= 2) {
+        int n = next < s->most ? next : s->most;
+        if (try_out(s, diagonal, n, trial_s, &trial))
+            held = n, *best = trial;
         else
             not_held = n, *over = trial;
+    }
     while (not_held - held > (held / 16 > 1 ? held / 16 : 1)) {
         int n = held + (not_held - held) / 2;
         if (try_out(s, diagonal, n, trial_s, &trial))

@@ -319,7 +319,7 @@ static void say_summary(const struct convolution *run, double seconds)
     const struct convolve_settings *s = run->settings;
     double peak = sample_peak_value(&run->pipeline.seen), db = gain_to_avoid_clipping(peak);
     const char *option = s->normalise > 0 ? "normalise" : "gain";
-    double option_db = 20 * log10(s->normalise > 0 ? s->normalise : s->gain) + floor(db * 10) / 10;
+    double remedy_db = 20 * log10(s->normalise > 0 ? s->normalise : s->gain) + floor(db * 10) / 10;
     message_note("%s: %d channel%s, %.3f s, %d Hz, %s; %.0f x real time on %s (%s, partition %d)",
                  run->settings->output, run->out.n_channels, message_s(run->out.n_channels),
                  (double)run->out.written / run->out.rate, run->out.rate,
@@ -329,10 +329,10 @@ static void say_summary(const struct convolution *run, double seconds)
     if (clips(run) && run->pipeline.seen.clipped)
         message_note("%llu sample%s clipped; --%s %.1f would have avoided it",
                      (unsigned long long)run->pipeline.seen.clipped, message_s((int64_t)run->pipeline.seen.clipped),
-                     option, option_db);
+                     option, remedy_db);
     else if (peak > 1 && sound_format_is_lossy_float(run->out.format))
         message_note("the peak is %.1f dB over full scale, and players will limit it; --%s %.1f would avoid it",
-                     20 * log10(peak), option, option_db);
+                     20 * log10(peak), option, remedy_db);
     if (run->info.non_finite)
         message_note("%llu sample%s of the input, NaN or infinite, replaced by 0",
                      (unsigned long long)run->info.non_finite, message_s((int64_t)run->info.non_finite));
@@ -354,7 +354,7 @@ static int print_json(const struct convolution *run, double seconds)
         "seconds", seconds, "times_realtime", times_realtime(run, seconds), "clipped",
         (json_int_t)(clips(run) ? p->seen.clipped : 0), "gain_to_avoid_clipping", gain_to_avoid_clipping(peak), "peak",
         peak, "non_finite", (json_int_t)run->info.non_finite, "time", time);
-    if (all && is_scaled(run->settings)) json_object_set_new(all, "scaled_db", json_real(20 * log10(run->scale)));
+    if (all && is_scaled(run->settings)) json_object_set_new(all, "scaled_db", json_number(20 * log10(run->scale)));
     return json_print(all, 9, run->settings->output);
 }
 

@@ -21,9 +21,9 @@ bool file_engine_failed(hc_engine *engine, char *why, size_t cap);
 
 enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
 
-/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input. fd:
- * a descriptor for the output, which belongs to out; -1: the file at `path`. dither: if the format takes it. path must
- * outlive out. false: why has the reason. */
+/* Opens the output of a convolution: `format` as far as the user asked for it, the rest from the name and the input.
+ * fd: a descriptor for the output, which belongs to out; -1: the file at `path`. dither: if the format takes it. path
+ * must outlive out. false: why has the reason. */
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap);
 

@@ -4,7 +4,6 @@
 #include "host/message.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -37,34 +36,49 @@ bool files_read_add(struct files_read *read, const char *path)
     return true;
 }
 
-/* A path with %r may stand for the file of any rate. */
-static bool add_rates(struct files_read *read, const char *path)
+/* Adds a path, and the file of every rate that a path with %r stands for. */
+static bool add_rates(struct files_read *read, const char *path, bool (*add)(struct files_read *, const char *))
 {
-    const char *rate = strstr(path, "%r");
-    char *pattern = NULL;
+    if (!add(read, path)) return false;
+    if (!strstr(path, "%r")) return true;
+    char *pattern = malloc(3 * strlen(path) + 1), *to = pattern;
+    if (!pattern) return false;
+    for (const char *at = path; *at; at++) {
+        if (strncmp(at, "%r", 2) == 0) {
+            to = stpcpy(to, "[0-9]*");
+            at++;
+            continue;
+        }
+        if (strchr("*?[\\", *at)) *to++ = '\\';
+        *to++ = *at;
+    }
+    *to = '\0';
     glob_t found;
-    if (!rate) return true;
-    if (asprintf(&pattern, "%.*s[0-9]*%s", (int)(rate - path), path, rate + 2) < 0) return false;
-    bool good = true;
-    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc && good; i++) good = files_read_add(read, found.gl_pathv[i]);
+    int error = glob(pattern, GLOB_NOSORT, NULL, &found);
+    bool good = error != GLOB_NOSPACE;
+    if (!error) {
+        for (size_t i = 0; i < found.gl_pathc && good; i++) good = add(read, found.gl_pathv[i]);
         globfree(&found);
     }
     free(pattern);
     return good;
 }
 
+static bool add_mask_of_a_rate(struct files_read *read, const char *path)
+{
+    const char *file, *dot = strrchr(path, '.');
+    if (!files_read_add(read, path)) return false;
+    if (!dot || strcasecmp(dot, ".conf") != 0) return true;
+    hc_responses names;
+    bool good = hc_responses_load(path, 0, 0, HC_NAMES_ONLY, &names, NULL, 0) != HC_ENOMEM;
+    for (int i = 0; good && (file = hc_responses_file(&names, i)); i++) good = add_rates(read, file, files_read_add);
+    hc_responses_free(&names);
+    return good;
+}
+
 bool files_read_add_mask(struct files_read *read, const char *path)
 {
-    char why[MESSAGE_CAP]; /* an error is reported when the mask is loaded */
-    hc_responses names;
-    const char *file, *dot = strrchr(path, '.');
-    bool good = files_read_add(read, path) && add_rates(read, path);
-    if (!dot || strcasecmp(dot, ".conf") != 0) return good;
-    int error = hc_responses_load(path, 0, 0, HC_NAMES_ONLY, &names, why, sizeof why);
-    for (int i = 0; good && (file = hc_responses_file(&names, i)); i++) good = files_read_add(read, file);
-    hc_responses_free(&names);
-    return good && error != HC_ENOMEM;
+    return add_rates(read, path, add_mask_of_a_rate);
 }
 
 int file_identity_order(const void *a, const void *b)

@@ -23,7 +23,8 @@ struct files_read { /* start with zeros */
 /* Adds a file; "-" is standard input. Pipes and files that are not there are left out. false: no memory. */
 bool files_read_add(struct files_read *read, const char *path);
 
-/* Adds a mask, and the sound files that it names if it is a configuration. false: no memory. */
+/* Adds a mask, and the sound files that it names if it is a configuration; of a path with %r, the files of all rates.
+ * false: no memory. */
 bool files_read_add_mask(struct files_read *read, const char *path);
 
 /* Checks that the output is none of the files. "-" is standard output. Links, symbolic and hard, lead to the same file.

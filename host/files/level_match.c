@@ -44,20 +44,6 @@ bool level_match_keep(struct level_match *match, const float *planar, size_t str
     return (!sample_peak_overflows(&seen) && isfinite(match->out.sum)) || file_too_loud(path, why, cap);
 }
 
-/* Reads whole frames, and fewer than asked for only at the end. -1: errno says why. */
-static ssize_t read_all(int fd, void *to, size_t bytes)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t n = read(fd, (char *)to + done, bytes - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -1;
-        if (n == 0) break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
-
 bool level_match_write(struct level_match *match, struct file_writer *writer, char *why, size_t cap)
 {
     _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS], planar[CHUNK_FLOATS];
@@ -65,7 +51,7 @@ bool level_match_write(struct level_match *match, struct file_writer *writer, ch
     const size_t most = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
     ssize_t got = 0;
     if (lseek(match->fd, 0, SEEK_SET) != 0) return refuse(writer->out->path, errno, why, cap);
-    while ((got = read_all(match->fd, chunk, most * frame_bytes)) > 0) {
+    while ((got = spool_read(match->fd, chunk, most * frame_bytes)) > 0) {
         size_t frames = (size_t)got / frame_bytes;
         sample_split(SAMPLE_FLOAT, chunk, n_channels, frames, planar, most);
         if (!file_write(writer, FILE_NEXT, planar, most, (int64_t)frames, why, cap)) return false;

@@ -11,7 +11,7 @@
 
 struct level_match {
     struct level_meter in, out; /* in: the caller adds the input */
-    int fd;                  /* of the temporary file */
+    int fd;                     /* of the temporary file */
 };
 
 /* false: why has the reason. */

@@ -59,8 +59,8 @@ struct pipeline {
 /* How many blocks an engine should take at once, for hc_config.queue_depth. */
 int pipeline_queue_depth(const struct sound_in *in, int n_out);
 
-/* Starts the first writer, which reserves the output's space on the disk. match: NULL, or it measures the input and takes
- * the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */
+/* Starts the first writer, which reserves the output's space on the disk. match: NULL, or it measures the input and
+ * takes the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */
 bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct output_range range,
                     struct level_match *match);
 

@@ -40,12 +40,12 @@ struct progress_work progress_work_make(const hc_info *info, int n_channels_in, 
 /* The work from the start to this frame, of a convolution whose end is known. */
 double progress_work_to(const struct progress_work *work, int64_t frame);
 
-/* The seconds that are left if so much work is done and so much in all; -1: unknown, until a twentieth is done. */
+/* The seconds that are left. done, all: work so far and in all. -1: unknown, until a twentieth is done. */
 double progress_rate_left(struct progress_rate *rate, double done, double all, double now);
 
-/* begun: when the command began; now: the convolution begins. */
+/* begun: when the command began; now: when the convolution begins. */
 void progress_start(struct progress *progress, int rate, struct progress_work work, double begun, double now);
-/* The same when so many frames are done. */
+/* The seconds that are left when so many frames are done; -1: unknown. */
 double progress_left(struct progress *progress, int64_t frames_done, double now);
 void progress_report(struct progress *progress, int64_t frames_done); /* call it often: prints five times a second */
 void progress_clear(struct progress *progress);

@@ -99,9 +99,6 @@ INLINED void peak_update(const float *restrict x, size_t n, struct sample_peak *
     if ((uint32_t)peak > seen->peak_bits) seen->peak_bits = (uint32_t)peak;
 }
 
-/* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
- * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
- * the limit. The largest integer is 2^(bits-1) - 1: +1.0 becomes that. */
 struct dither_source { /* the noise of a channel */
     bool on;
     uint32_t frame, key[2]; /* frame: the first */
@@ -124,15 +121,17 @@ INLINED float dither_noise(const struct dither_source *dither, uint32_t i)
     return (float)((int32_t)(h & 0xffff) - (int32_t)(h >> 16)) * 0x1p-16f;
 }
 
-/* is_dithered: a constant; the compiler leaves the other loop out. */
+/* Adding 1.5 * 2^23 puts an integer of up to 22 bits, rounded to nearest even, into the low bits of a float; 1.5 * 2^52
+ * does the same for 51 bits of a double. Faster than lrintf in plain SSE2. The order of the comparisons sends NaN to
+ * the limit. The largest integer is 2^(bits-1) - 1: +1.0 becomes that. dither: NULL: none. */
 INLINED void round_s16(const float *restrict x, size_t n, int bits, const struct dither_source *dither,
-                       bool is_dithered, int16_t *restrict y)
+                       int16_t *restrict y)
 {
     const float scale = (float)(1 << (bits - 1)), high = scale - 1, low = -scale, magic = 0x1.8p23f;
     const int shift = 16 - bits;
     for (size_t i = 0; i < n; i++) {
         float v = x[i] * scale;
-        if (is_dithered) v += dither_noise(dither, (uint32_t)i);
+        if (dither) v += dither_noise(dither, (uint32_t)i);
         v = v < high ? v : high;
         v = v > low ? v : low;
         v += magic;
@@ -187,8 +186,8 @@ INLINED void interleave_24(const int32_t *restrict x, int n_channels, int ch, si
 INLINED void round_channel(enum sample_kind kind, int bits, const float *x, size_t n,
                            const struct dither_source *dither, void *y)
 {
-    if (kind == SAMPLE_S16 && dither->on) round_s16(x, n, bits, dither, true, y);
-    if (kind == SAMPLE_S16 && !dither->on) round_s16(x, n, bits, dither, false, y);
+    if (kind == SAMPLE_S16 && dither->on) round_s16(x, n, bits, dither, y);
+    if (kind == SAMPLE_S16 && !dither->on) round_s16(x, n, bits, NULL, y);
     if (kind == SAMPLE_S24 || kind == SAMPLE_S32) round_s32(x, n, bits, y);
     if (kind == SAMPLE_FLOAT) memcpy(y, x, n * sizeof *x);
 }

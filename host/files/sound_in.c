@@ -20,8 +20,8 @@
 
 /* ---- format checks ------------------------------------------------------------------------------ */
 
-/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of the
- * pipe, or if tee(2) fails. */
+/* Copies the first bytes of a pipe without consuming them. Waits for the first one. Returns how many; 0 at the end of
+ * the pipe, or if tee(2) fails. */
 static size_t peek(int fd, char *head, size_t bytes)
 {
     int ends[2];
@@ -231,6 +231,7 @@ static sf_count_t inside_length(void *data)
 {
     return ((struct sound_in *)data)->inside.bytes;
 }
+
 static sf_count_t inside_tell(void *data)
 {
     return ((struct sound_in *)data)->inside.at;
@@ -312,7 +313,9 @@ static int64_t at_end(struct sound_in *in, int64_t got, char *why, size_t cap)
         message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
         return -1;
     }
-    return in->read > in->first || refuse_start(in, in->first, in->read, why, cap) ? got : -1;
+    if (in->read > in->first) return got;
+    refuse_start(in, in->first, in->read, why, cap);
+    return -1;
 }
 
 int64_t sound_in_read_plain(struct sound_in *in, void *raw, int64_t n_frames, char *why, size_t cap)

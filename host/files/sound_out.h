@@ -36,8 +36,8 @@ struct sound_out {
 };
 
 /* fd: a descriptor that can be written anywhere, which belongs to out, also after a failure; -1: the file at `path`.
- * format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must outlive out. false:
- * why has the reason. */
+ * format has container and subtype (sound_format_choose); strings as in sound_in, or NULL; path must outlive out.
+ * false: why has the reason. */
 bool sound_out_open(struct sound_out *out, int fd, const char *path, int format, int rate, int n_channels,
                     int64_t n_frames, char *const *strings, char *why, size_t cap);
 

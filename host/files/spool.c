@@ -26,6 +26,19 @@ int spool_open(char *why, size_t cap)
     return -1;
 }
 
+ssize_t spool_read(int fd, void *data, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = read(fd, (char *)data + done, bytes - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
 int spool_write(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -45,8 +58,7 @@ int spool_copy(int from, int to)
     char *buffer = malloc(BUFFER_BYTES);
     int error = buffer ? 0 : ENOMEM;
     while (!error) {
-        ssize_t n = read(from, buffer, BUFFER_BYTES);
-        if (n < 0 && errno == EINTR) continue;
+        ssize_t n = spool_read(from, buffer, BUFFER_BYTES);
         if (n < 0) error = errno;
         if (n <= 0) break;
         error = spool_write(to, buffer, (size_t)n);

@@ -71,15 +71,13 @@ int check_command(int argc, char **argv)
     if (settings.json) {
         status = print_json(path, &mask, good ? NULL : why);
     } else {
-        bool is_only_error = !good && mask.n_errors + mask.n_warnings <= 1; /* `why` has its text */
-        if (!is_only_error) mask_diagnostics_print_all(&mask);
-        if (good && !message_is_quiet())
-            print_ok(&mask);
-        else if (!good && !is_only_error)
+        bool has_lines = good || mask.n_errors + mask.n_warnings > 1; /* else `why` has the only text */
+        if (has_lines) mask_diagnostics_print_all(&mask);
+        if (good && !message_is_quiet()) print_ok(&mask);
+        if (!good && !has_lines) message_error("%s", why);
+        if (!good && has_lines)
             message_error("%s: %d error%s, %d warning%s; mend the lines above", path, mask.n_errors,
                           message_s(mask.n_errors), mask.n_warnings, message_s(mask.n_warnings));
-        else if (!good)
-            message_error("%s", why);
     }
     hc_responses_free(&mask);
     return status;

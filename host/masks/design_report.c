@@ -82,7 +82,7 @@ static int print_json(const struct design_settings *s, const struct design *desi
 int design_report(const struct design_settings *s, const struct design *design)
 {
     struct filter_figures figures = {0};
-    if (s->kind != KIND_ROOM) measure(s, design, &figures);
+    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet())) measure(s, design, &figures);
     print_summary(s, design, &figures);
     return s->json ? print_json(s, design, &figures) : 0;
 }

@@ -10,14 +10,6 @@
 
 /* ---- the measurement ---------------------------------------------------------------------------- */
 
-/* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
-static size_t padded(int n)
-{
-    size_t size = 16;
-    while (size < (size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2)) size *= 2;
-    return size;
-}
-
 /* Goes from one bin towards another as long as the response rises, or falls. */
 static size_t walk(const struct spectrum *s, size_t from, size_t to, bool rises)
 {
@@ -49,7 +41,8 @@ void filter_measure(struct filter_figures *f, const float *h, int n, int rate, c
 {
     struct spectrum s;
     *f = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
-    if (!spectrum_open(&s, padded(n))) return;
+    /* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
+    if (!spectrum_open(&s, (size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2))) return;
     spectrum_of(&s, h, n);
     double hz = (double)rate / (double)s.size;
     size_t last = 0;

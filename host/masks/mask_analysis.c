@@ -25,19 +25,12 @@ static void levels(const float *h, int n, struct mask_figures *f)
 
 /* ---- the response ------------------------------------------------------------------------------- */
 
-/* With a response padded to four times its length, the spectrum between two bins is at most 0.2 dB above them. For a
- * long response, whose bins are closer than its resonances are wide, twice the length is enough. */
-static size_t padded(int n)
-{
-    size_t size = 16;
-    while (size < (size_t)n * (n <= 1 << 16 ? 4 : 2)) size *= 2;
-    return size;
-}
-
 static void responses(float *const *channel, int n_channels, int n, int rate, struct mask_figures *figures)
 {
     struct spectrum s;
-    if (!spectrum_open(&s, padded(n))) return;
+    /* With a response padded to four times its length, the spectrum between two bins is at most 0.2 dB above them. For
+     * a long response, whose bins are closer than its resonances are wide, twice the length is enough. */
+    if (!spectrum_open(&s, (size_t)n * (n <= 1 << 16 ? 4 : 2))) return;
     for (int ch = 0; ch < n_channels; ch++) {
         double most = 0;
         size_t at = 0;

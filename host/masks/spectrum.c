@@ -4,8 +4,10 @@
 #include <fftw3.h>
 #include <string.h>
 
-bool spectrum_open(struct spectrum *s, size_t size)
+bool spectrum_open(struct spectrum *s, size_t n)
 {
+    size_t size = 16;
+    while (size < n) size *= 2;
     s->size = size;
     s->x = fftwf_alloc_real(size + 2);
     s->plan = s->x ? fftwf_plan_dft_r2c_1d((int)size, s->x, (fftwf_complex *)s->x, FFTW_ESTIMATE) : NULL;
@@ -27,9 +29,9 @@ void spectrum_of(struct spectrum *s, const float *h, int n)
     fftwf_execute(s->plan);
 }
 #else
-bool spectrum_open(struct spectrum *s, size_t size)
+bool spectrum_open(struct spectrum *s, size_t n)
 {
-    (void)size;
+    (void)n;
     *s = (struct spectrum){0};
     return false;
 }

@@ -11,8 +11,8 @@ struct spectrum {
     void *plan;
 };
 
-/* size: a power of two. false: memory is short, or the build has no FFTW. */
-bool spectrum_open(struct spectrum *spectrum, size_t size);
+/* Makes the transform n frames long, or more: a power of two. false: memory is short, or the build has no FFTW. */
+bool spectrum_open(struct spectrum *spectrum, size_t n);
 void spectrum_close(struct spectrum *spectrum);
 
 /* Transforms h[n], n <= size. */

@@ -1,5 +1,5 @@
-/* messages - the mask's path and the status as LV2 messages: patch:Set and patch:Get in, patch:Set out; and the URIs for
- * them. */
+/* messages - the mask's path and the status as LV2 messages: patch:Set and patch:Get in, patch:Set out; and the URIs
+ * for them. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 

@@ -135,11 +135,11 @@ static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STAT
     bool is_loaded = stats.masks != p->n_masks || (is_first && playing[0]), was_lost = atomic_load(&p->is_lost);
     p->n_masks = stats.masks;
     if (is_loaded && !hc_live_has_work(p->live)) set_restored(p, "");
-    bool is_lost = is_loaded ? false : error ? has_lost_mask(p, playing) : was_lost;
+    bool is_lost = !is_loaded && (error ? has_lost_mask(p, playing) : was_lost);
     atomic_store(&p->is_lost, is_lost);
     if (is_lost && error) lv2_log_warning(&p->log, "haloconv: the sound passes dry until a mask is loaded\n");
-    if (error || is_loaded) /* else the work before has done the request */
-        snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", STATUS_BYTES - 6,
+    if (error || is_loaded) /* else an earlier do_work() did the request, and its result stays */
+        snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", (int)(STATUS_BYTES - sizeof "dry: "),
                  p->said[0] ? p->said : "ok");
     memcpy(status, p->result, STATUS_BYTES);
     pthread_mutex_unlock(&p->working);
@@ -193,7 +193,8 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
-    bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested); /* done perhaps, but not answered */
+    /* A request may be done, but unanswered. */
+    bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested);
     if (!to || !has_work || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
         atomic_store(&p->is_scheduled, false); /* the next run() tries again */

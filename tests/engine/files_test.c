@@ -132,7 +132,7 @@ static void sounds_between_silences_match_reference(const char *backend)
     check_skip("built without FFTW");
 #endif
     if (SANITIZED) check_skip("too slow under a sanitizer");
-    static const int loud[][2] = {{61003, 61067}, {80000, 80001}, {150000, 180000}, {290000, 290064}, {399990, 400000}};
+    static const int loud[][2] = {{61003, 61067}, {80000, 80001}, {150000, 260000}, {284000, 284064}, {399990, 400000}};
     hc_config c = config_for("fft", TAPS, IN, OUT, 0);
     struct file_play s;
     file_play_open(&s, backend, &c, FRAMES, 31);

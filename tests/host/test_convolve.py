@@ -604,6 +604,7 @@ def test_scaled_outputs_at_the_edges(folder, full_folder):
     assert report["clipped"] > 0
     says = good("convolve", "x.wav", "h.wav", "-o", "y.wav", "--normalise", "3").stderr
     assert "--normalise -0.1 would have avoided it" in says or "--normalise 0.0 would have avoided it" in says, says
+    assert convolve("x.wav", "h.wav", "y.wav", "--level", "rms", "--gain", "off")["scaled_db"] is None
     write("silence.wav", np.zeros((100, 1)))
     for option in (["--level", "rms"], ["--level", "peak"], ["--normalise", "-1"]):
         convolve("silence.wav", "h.wav", "y.wav", *option)

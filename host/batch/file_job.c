@@ -96,7 +96,7 @@ void file_job_close(struct file_job *job)
     job->kept = job->mixed = NULL;
 }
 
-static void make_folders(char *path)
+void file_job_make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -109,7 +109,7 @@ void file_job_open_output(struct file_job *job)
 {
     char why[MESSAGE_CAP];
     int fd = -1;
-    if (strchr(job->row->output, '/')) make_folders(job->path);
+    if (!job->row->tar && strchr(job->row->output, '/')) file_job_make_folders(job->path);
     if (job->row->tar && (!tar_job_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||
                           (fd = fcntl(job->content, F_DUPFD_CLOEXEC, 3)) < 0)) {
         batch_stop(job->batch, why);

@@ -56,6 +56,9 @@ struct file_job {
 /* Opens input and mask. false: the job has failed, its reason is in the batch, and nothing is open. */
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row);
 
+/* Makes the folders of an output; path is the same afterwards. */
+void file_job_make_folders(char *path);
+
 /* Opens the output, or fails the job. */
 void file_job_open_output(struct file_job *job);
 

@@ -156,6 +156,14 @@ def test_a_broken_sound_costs_its_sample_only(shards):
     assert batch(*args)["done"] == 7 and len(unpack("out/bad_r0.tar")) == len(members)
 
 
+def test_a_broken_sound_may_be_the_first_in_a_new_folder(shards):
+    pack("bad.tar", [("a.wav", b"RIFF" * 9000), ("b.wav", sound(500, 1))])  # the largest begins
+    (shards / "list.csv").write_text("input,mask,output\nbad.tar,rooms/r0.wav,deep/er/new.tar\n")
+    done = haloconv("batch", "list.csv", "-o", "out", "--workers", "1")
+    assert done.returncode == 1 and "1 file, 1 failed" in done.stderr, done.stderr
+    assert [m[0] for m in unpack("out/deep/er/new.tar")] == ["b.wav"]
+
+
 def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):
     pack("bad.tar", [("a.wav", b"RIFF"), ("a.txt", b"text")])
     done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out")

@@ -114,26 +114,15 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     return good;
 }
 
-/* [rows of the list]: is the row of this process's shard? NULL: no memory. The caller frees it. */
-static bool *find_share(const struct batch *batch)
-{
-    bool *is_ours = calloc(batch->manifest->n + 1, sizeof *is_ours);
-    for (size_t piece = (size_t)batch->shard; is_ours && piece < batch->n_pieces; piece += (size_t)batch->n_shards)
-        for (size_t at = batch->pieces[piece]; at < batch->pieces[piece + 1]; at++)
-            is_ours[batch->order[at] - batch->manifest->rows] = true;
-    return is_ours;
-}
-
 bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
                         const char *path, char *why, size_t cap)
 {
     errno = 0;
     int fd = dup(part->fd);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool *is_ours = find_share(batch), good = file && is_ours;
+    bool good = file != NULL;
     for (size_t i = 0; i < batch->manifest->n && good; i++)
-        if (is_ours[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
-    free(is_ours);
+        if (batch->in_share[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
     if (file && fclose(file) != 0) good = false;
     if (!file && fd >= 0) close(fd);
     if (!good)

@@ -81,6 +81,19 @@ static void cut_pieces(struct batch *batch, const struct entry *entries, size_t 
     batch->units[batch->n_units] = batch->n_pieces;
 }
 
+static void find_share(struct batch *batch)
+{
+    for (size_t unit = (size_t)batch->shard; unit < batch->n_units; unit += (size_t)batch->n_shards) {
+        size_t first = batch->units[unit], end = batch->units[unit + 1];
+        batch->share_pieces += (int64_t)(end - first);
+        batch->share_rows += (int64_t)(batch->pieces[end] - batch->pieces[first]);
+        for (size_t at = batch->pieces[first]; at < batch->pieces[end]; at++) {
+            batch->in_share[batch->order[at] - batch->manifest->rows] = true;
+            batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
+        }
+    }
+}
+
 /* 32 bits, so that their sum over all ranks fits in a count. */
 static int64_t plan_hash(const struct batch *batch)
 {
@@ -117,7 +130,8 @@ bool batch_plan(struct batch *batch)
     batch->pieces = calloc(n + 1, sizeof *batch->pieces);
     batch->units = calloc(n + 1, sizeof *batch->units);
     batch->work = calloc(n + 1, sizeof *batch->work);
-    bool good = entries && batch->order && batch->pieces && batch->units && batch->work;
+    batch->in_share = calloc(n + 1, sizeof *batch->in_share);
+    bool good = entries && batch->order && batch->pieces && batch->units && batch->work && batch->in_share;
     for (size_t i = 0; i < n && good; i++) {
         const struct manifest_row *row = &batch->manifest->rows[i];
         struct stat mask;
@@ -128,9 +142,7 @@ bool batch_plan(struct batch *batch)
         find_first_rows(entries, n);
         qsort(entries, n, sizeof *entries, by_work);
         cut_pieces(batch, entries, n);
-        for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
-            for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
-                batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
+        find_share(batch);
     } else {
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
@@ -247,6 +259,7 @@ void batch_free(struct batch *batch)
     free(batch->pieces);
     free(batch->units);
     free(batch->work);
+    free(batch->in_share);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */

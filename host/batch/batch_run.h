@@ -64,6 +64,8 @@ struct batch {
     size_t *units;                     /* [n_units + 1]: the first piece of each unit */
     size_t n_units;
     int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
+    bool *in_share;                    /* [manifest->n]: is the row of this shard? */
+    int64_t share_rows, share_pieces;  /* of this shard; its ranks share them */
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */

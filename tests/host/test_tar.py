@@ -142,6 +142,10 @@ def test_the_report_has_a_line_for_each_sound(shards):
     (shards / "out/s-001.tar").unlink()
     batch(*args, "-o", "out", "--report", "b.jsonl", "--resume", "--workers", "3")
     assert (shards / "b.jsonl").read_bytes() == (shards / "a.jsonl").read_bytes()
+    for i, n in [(1, 14), (2, 7)]:  # a share has whole tar files
+        batch(*args, "-o", "shares", "--shard", f"{i}/2", "--report", "part.jsonl")
+        part = [json.loads(line) for line in (shards / "part.jsonl").read_text().splitlines()]
+        assert len(part) == n and all(line in lines for line in part)
 
 
 def test_a_broken_sound_costs_its_sample_only(shards):

@@ -59,7 +59,6 @@ static void find_first_rows(struct entry *entries, size_t n)
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
-    bool new_unit = false;
     batch->n_pieces = batch->n_units = 0;
     batch->max_piece = most;
     for (size_t i = 0; i < n; i++) {
@@ -69,11 +68,9 @@ static void cut_pieces(struct batch *batch, const struct entry *entries, size_t 
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
         bool other_tar = i > 0 && entries[i].row->tar != entries[i - 1].row->tar;
-        if (!entries[i].row->tar || i == 0 || other_tar) new_unit = true;
         if (full || other || large || other_tar) {
-            if (new_unit) batch->units[batch->n_units++] = batch->n_pieces;
+            if (!entries[i].row->tar || i == 0 || other_tar) batch->units[batch->n_units++] = batch->n_pieces;
             batch->pieces[batch->n_pieces++] = i;
-            new_unit = false;
         }
         batch->order[i] = entries[i].row;
     }

@@ -34,11 +34,20 @@ static int length_class(int64_t bytes)
     return class + (int)(bytes >= 4 ? bytes - 4 : 0);
 }
 
+/* The sounds of a tar file are sorted within so many members. */
+static size_t tar_section(const struct manifest_row *row)
+{
+    enum { SECTION_MEMBERS = 1024 };
+    return row->tar ? row->member / SECTION_MEMBERS : 0;
+}
+
 static int by_work(const void *a, const void *b)
 {
     const struct entry *p = a, *q = b;
     const struct tar_source *pt = p->row->tar, *qt = q->row->tar;
     if (pt != qt) return !pt ? -1 : !qt ? 1 : pt->first_row < qt->first_row ? -1 : 1; /* tar files last */
+    size_t ps = tar_section(p->row), qs = tar_section(q->row);
+    if (ps != qs) return ps < qs ? -1 : 1;
     int pc = length_class(p->bytes), qc = length_class(q->bytes);
     if (pc != qc) return pc > qc ? -1 : 1; /* long files first: none is left alone at the end */
     if (p->mask != q->mask) return p->mask < q->mask ? -1 : 1;

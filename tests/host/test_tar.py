@@ -168,6 +168,14 @@ def test_a_broken_sound_may_be_the_first_in_a_new_folder(shards):
     assert [m[0] for m in unpack("out/deep/er/new.tar")] == ["b.wav"]
 
 
+def test_sounds_are_begun_in_about_the_order_of_the_tar_file(shards):
+    """Else most of a large tar file would wait in memory for a short first sound, because long sounds begin."""
+    pack("bad.tar", [("a.wav", b"RIFF"), *((f"{i}.txt", b"") for i in range(1100)), ("z.wav", b"RIFF" * 9000)])
+    done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out", "--fail-fast", "-q",
+                    "--workers", "1")
+    assert done.returncode == 1 and "bad.tar/a.wav" in done.stderr and "z.wav" not in done.stderr
+
+
 def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):
     pack("bad.tar", [("a.wav", b"RIFF"), ("a.txt", b"text")])
     done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out")

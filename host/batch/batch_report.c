@@ -99,7 +99,7 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     int64_t listed;
     if (!batch_output_path(batch, row, path, sizeof path)) return true; /* the row has failed */
     if (stat(path, &status) != 0) {
-        if (errno != ENOENT) return false;
+        if (errno != ENOENT && errno != ENOTDIR) return false;
         errno = 0;
         return true;
     }

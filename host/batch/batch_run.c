@@ -190,7 +190,11 @@ double batch_left(const struct batch *batch, struct progress_rate *rate, double 
 
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
 {
-    return snprintf(path, cap, "%s/%s", batch->folder, row->tar ? row->tar->output : row->output) < (int)cap;
+    const char *output = row->tar ? row->tar->output : row->output, *name = output;
+    while (*name && strcspn(name, "/") <= NAME_MAX) name += strcspn(name, "/") + (strchr(name, '/') != NULL);
+    bool fits = !*name && snprintf(path, cap, "%s/%s", batch->folder, output) < (int)cap;
+    if (!fits) *path = 0;
+    return fits;
 }
 
 struct journal_place batch_journal(const struct batch *batch, int rank)

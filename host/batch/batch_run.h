@@ -98,7 +98,8 @@ const char *batch_input_file(const struct manifest_row *row);
 /* About how many bytes of its input a row reads, which may be a short part of a long file; 0: there is no file. */
 int64_t batch_input_bytes(const struct manifest_row *row);
 
-/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
+/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap, or a name in it too
+ * long for a file; path is "" then. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
 /* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name, or

@@ -58,6 +58,7 @@ void tar_job_leave_out(const struct file_job *job)
 {
     struct tar_source *tar = job->row->tar;
     char why[MESSAGE_CAP];
+    if (!job->path[0]) return; /* the name of the tar file is too long: all of its rows fail */
     pthread_mutex_lock(&tar->lock);
     tar->n_failures++;
     pthread_mutex_unlock(&tar->lock);

@@ -168,6 +168,14 @@ def test_a_broken_sound_may_be_the_first_in_a_new_folder(shards):
     assert [m[0] for m in unpack("out/deep/er/new.tar")] == ["b.wav"]
 
 
+def test_a_tar_file_whose_name_is_too_long_costs_no_other(shards):
+    (shards / "list.csv").write_text(f"input,mask,output\ns-000.tar,rooms/r0.wav,{'x' * 252}.tar\n"
+                                     "s-001.tar,rooms/r0.wav,b.tar\n")
+    done = haloconv("batch", "list.csv", "-o", "out")
+    assert done.returncode == 1 and "7 files, 7 failed" in done.stderr and "the name is too long; " in done.stderr
+    assert list(outputs(shards / "out")) == ["b.tar"]
+
+
 def test_sounds_are_begun_in_about_the_order_of_the_tar_file(shards):
     """Else most of a large tar file would wait in memory for a short first sound, because long sounds begin."""
     pack("bad.tar", [("a.wav", b"RIFF"), *((f"{i}.txt", b"") for i in range(1100)), ("z.wav", b"RIFF" * 9000)])

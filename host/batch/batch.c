@@ -174,8 +174,8 @@ static int count_gpus(void)
     return n;
 }
 
-/* A GPU and the engines on it take most of a second to start and to end. In that time the CPU convolves this many bytes
- * a processor: with 16 Xeon processors an H200 pays from 8000 files of 10 s on, with masks of 1 s. */
+/* A GPU and the engines on it take most of a second to start and to end. The CPU convolves this many bytes a processor
+ * in that time: an H200 pays from 8000 files of 10 s on beside 16 Xeon processors, with masks of 1 s. */
 static bool gpu_pays_off(const struct batch *batch)
 {
     const double bytes_a_processor = 160e6;
@@ -208,8 +208,8 @@ static bool make_folder(const char *folder, char *why, size_t cap)
                          strerror(error == EEXIST ? ENOTDIR : error));
 }
 
-/* With fewer pieces than processors, a worker's engine has several threads. On a GPU, too, the workers read, decode,
- * encode and write: on 16 processors 10000 files took 0.88 s with 16 workers and 1.1 s with 8. */
+/* A worker's engine has several threads if there are fewer pieces than processors. The workers of a GPU read, decode,
+ * encode and write, too: 10000 files took 0.88 s with 16 workers and 1.1 s with 8, on 16 processors. */
 static void choose_workers(struct batch *batch, const struct batch_settings *s)
 {
     int n = processors();

@@ -10,12 +10,12 @@
  *                                      |
  *                      engine slot: an engine of that shape    BATCH_ENGINES slots a worker; the oldest is replaced
  *
- * On a GPU a group is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
- * own mask, and one launch serves them all. On the CPU a group is one file job, and there is a worker for each
+ * A group on a GPU is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
+ * own mask, and one launch serves them all. A group on the CPU is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
  *
- * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself. Only members of
- * a tar file that are near one another are sorted: a sound waits in memory for those in front of it.
+ * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself. The
+ * members of a tar file are sorted within sections, because a sound waits in memory for those in front of it.
  *
  * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
  *

@@ -174,7 +174,7 @@ static void keep_frames(struct file_job *job, const float *planar, int64_t strid
     int64_t n_kept = job->level_out.n / job->n_out;
     if (!job->kept) job->kept = malloc((size_t)job->n_out * (size_t)job->kept_stride * sizeof *job->kept);
     if (!job->kept || n_kept + n > job->kept_stride) {
-        job_fail(job, "no memory to match the level of an output; use fewer --workers");
+        job_fail(job, "no memory to keep an output for its level or noise; use fewer --workers");
         return;
     }
     for (int ch = 0; ch < job->n_out; ch++)

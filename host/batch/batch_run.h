@@ -78,7 +78,7 @@ struct batch {
     char device[128];
 };
 
-/* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
+/* Sorts and cuts the list, by the sizes of the input files, and finds this share. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
 /* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail

@@ -1,6 +1,7 @@
 #include "batch_report.h"
 
 #include "host/json_print.h"
+#include "row_cells.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -76,16 +77,15 @@ char *figures_with_t30(const char *text, double t30_s)
 
 /* The cells have the names of their columns, so that the report is a list, too. JSON has no integers of 64 bits for
  * every reader: the seed is a text. */
-static json_t *row_cells(const struct batch *batch, const struct manifest_row *row)
+static json_t *cells_of(const struct batch *batch, const struct manifest_row *row)
 {
-    static const char *const tails[] = {"full", "same", "centre"}, *const levels[] = {"none", "peak", "rms"};
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, row->seed);
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o}", "row",
                      (json_int_t)manifest_row_number(batch->manifest, row), "input", json_text(row->input), "mask",
                      json_text(row->mask), "output", json_text(row->output), "gain",
-                     row->gain > 0 ? decibels(row->gain) : json_string("off"), "tail", tails[row->tail], "level",
-                     levels[row->level], "seed", seed, "start", json_number(row->start_s), "length",
+                     row->gain > 0 ? decibels(row->gain) : json_string("off"), "tail", tail_words[row->tail], "level",
+                     level_words[row->level], "seed", seed, "start", json_number(row->start_s), "length",
                      json_number(row->length_s), "noise", json_text(row->noise), "snr",
                      given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms));
 }
@@ -99,29 +99,19 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     int64_t listed;
     if (!batch_output_path(batch, row, path, sizeof path)) return true; /* the row has failed */
     if (stat(path, &status) != 0) {
-        if (errno != ENOENT) return false;
+        if (errno != ENOENT && errno != ENOTDIR) return false;
         errno = 0;
         return true;
     }
     const struct journal_entry *entry =
         journal_list_find(list, journal_hash(row, batch->settings), status.st_size, &listed);
     if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return true;
-    json_t *line = row_cells(batch, row), *figures = figures_read(entry->figures);
+    json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
     bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
                 putc('\n', file) != EOF;
     json_decref(line);
     json_decref(figures);
     return good;
-}
-
-/* [rows of the list]: is the row of this process's shard? NULL: no memory. The caller frees it. */
-static bool *find_share(const struct batch *batch)
-{
-    bool *is_ours = calloc(batch->manifest->n + 1, sizeof *is_ours);
-    for (size_t piece = (size_t)batch->shard; is_ours && piece < batch->n_pieces; piece += (size_t)batch->n_shards)
-        for (size_t at = batch->pieces[piece]; at < batch->pieces[piece + 1]; at++)
-            is_ours[batch->order[at] - batch->manifest->rows] = true;
-    return is_ours;
 }
 
 bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
@@ -130,10 +120,9 @@ bool batch_report_write(const struct batch *batch, const struct journal_list *li
     errno = 0;
     int fd = dup(part->fd);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool *is_ours = find_share(batch), good = file && is_ours;
+    bool good = file != NULL;
     for (size_t i = 0; i < batch->manifest->n && good; i++)
-        if (is_ours[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
-    free(is_ours);
+        if (batch->in_share[i]) good = write_line(batch, list, &batch->manifest->rows[i], file);
     if (file && fclose(file) != 0) good = false;
     if (!file && fd >= 0) close(fd);
     if (!good)

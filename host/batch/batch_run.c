@@ -34,11 +34,20 @@ static int length_class(int64_t bytes)
     return class + (int)(bytes >= 4 ? bytes - 4 : 0);
 }
 
+/* The sounds of a tar file are sorted within so many members. */
+static size_t tar_section(const struct manifest_row *row)
+{
+    enum { SECTION_MEMBERS = 1024 };
+    return row->tar ? row->member / SECTION_MEMBERS : 0;
+}
+
 static int by_work(const void *a, const void *b)
 {
     const struct entry *p = a, *q = b;
     const struct tar_source *pt = p->row->tar, *qt = q->row->tar;
     if (pt != qt) return !pt ? -1 : !qt ? 1 : pt->first_row < qt->first_row ? -1 : 1; /* tar files last */
+    size_t ps = tar_section(p->row), qs = tar_section(q->row);
+    if (ps != qs) return ps < qs ? -1 : 1;
     int pc = length_class(p->bytes), qc = length_class(q->bytes);
     if (pc != qc) return pc > qc ? -1 : 1; /* long files first: none is left alone at the end */
     if (p->mask != q->mask) return p->mask < q->mask ? -1 : 1;
@@ -59,7 +68,6 @@ static void find_first_rows(struct entry *entries, size_t n)
 static void cut_pieces(struct batch *batch, const struct entry *entries, size_t n)
 {
     const size_t most = n / 128 < 4 ? 4 : n / 128 > BATCH_PIECE ? BATCH_PIECE : n / 128;
-    bool new_unit = false;
     batch->n_pieces = batch->n_units = 0;
     batch->max_piece = most;
     for (size_t i = 0; i < n; i++) {
@@ -69,16 +77,27 @@ static void cut_pieces(struct batch *batch, const struct entry *entries, size_t 
         bool other = i > 0 && length_class(entries[i].bytes) != length_class(entries[i - 1].bytes);
         bool large = i > 0 && entries[i].bytes > 8 << 20;
         bool other_tar = i > 0 && entries[i].row->tar != entries[i - 1].row->tar;
-        if (!entries[i].row->tar || i == 0 || other_tar) new_unit = true;
         if (full || other || large || other_tar) {
-            if (new_unit) batch->units[batch->n_units++] = batch->n_pieces;
+            if (!entries[i].row->tar || i == 0 || other_tar) batch->units[batch->n_units++] = batch->n_pieces;
             batch->pieces[batch->n_pieces++] = i;
-            new_unit = false;
         }
         batch->order[i] = entries[i].row;
     }
     batch->pieces[batch->n_pieces] = n;
     batch->units[batch->n_units] = batch->n_pieces;
+}
+
+static void find_share(struct batch *batch)
+{
+    for (size_t unit = (size_t)batch->shard; unit < batch->n_units; unit += (size_t)batch->n_shards) {
+        size_t first = batch->units[unit], end = batch->units[unit + 1];
+        batch->share_pieces += (int64_t)(end - first);
+        batch->share_rows += (int64_t)(batch->pieces[end] - batch->pieces[first]);
+        for (size_t at = batch->pieces[first]; at < batch->pieces[end]; at++) {
+            batch->in_share[batch->order[at] - batch->manifest->rows] = true;
+            batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
+        }
+    }
 }
 
 /* 32 bits, so that their sum over all ranks fits in a count. */
@@ -117,7 +136,8 @@ bool batch_plan(struct batch *batch)
     batch->pieces = calloc(n + 1, sizeof *batch->pieces);
     batch->units = calloc(n + 1, sizeof *batch->units);
     batch->work = calloc(n + 1, sizeof *batch->work);
-    bool good = entries && batch->order && batch->pieces && batch->units && batch->work;
+    batch->in_share = calloc(n + 1, sizeof *batch->in_share);
+    bool good = entries && batch->order && batch->pieces && batch->units && batch->work && batch->in_share;
     for (size_t i = 0; i < n && good; i++) {
         const struct manifest_row *row = &batch->manifest->rows[i];
         struct stat mask;
@@ -128,9 +148,7 @@ bool batch_plan(struct batch *batch)
         find_first_rows(entries, n);
         qsort(entries, n, sizeof *entries, by_work);
         cut_pieces(batch, entries, n);
-        for (size_t i = (size_t)batch->shard; i < batch->n_pieces; i += (size_t)batch->n_shards)
-            for (size_t at = batch->pieces[i]; at < batch->pieces[i + 1]; at++)
-                batch_count(batch, COUNT_WORK_LEFT, batch_row_work(batch, batch->order[at]));
+        find_share(batch);
     } else {
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
@@ -172,7 +190,11 @@ double batch_left(const struct batch *batch, struct progress_rate *rate, double 
 
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap)
 {
-    return snprintf(path, cap, "%s/%s", batch->folder, row->tar ? row->tar->output : row->output) < (int)cap;
+    const char *output = row->tar ? row->tar->output : row->output, *name = output;
+    while (*name && strcspn(name, "/") <= NAME_MAX) name += strcspn(name, "/") + (strchr(name, '/') != NULL);
+    bool fits = !*name && snprintf(path, cap, "%s/%s", batch->folder, output) < (int)cap;
+    if (!fits) *path = 0;
+    return fits;
 }
 
 struct journal_place batch_journal(const struct batch *batch, int rank)
@@ -247,6 +269,7 @@ void batch_free(struct batch *batch)
     free(batch->pieces);
     free(batch->units);
     free(batch->work);
+    free(batch->in_share);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */

@@ -10,11 +10,12 @@
  *                                      |
  *                      engine slot: an engine of that shape    BATCH_ENGINES slots a worker; the oldest is replaced
  *
- * On a GPU a group is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
- * own mask, and one launch serves them all. On the CPU a group is one file job, and there is a worker for each
+ * A group on a GPU is up to BATCH_CHANNELS channels wide: one engine convolves its file jobs in parallel, each with its
+ * own mask, and one launch serves them all. A group on the CPU is one file job, and there is a worker for each
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
  *
- * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself.
+ * The pieces of one tar file are a unit, which one process takes; every other piece is a unit by itself. The
+ * members of a tar file are sorted within sections, because a sound waits in memory for those in front of it.
  *
  * The output does not depend on which worker takes a piece: pieces and groups depend on the list alone.
  *
@@ -64,6 +65,8 @@ struct batch {
     size_t *units;                     /* [n_units + 1]: the first piece of each unit */
     size_t n_units;
     int64_t *work;                     /* [manifest->n]: of each row, in the order of the list */
+    bool *in_share;                    /* [manifest->n]: is the row of this shard? */
+    int64_t share_rows, share_pieces;  /* of this shard; its ranks share them */
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
@@ -75,7 +78,7 @@ struct batch {
     char device[128];
 };
 
-/* Sorts and cuts the list, by the sizes of the input files. false: batch->why. */
+/* Sorts and cuts the list, by the sizes of the input files, and finds this share. false: batch->why. */
 bool batch_plan(struct batch *batch);
 
 /* The work of a row: the bytes of its input and half of those of its mask, as measured with masks of a minute: the tail
@@ -95,7 +98,8 @@ const char *batch_input_file(const struct manifest_row *row);
 /* About how many bytes of its input a row reads, which may be a short part of a long file; 0: there is no file. */
 int64_t batch_input_bytes(const struct manifest_row *row);
 
-/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap. */
+/* Writes the path of the file that a row's output is, or is in. false: the path is longer than cap, or a name in it too
+ * long for a file; path is "" then. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
 /* Checks that neither an output nor the report is a file that the list also reads, or the list, under whatever name, or

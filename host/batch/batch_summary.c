@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* What the journals of this run say. On rank 0, after all ranks have ended. */
+/* Reads what the journals of this run say; on rank 0, after all ranks have ended. */
 static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
 {
     bool good = !batch->resume || journal_list_read_folder(list, batch->folder, why, cap);

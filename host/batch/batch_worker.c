@@ -294,11 +294,10 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
     return entry;
 }
 
-/* Gives an entry the decay time, if --report needs it and an earlier run did not. false: the row has failed. */
-static bool complete_entry(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
+/* Gives an entry the decay time that an earlier run left out. false: the row has failed. */
+static bool add_t30(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
 {
     struct file_job job;
-    if (!batch->report || figures_check(entry->figures) != FIGURES_LACK_T30) return true;
     if (!file_job_open(&job, batch, row)) return false;
     file_job_enter(batch, row, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
     file_job_close(&job);
@@ -325,8 +324,9 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     if (batch->journal.done.n == 0 || (row->tar && !tar_is_done(batch, row->tar))) return false;
     const struct journal_entry *entry = entry_of(batch, row);
     if (!entry) return false;
-    if (complete_entry(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
-    batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row));
+    bool lacks_t30 = batch->report && figures_check(entry->figures) == FIGURES_LACK_T30;
+    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job does */
+    if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }
 

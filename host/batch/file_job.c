@@ -53,6 +53,7 @@ static bool open_input(struct file_job *job, char *why, size_t cap)
     job->kept_stride = job->in.n_frames + job->mask->n_frames;
     if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
+    job->n_passes = 1 + (job->stage == JOB_MEASURES) * ((row->level != LEVEL_NONE) + (row->noise != NULL));
     return !row->noise || noise_open(&job->noise, &batch->cache, row->noise, job->in.rate, job->n_out, why, cap);
 }
 
@@ -96,7 +97,7 @@ void file_job_close(struct file_job *job)
     job->kept = job->mixed = NULL;
 }
 
-static void make_folders(char *path)
+void file_job_make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -109,7 +110,7 @@ void file_job_open_output(struct file_job *job)
 {
     char why[MESSAGE_CAP];
     int fd = -1;
-    if (strchr(job->row->output, '/')) make_folders(job->path);
+    if (!job->row->tar && strchr(job->row->output, '/')) file_job_make_folders(job->path);
     if (job->row->tar && (!tar_job_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||
                           (fd = fcntl(job->content, F_DUPFD_CLOEXEC, 3)) < 0)) {
         batch_stop(job->batch, why);
@@ -173,7 +174,7 @@ static void keep_frames(struct file_job *job, const float *planar, int64_t strid
     int64_t n_kept = job->level_out.n / job->n_out;
     if (!job->kept) job->kept = malloc((size_t)job->n_out * (size_t)job->kept_stride * sizeof *job->kept);
     if (!job->kept || n_kept + n > job->kept_stride) {
-        job_fail(job, "no memory to match the level of an output; use fewer --workers");
+        job_fail(job, "no memory to keep an output for its level or noise; use fewer --workers");
         return;
     }
     for (int ch = 0; ch < job->n_out; ch++)
@@ -211,7 +212,7 @@ void file_job_take(struct file_job *job, const float *planar, int64_t stride, in
     int64_t end =
         job->end < INT64_MAX || job->in.n_frames < 0 ? job->end : output_range_end(job->range, job->in.n_frames);
     double share = job->n_convolved < end ? (double)job->n_convolved / (double)end : 1;
-    count_work(job, job->stage == JOB_MEASURES ? share / 2 : job->is_second ? (1 + share) / 2 : share);
+    count_work(job, (job->pass + share) / job->n_passes);
     if (n_cut == 0 || job->failed) return;
     if (job->noise.gain > 0)
         mix_frames(job, planar + from, stride, n_cut);
@@ -230,7 +231,7 @@ static void rewind_input(struct file_job *job)
     if (!open_sound(job, why, sizeof why)) job_fail(job, why);
     job->n_read = job->n_queued = job->n_convolved = job->n_taken = 0;
     job->at_end = false;
-    job->is_second = true;
+    job->pass++;
 }
 
 static bool is_too_loud(struct file_job *job)

@@ -38,7 +38,7 @@ struct file_job {
     int content;          /* descriptor of an output for a tar file; -1: none */
     int n_in, n_out, n_taps;
     bool failed, at_end;  /* at_end: of the input */
-    bool is_second;       /* the input is convolved for the second time */
+    int pass, n_passes;   /* convolutions of the input: complete ones, and in all */
     int64_t work_counted; /* of batch_row_work */
     enum job_stage stage;
     struct output_range range;
@@ -55,6 +55,9 @@ struct file_job {
 
 /* Opens input and mask. false: the job has failed, its reason is in the batch, and nothing is open. */
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row);
+
+/* Makes the folders of an output; path is the same afterwards. */
+void file_job_make_folders(char *path);
 
 /* Opens the output, or fails the job. */
 void file_job_open_output(struct file_job *job);

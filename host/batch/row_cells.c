@@ -15,6 +15,8 @@
 
 const char *const column_names[N_COLUMNS] = {"input", "mask",   "output", "gain", "tail",  "level", "seed",
                                              "start", "length", "noise",  "snr",  "align", "early"};
+const char *const tail_words[] = {"full", "same", "centre", NULL};
+const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
 
 struct faults { /* of a row: `gain "loud"; needs decibels, and tail "long"; needs ...` */
@@ -41,13 +43,6 @@ static int word_of(const char *text, const char *const *words)
     return -1;
 }
 
-static bool word_take(const char *text, const char *const *words, int *word)
-{
-    int found = word_of(text, words);
-    if (found >= 0) *word = found;
-    return found >= 0;
-}
-
 static bool number_take(const char *text, double least, double most, double *number)
 {
     char *end;
@@ -66,13 +61,11 @@ static bool seed_take(const char *text, uint64_t *seed)
 /* NULL: the row has the cell now; else what the cell needs. */
 static const char *cell_take(struct row_reader *reader, struct manifest_row *row, enum column column, const char *text)
 {
-    static const char *const tails[] = {"full", "same", "centre", NULL};
-    static const char *const levels[] = {"none", "peak", "rms", NULL};
     static const char *const truths[] = {"no", "yes", "0", "1", "false", "true", "False", "True", NULL};
     const double longest_s = 1e9, shortest_s = 1e-9, most_db = 300;
     struct text_arena **texts = &reader->manifest->texts;
     double db = -INFINITY;
-    int word = 0;
+    int word;
     switch (column) {
     case INPUT:
         row->input = text_keep(texts, text);
@@ -94,11 +87,11 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         row->gain = reader->defaults->gain * pow(10, db / 20);
         break;
     case TAIL:
-        if (!word_take(text, tails, &word)) return "full, same or centre";
+        if ((word = word_of(text, tail_words)) < 0) return "full, same or centre";
         row->tail = (enum range_choice)word;
         break;
     case LEVEL:
-        if (!word_take(text, levels, &word)) return "none, peak or rms";
+        if ((word = word_of(text, level_words)) < 0) return "none, peak or rms";
         row->level = (enum level)word;
         break;
     case SEED:
@@ -110,7 +103,7 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
     case SNR:
         return number_take(text, -most_db, most_db, &row->snr_db) ? NULL : "decibels from -300 to 300";
     case ALIGN:
-        if (!word_take(text, truths, &word)) return "yes or no";
+        if ((word = word_of(text, truths)) < 0) return "yes or no";
         row->align = word % 2;
         break;
     case EARLY:

@@ -9,10 +9,12 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     pthread_mutex_lock(&tar->lock);
     if (!tar->file_path) tar->file_path = strdup(job->path);
     if (!tar->figures) tar->figures = calloc(tar->n_rows, sizeof *tar->figures);
-    if (!tar->file_path || !tar->figures)
+    if (!tar->file_path || !tar->figures) {
         message_write(why, cap, "%s: no memory; free some", job->path);
-    else if (!tar->file)
+    } else if (!tar->file) {
+        file_job_make_folders(tar->file_path);
         tar->file = tar_output_open(tar->file_path, tar->input, tar->path, why, cap);
+    }
     bool good = tar->file_path && tar->figures && tar->file;
     pthread_mutex_unlock(&tar->lock);
     return good;
@@ -56,6 +58,7 @@ void tar_job_leave_out(const struct file_job *job)
 {
     struct tar_source *tar = job->row->tar;
     char why[MESSAGE_CAP];
+    if (!job->path[0]) return; /* the name of the tar file is too long: all of its rows fail */
     pthread_mutex_lock(&tar->lock);
     tar->n_failures++;
     pthread_mutex_unlock(&tar->lock);

@@ -1,6 +1,7 @@
 /* The estimates of the time that is left, with a clock of the test's own. */
 #include "check.h"
 #include "host/batch/batch_run.h"
+#include "host/batch/file_job.h"
 #include "host/files/progress.h"
 
 #include <math.h>
@@ -131,12 +132,71 @@ static void a_batch_counts_bytes_not_files(const char *unused)
     batch_free(&batch);
 }
 
+/* Writes a mono WAV file of 16 bits: frames that are not 0, then a hole. */
+static void put_wav(const char *path, uint32_t n_frames)
+{
+    const uint32_t bytes = 2 * n_frames, rate = 48000;
+    const uint32_t header[] = {0x46464952, 36 + bytes, 0x45564157,   0x20746d66, 16,    1 | 1 << 16,
+                               rate,       2 * rate,   2 | 16 << 16, 0x61746164, bytes, 0x10001000};
+    FILE *file = fopen(path, "w");
+    check(file && fwrite(header, sizeof header, 1, file) == 1 && ftruncate(fileno(file), 44 + (off_t)bytes) == 0, "%s",
+          path);
+    fclose(file);
+}
+
+/* With noise and a level, a long file is measured twice, and then written. */
+static void each_pass_of_a_long_file_is_work(const char *unused)
+{
+    enum { FRAMES = 17 << 20, BLOCK = 1 << 20, PASSES = 3 };
+    char folder[] = "/tmp/progress_test.XXXXXX", x[64], h[64];
+    check(mkdtemp(folder), "no folder");
+    snprintf(x, sizeof x, "%s/x.wav", folder);
+    snprintf(h, sizeof h, "%s/h.wav", folder);
+    put_wav(x, FRAMES);
+    put_wav(h, 2);
+    struct manifest_row row = {.input = x,
+                               .mask = h,
+                               .output = "y.wav",
+                               .length_s = INFINITY,
+                               .early_ms = INFINITY,
+                               .gain = 1,
+                               .noise = h,
+                               .level = LEVEL_RMS};
+    struct manifest manifest = {.rows = &row, .n = 1};
+    struct batch batch = {.manifest = &manifest, .folder = folder, .settings = "", .n_shards = 1, .ranks = {.n = 1}};
+    struct file_job job;
+    float *block = calloc(BLOCK, sizeof *block);
+    for (int i = 0; block && i < BLOCK; i++) block[i] = 0.5f;
+    check(block && batch_plan(&batch), "%s", batch.why);
+    mask_cache_open(&batch.cache, 1 << 20, false);
+    check(file_job_open(&job, &batch, &row), "the file is not opened");
+    for (int pass = 0; pass < PASSES - 1; pass++) {
+        for (int n = 0; n < FRAMES; n += BLOCK) {
+            file_job_take(&job, block, BLOCK, BLOCK);
+            double done = (double)atomic_load(&batch.counts[COUNT_WORK_DONE]) / (double)batch_row_work(&batch, &row);
+            double want = (pass + (n + BLOCK) / (FRAMES + 1.0)) / PASSES;
+            check(fabs(done - want) < 1e-6, "pass %d: %g of the work, want %g", pass, done, want);
+        }
+        check(job.stage == JOB_MEASURES && file_job_next_pass(&job), "pass %d is the last one", pass);
+    }
+    check(job.stage == JOB_WRITES, "there is one more pass");
+    file_job_close(&job);
+    check(atomic_load(&batch.counts[COUNT_WORK_LEFT]) == 0, "work is left");
+    mask_cache_close(&batch.cache);
+    batch_free(&batch);
+    free(block);
+    unlink(x);
+    unlink(h);
+    rmdir(folder);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(the_time_left_is_known_after_a_tenth, false),
         TEST(the_work_ends_with_the_last_frame, false),
         TEST(a_batch_counts_bytes_not_files, false),
+        TEST(each_pass_of_a_long_file_is_work, false),
     };
     return check_main("progress", tests, sizeof tests / sizeof *tests);
 }

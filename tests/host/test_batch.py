@@ -156,7 +156,7 @@ def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
     n = 1200
     rows = [f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(n)]
     (sounds / "many.csv").write_text("input,mask,output\n" + "\n".join(rows))
-    args = ["many.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q"]
+    args = ["many.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q", "--workers", "2"]
     process = mpirun(*args)
     while process.poll() is None and len(list((sounds / "ranks").glob("[0-9]*.wav"))) < 100:
         time.sleep(0.002)
@@ -172,7 +172,7 @@ def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
     assert 100 <= len(before) < n and all(want[name] == data for name, data in before.items())
     report = report_of(mpirun(*args, "--resume"))
     assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
-    assert len(before) - 12 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
+    assert len(before) - 6 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
     assert tree(sounds / "ranks") == want
 
 
@@ -264,7 +264,7 @@ def test_an_interrupted_run_is_resumed(sounds):
     (sounds / "many.csv").write_text("input,mask,output\n"
                                      + "\n".join(f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(1500)))
     whole = batch("many.csv", "-o", "whole")
-    args = [str(HALOCONV), "batch", "many.csv", "-o", "cut", "-q", "--backend", "cpu"]
+    args = [str(HALOCONV), "batch", "many.csv", "-o", "cut", "-q", "--backend", "cpu", "--workers", "2"]
     for stop in (signal.SIGKILL, signal.SIGTERM):
         process = subprocess.Popen([*args, "--resume"], stdin=subprocess.DEVNULL)
         enough = 200 if stop == signal.SIGKILL else 600

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 from conftest import HALOCONV, good, noise, read, refused, write
-from test_batch import batch, mpirun, report_of, sounds, tree  # noqa: F401: a fixture is among them
+from test_batch import batch, mpirun, sounds, tree  # noqa: F401: a fixture is among them
 from test_batch_columns import room, rows_to
 
 RATE = 16000
@@ -145,6 +145,16 @@ def test_a_report_replaces_nothing_that_is_read(listed):
     assert tree(listed) == before and "u1" in (listed / "l.jsonl").read_text()
     batch("l.jsonl", "-o", "out", "--report", "out/r.jsonl")
     assert len(lines_of(listed / "out/r.jsonl")) == 1
+
+
+def test_a_name_that_cannot_be_made_fails_its_row_only(listed):
+    long = "x" * 252 + ".wav"
+    (listed / "l.csv").write_text(f"input,mask,output\nin/u4.wav,masks/m1.wav,a.wav\nin/u1.wav,masks/m1.wav,{long}\n"
+                                  "in/u6.wav,masks/m1.wav,a.wav/b.wav\nin/u11.wav,masks/m1.wav,c.wav\n")
+    report = reported("l.csv", "-o", "out", "--report", "r.jsonl", "--workers", 1)  # the longest input begins
+    assert report["done"] == 2 and [failure["row"] for failure in report["failures"]] == [2, 3]
+    assert "the name is too long; " in report["failures"][0]["reason"]
+    assert [line["row"] for line in lines_of(listed / "r.jsonl")] == [1, 4]
 
 
 def test_a_row_that_cannot_be_completed_fails(listed):

@@ -142,6 +142,10 @@ def test_the_report_has_a_line_for_each_sound(shards):
     (shards / "out/s-001.tar").unlink()
     batch(*args, "-o", "out", "--report", "b.jsonl", "--resume", "--workers", "3")
     assert (shards / "b.jsonl").read_bytes() == (shards / "a.jsonl").read_bytes()
+    for i, n in [(1, 14), (2, 7)]:  # a share has whole tar files
+        batch(*args, "-o", "shares", "--shard", f"{i}/2", "--report", "part.jsonl")
+        part = [json.loads(line) for line in (shards / "part.jsonl").read_text().splitlines()]
+        assert len(part) == n and all(line in lines for line in part)
 
 
 def test_a_broken_sound_costs_its_sample_only(shards):
@@ -154,6 +158,30 @@ def test_a_broken_sound_costs_its_sample_only(shards):
     shutil.copy("s-000.tar", "bad.tar")  # mended
     args = ["--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out", "--resume"]
     assert batch(*args)["done"] == 7 and len(unpack("out/bad_r0.tar")) == len(members)
+
+
+def test_a_broken_sound_may_be_the_first_in_a_new_folder(shards):
+    pack("bad.tar", [("a.wav", b"RIFF" * 9000), ("b.wav", sound(500, 1))])  # the largest begins
+    (shards / "list.csv").write_text("input,mask,output\nbad.tar,rooms/r0.wav,deep/er/new.tar\n")
+    done = haloconv("batch", "list.csv", "-o", "out", "--workers", "1")
+    assert done.returncode == 1 and "1 file, 1 failed" in done.stderr, done.stderr
+    assert [m[0] for m in unpack("out/deep/er/new.tar")] == ["b.wav"]
+
+
+def test_a_tar_file_whose_name_is_too_long_costs_no_other(shards):
+    (shards / "list.csv").write_text(f"input,mask,output\ns-000.tar,rooms/r0.wav,{'x' * 252}.tar\n"
+                                     "s-001.tar,rooms/r0.wav,b.tar\n")
+    done = haloconv("batch", "list.csv", "-o", "out")
+    assert done.returncode == 1 and "7 files, 7 failed" in done.stderr and "the name is too long; " in done.stderr
+    assert list(outputs(shards / "out")) == ["b.tar"]
+
+
+def test_sounds_are_begun_in_about_the_order_of_the_tar_file(shards):
+    """Else most of a large tar file would wait in memory for a short first sound, because long sounds begin."""
+    pack("bad.tar", [("a.wav", b"RIFF"), *((f"{i}.txt", b"") for i in range(1100)), ("z.wav", b"RIFF" * 9000)])
+    done = haloconv("batch", "--inputs", "bad.tar", "--masks", "rooms/r0.wav", "-o", "out", "--fail-fast", "-q",
+                    "--workers", "1")
+    assert done.returncode == 1 and "bad.tar/a.wav" in done.stderr and "z.wav" not in done.stderr
 
 
 def test_a_tar_file_whose_sounds_all_fail_is_not_made(shards):

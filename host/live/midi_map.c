@@ -30,9 +30,10 @@ static const struct action {
     {"next", {.act = COMMAND_MASK_STEP, .number = 1}},
     {"previous", {.act = COMMAND_MASK_STEP, .number = -1}},
     {"reload", {.act = COMMAND_RELOAD}},
+    {"ab", {.act = COMMAND_COMPARE_SWITCH}},
 };
 enum { N_ACTIONS = sizeof actions / sizeof *actions };
-#define ACTION_NAMES "wet, dry, gain, bypass, mask, next, previous or reload"
+#define ACTION_NAMES "wet, dry, gain, bypass, mask, next, previous, reload or ab"
 #define GAIN_EXAMPLE "cc 20 wet -57 6"
 
 /* ---- a line ------------------------------------------------------------------------------------ */

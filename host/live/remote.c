@@ -13,16 +13,16 @@ static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
 /* The state that subscribers get: each value with the path of the message that asks for it. */
-enum { MASK, GAIN, WET, DRY, BYPASS, LATE, LOAD, PEAKS, N_ITEMS };
+enum { MASK, GAIN, WET, DRY, BYPASS, COMPARED, LATE, LOAD, PEAKS, N_ITEMS };
 static const struct item {
     const char *path, *types;
-} items[N_ITEMS] = {
-    [MASK] = {"/mask", "si"}, [GAIN] = {"/gain", "f"}, [WET] = {"/wet", "f"},       [DRY] = {"/dry", "f"},
-    [LATE] = {"/late", "i"},  [LOAD] = {"/load", "f"}, [BYPASS] = {"/bypass", "i"}, [PEAKS] = {"/peaks", "ff"}};
+} items[N_ITEMS] = {[MASK] = {"/mask", "si"},    [GAIN] = {"/gain", "f"},    [WET] = {"/wet", "f"},
+                    [DRY] = {"/dry", "f"},       [LATE] = {"/late", "i"},    [LOAD] = {"/load", "f"},
+                    [BYPASS] = {"/bypass", "i"}, [PEAKS] = {"/peaks", "ff"}, [COMPARED] = {"/ab/state", "iff"}};
 
 struct state {
     char mask[4096]; /* path */
-    double values[N_ITEMS][2];
+    double values[N_ITEMS][3];
 };
 
 struct subscriber {
@@ -85,6 +85,11 @@ static void read_state(const struct remote *r, struct state *state)
                                        [PEAKS] = {r->in_db, r->out_db}}};
     for (int i = 0; i < COMMAND_GAINS; i++)
         state->values[GAIN + i][0] = 20 * log10((double)hc_live_get(live, command_gains[i].knob));
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(live, &stats);
+    state->values[COMPARED][0] = stats.compared;
+    for (int i = 0; i < 2 && stats.compared; i++)
+        state->values[COMPARED][1 + i] = round(200 * log10((double)stats.compared_gain[i])) / 10;
     hc_live_mask(live, state->mask, sizeof state->mask);
     state->values[MASK][0] = command_mask_number(r->target, state->mask);
 }
@@ -95,6 +100,8 @@ static void send_item(struct remote *r, const struct osc_peer *to, const struct 
     const double *value = state->values[i];
     if (i == MASK)
         osc_send_to(r->osc, to, item->path, item->types, state->mask, (int)value[0]);
+    else if (i == COMPARED)
+        osc_send_to(r->osc, to, item->path, item->types, (int)value[0], value[1], value[2]);
     else if (item->types[0] == 'i')
         osc_send_to(r->osc, to, item->path, item->types, (int)value[0]);
     else
@@ -103,8 +110,7 @@ static void send_item(struct remote *r, const struct osc_peer *to, const struct 
 
 static bool is_same(const struct state *a, const struct state *b, int i)
 {
-    return a->values[i][0] == b->values[i][0] && a->values[i][1] == b->values[i][1] &&
-           (i != MASK || strcmp(a->mask, b->mask) == 0);
+    return memcmp(a->values[i], b->values[i], sizeof a->values[i]) == 0 && (i != MASK || strcmp(a->mask, b->mask) == 0);
 }
 
 /* ---- subscribers ------------------------------------------------------------------------------- */

@@ -87,7 +87,22 @@ static const char *file_name(const char *path)
 
 /* The parts of the status line in their order. Parts are left out until the others fit: that of the highest rank first,
  * those of rank 0 never. The mask's name has a third of the line, and more if there is space. */
-enum { NAME, NUMBER, BYPASS, STATE, GAINS, LOAD, LOADS, COUNTS, CLIPPED, PEAKS, BACKEND, N_PARTS, HIGHEST_RANK = 7 };
+enum {
+    NAME,
+    NUMBER,
+    COMPARED,
+    BYPASS,
+    STATE,
+    GAINS,
+    LOAD,
+    LOADS,
+    COUNTS,
+    CLIPPED,
+    PEAKS,
+    BACKEND,
+    N_PARTS,
+    HIGHEST_RANK = 7
+};
 enum { LEAST_NAME = 8, PART_CAP = 256 };
 
 static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t most, char *text, size_t cap)
@@ -119,6 +134,10 @@ void report_line(const struct command_target *target, const struct session_statu
     int number = command_mask_number(target, s->mask);
     snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
     if (number > 0 && target->masks->n > 1) snprintf(parts[NUMBER], PART_CAP, " %d/%d", number, target->masks->n);
+    if (s->stats.compared) { /* A/B */
+        int i = s->stats.compared - 1;
+        snprintf(parts[COMPARED], PART_CAP, " %c %.1f dB", "AB"[i], decibels((double)s->stats.compared_gain[i]));
+    }
     if (hc_live_get(live, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
     if (s->stats.state != HC_LIVE_OK) snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
     for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
@@ -152,6 +171,22 @@ void report_summary(const struct session_status *s)
     if (stats->limited) message_note("turned down %llu times against feedback", (unsigned long long)stats->limited);
 }
 
+/* Two figures of A/B; NULL: no memory. */
+static json_t *pair(double a, double b)
+{
+    return json_pack("[o, o]", json_number(a), json_number(b));
+}
+
+/* null unless masks are compared. */
+static json_t *comparison_json(const hc_live_stats *stats)
+{
+    const float *loudness = stats->loudness, *gain = stats->compared_gain;
+    if (!stats->compared) return json_null();
+    return json_pack("{s:s, s:o, s:o}", "plays", stats->compared == 1 ? "A" : "B", "loudness_lufs",
+                     pair((double)loudness[0], (double)loudness[1]), "gain_db",
+                     pair(decibels((double)gain[0]), decibels((double)gain[1])));
+}
+
 json_t *report_json(const struct session_status *s)
 {
     static const char *const states[] = {
@@ -162,15 +197,18 @@ json_t *report_json(const struct session_status *s)
         json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)hc_times_quantile(&s->times, 0.5), "p99",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.99), "p99.9",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.999), "max", 1e-3 * (double)s->times.max_ns);
-    return json_pack(
-        "{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:i, s:i}",
-        "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames, "callback_us",
-        callback, "period_us", 1e6 * info->block / info->rate, "late", (json_int_t)report_late(s), "over",
-        (json_int_t)stats->over, "xruns", (json_int_t)s->xruns, "last_xrun", s->last_xrun_s, "swaps",
-        (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1, "non_finite",
-        (json_int_t)stats->non_finite, "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited,
-        "backend", info->backend, "method", info->method, "device", info->device, "state", states[stats->state], "mask",
-        json_text(s->mask), "rate", info->rate, "block", info->block);
+    return json_pack("{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
+                     "s:i, s:i, s:i, "
+                     "s:o}",
+                     "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames,
+                     "callback_us", callback, "period_us", 1e6 * info->block / info->rate, "late",
+                     (json_int_t)report_late(s), "over", (json_int_t)stats->over, "xruns", (json_int_t)s->xruns,
+                     "last_xrun", s->last_xrun_s, "swaps", (json_int_t)stats->masks, "engines",
+                     (json_int_t)stats->rebuilds + 1, "non_finite", (json_int_t)stats->non_finite, "clipped",
+                     (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited, "backend", info->backend,
+                     "method", info->method, "device", info->device, "state", states[stats->state], "mask",
+                     json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
+                     comparison_json(stats));
 }
 
 bool report_open(struct part_file *file, const char *path, char *why, size_t cap)

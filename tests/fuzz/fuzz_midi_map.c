@@ -43,7 +43,7 @@ static void print_one(FILE *file, const char *message, int number, const struct 
     else if (command->act == COMMAND_MASK_STEP)
         fputs(command->number > 0 ? "next\n" : "previous\n", file);
     else
-        fputs("reload\n", file);
+        fputs(command->act == COMMAND_RELOAD ? "reload\n" : "ab\n", file);
 }
 
 static void print_map(const struct midi_map *map, const char *name)

@@ -73,6 +73,7 @@ static void a_message_gives_the_command_of_its_line(const char *backend)
         {"cc 81 previous", 0xb0, 81, 127, {.act = COMMAND_MASK_STEP, .number = -1}},
         {"cc 81 previous", 0xb0, 81, 63, {0}},
         {"cc 83 reload", 0xb0, 83, 127, {.act = COMMAND_RELOAD}},
+        {"note 61 ab", 0x90, 61, 1, {.act = COMMAND_COMPARE_SWITCH}},
         {"cc 84 mask 3", 0xb0, 84, 127, {.act = COMMAND_MASK_NUMBER, .number = 3}},
         {"note 0 mask 1000", 0x90, 0, 1, {.act = COMMAND_MASK_NUMBER, .number = 1000}},
         {"program mask", 0xc0, 0, 0, {.act = COMMAND_MASK_NUMBER, .number = 1}},

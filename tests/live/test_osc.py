@@ -18,7 +18,7 @@ from test_live import PATIENCE, alone, control_of, needs_jack, needs_osc, osc, r
 
 assert alone and run  # fixtures
 pytestmark = [needs_jack, needs_osc]
-STATE = ["/mask", "/gain", "/wet", "/dry", "/bypass", "/late", "/load", "/peaks"]
+STATE = ["/mask", "/gain", "/wet", "/dry", "/bypass", "/ab/state", "/late", "/load", "/peaks"]
 REPLACED = "another mask was asked for before this one was loaded"
 
 
@@ -78,6 +78,11 @@ def test_two_masks_are_compared_at_equal_loudness(run):
     with control_of(client) as control:
         control.send("/ab"), control.ask("/wet")
         heard()  # the ready thread, which measures B, may be behind
+        playing, *gains_db = control.ask("/ab/state")[1:]
+        assert playing == 1 and gains_db == [pytest.approx(-12, abs=0.5), 0]
+        compared = control.stats()["ab"]
+        assert compared["plays"] == "A" and compared["gain_db"] == [pytest.approx(gains_db[0], abs=0.1), 0]
+        assert compared["loudness_lufs"][0] - compared["loudness_lufs"][1] == pytest.approx(12, abs=0.5)
         assert heard() == pytest.approx(0.25, rel=0.05)
         assert control.ask("/ab") == ["/mask", "quarter.txt", 2]
         assert heard() == pytest.approx(0.25, rel=1e-4)
@@ -91,6 +96,7 @@ def test_two_masks_are_compared_at_equal_loudness(run):
         control.send("/ab", "off"), control.ask("/wet")
         server.play_silence(4000)
         assert heard() == pytest.approx(0.5, rel=1e-4)
+        assert control.ask("/ab/state")[1] == 0 and control.stats()["ab"] is None and control.stats()["ready"] == 3
     client.end()
 
 

@@ -82,11 +82,12 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
 {
     enum { MOST_RANGES = 2 };
     *found = (glob_t){0};
-    if (!find_ranges(pattern, found, MOST_RANGES, why, cap)) {
+    bool good = find_ranges(pattern, found, MOST_RANGES, why, cap);
+    if (!good || !found->gl_pathv || found->gl_pathc == 0) { /* glob has found one, else it would have failed */
         globfree(found);
         return false;
     }
-    if (found->gl_pathv) qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
+    qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
     return true;
 }
 

@@ -110,7 +110,8 @@ static void send_item(struct remote *r, const struct osc_peer *to, const struct 
 
 static bool is_same(const struct state *a, const struct state *b, int i)
 {
-    return memcmp(a->values[i], b->values[i], sizeof a->values[i]) == 0 && (i != MASK || strcmp(a->mask, b->mask) == 0);
+    const double *x = a->values[i], *y = b->values[i];
+    return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && (i != MASK || strcmp(a->mask, b->mask) == 0);
 }
 
 /* ---- subscribers ------------------------------------------------------------------------------- */

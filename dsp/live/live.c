@@ -1,6 +1,7 @@
 /* live - hc_live_process, and the [rt] calls of haloconv_live.h that any thread may make. */
 #include "live.h"
 
+#include "compare.h"
 #include "dsp/cpu/simd.h"
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
@@ -37,7 +38,7 @@ static void engine_fade_begin(hc_live *l)
     l->former = l->playing;
     l->playing = l->joining;
     l->joining = NULL;
-    float gain = ready_gain(l, l->playing); /* not heard yet: no ramp */
+    float gain = compare_gain(l, l->playing); /* not heard yet: no ramp */
     l->playing->gain = (struct ramp){.now = gain, .target = gain};
     l->is_fading = true;
     l->fade_pos = 0;
@@ -102,8 +103,8 @@ static enum failover_result engine_play(hc_live *l, struct failover *f, float *c
 static void equalise(hc_live *l, struct failover *f, float *const *out, int n)
 {
     if (!f) return;
-    ready_measure(l, f, out, n);
-    ramp_to(&f->gain, ready_gain(l, f), f->config.rate * RAMP_MS / 1000 + 1);
+    compare_measure(l, f, out, n);
+    ramp_to(&f->gain, compare_gain(l, f), f->config.rate * RAMP_MS / 1000 + 1);
     if (f->gain.left == 0 && f->gain.now == 1) return;
     for (int at = 0, len; at < n; at += len) {
         float gains[MIXER_CHUNK];
@@ -310,7 +311,8 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.masks = atomic_load_explicit(&l->masks, memory_order_relaxed);
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
-    ready_get_stats(l, &all);
+    all.ready = ready_count(l);
+    compare_get_stats(l, &all);
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

@@ -1,21 +1,20 @@
 #include "ready.h"
 
+#include "compare.h"
 #include "dsp/cpu/simd.h"
 #include "dsp/engine/await.h"
 #include "dsp/engine/backend.h"
 #include "live.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NUMBER_MASK = (1 << WANTED_BITS) - 1, CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
+enum { CLOSE_BLOCKS = 2 /* a call of the audio thread catches up on so many */ };
 _Static_assert((int)MOST_READY < (int)NUMBER_MASK, "the number of a ready mask fits into hc_live.ready.wanted");
 
-static int number_of(const hc_live *l, const struct ready_mask *mask)
+int ready_number(const hc_live *l, const struct ready_mask *mask)
 {
     return mask ? (int)(mask - l->ready.masks) + 1 : 0;
 }
@@ -26,12 +25,12 @@ static struct ready_mask *mask_of(hc_live *l, uint64_t wanted)
     return number ? &l->ready.masks[number - 1] : NULL;
 }
 
-static void paths_lock(struct ready *r)
+void ready_paths_lock(struct ready *r)
 {
     while (atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) sched_yield();
 }
 
-static void paths_unlock(struct ready *r)
+void ready_paths_unlock(struct ready *r)
 {
     atomic_flag_clear_explicit(&r->paths_lock, memory_order_release);
 }
@@ -49,7 +48,8 @@ struct ready_mask *ready_find(hc_live *l, const char *path)
 static void want(hc_live *l, const struct ready_mask *mask)
 {
     uint64_t count = (atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) >> WANTED_BITS) + 1;
-    atomic_store_explicit(&l->ready.wanted, count << WANTED_BITS | (unsigned)number_of(l, mask), memory_order_release);
+    atomic_store_explicit(&l->ready.wanted, count << WANTED_BITS | (unsigned)ready_number(l, mask),
+                          memory_order_release);
 }
 
 /* false: the path has no ready mask, or its mask plays already and has to be loaded again. Under paths_lock. */
@@ -67,97 +67,8 @@ bool ready_request(hc_live *l, const char *path, uint64_t number)
     if (atomic_flag_test_and_set_explicit(&l->ready.paths_lock, memory_order_acquire)) return false;
     bool is_asked = ask(l, path, number);
     if (is_asked) text_mailbox_clear(&l->mask);
-    paths_unlock(&l->ready);
+    ready_paths_unlock(&l->ready);
     return is_asked;
-}
-
-/* ---- comparison -------------------------------------------------------------------------------- */
-
-static const double MOST_CUT_DB = 40;
-
-/* The number of mask 0 (A) or 1 (B) of a comparison; 0: it is not ready. */
-static int compared_number(uint64_t comparing, int which)
-{
-    return (int)(comparing >> (which * WANTED_BITS)) & NUMBER_MASK;
-}
-
-/* Begins to compare the two masks, if they are others than before. Under paths_lock. */
-static void compare(hc_live *l)
-{
-    struct ready *r = &l->ready;
-    uint64_t was = atomic_load(&r->comparing), now = was >> (2 * WANTED_BITS) << (2 * WANTED_BITS);
-    for (int i = 0; i < 2; i++) now |= (uint64_t)number_of(l, ready_find(l, r->compared[i])) << (i * WANTED_BITS);
-    if (now == was) return;
-    for (int i = 0; i < 2; i++) {
-        int number = compared_number(now, i);
-        if (number > 0) atomic_store(&r->masks[number - 1].loudness, -INFINITY);
-    }
-    atomic_store(&r->comparing, now + (1 << (2 * WANTED_BITS)));
-}
-
-/* 0 for A, 1 for B; -1: the mask is not compared. */
-static int compared_as(const hc_live *l, const struct ready_mask *mask, uint64_t comparing)
-{
-    int number = number_of(l, mask), a = compared_number(comparing, 0), b = compared_number(comparing, 1);
-    return number == 0 || a == 0 || b == 0 ? -1 : number == a ? 0 : number == b ? 1 : -1;
-}
-
-void ready_measure(hc_live *l, struct failover *f, float *const *out, int n)
-{
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    struct ready_mask *mask = atomic_load_explicit(&f->home, memory_order_relaxed);
-    if (compared_as(l, mask, comparing) < 0) return;
-    if (f->compared != comparing) loudness_reset(&f->loudness);
-    f->compared = comparing;
-    if (loudness_add(&f->loudness, out, n))
-        atomic_store_explicit(&mask->loudness, (float)loudness_get(&f->loudness), memory_order_relaxed);
-}
-
-static float loudness_of(const hc_live *l, uint64_t comparing, int which)
-{
-    int number = compared_number(comparing, which);
-    if (number == 0) return -INFINITY;
-    return atomic_load_explicit(&l->ready.masks[number - 1].loudness, memory_order_relaxed);
-}
-
-static float gain_of(const hc_live *l, uint64_t comparing, int which)
-{
-    float own = loudness_of(l, comparing, which), other = loudness_of(l, comparing, 1 - which);
-    if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
-    return (float)pow(10, -fmin(MOST_CUT_DB, (double)(own - other)) / 20);
-}
-
-float ready_gain(const hc_live *l, const struct failover *f)
-{
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    int which = compared_as(l, atomic_load_explicit(&f->home, memory_order_relaxed), comparing);
-    return which < 0 ? 1 : gain_of(l, comparing, which);
-}
-
-void ready_get_stats(const hc_live *l, hc_live_stats *stats)
-{
-    uint64_t comparing = atomic_load_explicit(&l->ready.comparing, memory_order_acquire);
-    uint64_t wanted = atomic_load_explicit(&l->ready.wanted, memory_order_relaxed);
-    int number = (int)(wanted & NUMBER_MASK);
-    stats->ready = ready_count(l);
-    stats->compared = number ? compared_as(l, &l->ready.masks[number - 1], comparing) + 1 : 0;
-    for (int i = 0; i < 2; i++) {
-        stats->loudness[i] = loudness_of(l, comparing, i);
-        stats->compared_gain[i] = gain_of(l, comparing, i);
-    }
-}
-
-int hc_live_compare(hc_live *l, const char *a, const char *b)
-{
-    if (!l || !a != !b || (a && (strlen(a) >= TEXT_CAP || strlen(b) >= TEXT_CAP || strcmp(a, b) == 0)))
-        return HC_EINVAL;
-    struct ready *r = &l->ready;
-    paths_lock(r);
-    snprintf(r->compared[0], TEXT_CAP, "%s", a ? a : "");
-    snprintf(r->compared[1], TEXT_CAP, "%s", b ? b : "");
-    compare(l);
-    paths_unlock(r);
-    return HC_OK;
 }
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -233,7 +144,7 @@ int ready_count(const hc_live *l)
     int wanted = (int)(atomic_load_explicit(&l->ready.wanted, memory_order_relaxed) & NUMBER_MASK);
     for (const struct ready_mask *m = l->ready.masks; m < l->ready.masks + MOST_READY; m++) {
         int64_t at = atomic_load_explicit(&m->at, memory_order_relaxed);
-        n += at > 0 && (number_of(l, m) == wanted || at > close);
+        n += at > 0 && (ready_number(l, m) == wanted || at > close);
     }
     return n;
 }
@@ -259,7 +170,7 @@ static bool follow_block(hc_live *l, struct ready_mask *mask)
         more = is_valid && failover_follow(f);
         if (could && atomic_load(&f->cannot_follow)) atomic_store(&l->has_work, true);
         int64_t to = f->main.at;
-        if (is_valid && could && to > from) ready_measure(l, f, f->main.discarded, (int)(to - from));
+        if (is_valid && could && to > from) compare_measure(l, f, f->main.discarded, (int)(to - from));
         atomic_store_explicit(&mask->waiting, f, memory_order_release);
         atomic_compare_exchange_strong(&mask->at, &at, to + 1); /* unless it was dropped */
     }
@@ -295,14 +206,14 @@ static bool thread_start(hc_live *l)
 bool ready_note(hc_live *l, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number)
 {
     struct ready *r = &l->ready;
-    paths_lock(r);
+    ready_paths_lock(r);
     bool is_there = text_mailbox_take(&l->mask, path, number);
     bool loads = is_there && !ask(l, path, *number); /* false: the mask has become ready */
     uint64_t wanted = atomic_load(&r->wanted);
     *mask = wanted != r->noted ? mask_of(l, wanted) : NULL;
     *mask_number = r->number;
     r->noted = wanted;
-    paths_unlock(r);
+    ready_paths_unlock(r);
     return loads;
 }
 
@@ -321,15 +232,15 @@ static void hide(hc_live *l, struct ready_mask *m)
 {
     m->path[0] = '\0';
     atomic_store(&m->at, 0);
-    compare(l);
+    compare_renew(l);
 }
 
 bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone)
 {
-    paths_lock(&l->ready);
+    ready_paths_lock(&l->ready);
     bool good = supersede(l, mask);
     if (good && gone) hide(l, gone);
-    paths_unlock(&l->ready);
+    ready_paths_unlock(&l->ready);
     return good;
 }
 
@@ -347,12 +258,12 @@ struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, c
     int64_t at = 1 + (plays ? input_history_end(&l->history) : f->main.at);
     atomic_store(&f->home, m);
     if (!plays) atomic_store_explicit(&m->waiting, f, memory_order_release);
-    paths_lock(&l->ready);
+    ready_paths_lock(&l->ready);
     memcpy(m->path, path, strlen(path) + 1);
     if (plays) supersede(l, m);
     atomic_store(&m->at, at);
-    compare(l);
-    paths_unlock(&l->ready);
+    compare_renew(l);
+    ready_paths_unlock(&l->ready);
     sem_post(&l->ready.wake);
     return m;
 }
@@ -369,11 +280,11 @@ static void close_if_waiting(hc_live *l, struct ready_mask *m)
 
 bool ready_drop(hc_live *l, struct ready_mask *m)
 {
-    paths_lock(&l->ready);
+    ready_paths_lock(&l->ready);
     uint64_t wanted = atomic_load(&l->ready.wanted);
     bool is_asked = wanted != l->ready.noted && mask_of(l, wanted) == m;
     if (!is_asked) hide(l, m);
-    paths_unlock(&l->ready);
+    ready_paths_unlock(&l->ready);
     if (is_asked) return false;
     m->is_dropped = true;
     hc_responses_free(&m->responses);

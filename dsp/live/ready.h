@@ -13,8 +13,6 @@
  * A request for a ready mask counts up `wanted` and puts the mask's number there. The audio thread fades to it. The
  * worker only takes note of it (ready_note): path, statistics, responses. A later engine of the worker's replaces the
  * request (ready_supersede), unless a newer request came meanwhile.
- *
- * While two masks are compared, the threads that use their engines measure the outputs, also those that are not heard.
  */
 #ifndef READY_H
 #define READY_H
@@ -31,7 +29,7 @@
 
 struct failover;
 
-enum { MOST_READY = 64, WANTED_BITS = 8 }; /* numbers from 1 fit into WANTED_BITS */
+enum { MOST_READY = 64, WANTED_BITS = 8, NUMBER_MASK = (1 << WANTED_BITS) - 1 }; /* numbers begin with 1 */
 
 struct engine_format {
     int rate, block;
@@ -128,16 +126,12 @@ bool ready_list_take(hc_live *l);
 /* Bytes of all engines and responses. */
 uint64_t ready_bytes(const hc_live *l);
 
-/* ---- comparison of two ready masks (hc_live_compare) ---- */
+/* The mask's number, from 1; 0: mask is NULL. [rt] */
+int ready_number(const hc_live *l, const struct ready_mask *mask);
 
-/* Measures n frames of an engine's output, if its mask is compared. [rt], the thread that uses the engine */
-void ready_measure(hc_live *l, struct failover *f, float *const *out, int n);
-
-/* The gain with which the mask of an engine is as loud as the quieter of the two; 1: it is not compared. [rt] */
-float ready_gain(const hc_live *l, const struct failover *f);
-
-/* Fills in the fields of the comparison. [rt], any thread */
-void ready_get_stats(const hc_live *l, hc_live_stats *stats);
+/* paths_lock: a thread that waits yields the processor. Not for [rt] threads. */
+void ready_paths_lock(struct ready *r);
+void ready_paths_unlock(struct ready *r);
 
 struct file_id file_identify(const char *path, int rate); /* of the file that is loaded at the rate */
 

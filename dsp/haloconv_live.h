@@ -160,10 +160,12 @@ enum { HC_LIVE_MOST_KEPT = 32 };
 /* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each. A
  * thread of the live convolver lets these engines process the input, so that a request for one of these masks begins
  * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note of it. A fade
- * under way ends first. If that thread gets too little time and is more than two blocks behind the input, the fade
- * begins as many blocks later as it is further behind. The mask that played stays ready. A ready mask costs the memory of its engine and the time of its convolution, on another processor (stats.ready,
- * config.say). The masks take at most a quarter of the machine's memory and, by the expected cost, 60 % of a
- * processor: the first of the list come first. A mask that is not kept ready plays as without this call.
+ * under way ends first. After a mask that is not kept ready has played, hc_live_work must have taken its engine back. If
+ * the thread gets too little time and is more than two blocks behind the input, the fade begins as many blocks later as
+ * it is further behind. The mask that played stays ready. A ready mask costs the memory of its engine and the time of its
+ * convolution, on another processor (stats.ready, config.say). The masks take at most a quarter of the machine's memory
+ * and, by the expected cost, 60 % of a processor: the first of the list come first. A mask that is not kept ready plays
+ * as without this call.
  *
  * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded again
  * if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade to the

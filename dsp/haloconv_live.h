@@ -8,7 +8,8 @@
  * Conventions
  *   Those of haloconv.h hold, with its tags [rt] and [setup]. Several threads may make [setup] calls of this header at
  *   once (they take turns), also in parallel with [rt] calls, unless a call says otherwise.
- *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns 0.
+ *   If the live convolver is NULL, a call returns HC_EINVAL; a call that returns no error code does nothing or returns
+ *   0.
  *   hc_live_config, hc_live_change, hc_live_stats and hc_live_info begin with their size, as hc_config does.
  *
  * Threads
@@ -157,21 +158,21 @@ int hc_live_work(hc_live *live);
 
 enum { HC_LIVE_MOST_KEPT = 32 };
 
-/* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each. A
- * thread of the live convolver lets these engines process the input, so that a request for one of these masks begins
- * its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note of it. A fade
- * under way ends first. After a mask that is not kept ready has played, hc_live_work must have taken its engine back. If
- * the thread gets too little time and is more than two blocks behind the input, the fade begins as many blocks later as
- * it is further behind. The mask that played stays ready. A ready mask costs the memory of its engine and the time of its
- * convolution, on another processor (stats.ready, config.say). The masks take at most a quarter of the machine's memory
- * and, by the expected cost, 60 % of a processor: the first of the list come first. A mask that is not kept ready plays
- * as without this call.
+/* Keeps the masks of n paths ready (0 to HC_LIVE_MOST_KEPT): hc_live_work loads them, and makes an engine for each.
+ * A thread of the live convolver lets these engines process the input, so that a request for one of these masks
+ * begins its crossfade with the next hc_live_process, whatever the mask's length, and hc_live_work only takes note
+ * of it. A fade under way ends first. After a mask that is not kept ready has played, hc_live_work must have taken
+ * its engine back. If the thread gets too little time and is more than two blocks behind the input, the fade begins
+ * as many blocks later as it is further behind. The mask that played stays ready. A ready mask costs the memory of
+ * its engine and the time of its convolution, on another processor (stats.ready, config.say). The masks take at
+ * most a quarter of the machine's memory and, by the expected cost, 60 % of a processor: the first of the list come
+ * first. A mask that is not kept ready plays as without this call.
  *
- * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded again
- * if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade to the
- * earlier content begins at once. A change of rate, block or backend makes all of them anew. Returns HC_OK; HC_EINVAL (n
- * out of range, a path that is NULL, empty, or has 4096 bytes or more); HC_ENOMEM. [setup], at once: it does not wait for
- * hc_live_work */
+ * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded
+ * again if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade
+ * to the earlier content begins at once. A change of rate, block or backend makes all of them anew. Returns HC_OK;
+ * HC_EINVAL (n out of range, a path that is NULL, empty, or has 4096 bytes or more); HC_ENOMEM. [setup], at once:
+ * it does not wait for hc_live_work */
 int hc_live_keep(hc_live *live, const char *const *paths, int n);
 
 /* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL: no more. Requests switch between them.
@@ -184,9 +185,9 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
  * does not wait for hc_live_work */
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
-/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work would. They
- * replace a mask that was requested before. The live convolver owns the responses after the call, also after a failure.
- * Fails as hc_open and hc_mask_make do. [setup] */
+/* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work
+ * would. They replace a mask that was requested before. The live convolver owns the responses after the call, also
+ * after a failure. Fails as hc_open and hc_mask_make do. [setup] */
 int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char *why, size_t cap);
 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */

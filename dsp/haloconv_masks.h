@@ -98,13 +98,13 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
 int hc_responses_find(const char *path, int rate, char *found, size_t found_cap, char *why, size_t cap);
 
 /* Makes the routes of a sound file or text that was loaded with n_in = 0, by the same rules. For a configuration it
- * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL, HC_ENOMEM. [setup], any
- * thread */
+ * only compares n_in with the input count. path is for the error's text; NULL is allowed. Fails with HC_EINVAL,
+ * HC_ENOMEM. [setup], any thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
-/* Finds the path of the i-th sound file, from 0, that a configuration names. Returns NULL if it names fewer. The path is
- * valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of the
- * configuration cannot be read. NULL for responses is allowed. [setup], any thread */
+/* Finds the path of the i-th sound file, from 0, that a configuration names. Returns NULL if it names fewer. The
+ * path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
+ * the configuration cannot be read. NULL for responses is allowed. [setup], any thread */
 const char *hc_responses_file(const hc_responses *responses, int i);
 
 /* Frees what hc_responses_load has stored in *responses. NULL is allowed. [setup] */

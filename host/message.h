@@ -27,7 +27,8 @@ int message_detail(const char *format, ...) __attribute__((format(printf, 1, 2))
 void message_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int message_columns(void); /* of the status line; 0: there is none */
 
-/* Bounds the lines about one topic that a stranger may cause: `most` in 10 s, then one with the number of the others. */
+/* Bounds the lines about one topic that a stranger may cause: `most` in 10 s, then one with the number of the
+ * others. */
 struct message_limit {
     const char *topic;   /* "refused OSC messages"; set topic and most, and nothing else */
     uint64_t most;
@@ -35,7 +36,8 @@ struct message_limit {
     double period_end;   /* under lock                                                   */
 };
 bool message_limit_allows(struct message_limit *limit); /* May the next line be printed? */
-/* Prints "N more lines about TOPIC", if there are any: once the period is over, or now. Call it several times a second. */
+/* Prints "N more lines about TOPIC", if there are any: once the period is over, or now. Call it several times a
+ * second. */
 void message_limit_tend(struct message_limit *limit, bool now);
 
 /* Print errors only, from now on. */

@@ -1,14 +1,15 @@
 /* compare - A/B: two ready masks are played at equal loudness (hc_live_compare).
  *
- * The threads that use the engines of the two masks measure their outputs, also those that are not heard. The louder mask
- * gets the gain that makes it as loud as the other one.
+ * The threads that use the engines of the two masks measure their outputs, also those that are not heard. The
+ * louder mask gets the gain that makes it as loud as the other one.
  */
 #ifndef COMPARE_H
 #define COMPARE_H
 
 #include "ready.h"
 
-/* Begins to compare the two masks, if they are others than before: after a change of the ready masks. Under paths_lock. */
+/* Begins to compare the two masks, if they are others than before: after a change of the ready masks. Under
+ * paths_lock. */
 void compare_renew(hc_live *l);
 
 /* Measures n frames of an engine's output, if its mask is compared. [rt], the thread that uses the engine */

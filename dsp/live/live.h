@@ -116,8 +116,8 @@ enum { HISTORY_SLACK_S = 2 }; /* oldest seconds of the history, not for a new en
 /* NULL is allowed. */
 void live_close_engine(hc_live *l, struct failover *f);
 
-/* Closes an engine that the audio thread does not use any more, or has not taken. If it is that of a ready mask, which it
- * may have become meanwhile, it waits again. NULL is allowed. */
+/* Closes an engine that the audio thread does not use any more, or has not taken. If it is that of a ready mask,
+ * which it may have become meanwhile, it waits again. NULL is allowed. */
 void live_close_or_put(hc_live *l, struct failover *f);
 
 /* The same for the engine that the audio thread has returned. */

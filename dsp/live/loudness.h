@@ -1,6 +1,6 @@
-/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms, one every 100 ms,
- * without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 has the same,
- * but allocates memory while it measures.
+/* loudness - the integrated loudness of a signal by ITU-R BS.1770-4: K-weighted, in blocks of 400 ms, one every 100
+ * ms, without the blocks below -70 LUFS and those 10 LU below the rest. Every channel counts alike. libebur128 has
+ * the same, but allocates memory while it measures.
  */
 #ifndef LOUDNESS_H
 #define LOUDNESS_H

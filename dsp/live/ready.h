@@ -105,11 +105,12 @@ int ready_count(const hc_live *l);
 
 /* The path's ready mask; NULL: there is none. Also for the thread that has paths_lock. */
 struct ready_mask *ready_find(hc_live *l, const char *path);
-/* Takes the requests since the last call: *mask is the ready mask that was asked for (NULL: none), *mask_number the number
- * of its request. true: another mask was asked for later, and has to be loaded: path[TEXT_CAP] and its *number. */
+/* Takes the requests since the last call: *mask is the ready mask that was asked for (NULL: none), *mask_number the
+ * number of its request. true: another mask was asked for later, and has to be loaded: path[TEXT_CAP] and its
+ * *number. */
 bool ready_note(hc_live *l, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number);
-/* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none. false: a
- * newer request came, and nothing was changed. */
+/* This mask plays from now on, or none of them (NULL). gone: this one cannot be asked for any more; NULL: none.
+ * false: a newer request came, and nothing was changed. */
 bool ready_supersede(hc_live *l, const struct ready_mask *mask, struct ready_mask *gone);
 /* Keeps an engine ready, which waits or plays. Takes over the responses, if there are any. NULL: no place is free. */
 struct ready_mask *ready_add(hc_live *l, const char *path, struct failover *f, const struct engine_format *format,

@@ -1,5 +1,5 @@
-/* tar_input - the members of a tar file (a shard of WebDataset, say). A sound is convolved where it lies, by any thread;
- * every other member is copied.
+/* tar_input - the members of a tar file (a shard of WebDataset, say). A sound is convolved where it lies, by any
+ * thread; every other member is copied.
  */
 #ifndef TAR_INPUT_H
 #define TAR_INPUT_H

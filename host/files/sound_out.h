@@ -53,8 +53,8 @@ bool sound_out_write_plain(struct sound_out *out, const void *raw, int64_t n_fra
 bool sound_out_is_plain(const struct sound_out *out);
 
 /* After the first write to a plain file of known length, sound_out_map maps the file. false: continue with
- * sound_out_write or sound_out_write_plain. From then on any thread copies frames into the map with sound_out_put, from frame `first` on;
- * in the end sound_out_claim tells libsndfile that the file has n_frames in all. */
+ * sound_out_write or sound_out_write_plain. From then on any thread copies frames into the map with sound_out_put,
+ * from frame `first` on; in the end sound_out_claim tells libsndfile that the file has n_frames in all. */
 bool sound_out_map(struct sound_out *out);
 bool sound_out_put(struct sound_out *out, int64_t first, const void *raw, int64_t n_frames, char *why, size_t cap);
 bool sound_out_claim(struct sound_out *out, int64_t n_frames, char *why, size_t cap);

@@ -44,12 +44,13 @@ void jack_connections_ask_sound_card(struct jack_connections *connections, jack_
 /* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
 int jack_connections_make(struct jack_connections *connections, jack_client_t *client);
 
-/* Lists the connections of the n sides, and keeps the list of the call before: a server that dies removes them first. */
+/* Lists the connections of the n sides, and keeps the list of the call before: a server that dies removes them
+ * first. */
 void jack_connections_remember(struct jack_connections *connections, jack_client_t *client,
                                const struct jack_side *const *sides, int n);
 
-/* Call it when the client has left its server: the connections that are asked for, and those that were there, are wanted
- * again. */
+/* Call it when the client has left its server: the connections that are asked for, and those that were there, are
+ * wanted again. */
 void jack_connections_restore(struct jack_connections *connections);
 
 void jack_connections_free(struct jack_connections *connections);

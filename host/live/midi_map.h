@@ -32,8 +32,8 @@ void midi_map_default(struct midi_map *map);
 
 enum { MIDI_MAP_REFUSALS = 20 }; /* wrong lines after which reading ends */
 
-/* Reads a map from a file; path "-" is standard input. false: the file cannot be read, or has wrong lines: `refuse` gets
- * "PATH:LINE: what is wrong; remedy" of each wrong line but the last, and `why` that of the last. */
+/* Reads a map from a file; path "-" is standard input. false: the file cannot be read, or has wrong lines: `refuse`
+ * gets "PATH:LINE: what is wrong; remedy" of each wrong line but the last, and `why` that of the last. */
 bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const char *why), char *why, size_t cap);
 
 /* The command that a message gives. false: none. */

@@ -45,8 +45,8 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data);
  * A receiver that is gone is no error. */
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
 
-/* Sends a message to a peer. Strangers cannot cause a flood: the handlers of one osc_receive send 128 messages together,
- * and so do the calls between two of them; further messages are dropped. */
+/* Sends a message to a peer. Strangers cannot cause a flood: the handlers of one osc_receive send 128 messages
+ * together, and so do the calls between two of them; further messages are dropped. */
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
 
 /* Stores the next peer at which nobody received a message that was sent after osc_open. false: there is none. Call it

@@ -11,9 +11,9 @@
  * ready, and does not hang. */
 void service_wait(const char *why);
 
-/* Call it several times a second while the session is open. The service is ready with the first block. `missing` is the
- * server or device that went away, and that the session waits for; NULL: none. If blocks stop coming although nothing is missing, the
- * watchdog of systemd restarts the service. */
+/* Call it several times a second while the session is open. The service is ready with the first block. `missing` is
+ * the server or device that went away, and that the session waits for; NULL: none. If blocks stop coming although
+ * nothing is missing, the watchdog of systemd restarts the service. */
 void service_tend(struct session *session, const char *missing);
 
 /* The mask is loaded again: the service reloads, until service_tend finds the session settled. */

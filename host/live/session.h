@@ -53,7 +53,8 @@ void session_request_format(struct session *session, int rate, int block);
  * paths must last as long as the session. */
 void session_keep(struct session *session, char *const *paths, int n, int current);
 
-/* Compares two masks at equal loudness (hc_live_compare); NULL and NULL: no more. false: they are not both kept ready. */
+/* Compares two masks at equal loudness (hc_live_compare); NULL and NULL: no more. false: they are not both kept
+ * ready. */
 bool session_compare(struct session *session, const char *a, const char *b);
 
 /* Looks whether files of masks that are kept ready have changed, and loads them again. Call it a few times a second. */

@@ -1,6 +1,6 @@
 #include "mask_analysis.h"
 
-#include "spectrum.h"
+#include "dsp/signal/spectrum.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 
 #include "host/json_print.h"
 #include "host/message.h"
-#include "spectrum.h"
+#include "dsp/signal/spectrum.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -91,7 +91,7 @@ PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK ALSA L
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
-HOST_PKGS := $(if $(HAVE_FFTW),fftw3f) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
+HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell pkg-config $(1) $(2)))

@@ -133,16 +133,25 @@ static void print_man(void)
     printf(".br\n\\fBhaloconv\\fR {\\fB\\-\\-help\\fR|\\fB\\-\\-version\\fR}\n");
 }
 
-/* "bench engine": a command of two words. */
+/* Runs a command of two words, such as "bench engine". -1: no command begins with the two. */
+static int run_two_words(int argc, char **argv)
+{
+    size_t first = strlen(argv[1]);
+    for (int i = 0; argc > 2 && i < N_COMMANDS; i++) {
+        const char *name = commands[i].name;
+        if (strncmp(name, argv[1], first) == 0 && name[first] == ' ' && strcmp(name + first + 1, argv[2]) == 0)
+            return flushed(commands[i].run(argc - 2, argv + 2));
+    }
+    return -1;
+}
+
+/* "bench" without the name of one. */
 static int bench(int argc, char **argv)
 {
     if (argc > 2 && is_help(argv[2])) {
         print_help(stdout, true);
         return flushed(0);
     }
-    for (int i = 0; argc > 2 && i < N_COMMANDS; i++)
-        if (strncmp(commands[i].name, "bench ", 6) == 0 && strcmp(argv[2], commands[i].name + 6) == 0)
-            return flushed(commands[i].run(argc - 2, argv + 2));
     return message_usage("bench", "needs engine, capacity, costs, kernels or offline%s%s", argc > 2 ? ", and got " : "",
                          argc > 2 ? argv[2] : "");
 }
@@ -170,6 +179,8 @@ int main(int argc, char **argv)
         print_man();
         return flushed(0);
     }
+    int status = run_two_words(argc, argv);
+    if (status >= 0) return status;
     if (strcmp(argv[1], "bench") == 0) return bench(argc, argv);
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0) {

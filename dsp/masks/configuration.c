@@ -168,10 +168,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(p->folder ? p->folder->path : "", q->folder ? q->folder->path : "");
 }
 
-/* The index of a file in the present folder; a new file is added. */
-static int file_index(struct reader *r, const char *name)
+int configuration_file(struct configuration *c, const char *name)
 {
-    struct configuration *c = r->configuration;
     struct sound_name key = {.folder = c->folder, .name = name};
     void *known = tfind(&key, &c->names, by_name);
     if (known) return (*(struct sound_name **)known)->index;
@@ -180,7 +178,7 @@ static int file_index(struct reader *r, const char *name)
     if (files) c->files = files;
     struct sound_name *new = files ? arena_alloc(c->arena, 1, sizeof *new) : NULL;
     if (!new) return 0;
-    *new = (struct sound_name){.folder = c->folder, .name = text_keep(r, name), .index = (int)c->n_files};
+    *new = (struct sound_name){.folder = c->folder, .name = arena_text(c->arena, name), .index = (int)c->n_files};
     if (!new->name) return 0;
     if (!tsearch(new, &c->names, by_name)) c->arena->is_short = true;
     c->files[c->n_files] = new;
@@ -190,7 +188,7 @@ static int file_index(struct reader *r, const char *name)
 static int take_file(struct reader *r)
 {
     const char *name = take_text(r, "file");
-    return name ? file_index(r, name) : 0;
+    return name ? configuration_file(r->configuration, name) : 0;
 }
 
 /* mcfx_convolver reads the rest of the line as the name of a packed file, with its blanks. */
@@ -202,7 +200,7 @@ static int take_rest_as_file(struct reader *r)
     while (strchr(BLANKS, end[-1])) end--;
     *end = 0;
     r->at = end;
-    return file_index(r, name);
+    return configuration_file(r->configuration, name);
 }
 
 /* ---- commands ----------------------------------------------------------------------------------- */

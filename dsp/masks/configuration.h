@@ -45,6 +45,7 @@ struct configuration {
     int defined_line;                /* line of /convolver/new; 0 = there is none: a text of mcfx_convolver */
     int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                              */
     int max_taps;
+    int rate;                        /* Hz that the text of another program is for; 0: it names none        */
     int partition;                   /* frames that the text asks for; 0 = none, or no possible size        */
     const char *client, *server;     /* NULL = not given                                                    */
     hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                */
@@ -62,6 +63,9 @@ struct configuration {
 /* An empty configuration. path: for diagnostics. Free the configuration before the arena. */
 void configuration_open(struct configuration *configuration, const char *path, struct arena *arena);
 void configuration_free(struct configuration *configuration);
+
+/* The index of the file with this name in the folder of the last /cd; a new one is added. */
+int configuration_file(struct configuration *configuration, const char *name);
 
 /* Parses text[bytes + 1], which is overwritten. Errors are in the diagnostics, a lack of memory in arena->is_short. */
 void configuration_read(struct configuration *configuration, char *text, size_t bytes);

@@ -1,21 +1,16 @@
 /* haloconv design - makes a filter or a room, and writes the mask. */
 #include "design_report.h"
 #include "host/commands.h"
-#include "host/files/file_convolution.h"
-#include "host/files/sound_format.h"
-#include "host/json_print.h"
+#include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "random_room.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 
@@ -101,34 +96,13 @@ static int parse_kind(const char *text, enum design_kind *kind)
     return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
 }
 
-static bool ends_with(const char *path, const char *extension)
-{
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
-}
-
-static bool is_text(const char *path)
-{
-    return ends_with(path, ".txt") || ends_with(path, ".csv");
-}
-
-static int check_output(const struct design_settings *s)
-{
-    if (!option_output("design", s->output, s->json, "mask")) return EXIT_USAGE;
-    if (is_text(s->output) && s->format)
-        return message_usage("design", "%s: becomes a text, which has no --format; name it .wav", s->output);
-    if (ends_with(s->output, ".conf"))
-        return message_usage("design", "%s: would be read as a configuration; name it .wav or .txt", s->output);
-    return -1;
-}
-
 static int parse(int argc, char **argv, struct design_settings *s)
 {
     *s = (struct design_settings){
         .rate = 48000, .window = -1, .beta = NAN, .length_s = SAME_AS_RT60, .channels = 2, .seed = 1};
     int status = option_parse(&design_line, argc, argv, s);
     if (status < 0) status = parse_kind(s->names.list[0], &s->kind);
-    return status >= 0 ? status : check_output(s);
+    return status >= 0 ? status : mask_write_check("design", s->output, s->format, s->json);
 }
 
 /* ---- filters ------------------------------------------------------------------------------------ */
@@ -235,62 +209,6 @@ static void fill_room(const struct design_settings *s, struct design *design)
                          design->h + (size_t)ch * (size_t)design->n_frames);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
-
-static bool write_text(const struct design_settings *s, const struct design *design, char *why, size_t cap)
-{
-    struct part_file part;
-    if (!part_file_open(&part, s->output, why, cap)) return false;
-    const char *dot = strrchr(s->output, '.');
-    char separator = strcasecmp(dot, ".csv") == 0 ? ',' : ' ';
-    int kept = dup(part.fd);
-    FILE *file = kept >= 0 ? fdopen(kept, "w") : NULL;
-    bool good = file != NULL;
-    for (int i = 0; good && i < design->n_frames; i++)
-        for (int ch = 0; good && ch < design->n_channels; ch++) {
-            /* Nine digits are enough to read the same float again. */
-            double value = (float)design->h[(size_t)ch * (size_t)design->n_frames + (size_t)i];
-            good = fprintf(file, "%.9g%c", value, ch + 1 < design->n_channels ? separator : '\n') > 0;
-        }
-    int error = errno;
-    if (file && fclose(file) != 0 && good) {
-        error = errno;
-        good = false;
-    }
-    if (good) return part_file_commit(&part, s->output, why, cap);
-    part_file_abandon(&part);
-    return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", s->output,
-                         strerror(error));
-}
-
-static bool write_frames(struct sound_out *out, const struct design *design, char *why, size_t cap)
-{
-    size_t n_samples = (size_t)design->n_channels * (size_t)design->n_frames;
-    struct file_writer writer = {.out = out, .gain = 1};
-    float *planar = malloc(n_samples * sizeof *planar);
-    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
-    for (size_t i = 0; i < n_samples; i++) planar[i] = (float)design->h[i];
-    bool good = file_write(&writer, FILE_NEXT, planar, (size_t)design->n_frames, design->n_frames, why, cap);
-    free(planar);
-    if (good && out->bits && writer.seen.clipped)
-        message_note("%s: %llu taps beyond full scale were limited; use --format float", out->path,
-                     (unsigned long long)writer.seen.clipped);
-    return good;
-}
-
-static bool write_sound(const struct design_settings *s, const struct design *design, char *why, size_t cap)
-{
-    struct sound_out out;
-    int format = sound_format_choose(s->format, s->output, SF_FORMAT_WAV | SF_FORMAT_FLOAT, s->rate, design->n_channels,
-                                     why, cap);
-    if (!format ||
-        !sound_out_open(&out, -1, s->output, format, s->rate, design->n_channels, design->n_frames, NULL, why, cap))
-        return false;
-    if (write_frames(&out, design, why, cap)) return sound_out_commit(&out, why, cap);
-    sound_out_abandon(&out);
-    return false;
-}
-
 int design_command(int argc, char **argv)
 {
     struct design_settings settings;
@@ -318,8 +236,9 @@ int design_command(int argc, char **argv)
         return message_error("design: the window %s leaves nothing of %d taps; use more",
                              fir_window_names[settings.window], design.n_frames);
     }
-    good = is_text(settings.output) ? write_text(&settings, &design, why, sizeof why)
-                                    : write_sound(&settings, &design, why, sizeof why);
+    struct mask_out out = {settings.output,   settings.format, settings.rate,
+                           design.n_channels, design.n_frames, design.h};
+    good = mask_write(&out, why, sizeof why);
     status = good ? design_report(&settings, &design) : message_error("%s", why);
     free(design.h);
     return status;

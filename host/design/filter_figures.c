@@ -1,32 +1,33 @@
 #include "filter_figures.h"
 
+#include "dsp/signal/transform.h"
 #include "host/json_print.h"
 #include "host/message.h"
-#include "dsp/signal/spectrum.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the measurement ---------------------------------------------------------------------------- */
 
 /* Goes from one bin towards another as long as the response rises, or falls. */
-static size_t walk(const struct spectrum *s, size_t from, size_t to, bool rises)
+static size_t walk(const double complex *bins, size_t from, size_t to, bool rises)
 {
     while (from != to) {
         size_t next = from < to ? from + 1 : from - 1;
-        double step = spectrum_power(s, next) - spectrum_power(s, from);
+        double step = bin_power(bins[next]) - bin_power(bins[from]);
         if (rises ? step <= 0 : step >= 0) break;
         from = next;
     }
     return from;
 }
 
-static void measure_band(struct filter_figures *f, const struct spectrum *s, size_t from, size_t to, bool passes)
+static void measure_band(struct filter_figures *f, const double complex *bins, size_t from, size_t to, bool passes)
 {
     double least = INFINITY, most = 0;
     for (size_t bin = from; bin <= to; bin++) {
-        double power = spectrum_power(s, bin);
+        double power = bin_power(bins[bin]);
         least = fmin(least, power);
         most = fmax(most, power);
     }
@@ -36,27 +37,37 @@ static void measure_band(struct filter_figures *f, const struct spectrum *s, siz
         f->attenuation_db = fmin(f->attenuation_db, 0 - 10 * log10(most));
 }
 
-void filter_measure(struct filter_figures *f, const float *h, int n, int rate, const double *edges_hz, int n_edges,
-                    bool first_passes)
+static void measure_bands(struct filter_figures *f, const double complex *bins, size_t last_bin, double hz,
+                          const double *edges_hz, int n_edges, bool first_passes)
 {
-    struct spectrum s;
-    *f = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
-    /* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
-    if (!spectrum_open(&s, (size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2))) return;
-    spectrum_of(&s, h, n);
-    double hz = (double)rate / (double)s.size;
     size_t last = 0;
     for (int i = 0; i <= n_edges; i++) {
-        size_t from = last, to = i < n_edges ? (size_t)lrint(edges_hz[i] / hz) : s.size / 2;
+        size_t from = last, to = i < n_edges ? (size_t)lrint(edges_hz[i] / hz) : last_bin;
         bool passes = first_passes == (i % 2 == 0);
         last = to;
         if (from == to) continue; /* a Hilbert transformer's edges are 0 and half the rate */
-        size_t start = i > 0 ? walk(&s, from, to, passes) : from, end = i < n_edges ? walk(&s, to, from, passes) : to;
+        size_t start = i > 0 ? walk(bins, from, to, passes) : from,
+               end = i < n_edges ? walk(bins, to, from, passes) : to;
         if (start > end) start = end = (start + end) / 2;
         f->band[f->n_bands++] = (struct filter_band){passes, (double)start * hz, (double)end * hz};
-        measure_band(f, &s, start, end, passes);
+        measure_band(f, bins, start, end, passes);
     }
-    spectrum_close(&s);
+}
+
+void filter_measure(struct filter_figures *f, const float *h, int n, int rate, const double *edges_hz, int n_edges,
+                    bool first_passes)
+{
+    struct transform t;
+    *f = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
+    /* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
+    if (!transform_open(&t, transform_size((size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2)))) return;
+    double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
+    if (bins) {
+        transform_response_float(&t, h, (size_t)n, bins);
+        measure_bands(f, bins, t.size / 2, (double)rate / (double)t.size, edges_hz, n_edges, first_passes);
+    }
+    free(bins);
+    transform_close(&t);
 }
 
 /* ---- the report --------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ struct filter_figures {
 };
 
 /* Measures h[n]. edges_hz: the cutoffs, between which pass bands and stop bands alternate; the first band, from 0 Hz
- * on, passes or not. Nothing is measured if memory is short or the build has no FFTW. */
+ * on, passes or not. Nothing is measured if memory is short. */
 void filter_measure(struct filter_figures *figures, const float *h, int n, int rate, const double *edges_hz,
                     int n_edges, bool first_passes);
 

@@ -1,10 +1,11 @@
 #include "mask_analysis.h"
 
-#include "dsp/signal/spectrum.h"
+#include "dsp/signal/transform.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void levels(const float *h, int n, struct mask_figures *f)
 {
@@ -27,25 +28,27 @@ static void levels(const float *h, int n, struct mask_figures *f)
 
 static void responses(float *const *channel, int n_channels, int n, int rate, struct mask_figures *figures)
 {
-    struct spectrum s;
+    struct transform t;
     /* With a response padded to four times its length, the spectrum between two bins is at most 0.2 dB above them. For
      * a long response, whose bins are closer than its resonances are wide, twice the length is enough. */
-    if (!spectrum_open(&s, (size_t)n * (n <= 1 << 16 ? 4 : 2))) return;
-    for (int ch = 0; ch < n_channels; ch++) {
+    if (!transform_open(&t, transform_size((size_t)n * (n <= 1 << 16 ? 4 : 2)))) return;
+    double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
+    for (int ch = 0; bins && ch < n_channels; ch++) {
         double most = 0;
         size_t at = 0;
-        spectrum_of(&s, channel[ch], n);
-        for (size_t bin = 0; bin <= s.size / 2; bin++) {
-            double power = spectrum_power(&s, bin);
+        transform_response_float(&t, channel[ch], (size_t)n, bins);
+        for (size_t bin = 0; bin <= t.size / 2; bin++) {
+            double power = bin_power(bins[bin]);
             if (power > most) {
                 most = power;
                 at = bin;
             }
         }
         figures[ch].response_peak = sqrt(most);
-        figures[ch].response_peak_hz = (double)at / (double)s.size * (rate ? rate : 1);
+        figures[ch].response_peak_hz = (double)at / (double)t.size * (rate ? rate : 1);
     }
-    spectrum_close(&s);
+    free(bins);
+    transform_close(&t);
 }
 
 /* ---- the decay ---------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ struct mask_figures { /* of one channel; gains and levels are linear */
     int leading_silence; /* frames before the first one within 60 dB of the peak */
     double dc_gain;
     double l1;               /* sum of |h|: the largest gain for any signal */
-    double response_peak;    /* the largest gain for a sine; NaN in a build without FFTW */
+    double response_peak;    /* the largest gain for a sine; NaN: no memory */
     double response_peak_hz; /* its frequency; if the rate is 0, as a share of the rate */
     double t30_s;            /* time to fall by 60 dB, from the fall from -5 to -35 dB; NaN: t30_reason says why */
     char t30_reason[96];

@@ -1,0 +1,40 @@
+/* import - reads the configurations and filter texts of other programs: finds out whose a text is, and has it read.
+ *
+ *   text --> the format's reader --> struct configuration (counts, names, diagnostics) and a network of filters
+ *        --> network_pairs --> a response for each pair, as those of a jconvolver configuration
+ *
+ * A reader reports everything that it cannot represent, with its line: as an error if the sound would be another, as a
+ * warning if not. Nothing is dropped silently.
+ */
+#ifndef HALOCONV_IMPORT_H
+#define HALOCONV_IMPORT_H
+
+#include "network.h"
+
+struct import {
+    struct configuration *c;  /* the reader sets n_in, n_out, rate, ports, client                            */
+    struct network network;
+    char *text;               /* [bytes + 1], with a final 0 and no other; the reader may overwrite it       */
+    size_t bytes;
+};
+
+struct import_format {
+    const char *name;         /* "BruteFIR"                                                                  */
+    const char *extensions;   /* ".conf .bf": the names that such a file may have                            */
+    bool (*is_format)(const char *text, size_t bytes); /* Does the text look like one? Its first 64 KiB do   */
+    void (*read)(struct import *import);
+};
+
+extern const struct import_format format_brutefir, format_convolver, format_camilladsp, format_pipewire,
+    format_equalizer_apo;
+
+/* The format of a text; NULL: none of these. path: for its extension. */
+const struct import_format *import_find(const char *path, const char *text, size_t bytes);
+
+/* Errors and warnings of a reader, with the line, from 1, and the statement that they are about. */
+#define IMPORT_REFUSE(import, line, statement, ...)                                                                    \
+    diagnostic(&(import)->c->diagnostics, HC_EINVAL, line, statement, __VA_ARGS__)
+#define IMPORT_WARN(import, line, statement, ...)                                                                      \
+    diagnostic(&(import)->c->diagnostics, HC_OK, line, statement, __VA_ARGS__)
+
+#endif

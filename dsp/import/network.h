@@ -1,0 +1,61 @@
+/* network - a linear network of sums, gains, delays and filters, as other programs describe one; and its reduction to one
+ * response for each pair of an input and an output.
+ *
+ *   input 1 --- filter --- gain --+
+ *                                sum --- filter --- output 1
+ *   input 2 ------------- delay --+
+ *
+ *   filter   taps at the session's rate: of a sound file, of the text, or computed
+ *   signal   what a point of the network carries: a sum of terms, each an input through a gain, a delay and some filters.
+ *            NULL is silence
+ *
+ * Reading a text only builds signals: no file is opened and no tap computed before network_pairs.
+ */
+#ifndef HALOCONV_NETWORK_H
+#define HALOCONV_NETWORK_H
+
+#include "dsp/masks/configuration.h"
+#include "dsp/masks/configuration_pairs.h"
+#include "dsp/masks/configuration_sounds.h"
+
+struct network {
+    struct configuration *c;       /* counts, diagnostics, arena                                        */
+    const struct signal **outputs; /* [MASK_MAX_CHANNELS]                                               */
+    int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
+    bool is_too_large;             /* the error is in the diagnostics                                   */
+};
+
+/* Computes the taps of a filter for a rate in Hz. Returns their number, and *taps from malloc; 0: no memory. *rest_db:
+ * the energy of what is cut off, relative to the whole; -INFINITY: nothing is. */
+typedef int filter_make(const void *data, int rate, double **taps, double *rest_db);
+
+/* Filters. They and their data are in the arena, and belong to no signal: any number of signals may use one. line and
+ * command: for diagnostics. All return NULL, and the arena is short, if there is no memory. */
+const struct filter *filter_computed(struct network *network, filter_make *make, const void *data, int line,
+                                     const char *command);
+/* taps[n], at the rate of the text (c->rate); copied. */
+const struct filter *filter_of_taps(struct network *network, const double *taps, int n, int line, const char *command);
+/* Frames of a sound file: `channel`, `offset`, `length` (0: to the end), `file` (configuration_file), `line` and
+ * `command` of *place. A file without a rate has that of the text. The gain of *place is a factor too. */
+const struct filter *filter_of_file(struct network *network, const struct impulse *place);
+
+/* Signals, in the arena. `in` counts from 0. */
+const struct signal *signal_input(struct network *network, int in);
+const struct signal *signal_add(struct network *network, const struct signal *a, const struct signal *b);
+const struct signal *signal_gain(struct network *network, const struct signal *signal, double gain);
+const struct signal *signal_delay(struct network *network, const struct signal *signal, double seconds);
+const struct signal *signal_filter(struct network *network, const struct signal *signal, const struct filter *filter);
+
+/* Frames of the text's rate in seconds. */
+double network_seconds(const struct network *network, double frames);
+
+/* false: no memory. */
+bool network_open(struct network *network, struct configuration *c);
+
+/* Sets what an output plays. */
+void network_output(struct network *network, int out, const struct signal *signal);
+
+/* Adds all terms to the pairs, at `rate` Hz. Errors are added to the diagnostics. */
+void network_pairs(struct network *network, struct sounds *sounds, struct pairs *pairs, int rate);
+
+#endif

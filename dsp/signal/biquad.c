@@ -1,0 +1,121 @@
+#include "biquad.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct biquad normalised(double b0, double b1, double b2, double a0, double a1, double a2)
+{
+    return (struct biquad){b0 / a0, b1 / a0, b2 / a0, a1 / a0, a2 / a0};
+}
+
+static struct biquad first_order(enum biquad_kind kind, double k, double gain) /* k = tan(w0 / 2) */
+{
+    double root = sqrt(gain);
+    switch (kind) {
+    case BIQUAD_LOWPASS_1:
+        return normalised(k, k, 0, k + 1, k - 1, 0);
+    case BIQUAD_HIGHPASS_1:
+        return normalised(1, -1, 0, k + 1, k - 1, 0);
+    case BIQUAD_ALLPASS_1:
+        return normalised(k - 1, k + 1, 0, k + 1, k - 1, 0);
+    case BIQUAD_LOWSHELF_1: /* the gain is half of it, in dB, at hz */
+        return normalised(k * root + 1, k * root - 1, 0, k / root + 1, k / root - 1, 0);
+    default:
+        return normalised(k + root, k - root, 0, k + 1 / root, k - 1 / root, 0);
+    }
+}
+
+struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gain_db, double q)
+{
+    double w = 2 * M_PI * hz / rate, c = cos(w), s = sin(w), alpha = s / (2 * q);
+    double a = pow(10, gain_db / 40), beta = 2 * sqrt(a) * alpha;
+    switch (kind) {
+    case BIQUAD_LOWPASS:
+        return normalised((1 - c) / 2, 1 - c, (1 - c) / 2, 1 + alpha, -2 * c, 1 - alpha);
+    case BIQUAD_HIGHPASS:
+        return normalised((1 + c) / 2, -(1 + c), (1 + c) / 2, 1 + alpha, -2 * c, 1 - alpha);
+    case BIQUAD_BANDPASS:
+        return normalised(alpha, 0, -alpha, 1 + alpha, -2 * c, 1 - alpha);
+    case BIQUAD_NOTCH:
+        return normalised(1, -2 * c, 1, 1 + alpha, -2 * c, 1 - alpha);
+    case BIQUAD_ALLPASS:
+        return normalised(1 - alpha, -2 * c, 1 + alpha, 1 + alpha, -2 * c, 1 - alpha);
+    case BIQUAD_PEAK:
+        return normalised(1 + alpha * a, -2 * c, 1 - alpha * a, 1 + alpha / a, -2 * c, 1 - alpha / a);
+    case BIQUAD_LOWSHELF:
+        return normalised(a * ((a + 1) - (a - 1) * c + beta), 2 * a * ((a - 1) - (a + 1) * c),
+                          a * ((a + 1) - (a - 1) * c - beta), (a + 1) + (a - 1) * c + beta,
+                          -2 * ((a - 1) + (a + 1) * c), (a + 1) + (a - 1) * c - beta);
+    case BIQUAD_HIGHSHELF:
+        return normalised(a * ((a + 1) + (a - 1) * c + beta), -2 * a * ((a - 1) + (a + 1) * c),
+                          a * ((a + 1) + (a - 1) * c - beta), (a + 1) - (a - 1) * c + beta, 2 * ((a - 1) - (a + 1) * c),
+                          (a + 1) - (a - 1) * c - beta);
+    default:
+        return first_order(kind, tan(w / 2), a * a);
+    }
+}
+
+double biquad_q_of_slope(double gain_db, double slope)
+{
+    double a = pow(10, gain_db / 40);
+    return 1 / sqrt((a + 1 / a) * (1 / slope - 1) + 2);
+}
+
+double biquad_q_of_bandwidth(int rate, double hz, double octaves)
+{
+    double w = 2 * M_PI * hz / rate;
+    return 1 / (2 * sinh(M_LN2 / 2 * octaves * w / sin(w)));
+}
+
+bool biquad_is_stable(const struct biquad *b)
+{
+    return fabs(b->a2) < 1 && fabs(b->a1) < 1 + b->a2; /* the triangle of a1 and a2 */
+}
+
+double complex biquad_response(const struct biquad *b, int rate, double hz)
+{
+    double complex z = cexp(-I * 2 * M_PI * hz / rate);
+    return (b->b0 + z * (b->b1 + z * b->b2)) / (1 + z * (b->a1 + z * b->a2));
+}
+
+void biquad_run(const struct biquad *b, double *x, int n)
+{
+    double s1 = 0, s2 = 0; /* the transposed direct form II */
+    for (int i = 0; i < n; i++) {
+        double in = x[i], out = b->b0 * in + s1;
+        s1 = b->b1 * in - b->a1 * out + s2;
+        s2 = b->b2 * in - b->a2 * out;
+        x[i] = out;
+    }
+}
+
+/* The taps after which the slowest pole has fallen by 400 dB: its rest is below the precision of a double. */
+static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
+{
+    double radius = 0;
+    for (int i = 0; i < n_biquads; i++) {
+        const struct biquad *b = &biquads[i];
+        double root = b->a1 * b->a1 / 4 - b->a2;
+        radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
+    }
+    double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
+    return taps < most ? (int)taps : most;
+}
+
+int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps, double *rest_db)
+{
+    /* The rest of a response that is longer than `most` is only seen in the taps behind it. */
+    int n = longest_ring(biquads, n_biquads, 2 * most), length = n;
+    double *h = *taps = calloc((size_t)n, sizeof *h), energy = 0, rest = 0;
+    if (!h) return 0;
+    h[0] = 1;
+    for (int i = 0; i < n_biquads; i++) biquad_run(&biquads[i], h, n);
+    for (int i = n - 1; i >= 0; i--) energy += h[i] * h[i];
+    double allowed = energy * pow(10, error_db / 10);
+    while (length > 1 && (length > most || rest + h[length - 1] * h[length - 1] <= allowed)) {
+        length--;
+        rest += h[length] * h[length];
+    }
+    *rest_db = rest > 0 ? 10 * log10(rest / energy) : -INFINITY;
+    return length;
+}

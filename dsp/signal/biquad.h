@@ -1,0 +1,46 @@
+/* biquad - second-order sections of equalisers, and the FIR filters that they become.
+ *
+ *   H(z) = (b0 + b1 z^-1 + b2 z^-2) / (1 + a1 z^-1 + a2 z^-2)
+ *
+ * The formulas are those of R. Bristow-Johnson's "Cookbook formulae for audio EQ biquad filter coefficients".
+ */
+#ifndef HALOCONV_BIQUAD_H
+#define HALOCONV_BIQUAD_H
+
+#include <complex.h>
+#include <stdbool.h>
+
+enum biquad_kind {
+    BIQUAD_LOWPASS, BIQUAD_HIGHPASS, BIQUAD_BANDPASS, BIQUAD_NOTCH, BIQUAD_ALLPASS, /* bandpass: peak gain 0 dB */
+    BIQUAD_PEAK, BIQUAD_LOWSHELF, BIQUAD_HIGHSHELF,
+    /* of first order: q is not used */
+    BIQUAD_LOWPASS_1, BIQUAD_HIGHPASS_1, BIQUAD_ALLPASS_1, BIQUAD_LOWSHELF_1, BIQUAD_HIGHSHELF_1
+};
+
+struct biquad {
+    double b0, b1, b2, a1, a2;
+};
+
+/* hz: between 0 and half the rate; q > 0; gain_db: of peak and shelves. */
+struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gain_db, double q);
+
+/* The q of a shelf with slope 0 < s <= 1, and of a bandwidth in octaves (between points of half the gain in dB for a
+ * peak, of -3 dB for bandpass and notch), as the bilinear transform warps it. */
+double biquad_q_of_slope(double gain_db, double slope);
+double biquad_q_of_bandwidth(int rate, double hz, double octaves);
+
+bool biquad_is_stable(const struct biquad *biquad);
+
+/* The response at a frequency. */
+double complex biquad_response(const struct biquad *biquad, int rate, double hz);
+
+/* Filters x[n] in place, from rest. */
+void biquad_run(const struct biquad *biquad, double *x, int n);
+
+/* The response of n_biquads in series, cut where the energy of the rest is below error_db of the whole, at least 1 and
+ * at most `most` taps. *taps: [returned length], from malloc; *rest_db: the energy of the rest, relative to the whole,
+ * or -INFINITY. 0: no memory. All must be stable. */
+int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps,
+                double *rest_db);
+
+#endif

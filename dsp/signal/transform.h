@@ -1,0 +1,46 @@
+/* transform - Fourier transforms of real signals in double precision, for the analysis and the design of responses.
+ *
+ * The engine has its own transforms (dsp/cpu/fft.h), which are in single precision. They would hide what lies 120 dB
+ * below the largest bin, and that is what the inverse and the logarithm of a spectrum need. A transform here is plain C:
+ * a second FFTW would add 4 MB to every plugin, and FFTW ends the process if memory runs out while it plans.
+ */
+#ifndef HALOCONV_TRANSFORM_H
+#define HALOCONV_TRANSFORM_H
+
+#include <complex.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct transform {
+    size_t size;            /* real values: a power of two, at least 4             */
+    double complex *roots;  /* [size / 2]: e^(-2 pi i k / (size / 2))              */
+    double complex *scratch; /* [size / 2]; so one thread at a time                 */
+};
+
+/* The smallest size of at least n values. */
+size_t transform_size(size_t n);
+
+/* false: no memory; nothing has to be closed then. */
+bool transform_open(struct transform *transform, size_t size);
+void transform_close(struct transform *transform);
+
+/* In place: real[size] at the address of bins -> bins[size / 2 + 1], not scaled. */
+void transform_forward(const struct transform *transform, double complex *bins);
+
+/* In place: bins[size / 2 + 1] -> real[size] at their address, scaled such that it undoes transform_forward. */
+void transform_inverse(const struct transform *transform, double complex *bins);
+
+/* The spectrum of h[n], n <= size, padded with zeros, in bins[size / 2 + 1]. */
+void transform_response(const struct transform *transform, const double *h, size_t n, double complex *bins);
+void transform_response_float(const struct transform *transform, const float *h, size_t n, double complex *bins);
+
+/* y[n_a + n_b - 1] = a[n_a] * b[n_b], the whole convolution. y may be a or b. false: no memory. */
+bool transform_convolve(const double *a, size_t n_a, const double *b, size_t n_b, double *y);
+
+/* The squared magnitude of a bin. */
+static inline double bin_power(double complex bin)
+{
+    return creal(bin) * creal(bin) + cimag(bin) * cimag(bin);
+}
+
+#endif

@@ -1,0 +1,92 @@
+#include "mask_write.h"
+
+#include "host/files/file_convolution.h"
+#include "host/files/sound_format.h"
+#include "host/message.h"
+#include "host/option.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static bool ends_with(const char *path, const char *extension)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
+}
+
+static bool is_text(const char *path)
+{
+    return ends_with(path, ".txt") || ends_with(path, ".csv");
+}
+
+int mask_write_check(const char *command, const char *path, int format, bool json)
+{
+    if (!option_output(command, path, json, "mask")) return EXIT_USAGE;
+    if (is_text(path) && format)
+        return message_usage(command, "%s: becomes a text, which has no --format; name it .wav", path);
+    if (ends_with(path, ".conf"))
+        return message_usage(command, "%s: would be read as a configuration; name it .wav or .txt", path);
+    return -1;
+}
+
+static bool write_text(const struct mask_out *m, char *why, size_t cap)
+{
+    struct part_file part;
+    if (!part_file_open(&part, m->path, why, cap)) return false;
+    const char *dot = strrchr(m->path, '.');
+    char separator = strcasecmp(dot, ".csv") == 0 ? ',' : ' ';
+    int kept = dup(part.fd);
+    FILE *file = kept >= 0 ? fdopen(kept, "w") : NULL;
+    bool good = file != NULL;
+    for (int i = 0; good && i < m->n_frames; i++)
+        for (int ch = 0; good && ch < m->n_channels; ch++) {
+            /* Nine digits are enough to read the same float again. */
+            double value = (float)m->h[(size_t)ch * (size_t)m->n_frames + (size_t)i];
+            good = fprintf(file, "%.9g%c", value, ch + 1 < m->n_channels ? separator : '\n') > 0;
+        }
+    int error = errno;
+    if (file && fclose(file) != 0 && good) {
+        error = errno;
+        good = false;
+    }
+    if (good) return part_file_commit(&part, m->path, why, cap);
+    part_file_abandon(&part);
+    return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", m->path,
+                         strerror(error));
+}
+
+static bool write_frames(struct sound_out *out, const struct mask_out *m, char *why, size_t cap)
+{
+    size_t n_samples = (size_t)m->n_channels * (size_t)m->n_frames;
+    struct file_writer writer = {.out = out, .gain = 1};
+    float *planar = malloc(n_samples * sizeof *planar);
+    if (!planar) return message_write(why, cap, "%s: no memory; free some", out->path);
+    for (size_t i = 0; i < n_samples; i++) planar[i] = (float)m->h[i];
+    bool good = file_write(&writer, FILE_NEXT, planar, (size_t)m->n_frames, m->n_frames, why, cap);
+    free(planar);
+    if (good && out->bits && writer.seen.clipped)
+        message_note("%s: %llu taps beyond full scale were limited; use --format float", out->path,
+                     (unsigned long long)writer.seen.clipped);
+    return good;
+}
+
+static bool write_sound(const struct mask_out *m, char *why, size_t cap)
+{
+    struct sound_out out;
+    int format =
+        sound_format_choose(m->format, m->path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, m->rate, m->n_channels, why, cap);
+    if (!format || !sound_out_open(&out, -1, m->path, format, m->rate, m->n_channels, m->n_frames, NULL, why, cap))
+        return false;
+    if (write_frames(&out, m, why, cap)) return sound_out_commit(&out, why, cap);
+    sound_out_abandon(&out);
+    return false;
+}
+
+bool mask_write(const struct mask_out *m, char *why, size_t cap)
+{
+    return is_text(m->path) ? write_text(m, why, cap) : write_sound(m, why, cap);
+}

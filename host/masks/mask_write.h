@@ -1,0 +1,22 @@
+/* mask_write - writes a mask: a sound file, or coefficients as text if the name ends with .txt or .csv. */
+#ifndef MASK_WRITE_H
+#define MASK_WRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct mask_out {
+    const char *path;        /* "-": standard output                                      */
+    int format;              /* SF_FORMAT_..., as far as the user asked; 0: float         */
+    int rate, n_channels, n_frames;
+    const double *h;         /* [n_channels][n_frames]                                    */
+};
+
+/* Checks the options -o, --format and --json of a command that writes a mask. -1: they fit; else a usage error was
+ * printed, and this is the exit status. */
+int mask_write_check(const char *command, const char *path, int format, bool json);
+
+/* Writes the file; it gets its name only when it is complete. false: why has the reason. */
+bool mask_write(const struct mask_out *out, char *why, size_t cap);
+
+#endif

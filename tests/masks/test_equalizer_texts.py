@@ -118,6 +118,14 @@ def test_filters_in_series_with_preamp_and_delay(folder):
     assert_null(through(text, x), np.pad(want, ((96, 0), (0, 0))))
 
 
+def test_filters_in_series_are_no_longer_than_the_longest(folder):
+    lengths = []
+    for n in (1, 8):
+        (folder / "eq.txt").write_text("Filter: ON PK Fc 50 Hz Gain -6 dB Q 2\n" * n)
+        lengths.append(json.loads(good("info", "eq.txt", "--rate", 48000, "--json").stdout)["frames"])
+    assert lengths[1] < 1.6 * lengths[0], lengths
+
+
 @pytest.mark.parametrize("rate", [44100, 96000])
 def test_filters_are_computed_for_the_rate_of_the_session(folder, rate):
     x = noise(2000)

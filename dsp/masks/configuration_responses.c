@@ -208,7 +208,10 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
     if (!error && ferror(file))
         error = fail(HC_EFILE, why, sizeof why, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
     if (file) fclose(file);
-    if (!error) return text;
+    if (!error) {
+        text[*bytes] = 0;
+        return text;
+    }
     size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
     diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     free(text);

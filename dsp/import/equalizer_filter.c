@@ -4,6 +4,7 @@
 #include "dsp/signal/biquad.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/minimum_phase.h"
+#include "dsp/signal/response_cut.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define REST_DB (-150.0) /* the energy that is cut off a response, relative to the whole */
+#define REST_DB (-150.0)         /* the energy that is cut off a response, relative to the whole */
+#define GRAPHIC_REST_DB (-100.0) /* of a graphic equaliser: the kinks of its curve decay slowly */
 enum {
     MOST_TAPS = 1 << 20, /* of one filter: 22 s at 48 kHz    */
     GRAPHIC_HZ = 4,      /* bins of the spectrum for each Hz */
@@ -153,19 +155,14 @@ static int make_iir(const void *data, int rate, double **taps, double *rest_db)
 {
     const struct iir *f = data;
     (void)rate;
-    double *h = *taps = calloc(MOST_TAPS, sizeof *h), energy = 0, rest = 0;
-    int n = MOST_TAPS;
+    double *h = *taps = calloc(MOST_TAPS, sizeof *h);
     for (int i = 0; h && i < MOST_TAPS; i++) {
         h[i] = i <= f->order ? f->b[i] : 0;
         for (int k = 1; k <= f->order && k <= i; k++) h[i] -= f->a[k] * h[i - k];
-        energy += h[i] * h[i];
     }
-    while (h && n > 1 && rest + h[n - 1] * h[n - 1] <= energy * pow(10, REST_DB / 10)) {
-        n--;
-        rest += h[n] * h[n];
-    }
-    *rest_db = n == MOST_TAPS ? 0 : REST_DB;
-    return h ? n : 0;
+    int n = h ? response_cut(h, MOST_TAPS, REST_DB, MOST_TAPS, rest_db) : 0;
+    if (n == MOST_TAPS) *rest_db = 0; /* it has not decayed */
+    return n;
 }
 
 static bool iir_read(struct network *net, char *parameters, int line, const struct filter **filter, char *why,
@@ -241,7 +238,7 @@ bool equalizer_filter_read(struct network *net, char *parameters, int line, cons
     return false;
 }
 
-/* The minimum-phase response of a curve, cut where the energy of the rest is 100 dB below the whole: kinks of the curve decay slowly. */
+/* The minimum-phase response of a curve. */
 static int make_graphic(const void *data, int rate, double **taps, double *rest_db)
 {
     const struct frequency_curve *curve = data;
@@ -257,16 +254,8 @@ static int make_graphic(const void *data, int rate, double **taps, double *rest_
         }
         minimum_phase_bins(&t, bins);
         transform_inverse(&t, bins);
-        const double *h = (const double *)bins;
-        double energy = 0, rest = 0;
-        n = (int)t.size / 2; /* the later half holds what wraps around in time */
-        for (int i = 0; i < n; i++) energy += h[i] * h[i];
-        while (n > 1 && rest + h[n - 1] * h[n - 1] <= energy * 1e-10) {
-            n--;
-            rest += h[n] * h[n];
-        }
-        *rest_db = 10 * log10(rest / energy);
         *taps = (double *)bins;
+        n = response_cut(*taps, (int)t.size / 2, GRAPHIC_REST_DB, (int)t.size, rest_db); /* the rest wraps around */
     }
     transform_close(&t);
     return n;

@@ -2,6 +2,7 @@
 
 #include "dsp/engine/backend.h"
 #include "dsp/masks/resample.h"
+#include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"
 
 #include <math.h>
@@ -299,19 +300,6 @@ static double *filter_taps(const struct maker *m, const struct filter *f, const 
     return (double *)f->taps;
 }
 
-/* The length of h[n] without the end whose energy is below NETWORK_TRIM_DB of the whole. Lengths of filters in series
- * add up, their decays do not. */
-static int trimmed_length(const double *h, int n)
-{
-    double energy = 0, rest = 0;
-    for (int i = 0; i < n; i++) energy += h[i] * h[i];
-    while (n > 1 && rest + h[n - 1] * h[n - 1] <= energy * pow(10, NETWORK_TRIM_DB / 10)) {
-        n--;
-        rest += h[n] * h[n];
-    }
-    return n;
-}
-
 static void chain_make(const struct maker *m, struct chain *chain)
 {
     struct network *net = m->net;
@@ -343,7 +331,8 @@ static void chain_make(const struct maker *m, struct chain *chain)
         return;
     }
     for (int i = 0; gain != 1 && i < whole; i++) exact[i] *= gain;
-    if (before && f->make) whole = trimmed_length(exact, whole);
+    /* Lengths of filters in series add up, their decays do not. */
+    if (before && f->make) whole = response_cut(exact, whole, NETWORK_TRIM_DB, whole, NULL);
     chain->n_taps = whole;
     chain->exact = exact;
     chain->taps = floats_of(net, f, exact, whole);

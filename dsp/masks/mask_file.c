@@ -5,6 +5,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/sndfile_log.h"
+#include "raw_samples.h"
 #include "resample.h"
 
 #include <errno.h>
@@ -170,6 +171,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
 struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
+    bool is_rew;   /* REW's export of an impulse response: comments begin with '*' or "//"             */
+    int rate;      /* Hz that REW's head states; 0: none                                               */
     int n_headers; /* lines of names above the coefficients of a .csv */
     char *note;    /* [MASK_NOTE] */
 };
@@ -274,6 +277,30 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     return HC_OK;
 }
 
+/* Reads a line above the samples of REW's export, which ends with "* Data start": "2.08E-5 // Sample interval
+ * (seconds)". *is_head: samples follow if false. */
+static int rew_head_read(struct text_line *text, const char *line, bool *is_head, char *why, size_t cap)
+{
+    if (strncmp(line, "* Data start", 12) == 0) {
+        *is_head = false;
+        if (text->rate == 0)
+            return fail(HC_EINVAL, why, cap, "%s:%zu: no sample interval stands above; export it from REW again",
+                        text->path, text->line);
+    }
+    if (strstr(line, "// Sample interval")) {
+        double interval = strtod(line, NULL);
+        if (!(interval > 1e-9 && interval <= 1))
+            return fail(HC_EINVAL, why, cap, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
+                        text->line, interval);
+        text->rate = (int)lrint(1 / interval);
+    }
+    if (strstr(line, "Freq(Hz)"))
+        return fail(HC_EINVAL, why, cap,
+                    "%s:%zu: has the frequency response of a measurement; export its impulse response from REW",
+                    text->path, text->line);
+    return HC_OK;
+}
+
 /* Appends a frame of n numbers. */
 static int frame_append(struct frames *frames, const struct text_line *text, const float *values, int n, char *why,
                         size_t cap)
@@ -296,7 +323,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     bool is_csv = mask_file_has_extension(text->path, ".csv");
     char *line = malloc(MASK_MAX_LINE + 1);
     if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
-    bool has_line = true;
+    bool has_line = true, is_head = false;
     int error = HC_OK;
     while (!error && has_line && (!most || !frames->n || frames->n / (size_t)frames->n_channels < most)) {
         float values[MASK_MAX_CHANNELS];
@@ -305,7 +332,12 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
         if (error) break;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
         char *start = line + (marked ? 3 : 0);
-        if (is_csv && frames->n == 0 && !begins_with_number(start))
+        if (text->line == 1 && *start == '*') is_head = text->is_rew = true;
+        if (is_head)
+            error = has_line ? rew_head_read(text, start, &is_head, why, cap) : HC_OK;
+        else if (text->is_rew && *start == '*')
+            continue;
+        else if (is_csv && frames->n == 0 && !begins_with_number(start))
             header_note(text, start);
         else
             error = coefficients_read_line(text, start, values, &n, why, cap);
@@ -317,9 +349,10 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     return error;
 }
 
-static int read_text(const char *path, int skip, int most, struct frames *frames, char *note, char *why, size_t cap)
+static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to, char *why,
+                     size_t cap)
 {
-    struct text_line text = {.path = path, .note = note};
+    struct text_line text = {.path = path, .note = to->note};
     locale_t was = c_locale_enter();
     int error = HC_OK;
     FILE *file = fopen(path, "re");
@@ -327,6 +360,7 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
         error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
     if (file) fclose(file);
+    to->rate = text.rate;
     c_locale_leave(was);
     return error;
 }
@@ -409,13 +443,14 @@ int mask_file_read_text(struct mask_file *file, const char *path, int skip, int 
     struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why, cap);
-    if (!error) error = read_text(path, skip, most, &frames, file->note, why, cap);
+    if (!error) error = read_text(path, skip, most, &frames, file, why, cap);
     return channels_make(file, &frames, error, path, why, cap);
 }
 
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
 {
     struct frames frames = {.limits = limits};
+    if (raw_samples_are_named(path)) return raw_samples_read_named(file, path, limits, why, cap);
     if (mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv"))
         return mask_file_read_text(file, path, 0, 0, limits, why, cap);
     *file = (struct mask_file){0};

@@ -12,7 +12,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { CHUNK = 4096 }; /* samples of one read */
+enum {
+    CHUNK = 4096,     /* samples of one read                                       */
+    MOST_PEAK = 10000 /* of a response that its file name alone declares to be floats */
+};
 
 struct raw_format {
     const char *name;
@@ -137,4 +140,33 @@ int raw_samples_read(struct mask_file *file, const char *path, const struct raw_
     error = read_binary(file, stream, path, raw, limits, why, cap);
     fclose(stream);
     return error;
+}
+
+/* ---- files that have no configuration ----------------------------------------------------------- */
+
+static const struct raw_format *format_of_name(const char *path)
+{
+    static const char *const names[][2] = {{".pcm", "FLOAT_LE"}, {".raw", "FLOAT_LE"},   {".bin", "FLOAT_LE"},
+                                           {".f32", "FLOAT_LE"}, {".dbl", "FLOAT64_LE"}, {".f64", "FLOAT64_LE"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mask_file_has_extension(path, names[i][0])) return raw_format_find(names[i][1]);
+    return NULL;
+}
+
+bool raw_samples_are_named(const char *path)
+{
+    return format_of_name(path) != NULL;
+}
+
+int raw_samples_read_named(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why,
+                           size_t cap)
+{
+    const struct raw_samples raw = {.format = format_of_name(path)};
+    int error = raw_samples_read(file, path, &raw, limits, why, cap);
+    float peak = 0;
+    for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));
+    if (error || peak <= MOST_PEAK) return error;
+    mask_file_free(file);
+    return fail(HC_EINVAL, why, cap, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
+                (double)peak, raw.format->name);
 }

@@ -1,5 +1,7 @@
 #include "biquad.h"
 
+#include "response_cut.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -105,17 +107,10 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
 int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps, double *rest_db)
 {
     /* The rest of a response that is longer than `most` is only seen in the taps behind it. */
-    int n = longest_ring(biquads, n_biquads, 2 * most), length = n;
-    double *h = *taps = calloc((size_t)n, sizeof *h), energy = 0, rest = 0;
+    int n = longest_ring(biquads, n_biquads, 2 * most);
+    double *h = *taps = calloc((size_t)n, sizeof *h);
     if (!h) return 0;
     h[0] = 1;
     for (int i = 0; i < n_biquads; i++) biquad_run(&biquads[i], h, n);
-    for (int i = n - 1; i >= 0; i--) energy += h[i] * h[i];
-    double allowed = energy * pow(10, error_db / 10);
-    while (length > 1 && (length > most || rest + h[length - 1] * h[length - 1] <= allowed)) {
-        length--;
-        rest += h[length] * h[length];
-    }
-    *rest_db = rest > 0 ? 10 * log10(rest / energy) : -INFINITY;
-    return length;
+    return response_cut(h, n, error_db, most, rest_db);
 }

@@ -307,7 +307,7 @@ static void take_device(struct brutefir *b, const struct statement *s, void *str
         if (strcmp(p->name, "ports") == 0)
             d->ports = p;
         else if (strcmp(p->name, "clientname") == 0 && value_take(b, p, VALUE_STRING))
-            b->import->c->client = p->values->text;
+            b->import->c->client = arena_text(b->import->c->arena, p->values->text);
         else
             note_run(b, p, NULL);
     }
@@ -324,7 +324,8 @@ static void take_ports(struct brutefir *b, const struct statement *s, hc_port *p
             REFUSE(b, s, "needs a port for each of %d channels, as in \"system:capture_1\"/\"name\"", n);
             return;
         }
-        if (*v->text) *(v->before == '/' ? &ports[ch].name : &ports[ch].connect) = v->text;
+        if (*v->text)
+            *(v->before == '/' ? &ports[ch].name : &ports[ch].connect) = arena_text(b->import->c->arena, v->text);
     }
 }
 
@@ -354,7 +355,8 @@ static void map_channels(struct brutefir *b, const struct statement *s, struct d
             return;
         }
         d->channels[i].device_channel = base + channel;
-        if (!ports[base + channel].name) ports[base + channel].name = d->channels[i].name;
+        hc_port *port = &ports[base + channel];
+        if (!port->name) port->name = arena_text(b->import->c->arena, d->channels[i].name);
     }
     if (d->ports) take_ports(b, d->ports, ports + base, d->n_used);
     b->n_device_channels[d->io] += d->n_used;

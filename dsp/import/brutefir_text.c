@@ -176,7 +176,7 @@ static struct statement *take_statement(struct parser *p)
     if (*p->at == ';')
         p->at++;
     else
-        IMPORT_REFUSE(p->import, p->line, name, "has no ; behind it; add one");
+        IMPORT_REFUSE(p->import, line, name, "has no ; behind it; add one");
     return s;
 }
 

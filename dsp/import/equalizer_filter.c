@@ -165,6 +165,20 @@ static int make_iir(const void *data, int rate, double **taps, double *rest_db)
     return n;
 }
 
+/* The step-down recursion: a filter is stable if all its reflection coefficients are below 1. */
+static bool is_stable(const struct iir *f)
+{
+    double a[MOST_ORDER + 1], next[MOST_ORDER + 1];
+    memcpy(a, f->a, sizeof a);
+    for (int order = f->order; order > 0; order--) {
+        double k = a[order];
+        if (!(fabs(k) < 1)) return false;
+        for (int i = 0; i < order; i++) next[i] = (a[i] - k * a[order - i]) / (1 - k * k);
+        memcpy(a, next, sizeof a);
+    }
+    return true;
+}
+
 static bool iir_read(struct network *net, char *parameters, int line, const struct filter **filter, char *why,
                      size_t cap)
 {
@@ -194,6 +208,10 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
     for (int i = 0; i <= f->order; i++) {
         f->b[i] /= a0;
         f->a[i] /= a0;
+    }
+    if (!is_stable(f)) {
+        fail(0, why, cap, "the filter is not stable; its output would grow without bound");
+        return false;
     }
     *filter = filter_computed(net, make_iir, f, line, "Filter");
     return true;

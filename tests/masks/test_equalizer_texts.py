@@ -211,6 +211,7 @@ def test_an_included_text_is_read_where_it_stands(folder):
     ("Filter 1: ON PK Fc 100 Hz Gain 3 dB", "BW Oct"), ("Filter 1: ON XX Fc 100 Hz", "XX"),
     ("Filter 1: ON PK Fc -5 Hz Gain 3 dB Q 1", "Fc"), ("Filter 1: ON LS 40 dB Fc 50 Hz Gain 90 dB", "slope"),
     ("Filter: ON IIR Order 2 Coefficients 1 2 3", "coefficient 4"), ("Filter 1: maybe", "ON"),
+    ("Filter: ON IIR Order 2 Coefficients 1 0 0 1 -2.1 1.1", "not stable"),
     ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "direct current"), ("Copy: L", "assignment"),
     ("Channel: L XX", "XX"), ("If: sampleRate == 48000", "expressions"), ("Filter: ON PK Fc `f` Hz", "expressions"),
     ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt"),

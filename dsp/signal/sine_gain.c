@@ -124,21 +124,6 @@ static void search_interval(struct zoom *z, size_t k, double part_share)
     }
 }
 
-/* The top of the parabola through the best point and its neighbours. At 0 Hz the sum is symmetric: no top is nearer. */
-static void sharpen(struct zoom *z)
-{
-    const double step = 1.0 / STEPS;
-    struct kernel kernel;
-    double sums[POINTS], bin = floor(z->at - step);
-    if (bin < 0) return;
-    kernel_make(&kernel, z->at - step - bin, step);
-    sum_points(z, &kernel, (size_t)bin, sums);
-    double slope = (sums[2] - sums[0]) / 2, bend = sums[0] - 2 * sums[1] + sums[2];
-    if (bend >= 0 || fabs(slope) > -bend) return;
-    z->best -= slope * slope / (2 * bend);
-    z->at -= slope / bend * step;
-}
-
 static void search(struct zoom *z, int longest)
 {
     double angle = M_PI / 2 * (longest - 1) / (double)z->size; /* n / 2 times half the distance of two bins */
@@ -149,7 +134,6 @@ static void search(struct zoom *z, int longest)
     for (size_t k = 0; k <= z->size / 2; k++) take(z, z->sum[k], (double)k);
     for (size_t k = 0; k < z->size / 2 && longest > 1; k++)
         if (fmax(z->sum[k], z->sum[k + 1]) >= z->best * share) search_interval(z, k, part_share);
-    sharpen(z);
 }
 
 bool sine_gain_find(const struct sine_gain_part *parts, int n_parts, struct sine_gain *result)

@@ -75,6 +75,14 @@ def test_an_exponential_decay_has_the_figures_of_its_formula(folder, t60, second
         assert got["noise_dbfs"] is None and got["reasons"]["noise_dbfs"] == "it decays until it ends"
 
 
+def test_the_missing_tail_is_added(folder):
+    """Of a response that is cut 18 dB below its start."""
+    got = acoustics(decay(0.3, 1))
+    assert got["edt_s"] == pytest.approx(1, rel=0.005) and got["t20_s"] is None
+    assert got["c50_db"] == pytest.approx(clarity(1, 0.05), abs=0.05)
+    assert got["centre_time_s"] == pytest.approx(1 / np.log(1e6), rel=0.005)
+
+
 def test_a_time_that_the_noise_hides_has_a_reason(folder):
     h = decay(2, 1) + generator(2).standard_normal(2 * RATE) * 10 ** (-38 / 20)
     said = good("info", write("h.wav", h.astype(np.float32))).stdout

@@ -129,6 +129,18 @@ static void decay(const float *h, int n, int rate, struct mask_figures *f)
         f->t30_s = -60 / slope;
 }
 
+int mask_find_onset(float *const *channel, int n_channels, int n_frames)
+{
+    const float within_20_db = 0.1f;
+    float peak = 0;
+    for (int ch = 0; ch < n_channels; ch++)
+        for (int i = 0; i < n_frames; i++) peak = fmaxf(peak, fabsf(channel[ch][i]));
+    for (int i = 0; i < n_frames && peak > 0; i++)
+        for (int ch = 0; ch < n_channels; ch++)
+            if (fabsf(channel[ch][i]) >= within_20_db * peak) return i;
+    return -1;
+}
+
 void mask_find_decay(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures)
 {
     for (int ch = 0; ch < n_channels; ch++) {

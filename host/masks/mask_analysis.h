@@ -20,4 +20,8 @@ void mask_analyse(float *const *channel, int n_channels, int n_frames, int rate,
 /* The same without the response, which takes longest: response_peak stays NaN. */
 void mask_find_decay(float *const *channel, int n_channels, int n_frames, int rate, struct mask_figures *figures);
 
+/* The frame of the direct sound: the first one at which a channel is within 20 dB of the peak of all channels (as in ISO
+ * 3382-1). -1: they are silent. */
+int mask_find_onset(float *const *channel, int n_channels, int n_frames);
+
 #endif

@@ -69,9 +69,10 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
-HELPS = {"bench": BENCH_HELPS, "mask": MASK_HELPS}
+DESIGN_HELPS = ["design", "design crossover"]
+HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
 COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices", *BENCH_HELPS,
-            *MASK_HELPS]
+            *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
 def options_of(command):
@@ -98,7 +99,7 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:] + MASK_HELPS)
+@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

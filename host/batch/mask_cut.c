@@ -1,7 +1,7 @@
 #include "mask_cut.h"
 
+#include "host/acoustics/acoustics.h"
 #include "host/files/output_range.h"
-#include "host/masks/mask_analysis.h"
 #include "host/message.h"
 
 #include <math.h>
@@ -28,8 +28,7 @@ bool mask_cut(struct cached_mask *mask)
     if (responses->n_channels == 0)
         return message_write(mask->why, sizeof mask->why,
                              "%s: is a configuration; align and early need a sound file or a text", key->path);
-    int onset = mask_find_onset(responses->channel, responses->n_channels, responses->n_frames);
-    mask->onset = onset > 0 ? onset : 0;
+    mask->onset = acoustics_start(responses->channel, responses->n_channels, responses->n_frames);
     int first = key->align ? mask->onset : 0, n_fade = 0;
     int left = mask->n_frames = responses->n_frames - first;
     double early = fmax(round(key->early_ms * key->rate / 1000), 1); /* frames, may be infinite */

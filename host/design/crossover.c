@@ -188,7 +188,7 @@ bool crossover_measure(const struct crossover *c, struct crossover_figures *figu
 {
     struct transform t;
     *figures = (struct crossover_figures){0};
-    if (!transform_open(&t, transform_size((size_t)c->n_frames))) return false;
+    if (!transform_open(&t, transform_size(4 * (size_t)c->n_frames))) return false;
     size_t n_bins = t.size / 2 + 1;
     double complex *bins = malloc(n_bins * sizeof *bins), *sum = calloc(n_bins, sizeof *sum);
     float *taps = malloc((size_t)c->n_frames * sizeof *taps);

@@ -100,6 +100,20 @@ void mask_job_tell(struct mask_job *job, const char *name, const char *text, dou
     job->figures[job->n_figures++].value = value;
 }
 
+double mask_peak(const hc_responses *mask, int ch)
+{
+    float peak = 0;
+    for (int i = 0; i < mask->n_frames; i++) peak = fmaxf(peak, fabsf(mask->channel[ch][i]));
+    return (double)peak;
+}
+
+double mask_energy(const hc_responses *mask, int ch)
+{
+    double energy = 0;
+    for (int i = 0; i < mask->n_frames; i++) energy += (double)mask->channel[ch][i] * (double)mask->channel[ch][i];
+    return energy;
+}
+
 int mask_job_frames(const struct mask_job *job, double ms)
 {
     return (int)lrint(ms * 1e-3 * job->out.rate);
@@ -214,7 +228,7 @@ static int check(const struct mask_operation *operation, const struct mask_setti
 
 static int run(const struct mask_operation *operation, int argc, char **argv)
 {
-    struct mask_settings settings = {.gains = {1}, .fade_ms = 2, .level = 1, .mix = NAN, .below_db = 60, .at_ms = NAN};
+    struct mask_settings settings = {.gains = {1}, .fade_ms = 2, .level = 1, .mix = NAN, .below_db = NAN, .at_ms = NAN};
     struct mask_job *job = NULL;
     int status = option_parse(&operation->line, argc, argv, &settings);
     if (status < 0) status = check(operation, &settings);

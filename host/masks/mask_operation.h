@@ -6,6 +6,7 @@
 #define MASK_OPERATION_H
 
 #include "dsp/haloconv_masks.h"
+#include "host/acoustics/octave.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "mask_write.h"
@@ -25,6 +26,8 @@ struct mask_settings {
     int n_channels;
     bool mono, each, start, fractional;
     double below_db, in_ms, out_ms, at_ms, fade_ms, factor, to_s, from_s, mix, level;
+    double octave_to_s[OCTAVES];      /* 0: not given                                                */
+    int n_octaves;
     int by;                           /* a word of --by or --level                                   */
     const char *late;                 /* second output                                               */
 };
@@ -76,6 +79,10 @@ const float *mask_job_channel(const struct mask_job *job, int mask, int ch);
 double *mask_job_result(const struct mask_job *job, int ch);
 
 void mask_job_tell(struct mask_job *job, const char *name, const char *text, double value);
+
+/* Of a channel: the largest |h|, and the sum of the squares. */
+double mask_peak(const hc_responses *mask, int ch);
+double mask_energy(const hc_responses *mask, int ch);
 
 /* Frames of a time, and the rise of a fade over n frames: half a cosine, at frame i. */
 int mask_job_frames(const struct mask_job *job, double ms);

@@ -1,6 +1,5 @@
 /* Operations on the channels of several masks: convolve, add, blend, channels. */
 #include "dsp/signal/transform.h"
-#include "mask_analysis.h"
 #include "mask_operation.h"
 
 #include <math.h>
@@ -116,12 +115,10 @@ enum { BLEND_NONE, BLEND_PEAK, BLEND_ENERGY };
 static double level_of(const hc_responses *mask, int by)
 {
     double peak = 0, energy = 0;
-    for (int ch = 0; ch < mask->n_channels; ch++)
-        for (int i = 0; i < mask->n_frames; i++) {
-            double h = (double)mask->channel[ch][i];
-            peak = fmax(peak, fabs(h));
-            energy += h * h;
-        }
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        peak = fmax(peak, mask_peak(mask, ch));
+        energy += mask_energy(mask, ch);
+    }
     return by == BLEND_PEAK ? peak : sqrt(energy / mask->n_channels);
 }
 

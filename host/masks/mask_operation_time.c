@@ -1,7 +1,7 @@
 /* Operations on the time axis: trim, fade, align, reverse, stretch, split. */
 #include "dsp/masks/resample.h"
 #include "dsp/signal/transform.h"
-#include "mask_analysis.h"
+#include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
 #include <math.h>
@@ -10,47 +10,54 @@
 
 /* ---- trim --------------------------------------------------------------------------------------- */
 
-/* The peak of all channels. */
-static double peak_of(const hc_responses *mask)
+/* The frame after the last one of a channel that is at least so loud, or, with NaN, at which its decay meets the noise
+ * floor. A channel without noise ends with its last value that is not 0. false: no memory. */
+static bool find_end(const struct mask_job *job, int ch, double least, int *end)
 {
-    float peak = 0;
-    for (int ch = 0; ch < mask->n_channels; ch++)
-        for (int i = 0; i < mask->n_frames; i++) peak = fmaxf(peak, fabsf(mask->channel[ch][i]));
-    return (double)peak;
-}
-
-/* Is a channel at this frame louder than that? */
-static bool is_above(const hc_responses *mask, int frame, double level)
-{
-    int ch = 0;
-    while (ch < mask->n_channels && !(fabs((double)mask->channel[ch][frame]) >= level)) ch++;
-    return ch < mask->n_channels;
+    const hc_responses *mask = &job->masks[0];
+    const float *h = mask->channel[ch];
+    struct acoustics acoustics;
+    for (*end = mask->n_frames; *end > 0 && !(isnan(least) ? h[*end - 1] != 0 : fabs((double)h[*end - 1]) >= least);)
+        --*end;
+    if (!isnan(least) || *end == 0) return true;
+    if (!acoustics_find(&acoustics, h, mask->n_frames, job->out.rate, false)) return false;
+    double decay_s = acoustics.all.value[ACOUSTIC_NOISE_TIME];
+    if (!isnan(decay_s)) *end = acoustics.start + (int)lrint(decay_s * job->out.rate);
+    return true;
 }
 
 static bool trim(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
-    double peak = peak_of(mask), least = peak * pow(10, -s->below_db / 20);
-    int first = 0, end = mask->n_frames;
+    int first = 0, end = 0, end_of_channel;
+    double peak = 0;
+    for (int ch = 0; ch < mask->n_channels; ch++) peak = fmax(peak, mask_peak(mask, ch));
     if (!(peak > 0)) return MASK_REFUSE(job, "%s: is silent; there is nothing to trim", s->names.list[0]);
-    while (end > 1 && !is_above(mask, end - 1, least)) end--;
-    while (s->start && first < end - 1 && !is_above(mask, first, peak * 1e-3)) first++;
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
+        if (end_of_channel > end) end = end_of_channel;
+    }
+    for (bool is_silent = s->start; is_silent && first < end - 1; first += is_silent)
+        for (int ch = 0; ch < mask->n_channels; ch++)
+            if (fabs((double)mask->channel[ch][first]) >= peak * 1e-3) is_silent = false;
     mask_job_tell(job, "cut_start", "%.0f frames cut at the start", first);
     mask_job_tell(job, "cut_end", "%.0f at the end", mask->n_frames - end);
     return mask_job_copy(job, end - first, -first);
 }
 
 static const struct option_row trim_options[] = {
-    {"below", 0, "DB", "Cut what comes after the last frame within DB of the peak [60]", option_number,
-     OPTION_TO(struct mask_settings, below_db), .min = 1, .max = 300},
+    {"below", 0, "DB",
+     "Cut what comes after the last frame within DB of the peak [from where the decay meets the noise floor]",
+     option_number, OPTION_TO(struct mask_settings, below_db), .min = 1, .max = 300},
     {"start", 0, NULL, "Cut the silence in front, too: all before the first frame within 60 dB of the peak",
      option_flag, OPTION_TO(struct mask_settings, start)},
     {0}};
 
 const struct mask_operation mask_trim = {
     .line = MASK_LINE("trim", "MASK",
-                      "Cuts a mask. All channels are cut at the same frame, the last one that a channel needs.",
+                      "Cuts the end of a mask, from where its decay meets the noise floor (as info finds it). All "
+                      "channels are cut at the same frame, the last one that a channel needs.",
                       "  haloconv mask trim hall.wav --start -o short.wav", trim_options, "one MASK", 1, 1),
     .summary = "cut the noise at the end, and the silence in front",
     .apply = trim};
@@ -129,10 +136,6 @@ static double find_sound(const struct mask_settings *s, const hc_responses *mask
 {
     int channel = -1, frame = -1;
     double loudest = 0;
-    if (!s->fractional && s->by == BY_ONSET) {
-        int onset = mask_find_onset(mask->channel + first, n, mask->n_frames);
-        return onset < 0 ? NAN : (double)onset;
-    }
     for (int ch = first; ch < first + n; ch++)
         for (int i = 0; i < mask->n_frames; i++) {
             double level = fabs((double)mask->channel[ch][i]);
@@ -142,6 +145,7 @@ static double find_sound(const struct mask_settings *s, const hc_responses *mask
             frame = i;
         }
     if (channel < 0) return NAN;
+    if (!s->fractional && s->by == BY_ONSET) return acoustics_start(mask->channel + first, n, mask->n_frames);
     return s->fractional ? refine_peak(mask->channel[channel], mask->n_frames, frame) : frame;
 }
 
@@ -310,8 +314,8 @@ static bool split(struct mask_job *job)
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
     int n = mask->n_frames, n_fade = mask_job_frames(job, s->fade_ms);
-    int onset = mask_find_onset(mask->channel, mask->n_channels, n);
-    double middle = (onset < 0 ? 0 : onset) + (double)mask_job_frames(job, s->at_ms);
+    int onset = acoustics_start(mask->channel, mask->n_channels, n);
+    double middle = onset + (double)mask_job_frames(job, s->at_ms);
     int first = (int)fmin(fmax(middle - n_fade / 2, 0), n), end = (int)fmin((double)first + n_fade, n);
     if (first >= n)
         return MASK_REFUSE(job, "%s: ends %.1f ms after the direct sound; give a shorter --at", s->names.list[0],

@@ -2,8 +2,8 @@
  *
  *   h  -->  band of each octave, of linear phase; all bands add up to h  -->  times an exponential  -->  sum
  *
- *   weight   1 ----.    .--.    .---     of the bands over the logarithm of the frequency: between two octaves that were
- *                   \  /    \  /         given, half a cosine from one band to the other
+ *   weight   1 ----.    .--.    .---     of the bands over the logarithm of the frequency: between two octaves half a
+ *                   \  /    \  /         cosine from one band to the other
  *            0       ''      ''
  */
 #include "dsp/signal/transform.h"
@@ -102,37 +102,49 @@ static double exponent(const struct mask_job *job, double from_s, double to_s)
     return log(1e-3) * (1 / to_s - 1 / from_s) / job->out.rate;
 }
 
-/* The weight of the band of octave i at a frequency. */
-static double weight(const struct mask_settings *s, int i, double hz)
+/* The exponents of all octaves: those that were given, in between on a straight line, beyond them the outer ones. */
+static void fill_exponents(const struct mask_job *job, const double *from_s, double *a_frame)
 {
-    int below = i - 1, above = i + 1;
-    while (below >= 0 && !(s->octave_to_s[below] > 0)) below--;
-    while (above < OCTAVES && !(s->octave_to_s[above] > 0)) above++;
-    int other = hz < octave_hz[i] ? below : above;
-    if (other < 0 || other >= OCTAVES || hz == octave_hz[i]) return 1;
+    const double *to_s = job->settings->octave_to_s;
+    for (int i = 0; i < OCTAVES; i++)
+        if (to_s[i] > 0) a_frame[i] = exponent(job, from_s[i], to_s[i]);
+    for (int i = 0; i < OCTAVES; i++) {
+        int below = i, above = i;
+        while (below >= 0 && !(to_s[below] > 0)) below--;
+        while (above < OCTAVES && !(to_s[above] > 0)) above++;
+        if (below == i) continue;
+        double share = below < 0 ? 1 : above == OCTAVES ? 0 : (double)(i - below) / (above - below);
+        a_frame[i] = (share > 0 ? share * a_frame[above] : 0) + (share < 1 ? (1 - share) * a_frame[below] : 0);
+    }
+}
+
+/* The weight of the band of octave i at a frequency. */
+static double weight(int i, double hz)
+{
+    int other = hz < octave_hz[i] ? i - 1 : i + 1;
+    if (other < 0 || other >= OCTAVES) return 1;
     double share = hz > 0 ? log(hz / octave_hz[i]) / log((double)octave_hz[other] / octave_hz[i]) : 1;
     return share < 1 ? 0.5 + 0.5 * cos(M_PI * share) : 0;
 }
 
 /* y = the sum of the bands of channel ch, each with its own change. */
-static bool shape_octaves(struct mask_job *job, int ch, int onset, const double *from_s)
+static bool shape_octaves(const struct mask_job *job, int ch, int onset, const double *from_s)
 {
-    const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
     struct transform t;
-    double *y = mask_job_result(job, ch);
+    double *y = mask_job_result(job, ch), a_frame[OCTAVES];
     if (!transform_open(&t, transform_size(2 * (size_t)mask->n_frames))) return false;
     double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins), *band = malloc((t.size / 2 + 1) * sizeof *band);
     bool good = bins && band;
     if (good) transform_response_float(&t, mask->channel[ch], (size_t)mask->n_frames, bins);
-    for (int i = 0; good && i < mask->n_frames; i++) y[i] = 0;
+    memset(y, 0, (size_t)mask->n_frames * sizeof *y);
+    fill_exponents(job, from_s, a_frame);
     for (int i = 0; good && i < OCTAVES; i++) {
         double *h = (double *)band;
-        if (!(s->octave_to_s[i] > 0)) continue;
         for (size_t k = 0; k <= t.size / 2; k++)
-            band[k] = bins[k] * weight(s, i, (double)k / (double)t.size * job->out.rate);
+            band[k] = bins[k] * weight(i, (double)k / (double)t.size * job->out.rate);
         transform_inverse(&t, band);
-        shape(h, mask->n_frames, onset, exponent(job, from_s[i], s->octave_to_s[i]));
+        shape(h, mask->n_frames, onset, a_frame[i]);
         for (int frame = 0; frame < mask->n_frames; frame++) y[frame] += h[frame];
     }
     free(band);
@@ -177,7 +189,7 @@ static const struct option_row decay_options[] = {
     {"to", 0, "SECONDS", "The new decay time T60", option_number, OPTION_TO(struct mask_settings, to_s), .min = 1e-3,
      .max = 600},
     {"octaves", 0, "HZ:SECONDS,...",
-     "The new decay times of octaves, 63 to 8000 Hz; between them it changes gradually, and beyond the outer ones not",
+     "The new decay times of octaves, 63 to 8000 Hz; an octave between two of them is changed by something in between",
      take_octaves, .to = 0},
     {"from", 0, "SECONDS", "The decay time that it has [T30 or T20 as in info, the mean of the channels]",
      option_number, OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},

@@ -246,6 +246,7 @@ def test_trim_keeps_a_decay_without_noise(folder):
     h = generator(8).standard_normal((9600, 1)) * 0.1 * 10 ** (-3 * np.arange(9600) / RATE / 0.1)[:, None]
     write("h.wav", np.vstack([h, np.zeros((300, 1))]).astype(np.float32))
     assert (mask("trim", "h.wav") == read("h.wav")[:9600]).all()
+    assert "--below" in good("mask", "trim", "y.wav", "-o", "y.wav").stderr
 
 
 K_WEIGHTING = [([1.53512485958697, -2.69169618940638, 1.19839281085285], [1, -1.69065929318241, 0.73248077421585]),

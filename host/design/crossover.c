@@ -47,8 +47,9 @@ static bool make_linkwitz_riley(struct crossover *c)
 {
     struct sections s;
     double *taps[CROSSOVER_MOST_CUTOFFS + 1] = {NULL}, rest_db;
-    int n[CROSSOVER_MOST_CUTOFFS + 1];
+    int n[CROSSOVER_MOST_CUTOFFS + 1] = {0};
     bool good = true;
+    c->n_frames = 1;
     for (int way = 0; good && way < c->n_ways; way++) {
         double sign = band_sections(c, way, &s);
         n[way] = biquad_taps(s.list, s.n, c->error_db, MOST_TAPS, &taps[way], &rest_db);
@@ -112,22 +113,24 @@ static struct response windowed_sinc(const struct crossover *c, int cutoff)
     return low;
 }
 
-/* band = low * rest, and rest = rest - band, later by low's delay. false: no memory. */
-static bool cut_band(const struct response *low, struct response *rest, struct response *band)
+/* bands[0] is the rest; it becomes the band low * rest, and bands[1] what that leaves, later by low's delay. false: no
+ * memory. */
+static bool cut_band(const struct response *low, struct response *bands)
 {
-    size_t n_low = 2 * (size_t)low->middle + 1, n_rest = 2 * (size_t)rest->middle + 1, n = n_low + n_rest - 1;
-    *band = (struct response){malloc(n * sizeof *band->h), low->middle + rest->middle};
+    size_t n_low = 2 * (size_t)low->middle + 1, n_rest = 2 * (size_t)bands[0].middle + 1, n = n_low + n_rest - 1;
+    struct response band = {malloc(n * sizeof *band.h), low->middle + bands[0].middle};
     double *left = calloc(n, sizeof *left);
-    bool good = band->h && left && transform_convolve(low->h, n_low, rest->h, n_rest, band->h);
-    if (good) {
-        memcpy(left + low->middle, rest->h, n_rest * sizeof *left);
-        for (size_t i = 0; i < n; i++) left[i] -= band->h[i];
-        free(rest->h);
-        *rest = (struct response){left, band->middle};
-    } else {
+    if (!band.h || !left || !transform_convolve(low->h, n_low, bands[0].h, n_rest, band.h)) {
+        free(band.h);
         free(left);
+        return false;
     }
-    return good;
+    memcpy(left + low->middle, bands[0].h, n_rest * sizeof *left);
+    for (size_t i = 0; i < n; i++) left[i] -= band.h[i];
+    free(bands[0].h);
+    bands[0] = band;
+    bands[1] = (struct response){left, band.middle};
+    return true;
 }
 
 /* Bands of different lengths, their middles at the same frame, as filters of one length. */
@@ -144,23 +147,23 @@ static bool join_bands(struct crossover *c, const struct response *bands)
 
 static bool make_linear(struct crossover *c)
 {
-    struct response bands[CROSSOVER_MOST_CUTOFFS + 1] = {{0}}, *rest = &bands[c->n_cutoffs];
-    bool good = (rest->h = malloc(sizeof *rest->h)) != NULL;
-    if (good) rest->h[0] = 1;
+    struct response bands[CROSSOVER_MOST_CUTOFFS + 1] = {{malloc(sizeof(double)), 0}};
+    bool good = bands[0].h != NULL;
+    if (good) bands[0].h[0] = 1;
     for (int k = 0; good && k < c->n_cutoffs; k++) {
         struct response low = c->type == CROSSOVER_STEEP ? windowed_sinc(c, k) : squared_butterworth(c, k);
-        good = low.h && cut_band(&low, rest, &bands[k]);
+        good = low.h && cut_band(&low, &bands[k]);
         free(low.h);
     }
     good = good && join_bands(c, bands);
-    for (int way = 0; way < c->n_ways; way++) free(bands[way].h);
+    for (int way = 0; way <= CROSSOVER_MOST_CUTOFFS; way++) free(bands[way].h);
     return good;
 }
 
 bool crossover_make(struct crossover *c, char *why, unsigned long cap)
 {
     c->n_ways = c->n_cutoffs + 1;
-    c->n_frames = c->delay = 0;
+    c->delay = 0;
     c->h = NULL;
     if (c->type == CROSSOVER_LINKWITZ_RILEY ? make_linkwitz_riley(c) : make_linear(c)) return true;
     return message_write(why, cap, "design crossover: no memory; raise the lowest cutoff");

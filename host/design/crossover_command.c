@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 1 << 24, MOST_OUTPUTS = 1024 }; /* of a configuration */
+enum { MOST_FRAMES = 1 << 24, MOST_INPUTS = 512, MOST_OUTPUTS = 1024 }; /* of a configuration */
 
 struct crossover_settings {
     const char *output;
@@ -70,7 +70,7 @@ static const struct option_row crossover_options[] = {
     {"transition", 0, "HZ", "Width from pass band to stop band of steep [half of each cutoff]", option_number,
      OPTION_TO(struct crossover_settings, crossover.transition_hz), .min = 0.1, .max = 1e8},
     {"channels", 0, "N", "Channels that the configuration cuts into bands [2]", option_int,
-     OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MOST_OUTPUTS / 2},
+     OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MOST_INPUTS},
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct crossover_settings, crossover.rate), .min = 1,
      .max = 100000000},
     OPTION_FORMAT(OPTION_TO(struct crossover_settings, format), "OUTPUT's extension and float"),
@@ -109,7 +109,7 @@ static int check_steep(const struct crossover *c)
         if (width > 2 * fmin(below, above))
             return message_usage("design crossover", "--transition %g: must be at most %g beside the cutoff %g", width,
                                  2 * fmin(below, above), c->cutoff_hz[i]);
-        if ((c->attenuation_db - 7.95) / 2.285 / (M_PI * width / (0.5 * c->rate)) > MOST_FRAMES / 2)
+        if ((c->attenuation_db - 7.95) / 2.285 / (M_PI * width / (0.5 * c->rate)) * 2 > MOST_FRAMES)
             return message_usage("design crossover", "--transition %g: needs too many taps; widen it", width);
     }
     return -1;

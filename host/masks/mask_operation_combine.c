@@ -168,7 +168,7 @@ static bool take_channels(const struct option_use *use, void *to)
     for (s->n_channels = 0; s->n_channels < MOST_PICKED; at++) {
         char *end;
         long channel = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || channel < 1 || channel > MOST_MASKS * MOST_PICKED) break;
+        if (end == at || (*end && *end != ',') || channel < 1 || channel > (long)MOST_MASKS * MOST_PICKED) break;
         s->channels[s->n_channels++] = (int)channel;
         at = end;
         if (!*at) return true;

@@ -181,10 +181,10 @@ static bool split(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
-    int n = mask->n_frames, n_fade = mask_job_frames(job, s->fade_ms);
+    int n = mask->n_frames, n_fade = mask_job_frames(job, s->fade_ms), half = n_fade / 2;
     int onset = acoustics_start(mask->channel, mask->n_channels, n);
     double middle = onset + (double)mask_job_frames(job, s->at_ms);
-    int first = (int)fmin(fmax(middle - n_fade / 2, 0), n), end = (int)fmin((double)first + n_fade, n);
+    int first = (int)fmin(fmax(middle - half, 0), n), end = (int)fmin((double)first + n_fade, n);
     if (first >= n)
         return MASK_REFUSE(job, "%s: ends %.1f ms after the direct sound; give a shorter --at", s->names.list[0],
                            1e3 * (n - onset) / job->out.rate);

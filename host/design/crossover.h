@@ -6,7 +6,7 @@
  *            linear           the same magnitudes with linear phase; the bands add up to a delay
  *            steep            linear-phase low-passes by a Kaiser window; the bands add up to a delay
  *
- *   linear phase: rest = delay;  for each cutoff: band = low-pass * rest, rest = rest - band;  the last band is the rest
+ *   linear phase: rest = delay; for each cutoff: band = low-pass * rest, rest = rest - band; the last band is the rest
  */
 #ifndef CROSSOVER_H
 #define CROSSOVER_H

@@ -270,5 +270,5 @@ int mask_command(int argc, char **argv)
             return run(operations[i], argc - 1, argv + 1);
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return print_operations();
-    return message_usage("mask", "%s%sneeds an operation, such as trim", name, *name ? ": is none; " : "");
+    return message_usage("mask", "%s%sneeds an operation, such as trim", name, *name ? ": is no operation; " : "");
 }

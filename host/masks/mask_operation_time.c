@@ -175,7 +175,7 @@ static int check_split(const struct mask_settings *s)
     return mask_write_check("mask split", s->late, s->format, s->json);
 }
 
-/* late = h - early, of the early part as it is written: a float. Then the two floats add up to h, but for the last
+/* late = h - early, of the early part as it is written: a float. The two floats then add up to h, but for the last
  * rounding. */
 static bool split(struct mask_job *job)
 {

@@ -71,8 +71,8 @@ MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", 
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices", *BENCH_HELPS,
-            *DESIGN_HELPS[1:], *MASK_HELPS]
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices",
+            *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
 def options_of(command):

@@ -116,7 +116,7 @@ double mask_energy(const hc_responses *mask, int ch)
 
 int mask_job_frames(const struct mask_job *job, double ms)
 {
-    return (int)lrint(ms * 1e-3 * job->out.rate);
+    return (int)fmin(rint(ms * 1e-3 * job->out.rate), 1 << 30); /* a rate may be up to 2^31 */
 }
 
 double mask_rise(int i, int n)
@@ -228,7 +228,7 @@ static int check(const struct mask_operation *operation, const struct mask_setti
 
 static int run(const struct mask_operation *operation, int argc, char **argv)
 {
-    struct mask_settings settings = {.gains = {1}, .fade_ms = 2, .level = 1, .mix = NAN, .below_db = NAN, .at_ms = NAN};
+    struct mask_settings settings = {.fade_ms = 2, .level = 1, .mix = NAN, .below_db = NAN, .at_ms = NAN};
     struct mask_job *job = NULL;
     int status = option_parse(&operation->line, argc, argv, &settings);
     if (status < 0) status = check(operation, &settings);

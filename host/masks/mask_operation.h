@@ -19,7 +19,7 @@ struct mask_settings {
     int format, rate;                 /* rate: Hz; 0: of the first mask                              */
     bool json;
 
-    /* of one or two operations each; a time is in ms, a level is linear, and NaN is: not given */
+    /* of one or two operations each; a time is in ms, a level is linear; NaN or 0: not given    */
     double gains[MOST_MASKS];         /* [n_gains]                                                   */
     int n_gains;
     int channels[MOST_PICKED];        /* [n_channels], from 1                                        */

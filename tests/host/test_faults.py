@@ -38,6 +38,8 @@ COMMANDS = {
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
     "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
+    "crossover": ["design", "crossover", "--cutoff", "3000", "--type", "linear", "-o", "y.wav", "--json"],
+    "mask": ["mask", "convolve", "-", "../in/h.txt", "-o", "y.wav", "--json"],
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],

@@ -172,7 +172,7 @@ static void make_responses(struct loader *l, int n_in, hc_responses *r)
     if (l->sounds.sounds && l->pairs.pairs) {
         for (size_t i = 0; i < c->n_impulses && !c->arena->is_short; i++)
             carry_out[c->impulses[i].kind](l, &c->impulses[i]);
-        if (l->import.c) network_pairs(&l->import.network, &l->sounds, &l->pairs, l->sounds.rate);
+        if (l->import.network.outputs) network_pairs(&l->import.network, &l->sounds, &l->pairs, l->sounds.rate);
         sounds_report(&l->sounds);
         count_channels(l, r);
         check_inputs(c, r, n_in);
@@ -234,7 +234,8 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
 }
 
 /* Reads a text of another program, whose filters need a rate. */
-static void import_read(struct loader *l, const struct import_format *format, char *text, size_t bytes)
+static void import_read(struct loader *l, const struct import_format *format, char *text, size_t bytes,
+                        bool tells_filters)
 {
     struct configuration *c = &l->c;
     l->import = (struct import){.c = c, .text = text, .bytes = bytes};
@@ -243,6 +244,7 @@ static void import_read(struct loader *l, const struct import_format *format, ch
         return;
     }
     if (!network_open(&l->import.network, c)) return;
+    l->import.network.tells_filters = tells_filters;
     locale_t was = c_locale_enter();
     format->read(&l->import);
     c_locale_leave(was);
@@ -286,7 +288,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     if (text) {
         const struct import_format *format = import_find(path, text, bytes);
         if (format)
-            import_read(l, format, text, bytes);
+            import_read(l, format, text, bytes, (flags & HC_TELL_FILTERS) != 0);
         else
             configuration_read(c, text, bytes);
         made.client = c->client;

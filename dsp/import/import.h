@@ -12,7 +12,7 @@
 #include "network.h"
 
 struct import {
-    struct configuration *c;  /* the reader sets n_in, n_out, rate, ports, client                            */
+    struct configuration *c;  /* the reader sets n_in, n_out, rate, ports, client, is_mask                   */
     struct network network;
     char *text;               /* [bytes + 1], with a final 0 and no other; the reader may overwrite it       */
     size_t bytes;
@@ -23,7 +23,6 @@ struct import_format {
     const char *extensions;   /* ".conf .bf": the names that such a file may have                            */
     bool (*is_format)(const char *text, size_t bytes); /* Does text[bytes], its first 64 KiB, look like one? */
     void (*read)(struct import *import);
-    bool is_mask;             /* may be a mask instead of a matrix: its channels fit any number of inputs    */
 };
 
 extern const struct import_format format_brutefir, format_convolver, format_camilladsp, format_pipewire,

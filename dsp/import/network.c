@@ -2,6 +2,7 @@
 
 #include "dsp/engine/backend.h"
 #include "dsp/masks/resample.h"
+#include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"
 
 #include <math.h>
@@ -330,6 +331,8 @@ static void chain_make(const struct maker *m, struct chain *chain)
         return;
     }
     for (int i = 0; gain != 1 && i < whole; i++) exact[i] *= gain;
+    /* Lengths of filters in series add up, their decays do not. */
+    if (before && f->make) whole = response_cut(exact, whole, NETWORK_TRIM_DB, whole, NULL);
     chain->n_taps = whole;
     chain->exact = exact;
     chain->taps = floats_of(net, f, exact, whole);

@@ -28,7 +28,8 @@ struct network {
     bool is_too_large;             /* the error is in the diagnostics                                   */
 };
 
-#define NETWORK_REST_DB (-120.0)   /* a computed filter that is cut above this gets a warning           */
+#define NETWORK_TRIM_DB (-150.0)   /* the energy that may be cut off computed filters in series         */
+#define NETWORK_REST_DB (-99.0)    /* a computed filter that is cut above this gets a warning           */
 
 /* Computes the taps of a filter for a rate in Hz. Returns their number, and *taps from malloc; 0: no memory. *rest_db:
  * the energy of what is cut off, relative to the whole; -INFINITY: nothing is. */

@@ -24,6 +24,7 @@ struct impulse {                     /* one /impulse command; all counts from 0 
     int delay;                       /* frames of the session                                               */
     int offset, length;              /* frames of the file; length 0 = all behind offset. Hilbert: its length */
     int channel;                     /* read: of the file                                                   */
+    bool is_in_turn;                 /* read: behind the last channel of the file comes its first again     */
     int file;                        /* read, packed: index of files                                        */
 };
 
@@ -47,6 +48,7 @@ struct configuration {
     int max_taps;
     int rate;                        /* Hz that the text of another program is for; 0: it names none        */
     int partition;                   /* frames that the text asks for; 0 = none, or no possible size        */
+    bool is_mask;                    /* one response, from input 1 to output 1, that fits any number of inputs */
     const char *client, *server;     /* NULL = not given                                                    */
     hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                */
     struct impulse *impulses;        /* [n_impulses], in the order of the text                              */

@@ -154,7 +154,7 @@ static void count_channels(const struct loader *l, hc_responses *r)
 
 static void check_inputs(struct configuration *c, const hc_responses *r, int n_in)
 {
-    if (n_in == 0 || n_in == r->n_in || c->diagnostics.n_errors) return;
+    if (n_in == 0 || n_in == r->n_in || c->is_mask || c->diagnostics.n_errors) return;
     diagnostic(&c->diagnostics, HC_EINVAL, c->defined_line, c->defined_line ? "/convolver/new" : NULL,
                "it takes %d input channel%s, and there %s %d; give it %d, or another configuration", r->n_in,
                r->n_in == 1 ? "" : "s", n_in == 1 ? "is" : "are", n_in, r->n_in);
@@ -208,7 +208,10 @@ static char *configuration_text(struct configuration *c, size_t *bytes)
     if (!error && ferror(file))
         error = fail(HC_EFILE, why, sizeof why, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
     if (file) fclose(file);
-    if (!error) return text;
+    if (!error) {
+        text[*bytes] = 0;
+        return text;
+    }
     size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
     diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
     free(text);
@@ -251,6 +254,19 @@ static void import_read(struct loader *l, const struct import_format *format, ch
     c->defined_line = c->defined_line ? c->defined_line : 1;
 }
 
+/* Makes the only response of a configuration a mask of one channel. false: no memory. */
+static bool mask_of_route(hc_responses *r)
+{
+    struct mask_file file;
+    if (mask_file_make(&file, 1, r->n_frames > 0 ? r->n_frames : 1, "", NULL, 0) != HC_OK) return false;
+    for (int i = 0; i < r->n_routes; i++)
+        for (int k = 0; k < r->routes[i].n_taps; k++)
+            file.channel[0][r->routes[i].delay + k] = r->routes[i].gain * r->routes[i].taps[k];
+    *r = (hc_responses){
+        .memory = r->memory, .rate = r->rate, .n_channels = 1, .n_frames = file.n_frames, .channel = file.channel};
+    return true;
+}
+
 int configuration_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                             size_t cap)
 {
@@ -277,6 +293,8 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
         made.server = c->server;
         sounds_keep_paths(c);
         if (!arena->is_short && !(flags & HC_NAMES_ONLY)) make_responses(l, n_in, &made);
+        if (c->is_mask && !arena->is_short && !c->diagnostics.n_errors && made.n_in > 0 && !mask_of_route(&made))
+            arena->is_short = true;
     }
     free(text);
     if (arena->is_short) {
@@ -288,6 +306,10 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
                    limit >> 20);
     }
     int error = diagnostics->n_errors ? first_error(diagnostics, why, cap) : HC_OK;
+    if (error && made.channel) {
+        free(made.channel[0]);
+        free(made.channel);
+    }
     *responses = error ? (hc_responses){.memory = arena} : made;
     responses->n_diagnostics = diagnostics->n_kept;
     responses->diagnostics = diagnostics->kept;

@@ -243,12 +243,14 @@ int sounds_length(struct sounds *s, const struct sound *sound, const struct impu
 const float *sounds_taps(struct sounds *s, const struct impulse *i, int *n_taps)
 {
     struct sound *sound = sounds_get(s, i);
+    struct impulse place = *i;
     if (!sound) return NULL;
-    if (i->channel >= sound->file.n_channels) {
+    if (i->is_in_turn) place.channel %= sound->file.n_channels;
+    if (place.channel >= sound->file.n_channels) {
         IMPULSE_REFUSE(s->c, i, "channel %d, but %s has %d; they count from 1", i->channel + 1, sound->path,
                        sound->file.n_channels);
         return NULL;
     }
     *n_taps = sounds_length(s, sound, i, sound->file.n_frames);
-    return *n_taps ? sounds_segment(s, sound, i, n_taps) : NULL;
+    return *n_taps ? sounds_segment(s, sound, &place, n_taps) : NULL;
 }

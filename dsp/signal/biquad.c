@@ -1,6 +1,6 @@
 #include "biquad.h"
 
-#include "recursion.h"
+#include "response_cut.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 #include "recursion.h"
 
+#include "response_cut.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +25,6 @@ static double energy_of(const double *h, int n)
     double energy = 0;
     for (int i = n - 1; i >= 0; i--) energy += h[i] * h[i];
     return energy;
-}
-
-int response_cut(const double *h, int n, double error_db, int most, double *rest_db)
-{
-    double energy = energy_of(h, n), allowed = energy * pow(10, error_db / 10), rest = 0;
-    int length = n;
-    while (length > 1 && (length > most || rest + h[length - 1] * h[length - 1] <= allowed)) {
-        length--;
-        rest += h[length] * h[length];
-    }
-    *rest_db = rest > 0 ? 10 * log10(rest / energy) : -INFINITY;
-    return length;
 }
 
 static void run(const double *b, int n_b, const double *a, int n_a, double *h, int n)

@@ -16,7 +16,4 @@ bool recursion_is_stable(const double *a, int n_a);
 int recursion_taps(const double *b, int n_b, const double *a, int n_a, double error_db, int most, double **taps,
                    double *rest_db);
 
-/* How many of h[n] taps are kept if the energy of the rest is below error_db of the whole: at least 1, at most `most`. */
-int response_cut(const double *h, int n, double error_db, int most, double *rest_db);
-
 #endif

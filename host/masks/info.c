@@ -73,15 +73,17 @@ static const struct command_line info_line = {
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 
-static bool name_format(struct mask_info *subject)
+static void name_format(struct mask_info *subject)
 {
     struct sound_in in;
     snprintf(subject->format, sizeof subject->format, "text");
-    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return true;
-    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) return false;
+    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return;
+    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) { /* the mask was read: floats */
+        snprintf(subject->format, sizeof subject->format, "no header");
+        return;
+    }
     sound_format_name(in.format, subject->format, sizeof subject->format);
     sound_in_close(&in);
-    return true;
 }
 
 static bool is_configuration(const struct mask_info *subject)
@@ -122,7 +124,7 @@ static bool examine(struct mask_info *subject)
         make_plan(subject);
         return true;
     }
-    if (!name_format(subject)) return false;
+    name_format(subject);
     subject->figures = calloc((size_t)mask->n_channels, sizeof *subject->figures);
     if (!subject->figures) return message_write(subject->why, sizeof subject->why, "%s: no memory; free some", s->path);
     mask_analyse(mask->channel, mask->n_channels, mask->n_frames, mask->rate, subject->figures);

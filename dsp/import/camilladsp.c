@@ -28,7 +28,7 @@ enum {
 
 struct pipeline {
     struct camilladsp *d;
-    const yaml_node_t *mixers;    /* mapping from names; NULL: there is none */
+    const yaml_node_t *mixers;     /* mapping from names; NULL: there is none */
     const struct signal **signals; /* [n]: of the channels, behind the steps so far */
     int n;
     int n_applied;

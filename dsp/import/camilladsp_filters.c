@@ -179,9 +179,8 @@ static int butterworth(struct section *sections, int order, double hz, bool is_l
 {
     int n = order / 2;
     for (int i = 0; i < n; i++)
-        sections[i] = (struct section){.kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS,
-                                       .hz = hz,
-                                       .q = 1 / (2 * sin(M_PI / order * (i + 0.5)))};
+        sections[i] = (struct section){
+            .kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS, .hz = hz, .q = 1 / (2 * sin(M_PI / order * (i + 0.5)))};
     if (order % 2)
         sections[n++] = (struct section){.kind = is_low ? BIQUAD_LOWPASS_1 : BIQUAD_HIGHPASS_1, .hz = hz, .q = 1};
     return n;
@@ -249,10 +248,8 @@ static void read_graphic(struct reading *r)
     double octaves = log2(to / from) / n_bands;
     for (int i = 0; i < n_bands; i++)
         if (fabs(gains[i]) > 0.001) /* as CamillaDSP */
-            sections[n++] = (struct section){.kind = BIQUAD_PEAK,
-                                             .hz = from * exp2((i + 0.5) * octaves),
-                                             .octaves = octaves,
-                                             .gain_db = gains[i]};
+            sections[n++] = (struct section){
+                .kind = BIQUAD_PEAK, .hz = from * exp2((i + 0.5) * octaves), .octaves = octaves, .gain_db = gains[i]};
     free(gains);
     set_sections(r, sections, n);
 }
@@ -306,11 +303,21 @@ end:
 static const struct {
     const char *name, *raw; /* CamillaDSP's name, and that of raw_samples */
 } raw_names[] = {
-    {"TEXT", "TEXT"},           {"S16LE", "S16_LE"},        {"S24LE", "S24_4LE"},       {"S24LE3", "S24_3LE"},
-    {"S32LE", "S32_LE"},        {"FLOAT32LE", "FLOAT_LE"},  {"FLOAT64LE", "FLOAT64_LE"},
+    {"TEXT", "TEXT"},
+    {"S16LE", "S16_LE"},
+    {"S24LE", "S24_4LE"},
+    {"S24LE3", "S24_3LE"},
+    {"S32LE", "S32_LE"},
+    {"FLOAT32LE", "FLOAT_LE"},
+    {"FLOAT64LE", "FLOAT64_LE"},
     /* since version 4; LJ: the 24 high bits of 32 */
-    {"S16_LE", "S16_LE"},       {"S24_3_LE", "S24_3LE"},    {"S24_4_RJ_LE", "S24_4LE"}, {"S24_4_LJ_LE", "S32_LE"},
-    {"S32_LE", "S32_LE"},       {"F32_LE", "FLOAT_LE"},     {"F64_LE", "FLOAT64_LE"},
+    {"S16_LE", "S16_LE"},
+    {"S24_3_LE", "S24_3LE"},
+    {"S24_4_RJ_LE", "S24_4LE"},
+    {"S24_4_LJ_LE", "S32_LE"},
+    {"S32_LE", "S32_LE"},
+    {"F32_LE", "FLOAT_LE"},
+    {"F64_LE", "FLOAT64_LE"},
 };
 
 static void read_sound(struct reading *r)

@@ -11,6 +11,7 @@ enum { LOOK_BYTES = 64 << 10 }; /* of a text, to find out what it is */
 static const struct import_format *const formats[] = {
     &format_equalizer_apo,
     &format_camilladsp,
+    &format_pipewire,
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 

@@ -11,8 +11,8 @@ struct graph {
     struct import *import;
     struct node *nodes; /* [n_nodes] */
     int n_nodes;
-    int *order;         /* [n_nodes]: every node comes behind those that it gets its input from */
-    int n_in, n_out;    /* ports of one copy of the graph */
+    int *order;      /* [n_nodes]: every node comes behind those that it gets its input from */
+    int n_in, n_out; /* ports of one copy of the graph */
     struct output {
         int node, port; /* node -1: silence */
     } outputs[MASK_MAX_CHANNELS];
@@ -47,7 +47,7 @@ static int find_port(const char *name, const char *stem, int n)
 }
 
 /* Finds a port named "node:port", or "port" of the node `own`. false: there is none, which is reported. */
-static bool port_find(struct graph *g, const struct json *at, int own, bool is_output, int *node, int *port)
+static bool port_find(struct graph *g, const struct relaxed *at, int own, bool is_output, int *node, int *port)
 {
     const char *name = at->text, *colon = strchr(name, ':');
     *node = colon ? find_node(g, name, (size_t)(colon - name)) : -1;
@@ -63,38 +63,35 @@ static bool port_find(struct graph *g, const struct json *at, int own, bool is_o
 
 /* ---- the graph ---------------------------------------------------------------------------------- */
 
-static void add_node(struct graph *g, const struct json *json)
+/* false: the node has no type, or cannot be a convolution, which is reported. */
+static bool add_node(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
     struct node *node = &g->nodes[g->n_nodes++];
-    const char *type = json_text(json, "type", ""), *label = json_text(json, "label", "");
-    *node = (struct node){.json = json, .name = json_text(json, "name", "")};
+    const char *type = relaxed_text(json, "type", ""), *label = relaxed_text(json, "label", "");
+    *node = (struct node){.json = json, .name = relaxed_text(json, "name", "")};
     snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
     for (int i = 0; i < NODE_PORTS; i++) node->in[i] = (struct node_port){.node = -1, .external = -1};
-    node->type = node_type_find(label);
-    if (strcmp(type, "builtin") != 0) {
-        IMPORT_REFUSE(import, json->line, node->statement, "a node of type \"%.40s\" is a program; builtin ones are known",
-                      type);
-        node->type = node_type_find("null");
-    } else if (!node->type) {
+    node->type = strcmp(type, "builtin") == 0 ? node_type_find(label) : NULL;
+    if (strcmp(type, "builtin") != 0)
+        IMPORT_REFUSE(import, json->line, node->statement, "is a program of type \"%.40s\"; remove the node", type);
+    else if (!node->type)
         IMPORT_REFUSE(import, json->line, node->statement, "the label \"%.40s\" is unknown; use another node", label);
-        node->type = node_type_find("null");
-    } else if (!node->type->play) {
+    else if (!node->type->play)
         IMPORT_REFUSE(import, json->line, node->statement, "%s cannot be a convolution; remove the node", label);
-    }
+    return node->type && node->type->play;
 }
 
-static void add_link(struct graph *g, const struct json *json)
+static void add_link(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
-    const struct json *output = json_get(json, "output"), *input = json_get(json, "input");
+    const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
     int from, from_port, to, to_port;
     if (!output || !input) {
         IMPORT_REFUSE(import, json->line, "filter.graph", "a link needs output and input");
         return;
     }
-    if (!port_find(g, output, 0, true, &from, &from_port) ||
-        !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
+    if (!port_find(g, output, 0, true, &from, &from_port) || !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
         return;
     struct node_port *in = &g->nodes[to].in[to_port];
     if (in->node >= 0)
@@ -103,14 +100,14 @@ static void add_link(struct graph *g, const struct json *json)
     in->port = from_port;
 }
 
-static void add_inputs(struct graph *g, const struct json *names)
+static void add_inputs(struct graph *g, const struct relaxed *names)
 {
     int node, port;
     if (!names)
         for (g->n_in = 0; g->n_in < g->nodes[0].type->n_in; g->n_in++) g->nodes[0].in[g->n_in].external = g->n_in;
-    for (const struct json *name = names ? names->first : NULL; name && g->n_in < MASK_MAX_CHANNELS;
+    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_in < MASK_MAX_CHANNELS;
          name = name->next, g->n_in++) {
-        if (json_is_null(name) || !port_find(g, name, 0, false, &node, &port)) continue;
+        if (relaxed_is_null(name) || !port_find(g, name, 0, false, &node, &port)) continue;
         struct node_port *in = &g->nodes[node].in[port];
         if (in->external >= 0 || in->node >= 0)
             IMPORT_REFUSE(g->import, name->line, "filter.graph", "input %.80s has a signal already; use a mixer",
@@ -119,16 +116,16 @@ static void add_inputs(struct graph *g, const struct json *names)
     }
 }
 
-static void add_outputs(struct graph *g, const struct json *names)
+static void add_outputs(struct graph *g, const struct relaxed *names)
 {
     int last = g->n_nodes - 1;
     if (!names)
         for (g->n_out = 0; g->n_out < g->nodes[last].type->n_out; g->n_out++)
             g->outputs[g->n_out] = (struct output){last, g->n_out};
-    for (const struct json *name = names ? names->first : NULL; name && g->n_out < MASK_MAX_CHANNELS;
+    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_out < MASK_MAX_CHANNELS;
          name = name->next, g->n_out++) {
         struct output *out = &g->outputs[g->n_out];
-        if (json_is_null(name) || !port_find(g, name, last, true, &out->node, &out->port)) out->node = -1;
+        if (relaxed_is_null(name) || !port_find(g, name, last, true, &out->node, &out->port)) out->node = -1;
     }
 }
 
@@ -163,38 +160,40 @@ static bool order_nodes(struct graph *g)
 /* ---- streams ------------------------------------------------------------------------------------ */
 
 /* A property of a stream, or the module's. */
-static const struct json *property(const struct json *args, const char *stream, const char *key)
+static const struct relaxed *property(const struct relaxed *args, const char *stream, const char *key)
 {
-    const struct json *own = json_get(json_get(args, stream), key);
-    return own ? own : json_get(args, key);
+    const struct relaxed *own = relaxed_get(relaxed_get(args, stream), key);
+    return own ? own : relaxed_get(args, key);
 }
 
 /* The channels of a stream, and their names; 0: it names no number. */
-static int read_channels(struct import *import, const struct json *args, const char *stream, hc_port *ports)
+static int read_channels(struct import *import, const struct relaxed *args, const char *stream, hc_port *ports)
 {
-    const struct json *position = property(args, stream, "audio.position");
-    const struct json *count = property(args, stream, "audio.channels");
+    const struct relaxed *position = property(args, stream, "audio.position");
+    const struct relaxed *count = property(args, stream, "audio.channels");
     double number = 0;
     int n = 0;
-    if (position && position->kind == JSON_LIST) {
-        for (const struct json *name = position->first; name; name = name->next, n++)
-            if (n < MASK_MAX_CHANNELS && name->kind == JSON_TEXT) ports[n].name = name->text;
+    if (position && position->kind == RELAXED_LIST) {
+        for (const struct relaxed *name = position->first; name; name = name->next, n++)
+            if (n < MASK_MAX_CHANNELS && name->kind == RELAXED_TEXT) ports[n].name = name->text;
         number = n;
     } else if (position) { /* one text: "FL,FR" */
         char *names = arena_text(import->c->arena, position->text), *rest;
-        for (char *name = names ? strtok_r(names, " ,[]", &rest) : NULL; name; name = strtok_r(NULL, " ,[]", &rest), n++)
+        for (char *name = names ? strtok_r(names, " ,[]", &rest) : NULL; name;
+             name = strtok_r(NULL, " ,[]", &rest), n++)
             if (n < MASK_MAX_CHANNELS) ports[n].name = name;
         number = n;
-    } else if (count && !json_number_of(count, &number)) {
+    } else if (count && !relaxed_number_of(count, &number)) {
         number = -1;
     }
     if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
-    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "channels: 1 to %d are possible", MASK_MAX_CHANNELS);
+    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "channels: 1 to %d are possible",
+                  MASK_MAX_CHANNELS);
     return 0;
 }
 
 /* How many copies of the graph the channels of the streams need. Sets the counts of channels. */
-static int count_copies(struct graph *g, const struct json *args)
+static int count_copies(struct graph *g, const struct relaxed *args)
 {
     struct configuration *c = g->import->c;
     int n_in = read_channels(g->import, args, "capture.props", c->in_port);
@@ -236,33 +235,35 @@ static void play_copy(struct graph *g, int copy)
             network_output(net, copy * g->n_out + out, g->nodes[g->outputs[out].node].play_out[g->outputs[out].port]);
 }
 
-static void refuse_volumes(struct import *import, const struct json *graph)
+static void refuse_volumes(struct import *import, const struct relaxed *graph)
 {
     static const char *const keys[] = {"capture.volumes", "playback.volumes"};
     for (int i = 0; i < 2; i++) {
-        const struct json *volumes = json_get(graph, keys[i]);
+        const struct relaxed *volumes = relaxed_get(graph, keys[i]);
         if (volumes && volumes->first)
             IMPORT_WARN(import, volumes->line, keys[i], "a volume control is left out: the controls stay as set");
     }
 }
 
-static void read_graph(struct import *import, const struct json *args)
+static void read_graph(struct import *import, const struct relaxed *args)
 {
     struct graph g = {.import = import};
-    const struct json *graph = json_get(args, "filter.graph"), *nodes = json_get(graph, "nodes");
+    const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
     int n = 0;
-    for (const struct json *node = nodes ? nodes->first : NULL; node; node = node->next) n++;
+    for (const struct relaxed *node = nodes ? nodes->first : NULL; node; node = node->next) n++;
     if (n < 1 || n > MOST_NODES) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MOST_NODES);
         return;
     }
     g.nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g.nodes);
     if (!g.nodes) return;
-    for (const struct json *node = nodes->first; node; node = node->next) add_node(&g, node);
-    const struct json *links = json_get(graph, "links");
-    for (const struct json *link = links ? links->first : NULL; link; link = link->next) add_link(&g, link);
-    add_inputs(&g, json_get(graph, "inputs"));
-    add_outputs(&g, json_get(graph, "outputs"));
+    bool are_known = true;
+    for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
+    if (!are_known) return; /* their ports are not known either */
+    const struct relaxed *links = relaxed_get(graph, "links");
+    for (const struct relaxed *link = links ? links->first : NULL; link; link = link->next) add_link(&g, link);
+    add_inputs(&g, relaxed_get(graph, "inputs"));
+    add_outputs(&g, relaxed_get(graph, "outputs"));
     refuse_volumes(import, graph);
     if (g.n_in + g.n_out == 0) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs");
@@ -273,31 +274,31 @@ static void read_graph(struct import *import, const struct json *args)
     for (int copy = 0; copy < copies && !import->network.is_too_large; copy++) play_copy(&g, copy);
 }
 
-static void read_module(struct import *import, const struct json *args)
+static void read_module(struct import *import, const struct relaxed *args)
 {
     struct configuration *c = import->c;
-    const struct json *rate = property(args, "capture.props", "audio.rate");
+    const struct relaxed *rate = property(args, "capture.props", "audio.rate");
     double hz = DEFAULT_RATE;
-    if (rate && (!json_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
+    if (rate && (!relaxed_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
         IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\"; 1000 to %d are possible", rate->text, 1 << 22);
         hz = DEFAULT_RATE;
     }
     c->rate = (int)hz;
     c->defined_line = args->line;
-    c->client = json_text(args, "node.name", json_text(args, "node.description", NULL));
+    c->client = relaxed_text(args, "node.name", relaxed_text(args, "node.description", NULL));
     read_graph(import, args);
 }
 
 /* PipeWire's graph runs at 48000 Hz unless it is told otherwise: that is the rate of a text without one. */
 static void read_pipewire(struct import *import)
 {
-    const struct json *all = json_read(import);
+    const struct relaxed *all = relaxed_read(import);
     bool is_read = false;
     import->c->n_in = import->c->n_out = 1;
-    const struct json *modules = json_get(all, "context.modules");
-    for (const struct json *module = modules ? modules->first : NULL; module; module = module->next) {
-        const struct json *args = json_get(module, "args");
-        if (strcmp(json_text(module, "name", ""), MODULE) != 0 || !args) continue;
+    const struct relaxed *modules = relaxed_get(all, "context.modules");
+    for (const struct relaxed *module = modules ? modules->first : NULL; module; module = module->next) {
+        const struct relaxed *args = relaxed_get(module, "args");
+        if (strcmp(relaxed_text(module, "name", ""), MODULE) != 0 || !args) continue;
         if (is_read)
             IMPORT_REFUSE(import, module->line, "context.modules",
                           "a second filter-chain; put each of them into a file of its own");

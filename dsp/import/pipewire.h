@@ -12,7 +12,7 @@ struct node_port {        /* where an input port gets its signal from           
 };
 
 struct node {
-    const struct json *json;
+    const struct relaxed *json;
     const char *name;
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;

@@ -101,25 +101,25 @@ static char *read_text(struct parser *p, bool *is_quoted)
 
 /* ---- values ------------------------------------------------------------------------------------- */
 
-static struct json *value_new(struct parser *p, enum json_kind kind)
+static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
 {
     if (++p->n_values > MOST_VALUES) {
         REFUSE(p, "more than %d values; is it a configuration?", MOST_VALUES);
         return NULL;
     }
-    struct json *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
+    struct relaxed *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
     if (!value) p->is_bad = true;
-    if (value) *value = (struct json){.kind = kind, .line = p->line, .text = ""};
+    if (value) *value = (struct relaxed){.kind = kind, .line = p->line, .text = ""};
     return value;
 }
 
-static struct json *read_value(struct parser *p, int nesting);
+static struct relaxed *read_value(struct parser *p, int nesting);
 
 /* The values up to `end`: a bracket, or 0 for the end of the text. */
-static void read_values(struct parser *p, struct json *owner, char end, int nesting)
+static void read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
 {
     bool is_quoted;
-    for (struct json **last = &owner->first; !p->is_bad;) {
+    for (struct relaxed **last = &owner->first; !p->is_bad;) {
         const char *key = NULL;
         skip_blanks(p);
         if (*p->at == end) {
@@ -127,7 +127,7 @@ static void read_values(struct parser *p, struct json *owner, char end, int nest
             return;
         }
         if (!*p->at) REFUSE(p, "the bracket of line %d is not closed; put %c behind the last value", owner->line, end);
-        if (p->is_bad || (owner->kind == JSON_MAP && !(key = read_text(p, &is_quoted)))) return;
+        if (p->is_bad || (owner->kind == RELAXED_MAP && !(key = read_text(p, &is_quoted)))) return;
         skip_blanks(p);
         *last = read_value(p, nesting);
         if (!*last) return;
@@ -136,12 +136,12 @@ static void read_values(struct parser *p, struct json *owner, char end, int nest
     }
 }
 
-static struct json *read_value(struct parser *p, int nesting)
+static struct relaxed *read_value(struct parser *p, int nesting)
 {
     char open = *p->at;
-    struct json *value = value_new(p, open == '{' ? JSON_MAP : open == '[' ? JSON_LIST : JSON_TEXT);
+    struct relaxed *value = value_new(p, open == '{' ? RELAXED_MAP : open == '[' ? RELAXED_LIST : RELAXED_TEXT);
     if (!value) return NULL;
-    if (value->kind == JSON_TEXT) {
+    if (value->kind == RELAXED_TEXT) {
         if (!*p->at) REFUSE(p, "the last key has no value; give it one");
         value->text = p->is_bad ? "" : read_text(p, &value->is_quoted);
         return p->is_bad ? NULL : value;
@@ -155,12 +155,12 @@ static struct json *read_value(struct parser *p, int nesting)
     return p->is_bad ? NULL : value;
 }
 
-const struct json *json_read(struct import *import)
+const struct relaxed *relaxed_read(struct import *import)
 {
     struct parser p = {.import = import, .at = import->text, .line = 1};
     skip_blanks(&p);
     bool has_braces = *p.at == '{';
-    struct json *all = has_braces ? read_value(&p, 0) : value_new(&p, JSON_MAP);
+    struct relaxed *all = has_braces ? read_value(&p, 0) : value_new(&p, RELAXED_MAP);
     if (!all) return NULL;
     if (!has_braces) read_values(&p, all, 0, 0);
     skip_blanks(&p);
@@ -170,46 +170,47 @@ const struct json *json_read(struct import *import)
 
 /* ---- access ------------------------------------------------------------------------------------- */
 
-bool json_is_null(const struct json *value)
+bool relaxed_is_null(const struct relaxed *value)
 {
-    return value->kind == JSON_TEXT && !value->is_quoted && strcmp(value->text, "null") == 0;
+    return value->kind == RELAXED_TEXT && !value->is_quoted && strcmp(value->text, "null") == 0;
 }
 
-const struct json *json_get(const struct json *map, const char *key)
+const struct relaxed *relaxed_get(const struct relaxed *map, const char *key)
 {
-    const struct json *found = NULL;
-    for (const struct json *v = map && map->kind == JSON_MAP ? map->first : NULL; v; v = v->next)
-        if (strcmp(v->key, key) == 0) found = json_is_null(v) ? NULL : v;
+    const struct relaxed *found = NULL;
+    for (const struct relaxed *v = map && map->kind == RELAXED_MAP ? map->first : NULL; v; v = v->next)
+        if (strcmp(v->key, key) == 0) found = relaxed_is_null(v) ? NULL : v;
     return found;
 }
 
-const char *json_text(const struct json *map, const char *key, const char *missing)
+const char *relaxed_text(const struct relaxed *map, const char *key, const char *missing)
 {
-    const struct json *value = json_get(map, key);
-    return value && value->kind == JSON_TEXT ? value->text : missing;
+    const struct relaxed *value = relaxed_get(map, key);
+    return value && value->kind == RELAXED_TEXT ? value->text : missing;
 }
 
-bool json_number_of(const struct json *value, double *number)
+bool relaxed_number_of(const struct relaxed *value, double *number)
 {
     char *end;
     *number = strtod(value->text, &end);
     return *value->text && !*end && isfinite(*number);
 }
 
-double json_number(struct import *import, const char *statement, const struct json *map, const char *key, double missing)
+double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
+                      double missing)
 {
-    const struct json *value = json_get(map, key);
+    const struct relaxed *value = relaxed_get(map, key);
     double number;
     if (!value) return missing;
-    if (json_number_of(value, &number)) return number;
+    if (relaxed_number_of(value, &number)) return number;
     IMPORT_REFUSE(import, value->line, statement, "%s \"%.40s\" is not a number", key, value->text);
     return missing;
 }
 
-int json_whole(struct import *import, const char *statement, const struct json *map, const char *key, int missing)
+int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key, int missing)
 {
-    double number = json_number(import, statement, map, key, missing);
+    double number = relaxed_number(import, statement, map, key, missing);
     if (number >= INT32_MIN && number <= INT32_MAX && number == floor(number)) return (int)number;
-    IMPORT_REFUSE(import, json_get(map, key)->line, statement, "%s %g is not a whole number", key, number);
+    IMPORT_REFUSE(import, relaxed_get(map, key)->line, statement, "%s %g is not a whole number", key, number);
     return missing;
 }

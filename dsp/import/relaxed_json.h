@@ -10,35 +10,36 @@
 
 #include "import.h"
 
-enum json_kind { JSON_TEXT, JSON_LIST, JSON_MAP };
+enum relaxed_kind { RELAXED_TEXT, RELAXED_LIST, RELAXED_MAP };
 
-struct json {
-    enum json_kind kind;
+struct relaxed {
+    enum relaxed_kind kind;
     int line;
     bool is_quoted;      /* a text                                          */
     const char *key;     /* of a value in a mapping; NULL: a list's         */
     const char *text;    /* "" for lists and mappings                       */
-    struct json *first;  /* of a list or mapping; NULL: it is empty         */
-    struct json *next;   /* in the same list or mapping; NULL: the last     */
+    struct relaxed *first;  /* of a list or mapping; NULL: it is empty         */
+    struct relaxed *next;   /* in the same list or mapping; NULL: the last     */
 };
 
 /* The mapping that is the whole text, in the arena. NULL: the error has been added, or the arena is short. */
-const struct json *json_read(struct import *import);
+const struct relaxed *relaxed_read(struct import *import);
 
 /* The value of a key; the last one, if it is there twice. NULL: it is missing or null, or map is NULL or no mapping. */
-const struct json *json_get(const struct json *map, const char *key);
+const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 
 /* Is it an unquoted null? */
-bool json_is_null(const struct json *value);
+bool relaxed_is_null(const struct relaxed *value);
 
 /* The text, or `missing`. */
-const char *json_text(const struct json *map, const char *key, const char *missing);
+const char *relaxed_text(const struct relaxed *map, const char *key, const char *missing);
 
 /* The number of a text; false: it is none, or not finite. */
-bool json_number_of(const struct json *value, double *number);
+bool relaxed_number_of(const struct relaxed *value, double *number);
 /* The same that refuses: an error about `statement` is added, and the result is `missing`, as if the key were. */
-double json_number(struct import *import, const char *statement, const struct json *map, const char *key,
-                   double missing);
-int json_whole(struct import *import, const char *statement, const struct json *map, const char *key, int missing);
+double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
+                      double missing);
+int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key,
+                  int missing);
 
 #endif

@@ -43,8 +43,8 @@ yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
 yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
 
-/* Values of a key, or `missing` if it is missing. A wrong value is an error, and so is a missing one if `missing` is NAN,
- * -1 or NULL. */
+/* Values of a key, or `missing` if it is missing. A wrong value is an error, and so is a missing one if `missing` is
+ * NAN, -1 or NULL. */
 double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing);
 int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max);
 const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing);

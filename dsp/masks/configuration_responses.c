@@ -5,6 +5,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/import/import.h"
+#include "dsp/signal/hilbert.h"
 
 #include <errno.h>
 #include <float.h>
@@ -100,7 +101,7 @@ static const float *hilbert(struct loader *l, int half)
     float *x = arena_alloc(l->c.arena, 2 * (size_t)half, sizeof *x);
     if (!x) return NULL;
     for (int k = 1; k < half; k += 2) {
-        double v = 2 / (M_PI * k) * (0.43 + 0.57 * cos(k * M_PI / half));
+        double v = hilbert_tap(k, half);
         x[half - k] = (float)v;
         x[half + k] = (float)-v;
     }

@@ -278,12 +278,12 @@ static void read_module(struct import *import, const struct relaxed *args)
 {
     struct configuration *c = import->c;
     const struct relaxed *rate = property(args, "capture.props", "audio.rate");
-    double hz = DEFAULT_RATE;
+    double hz;
     if (rate && (!relaxed_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
         IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\"; 1000 to %d are possible", rate->text, 1 << 22);
-        hz = DEFAULT_RATE;
+    } else if (rate) {
+        c->rate = (int)hz;
     }
-    c->rate = (int)hz;
     c->defined_line = args->line;
     c->client = relaxed_text(args, "node.name", relaxed_text(args, "node.description", NULL));
     read_graph(import, args);
@@ -295,6 +295,7 @@ static void read_pipewire(struct import *import)
     const struct relaxed *all = relaxed_read(import);
     bool is_read = false;
     import->c->n_in = import->c->n_out = 1;
+    import->c->rate = DEFAULT_RATE;
     const struct relaxed *modules = relaxed_get(all, "context.modules");
     for (const struct relaxed *module = modules ? modules->first : NULL; module; module = module->next) {
         const struct relaxed *args = relaxed_get(module, "args");

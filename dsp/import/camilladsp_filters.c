@@ -241,7 +241,8 @@ static void read_graphic(struct reading *r)
     double to = has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
     double *gains = read_numbers(r, "gains", &n_bands);
     if (!gains || n_bands > MOST_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
-        REFUSE(r, "needs 1 to %d gains, and freq_min below freq_max below half the sample rate", MOST_SECTIONS);
+        REFUSE(r, "gains or frequencies; give 1 to %d gains, and freq_min below freq_max below half the sample rate",
+               MOST_SECTIONS);
         free(gains);
         return;
     }
@@ -344,7 +345,7 @@ static void read_values(struct reading *r)
     if (values)
         set_filter(r, filter_of_taps(network_of(r), values, n, r->line, r->command));
     else
-        REFUSE(r, "needs values, a list of coefficients");
+        REFUSE(r, "values is missing; give a list of coefficients");
     free(values);
 }
 

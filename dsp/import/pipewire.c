@@ -88,7 +88,7 @@ static void add_link(struct graph *g, const struct relaxed *json)
     const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
     int from, from_port, to, to_port;
     if (!output || !input) {
-        IMPORT_REFUSE(import, json->line, "filter.graph", "a link needs output and input");
+        IMPORT_REFUSE(import, json->line, "filter.graph", "a link without output or input; give both");
         return;
     }
     if (!port_find(g, output, 0, true, &from, &from_port) || !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
@@ -187,7 +187,7 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
         number = -1;
     }
     if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
-    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "channels: 1 to %d are possible",
+    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "its number of channels; 1 to %d are possible",
                   MASK_MAX_CHANNELS);
     return 0;
 }
@@ -266,7 +266,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
     add_outputs(&g, relaxed_get(graph, "outputs"));
     refuse_volumes(import, graph);
     if (g.n_in + g.n_out == 0) {
-        IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs");
+        IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
         return;
     }
     int copies = count_copies(&g, args);

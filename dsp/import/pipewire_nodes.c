@@ -188,7 +188,7 @@ static void play_raw(struct import *import, struct node *node, int copy)
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
     struct section s = {.form = SECTION_GIVEN, .n_given = count(list)};
     if (s.n_given == 0) {
-        NODE_REFUSE(import, node, "needs config = { coefficients = [ { rate = ... } ] }");
+        NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
     }
     is_first(import, node, copy);
@@ -204,7 +204,8 @@ static void play_raw(struct import *import, struct node *node, int copy)
         to->rate = relaxed_whole(import, node->statement, item, "rate", 0);
         to->biquad = (struct biquad){c[3] * scale, c[4] * scale, c[5] * scale, c[1] * scale, c[2] * scale};
         if (biquad_is_stable(&to->biquad)) continue;
-        IMPORT_REFUSE(import, item->line, node->statement, "it is not stable: its output grows without bound");
+        IMPORT_REFUSE(import, item->line, node->statement,
+                      "it is not stable: its output grows without bound; correct a1 and a2");
         return;
     }
     play_sections(import, node, 0, &s, 1);
@@ -232,7 +233,8 @@ static void play_parametric(struct import *import, struct node *node, int copy)
             double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
             if (n == MOST_SECTIONS || !section_of(import, type, hz, q, gain_db, &sections[n])) {
                 IMPORT_REFUSE(import, item->line, node->statement,
-                              "the type \"%.40s\" is unknown, or there are more than %d filters", type, MOST_SECTIONS);
+                              "the type \"%.40s\"; the labels of biquads are possible, in at most %d filters", type,
+                              MOST_SECTIONS);
                 return;
             }
             n += sections[n].form != SECTION_GIVEN || sections[n].given;
@@ -399,7 +401,7 @@ static const struct signal *convolve(struct import *import, const struct node *n
     v.channel = (int)fmax(relaxed_whole(import, node->statement, json, "channel", channel), 0);
     v.file = file && file->kind == RELAXED_LIST ? choose_file(&v, file) : relaxed_text(json, "filename", NULL);
     if (!v.file || !*v.file) {
-        NODE_REFUSE(import, node, "needs config = { filename = ... }");
+        NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
         return NULL;
     }
     in = signal_delay(net, in, convolver_delay(&v));

@@ -203,7 +203,8 @@ double relaxed_number(struct import *import, const char *statement, const struct
     double number;
     if (!value) return missing;
     if (relaxed_number_of(value, &number)) return number;
-    IMPORT_REFUSE(import, value->line, statement, "%s \"%.40s\" is not a number", key, value->text);
+    IMPORT_REFUSE(import, value->line, statement, "%s \"%.40s\" is not a number; write one, such as 0.5", key,
+                  value->text);
     return missing;
 }
 
@@ -211,6 +212,7 @@ int relaxed_whole(struct import *import, const char *statement, const struct rel
 {
     double number = relaxed_number(import, statement, map, key, missing);
     if (number >= INT32_MIN && number <= INT32_MAX && number == floor(number)) return (int)number;
-    IMPORT_REFUSE(import, relaxed_get(map, key)->line, statement, "%s %g is not a whole number", key, number);
+    IMPORT_REFUSE(import, relaxed_get(map, key)->line, statement, "%s %g is not a whole number; write one", key,
+                  number);
     return missing;
 }

@@ -127,7 +127,7 @@ bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, d
     char *end;
     *value = strtod(text, &end);
     if (*text && !*end && isfinite(*value)) return true;
-    YAML_REFUSE(y, node, "%s \"%.40s\" is not a number", what, text);
+    YAML_REFUSE(y, node, "%s \"%.40s\" is not a number; write one, such as -6.5", what, text);
     return false;
 }
 
@@ -169,7 +169,7 @@ bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool mis
     if (!node) return missing;
     bool is_true = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;
     if (!is_true && strcmp(text, "false") != 0 && strcmp(text, "False") != 0 && strcmp(text, "FALSE") != 0)
-        YAML_REFUSE(y, node, "%s \"%.40s\"; true and false are possible", key, text);
+        YAML_REFUSE(y, node, "%s \"%.40s\"; write true or false", key, text);
     return is_true;
 }
 

@@ -250,7 +250,8 @@ static void import_read(struct loader *l, const struct import_format *format, ch
     if (l->sounds.rate == 0 || l->sounds.keep_rate) l->sounds.rate = c->rate;
     if (l->sounds.rate == 0) {
         l->sounds.rate = 48000;
-        diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
+        if (c->diagnostics.n_errors == 0)
+            diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
     }
     c->defined_line = c->defined_line ? c->defined_line : 1;
 }

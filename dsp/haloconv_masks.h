@@ -46,8 +46,10 @@ typedef struct hc_responses { /* a mask as read from a file                     
 
 enum {                        /* flags of hc_responses_load                                                      */
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
-    HC_NAMES_ONLY = 2         /* of a configuration, read only client, server and the names of its files, and open no
-                                 sound file                                                                      */
+    HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
+                                 sound file; of another mask, read nothing                                       */
+    HC_TELL_FILTERS = 4       /* add a warning for each filter that is computed from a configuration: its length, and
+                                 how far below it the energy of what is cut off is                               */
 };
 
 /* Reads a mask from a file:

@@ -12,6 +12,7 @@ int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
+int import_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int bench_engine_command(int argc, char **argv);
 int bench_capacity_command(int argc, char **argv);

@@ -61,6 +61,7 @@ static const struct command {
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
     {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
+    {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},
     {"devices", "", "GPUs and audio devices", devices_command, false},
     {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},
     {"bench capacity", "", "the largest matrix and the most channels without a miss", bench_capacity_command, false},

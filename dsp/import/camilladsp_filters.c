@@ -303,28 +303,29 @@ end:
 
 static const struct {
     const char *name, *raw; /* CamillaDSP's name, and that of raw_samples */
+    int bytes;              /* of a sample; of a text: 1, for a line      */
 } raw_names[] = {
-    {"TEXT", "TEXT"},
-    {"S16LE", "S16_LE"},
-    {"S24LE", "S24_4LE"},
-    {"S24LE3", "S24_3LE"},
-    {"S32LE", "S32_LE"},
-    {"FLOAT32LE", "FLOAT_LE"},
-    {"FLOAT64LE", "FLOAT64_LE"},
+    {"TEXT", "TEXT", 1},
+    {"S16LE", "S16_LE", 2},
+    {"S24LE", "S24_4LE", 4},
+    {"S24LE3", "S24_3LE", 3},
+    {"S32LE", "S32_LE", 4},
+    {"FLOAT32LE", "FLOAT_LE", 4},
+    {"FLOAT64LE", "FLOAT64_LE", 8},
     /* since version 4; LJ: the 24 high bits of 32 */
-    {"S16_LE", "S16_LE"},
-    {"S24_3_LE", "S24_3LE"},
-    {"S24_4_RJ_LE", "S24_4LE"},
-    {"S24_4_LJ_LE", "S32_LE"},
-    {"S32_LE", "S32_LE"},
-    {"F32_LE", "FLOAT_LE"},
-    {"F64_LE", "FLOAT64_LE"},
+    {"S16_LE", "S16_LE", 2},
+    {"S24_3_LE", "S24_3LE", 3},
+    {"S24_4_RJ_LE", "S24_4LE", 4},
+    {"S24_4_LJ_LE", "S32_LE", 4},
+    {"S32_LE", "S32_LE", 4},
+    {"F32_LE", "FLOAT_LE", 4},
+    {"F64_LE", "FLOAT64_LE", 8},
 };
 
 static void read_sound(struct reading *r)
 {
     struct yaml *y = &r->d->yaml;
-    struct impulse place = {.gain = 1, .line = r->line, .command = r->command};
+    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
     const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
     if (!*name) return;
     place.channel = yaml_whole(y, r->map, "channel", 0, 0, MASK_MAX_CHANNELS - 1);
@@ -332,10 +333,29 @@ static void read_sound(struct reading *r)
     set_filter(r, filter_of_file(network_of(r), &place));
 }
 
+/* skip_bytes_lines and read_bytes_lines count lines of a text, bytes of other formats. */
 static void read_raw(struct reading *r)
 {
-    (void)raw_names;
-    REFUSE(r, "raw");
+    struct yaml *y = &r->d->yaml;
+    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
+    struct raw_samples raw = {0};
+    const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
+    const char *format = yaml_text(y, r->map, "format", "TEXT");
+    int skip = yaml_whole(y, r->map, "skip_bytes_lines", 0, 0, INT32_MAX);
+    int most = yaml_whole(y, r->map, "read_bytes_lines", 0, 0, INT32_MAX), bytes = 1;
+    for (size_t i = 0; i < sizeof raw_names / sizeof *raw_names; i++) {
+        if (strcmp(format, raw_names[i].name) != 0) continue;
+        raw.format = raw_format_find(raw_names[i].raw);
+        bytes = raw_names[i].bytes;
+    }
+    if (!raw.format || !*name) {
+        if (*name) REFUSE(r, "the format \"%.40s\" is unknown; use one of CamillaDSP's", format);
+        return;
+    }
+    raw.skip = skip;
+    raw.most = most / bytes;
+    place.file = configuration_raw_file(y->import->c, name, &raw);
+    set_filter(r, filter_of_file(network_of(r), &place));
 }
 
 static void read_values(struct reading *r)

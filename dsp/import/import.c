@@ -12,19 +12,23 @@ static const struct import_format *const formats[] = {
     &format_equalizer_apo,
     &format_camilladsp,
     &format_pipewire,
+    &format_brutefir,
+    &format_convolver,
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-/* Is the path's extension one of a list such as ".conf .bf"? */
+/* Is the path's extension one of a list such as ".conf .bf"? A dot alone stands for a name without extension. */
 static bool has_extension_of(const char *path, const char *list)
 {
-    char extension[16];
+    const char *slash = strrchr(path, '/');
+    bool has_dot = strchr(slash ? slash : path, '.') != NULL;
+    char extension[24];
     for (size_t length; *list; list += length + strspn(list + length, " ")) {
         length = strcspn(list, " ");
         if (length >= sizeof extension) continue;
         memcpy(extension, list, length);
         extension[length] = 0;
-        if (mask_file_has_extension(path, extension)) return true;
+        if (length == 1 ? !has_dot : mask_file_has_extension(path, extension)) return true;
     }
     return false;
 }

@@ -280,9 +280,12 @@ static double *compute(const struct maker *m, const struct filter *f, int *n)
         net->c->arena->is_short = true;
         return NULL;
     }
-    if (rest_db > NETWORK_REST_DB)
+    if (net->tells_filters && rest_db < -400)
+        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command, "becomes %d taps, and nothing is cut off", *n);
+    else if (net->tells_filters || rest_db > NETWORK_REST_DB)
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
-                   "becomes %d taps, and what is cut off is only %.0f dB below the filter", *n, -rest_db);
+                   "becomes %d taps, and what is cut off is %s%.0f dB below the filter", *n,
+                   rest_db > NETWORK_REST_DB ? "only " : "", -rest_db);
     return taps;
 }
 

@@ -26,6 +26,7 @@ struct network {
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
     int64_t n_frames;              /* of taps computed so far, bounded                                  */
     bool is_too_large;             /* the error is in the diagnostics                                   */
+    bool tells_filters;            /* a warning for each filter that is computed                        */
 };
 
 #define NETWORK_TRIM_DB (-150.0)   /* the energy that may be cut off computed filters in series         */

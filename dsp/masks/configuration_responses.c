@@ -235,7 +235,8 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
 }
 
 /* Reads a text of another program, whose filters need a rate. */
-static void import_read(struct loader *l, const struct import_format *format, char *text, size_t bytes)
+static void import_read(struct loader *l, const struct import_format *format, char *text, size_t bytes,
+                        bool tells_filters)
 {
     struct configuration *c = &l->c;
     l->import = (struct import){.c = c, .text = text, .bytes = bytes};
@@ -244,6 +245,7 @@ static void import_read(struct loader *l, const struct import_format *format, ch
         return;
     }
     if (!network_open(&l->import.network, c)) return;
+    l->import.network.tells_filters = tells_filters;
     locale_t was = c_locale_enter();
     format->read(&l->import);
     c_locale_leave(was);
@@ -288,7 +290,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     if (text) {
         const struct import_format *format = import_find(path, text, bytes);
         if (format)
-            import_read(l, format, text, bytes);
+            import_read(l, format, text, bytes, (flags & HC_TELL_FILTERS) != 0);
         else
             configuration_read(c, text, bytes);
         made.client = c->client;

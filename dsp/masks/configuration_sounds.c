@@ -99,7 +99,9 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     sound->error = rate_pattern_find(sound->path, s->rate, &found, why, sizeof why);
     if (!sound->error) {
         if (found.rate && !(sound->path = arena_text(c->arena, found.path))) return;
-        sound->error = mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
+        const struct raw_samples *raw = &c->files[i->file]->raw;
+        sound->error = raw->format ? raw_samples_read(&sound->file, sound->path, raw, &limits, why, sizeof why)
+                                   : mask_file_read(&sound->file, sound->path, &limits, why, sizeof why);
     }
     if (sound->error) {
         s->has_errors = true;

@@ -143,6 +143,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     int error = rate_pattern_find(path, rate, &file, why, cap);
     if (error) return error;
     bool is_configuration = import_is_configuration(file.path);
+    if (!is_configuration && flags & HC_NAMES_ONLY) return HC_OK;
     error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, why, cap)
                              : load_file(&file, rate, flags, responses, why, cap);
     if (!error && responses->channel && n_in > 0) error = routes_by_channel_rule(responses, n_in, path, why, cap);

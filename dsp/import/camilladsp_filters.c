@@ -352,7 +352,7 @@ static void read_raw(struct reading *r)
         if (*name) REFUSE(r, "the format \"%.40s\" is unknown; use one of CamillaDSP's", format);
         return;
     }
-    raw.skip = skip;
+    raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
     raw.most = most / bytes;
     place.file = configuration_raw_file(y->import->c, name, &raw);
     set_filter(r, filter_of_file(network_of(r), &place));

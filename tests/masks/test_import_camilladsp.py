@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import convolve, good, haloconv, noise, read, refused, write
+from conftest import convolve, generator, good, haloconv, noise, read, refused, write
 from scipy.signal import lfilter
 
 NULL_DB = -110
@@ -266,6 +266,36 @@ def test_mixers_tokens_bypass_and_all_channels(folder):
     assert said.returncode == 0
     for word in (":20: warning: filter dither", "limiter", "filter loud: it follows a volume control"):
         assert word in said.stdout + said.stderr, said.stdout + said.stderr
+
+
+# bytes of a coefficient, its encoder, and what the encoder rounds to
+RAW = {
+    "S16LE": (2, lambda h: np.round(h * 32767).astype("<i2"), 1 / 32768),
+    "S24LE": (4, lambda h: np.round(h * 8388607).astype("<i4") & 0xffffff, 1 / 8388608),
+    "S24LE3": (3, lambda h: np.round(h * 8388607).astype("<i4").view("u1").reshape(-1, 4)[:, :3], 1 / 8388608),
+    "S32LE": (4, lambda h: np.round(h * 2147483647).astype("<i4"), 1 / 2 ** 31),
+    "FLOAT32LE": (4, lambda h: h.astype("<f4"), 0),
+    "FLOAT64LE": (8, lambda h: h.astype("<f8"), 0),
+    "S24_4_LJ_LE": (4, lambda h: np.round(h * 8388607).astype("<i4") << 8, 1 / 8388608),
+    "F32_LE": (4, lambda h: h.astype("<f4"), 0),
+    "TEXT": (1, None, 0),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_raw_files_of_every_format(name, folder):
+    """A header is skipped, and a rest not read: in bytes, of a text in lines."""
+    size, encode, step = RAW[name]
+    h, skip = generator(9).uniform(-0.5, 0.5, 40), 6
+    if encode:
+        pathlib.Path("h.bin").write_bytes(b"header" + np.ascontiguousarray(encode(h)).tobytes())
+    else:
+        pathlib.Path("h.bin").write_text("4 3\nlength: 40\n" * 3 + "\n".join(map(repr, map(float, h))))
+    text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + (
+        f"filters: {{c: {{type: Conv, parameters: {{type: Raw, filename: h.bin, format: {name}, skip_bytes_lines: {skip}, "
+        f"read_bytes_lines: {30 * size}}}}}}}\npipeline: [{{type: Filter, channels: [0], names: [c]}}]\n")
+    y = through(text, np.eye(1, 60, dtype=np.float32).T)
+    assert np.abs(y[:30, 0] - h[:30]).max() <= 2 * step + 1e-7 and np.abs(y[30:]).max() <= 1e-7
 
 
 def test_another_session_rate_gets_the_same_filters(folder):

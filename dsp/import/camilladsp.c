@@ -264,6 +264,8 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
         YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that it does not use", MOST_NAMES);
         return;
     }
+    yaml_keys(y, d->filters, NULL);
+    yaml_keys(y, p.mixers, NULL);
     d->read = arena_alloc(import->c->arena, (size_t)yaml_count(d->filters), sizeof *d->read);
     p.signals = arena_alloc(import->c->arena, (size_t)p.n, sizeof *p.signals);
     if (!d->read || !p.signals) return;

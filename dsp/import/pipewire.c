@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NODES = 2048, MOST_PORT_NAME = 256, DEFAULT_RATE = 48000 };
+enum { MOST_NODES = 2048, MOST_COPIES = 64, DEFAULT_RATE = 48000 }; /* PipeWire makes as many copies */
 #define MODULE "libpipewire-module-filter-chain"
 
 struct graph {
@@ -202,6 +202,9 @@ static int count_copies(struct graph *g, const struct relaxed *args)
     if (n_in == 0) n_in = in_each;
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
+    if (copies > MOST_COPIES)
+        IMPORT_REFUSE(g->import, args->line, "filter.graph", "%d copies of the graph; %d are possible", copies,
+                      MOST_COPIES);
     if (copies != n_out / out_each)
         IMPORT_REFUSE(g->import, args->line, "filter.graph",
                       "%d channels for %d inputs need %d copies of the graph, and %d for %d outputs need %d; give "
@@ -209,7 +212,7 @@ static int count_copies(struct graph *g, const struct relaxed *args)
                       n_in, in_each, copies, n_out, out_each, n_out / out_each);
     c->n_in = n_in < MASK_MAX_CHANNELS ? n_in : MASK_MAX_CHANNELS;
     c->n_out = n_out < MASK_MAX_CHANNELS ? n_out : MASK_MAX_CHANNELS;
-    return copies ? copies : 1;
+    return copies < 1 ? 1 : copies < MOST_COPIES ? copies : MOST_COPIES;
 }
 
 /* ---- the signals -------------------------------------------------------------------------------- */
@@ -261,7 +264,12 @@ static void read_graph(struct import *import, const struct relaxed *args)
     for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
     if (!are_known) return; /* their ports are not known either */
     const struct relaxed *links = relaxed_get(graph, "links");
-    for (const struct relaxed *link = links ? links->first : NULL; link; link = link->next) add_link(&g, link);
+    int n_left = NODE_PORTS * n;
+    for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)
+        if (n_left-- > 0)
+            add_link(&g, link);
+        else
+            IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove them");
     add_inputs(&g, relaxed_get(graph, "inputs"));
     add_outputs(&g, relaxed_get(graph, "outputs"));
     refuse_volumes(import, graph);

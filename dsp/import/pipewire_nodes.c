@@ -87,7 +87,8 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     const struct comb *c = data;
     double period = fmax(rint(c->delay_s * rate), 1);
     double rounds = c->feedback == 0 ? 1 : 1 + ceil(SECTIONS_REST_DB / 20 * log(10) / log(fabs(c->feedback)));
-    int n = (int)fmin(period * rounds + 1, fmax(SECTIONS_TAPS, period + 1)), each = (int)period;
+    double most = fmin(fmax(SECTIONS_TAPS, period + 1), CONFIGURATION_TAPS);
+    int n = (int)fmin(period * rounds + 1, most), each = (int)period;
     double *h = *taps = calloc((size_t)n, sizeof *h), gain = 1;
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
@@ -222,7 +223,7 @@ static void play_parametric(struct import *import, struct node *node, int copy)
                           "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
     for (int i = 0; i < NODE_PORTS; i++) {
         struct section sections[MOST_SECTIONS];
-        char key[16];
+        char key[24];
         int n = 0;
         snprintf(key, sizeof key, "filters%d", i + 1);
         const struct relaxed *own = relaxed_get(config, key), *list = own ? own : all;

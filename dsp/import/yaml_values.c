@@ -186,7 +186,7 @@ void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
     for (int i = 0; i < yaml_count(map); i++) {
         const yaml_node_t *node = yaml_key(y, map, i);
         const char *key = yaml_text_of(node);
-        if (!is_among(known, key)) {
+        if (known && !is_among(known, key)) {
             YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; %s are known", key, known);
             continue; /* the known keys alone are compared: they are few */
         }

@@ -53,7 +53,8 @@ bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool mis
 /* The number of a scalar. false: the error has been added. */
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value);
 
-/* Refuses keys that are not among these, which spaces separate, and keys that are there twice. */
+/* Refuses keys that are not among these, which spaces separate (NULL: all are), and keys that are there twice. The
+ * known keys must be few, or those of the mapping. */
 void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known);
 
 #endif

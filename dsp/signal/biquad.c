@@ -119,6 +119,7 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
+    if (!(radius < 1)) return most; /* as rounding makes it of a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
     return taps < most ? (int)taps : most;
 }

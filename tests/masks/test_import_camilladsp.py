@@ -343,6 +343,8 @@ REFUSED = {
     "unknown biquad": (FILTERS % ("Biquad", "type: Warp, freq: 5"), '"Warp" is unknown'),
     "unknown key": (FILTERS % ("Gain", "gain: 1, loudness: 3"), 'the key "loudness" is unknown'),
     "key twice": (FILTERS % ("Gain", "gain: 1, gain: 3"), 'the key "gain" is there twice'),
+    "name twice": ("filters:\n  f: {type: Gain, parameters: {gain: 1}}\n  f: {type: Gain, parameters: {gain: 2}}\n",
+                   ':11: pipeline: the key "f" is there twice'),
     "missing key": (FILTERS % ("Biquad", "type: Lowpass, freq: 100"), "q is missing"),
     "frequency": (FILTERS % ("Biquad", "type: Lowpass, freq: 24000, q: 1"), "between 0 and half the sample rate"),
     "not stable": (FILTERS % ("Biquad", "type: Free, a1: 0, a2: 1.1, b0: 1, b1: 0, b2: 0"), "not stable"),

@@ -27,6 +27,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_SOXR
                                  " soxr"
 #endif
+#ifdef HC_WITH_YAML
+                                 " yaml"
+#endif
 #ifdef HC_WITH_SAMPLERATE
                                  " samplerate"
 #endif

@@ -1,0 +1,26 @@
+/* measured_response - the spectrum of a measured impulse response, with a window that shortens as the frequency rises.
+ *
+ *   window   1 |      ___________              cycles / hz long: at low frequencies the room is part of it, at high ones
+ *              |     /           \___          only the direct sound, as the ear hears them
+ *            0 |____/                \____
+ *                  direct sound
+ *
+ * A window for every third of an octave is transformed, and a bin between two of them is interpolated.
+ */
+#ifndef MEASURED_RESPONSE_H
+#define MEASURED_RESPONSE_H
+
+#include "dsp/signal/transform.h"
+
+/* The frame of the direct sound in h[n]: the largest one within 1 ms after the response comes within 20 dB of its peak.
+ * -1: h is silent. */
+int direct_sound_find(const float *h, int n, int rate);
+
+/* Writes the spectrum of h[n], as if the direct sound were at frame 0, to bins[size / 2 + 1]; scratch is as long.
+ * cycles 0: no window. The transform must be as long as the response from the direct sound on, or as the longest window:
+ * measured_response_frames of them. */
+void measured_response(const struct transform *transform, const float *h, int n, int direct, int rate, double cycles,
+                       double complex *bins, double complex *scratch);
+int measured_response_frames(int n, int rate, double cycles);
+
+#endif

@@ -112,12 +112,44 @@ static double variable_octaves(double hz)
     return 1.0 / 48 * pow(8, up_to_1k) * pow(2, above);
 }
 
+/* w->windowed -> w->smoothed */
 static void smooth(struct work *w)
 {
     double octaves = w->settings->octaves, hz = (double)w->settings->rate / (double)w->transform.size;
     for (size_t k = 0; k < n_bins(w); k++)
         w->octaves[k] = octaves == CORRECTION_VARIABLE ? variable_octaves((double)k * hz) : octaves;
     smooth_octaves_varying(w->windowed, w->smoothed, n_bins(w), w->octaves);
+}
+
+static void fill_gain(const struct work *w, const struct correction_curve *c, double *gain)
+{
+    for (size_t k = 0; k < n_bins(w); k++)
+        gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
+}
+
+/* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
+ * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
+ * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
+static void match_whole(struct work *w, struct correction_curve *c, double *gain)
+{
+    enum { ROUNDS = 12 };
+    size_t n = n_bins(w);
+    double *product = (double *)w->bins, *whole = (double *)w->scratch, *smoothed = whole + n;
+    for (size_t k = 0; k < n; k++) {
+        w->octaves[k] = fmax(w->octaves[k], 1.0 / 6);
+        gain[k] = 1;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t k = 0; k < n; k++) product[k] = w->whole[k] * gain[k] * gain[k];
+        smooth_octaves_varying(product, whole, n, w->octaves);
+        for (size_t k = 0; k < n; k++) product[k] = w->smoothed[k] * gain[k] * gain[k];
+        smooth_octaves_varying(product, smoothed, n, w->octaves);
+        for (size_t k = 0; k < n; k++) product[k] = smoothed[k] > 0 ? whole[k] / smoothed[k] : 1;
+        smooth_octaves_varying(product, whole, n, w->octaves); /* twice smoothed: no detail grows from round to round */
+        for (size_t k = 0; k < n; k++) w->smoothed[k] *= whole[k];
+        correction_curve_open(c);
+        fill_gain(w, c, gain);
+    }
 }
 
 /* ---- the filter --------------------------------------------------------------------------------- */
@@ -213,11 +245,8 @@ static void make_channel(struct work *w, int ch, double *h, struct correction_ch
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
     smooth(w);
-    correction_curve_open(&c);
-    double *gain = w->octaves;
-    for (size_t k = 0; k < n_bins(w); k++)
-        gain[k] = pow(10, correction_curve_db(&c, (double)k * c.response.bin_hz) / 20);
-    filter(w, gain, h);
+    match_whole(w, &c, w->windowed);
+    filter(w, w->windowed, h);
     figures(w, &c, h, out);
 }
 

@@ -6,13 +6,13 @@
 
 #include "dsp/signal/transform.h"
 
-/* The spectrum of a response whose direct sound is at frame 0 -> the reversed all-pass filter of its excess phase, which
+/* The spectrum of a response whose direct sound is at frame 0 -> the reversed all-pass filter of its excess phase. It
  * begins at frame -most, fades in up to -most / 2, and changes nothing above 600 Hz. scratch: [size / 2 + 1]. */
 void excess_phase_reverse(const struct transform *transform, double complex *bins, int most, int rate,
                           double complex *scratch);
 
-/* A filter of that gain -> bins: minimum phase, times the reversed all-pass filter, delayed by `delay` frames. Where the
- * reversed filter lacks magnitude because it was cut, minimum phase makes up for up to 6 dB; gain[size / 2 + 1] is
+/* A filter of that gain -> bins: minimum phase, times the reversed all-pass filter, delayed by `delay` frames. The cut
+ * takes magnitude from the reversed filter; minimum phase makes up for as much as 6 dB. gain[size / 2 + 1] is
  * overwritten. */
 void excess_phase_apply(const struct transform *transform, double *gain, const double complex *reversed, int delay,
                         double complex *bins);

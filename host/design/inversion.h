@@ -3,8 +3,9 @@
  *
  *   C = conj(H) / (|H|^2 + beta) e^(-i w delay)
  *
- * beta is small inside the band and large outside, and larger where the gain would exceed the boost limit. It is relative
- * to the level of the response, the mean of its magnitude in dB over the logarithm of the frequency in the band.
+ * beta is small inside the band and large outside. It also grows as the response gets weaker, such that the gain stays
+ * below the boost limit. It is relative to the level of the response: the mean of its magnitude in dB over the logarithm
+ * of the frequency in the band.
  */
 #ifndef INVERSION_H
 #define INVERSION_H

@@ -4,11 +4,11 @@
 
 #include "dsp/signal/transform.h"
 
-/* The transform for filters of that many taps: long enough for the cepstrum, and for gains over octaves down to 1 Hz. */
+/* The transform for filters of that many taps: long enough for the cepstrum, and for a bin each hertz. */
 size_t magnitude_fir_size(int taps, int rate);
 
-/* gain[size / 2 + 1] >= 0 -> bins, the spectrum with minimum phase. A gain of 0 becomes `least`, relative to the largest:
- * no filter of minimum phase has one. */
+/* gain[size / 2 + 1] >= 0 -> bins, the spectrum with minimum phase. Gains below `least`, relative to the largest, are
+ * raised to it: no filter of minimum phase has a gain of 0. */
 void magnitude_minimum_phase(const struct transform *transform, const double *gain, double least, double complex *bins);
 
 /* The same with the linear phase of (taps - 1) / 2 frames of delay. */

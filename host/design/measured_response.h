@@ -1,7 +1,7 @@
 /* measured_response - the spectrum of a measured impulse response, with a window that shortens as the frequency rises.
  *
- *   window   1 |      ___________              cycles / hz long: at low frequencies the room is part of it, at high ones
- *              |     /           \___          only the direct sound, as the ear hears them
+ *   window   1 |      ___________              cycles / hz long: it holds the room at low frequencies, and only the
+ *              |     /           \___          direct sound at high ones, as the ear does
  *            0 |____/                \____
  *                  direct sound
  *
@@ -17,8 +17,7 @@
 int direct_sound_find(const float *h, int n, int rate);
 
 /* Writes the spectrum of h[n], as if the direct sound were at frame 0, to bins[size / 2 + 1]; scratch is as long.
- * cycles 0: no window. The transform must be as long as the response from the direct sound on, or as the longest window:
- * measured_response_frames of them. */
+ * cycles 0: no window. The transform must hold the response, or measured_response_frames, the longest window. */
 void measured_response(const struct transform *transform, const float *h, int n, int direct, int rate, double cycles,
                        double complex *bins, double complex *scratch);
 int measured_response_frames(int n, int rate, double cycles);

@@ -84,12 +84,12 @@ def house(hz):
 @pytest.mark.parametrize("seed,phase,target", [(1, "minimum", False), (2, "minimum", True), (3, "linear", False),
                                                (4, "mixed", True)])
 def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, target):
-    """From 20 Hz to 20 kHz, with the defaults. These rooms need at most 6 dB of boost, and 9 dB with a target that has
+    """From 20 Hz to 20 kHz, with the defaults. These rooms need at most 6 dB of boost, and 15 dB with a target that has
     more bass. Twelve of them came within 0.92 dB, and within 0.5 dB if the limit was not reached. Before they were 7 to
     15 dB off."""
     (folder / "house.txt").write_text("".join(f"{hz} {db}\n" for hz, db in HOUSE))
     h = room(seed)
-    f, report = corrected(h, "--phase", phase, *(["--target", "house.txt", "--boost", 9] if target else []))
+    f, report = corrected(h, "--phase", phase, *(["--target", "house.txt", "--boost", 15] if target else []))
     shape = house if target else lambda hz: 0 * hz
     before, after = deviation(spectrum(h), shape), deviation(spectrum(h) * spectrum(f[:, 0]), shape)
     assert np.abs(after).max() < 1 < 4 < np.abs(before).max(), (np.abs(before).max(), np.abs(after).max())
@@ -98,7 +98,7 @@ def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, targ
         assert abs(said[name]["max_db"] - np.abs(db).max()) < 0.3, (name, said)
         assert abs(said[name]["rms_db"] - db.std()) < 0.1, (name, said)
     gain = 10 * np.log10(spectrum(f[:, 0]))
-    assert abs(report["largest_gain_db"] - gain.max()) < 0.05 and gain.max() < 9.5 if target else 6.5
+    assert abs(report["largest_gain_db"] - gain.max()) < 0.05 and gain.max() < (15.2 if target else 6.2)
     assert abs(mean_db(spectrum(f[:, 0]), grid()).mean()) < 0.4  # the level stays
     assert report["delay"] == {"minimum": 0, "linear": (len(f) - 1) / 2, "mixed": 0.04 * RATE}[phase]
 
@@ -245,11 +245,12 @@ def test_what_cannot_be_corrected_is_refused(folder):
 # ---- peers ----------------------------------------------------------------------------------------------------------
 @pytest.mark.skipif(not shutil.which("drc") or not DRC.exists(), reason="no drc")
 def test_a_loudspeaker_in_a_field_is_corrected_as_by_drc(folder):
-    """drc's normal configuration with filters of half the length, for one tenth of the time (alone 0.14 dB between
-    both, halved 0.29 dB). The measurement has no reflections. With those of room() drc's response is 1.6 dB off the
-    target, and this program's 0.3 dB: drc brings the direct sound alone to the target at high frequencies, and this
-    program the whole response."""
-    h = room(1, reflection=0, noise=0)
+    """drc's normal configuration with filters of half the length, for one tenth of the time. The measurement has no
+    reflections: 0.30 dB between both. With those of room(1) drc's response is 1.6 dB off the target, and this program's
+    0.3 dB: drc brings the direct sound alone to the target at high frequencies, and this program the whole response."""
+    h = np.eye(24000, 1, -START)[:, 0]
+    for mode in [(50, 5, 3), (62, 4, 4), (110, 6, 3), (160, -3, 2), (2000, -3, 1), (6000, 3, 1)]:
+        h = resonate(h, *mode)
     ours, _ = corrected(h)
     h.astype("<f4").tofile("m.pcm")
     lengths = {name: 32768 for name in ["MPLowerWindow", "RTLowerWindow", "MPPFFinalWindow", "RTOutWindow",

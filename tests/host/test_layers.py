@@ -177,7 +177,7 @@ ARROWS = {
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
     "host/masks": {"host": ANY, "host/files": ANY, "host/acoustics": ANY},
     "host/acoustics": {},
-    "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h"],
+    "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h", "host/masks/mask_diagnostics.h"],
                     "host/files": ["host/files/text_out.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/acoustics": ["host/acoustics/acoustics.h"]},

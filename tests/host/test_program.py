@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
-DESIGN_HELPS = ["design", "design crossover"]
+DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
 COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices",
             *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]

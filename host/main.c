@@ -27,6 +27,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_SOXR
                                  " soxr"
 #endif
+#ifdef HC_WITH_YAML
+                                 " yaml"
+#endif
 #ifdef HC_WITH_SAMPLERATE
                                  " samplerate"
 #endif
@@ -56,6 +59,14 @@ static const struct command {
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", design_correct_command,
+     false},
+    {"design target", "CURVE -o MASK", "a filter with the gain of a curve", design_target_command, false},
+    {"design invert", "MASK -o MASK", "the inverse of a mask", design_invert_command, false},
+    {"design minphase", "MASK -o MASK", "a mask with minimum phase", design_minphase_command, false},
+    {"design crossover", "--cutoff HZ,... -o MASK", "the filters of a crossover, and their configuration",
+     design_crossover_command, false},
+    {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
     {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},

@@ -10,6 +10,8 @@ enum { LOOK_BYTES = 64 << 10 }; /* of a text, to find out what it is */
 
 static const struct import_format *const formats[] = {
     &format_equalizer_apo,
+    &format_camilladsp,
+    &format_pipewire,
     &format_brutefir,
     &format_convolver,
 };

@@ -5,6 +5,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/import/import.h"
+#include "dsp/signal/hilbert.h"
 
 #include <errno.h>
 #include <float.h>
@@ -100,7 +101,7 @@ static const float *hilbert(struct loader *l, int half)
     float *x = arena_alloc(l->c.arena, 2 * (size_t)half, sizeof *x);
     if (!x) return NULL;
     for (int k = 1; k < half; k += 2) {
-        double v = 2 / (M_PI * k) * (0.43 + 0.57 * cos(k * M_PI / half));
+        double v = hilbert_tap(k, half);
         x[half - k] = (float)v;
         x[half + k] = (float)-v;
     }
@@ -251,7 +252,8 @@ static void import_read(struct loader *l, const struct import_format *format, ch
     if (l->sounds.rate == 0 || l->sounds.keep_rate) l->sounds.rate = c->rate;
     if (l->sounds.rate == 0) {
         l->sounds.rate = 48000;
-        diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
+        if (c->diagnostics.n_errors == 0)
+            diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
     }
     c->defined_line = c->defined_line ? c->defined_line : 1;
 }

@@ -349,6 +349,12 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
     return error;
 }
 
+/* Skips lines, and counts them. */
+static void skip_lines(FILE *file, struct text_line *text, size_t n)
+{
+    for (int c; text->line < n && (c = getc_unlocked(file)) != EOF;) text->line += c == '\n';
+}
+
 static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to, char *why,
                      size_t cap)
 {
@@ -356,8 +362,9 @@ static int read_text(const char *path, int skip, int most, struct frames *frames
     locale_t was = c_locale_enter();
     int error = HC_OK;
     FILE *file = fopen(path, "re");
-    if (!file || fseek(file, skip, SEEK_SET) != 0)
+    if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
         error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
+    if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
     if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
     if (file) fclose(file);
     to->rate = text.rate;

@@ -30,7 +30,8 @@ struct mask_file {
  * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
 
-/* Reads a text of coefficients with any name: at most `most` frames (0: all) behind `skip` bytes. */
+/* Reads a text of coefficients with any name: at most `most` frames (0: all) behind `skip` bytes, or
+ * behind -skip lines if it is negative. */
 int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
                         char *why, size_t cap);
 

@@ -62,7 +62,8 @@ static float decode(const struct raw_format *format, const unsigned char *bytes)
             int place = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : format->bytes - 1 - k;
             word |= (uint32_t)bytes[k] << (8 * (4 - format->bytes + place));
         }
-        return (float)ldexp((int32_t)word, -31 + (8 * format->bytes - format->bits));
+        word <<= 8 * format->bytes - format->bits; /* the byte above 24 bits may hold anything */
+        return (float)ldexp((int32_t)word, -31);
     }
     if (format->bytes == (int)sizeof single) {
         memcpy(&single, bytes, sizeof single);

@@ -12,7 +12,7 @@ struct raw_format;
 
 struct raw_samples {         /* how a raw file is read                        */
     const struct raw_format *format;
-    int skip;                /* bytes in front of the first sample            */
+    int skip;                /* bytes in front of the first sample; negative: so many lines of a text */
     int most;                /* frames that are read of a longer file; 0: all */
 };
 

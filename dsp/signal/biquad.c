@@ -69,6 +69,25 @@ double biquad_q_of_bandwidth(int rate, double hz, double octaves)
     return 1 / (2 * sinh(M_LN2 / 2 * octaves * w / sin(w)));
 }
 
+struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc)
+{
+    double z = tan(M_PI * hz_zeros / rate), p = tan(M_PI * hz_poles / rate);
+    double gain = is_unity_at_dc ? p * p / (z * z) : 1;
+    return normalised(gain * (1 + z * z), -2 * gain * (1 - z * z), gain * (1 + z * z), 1 + p / q_poles + p * p,
+                      -2 * (1 - p * p), 1 - p / q_poles + p * p);
+}
+
+struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from, double hz_to, double q_to)
+{
+    /* s^2 + s w / q + w^2 with s = g (1 - z^-1) / (1 + z^-1): g is w / tan(w / 2 rate) at the mean frequency */
+    double from = 2 * M_PI * hz_from, to = 2 * M_PI * hz_to, mean = (from + to) / 2;
+    double g = mean / tan(mean / 2 / rate), from_1 = g * from / q_from, to_1 = g * to / q_to;
+    from *= from;
+    to *= to;
+    return normalised(from + from_1 + g * g, 2 * (from - g * g), from - from_1 + g * g, to + to_1 + g * g,
+                      2 * (to - g * g), to - to_1 + g * g);
+}
+
 bool biquad_is_stable(const struct biquad *b)
 {
     return fabs(b->a2) < 1 && fabs(b->a1) < 1 + b->a2; /* the triangle of a1 and a2 */
@@ -100,6 +119,7 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
+    if (!(radius < 1)) return most; /* as rounding makes it of a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
     return taps < most ? (int)taps : most;
 }

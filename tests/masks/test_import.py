@@ -34,6 +34,7 @@ FILES = {
 /impulse/read 3 1 1 0 0 0 2 stereo.wav
 """,
     "equalizer.txt": "Preamp: -6 dB\nFilter 1: ON PK Fc 1000 Hz Gain 6 dB Q 2\n",
+    "rates.conf": "/convolver/new 2 2 256 400\n/impulse/read 2 1 1 0 0 0 2 of-%r.wav\n",
     "stereo.wav": None,
 }
 INPUTS = {"jconvolver.conf": 3, "equalizer.txt": 1}
@@ -44,6 +45,8 @@ def files(folder):
     rng = generator(1)
     rng.uniform(-0.5, 0.5, 600).astype("<f8").tofile("bare.f64")
     soundfile.write("stereo.wav", rng.uniform(-0.5, 0.5, (300, 2)).astype("f4"), RATE, subtype="FLOAT")
+    soundfile.write("of-96000.wav", np.ones((50, 2), "f4"), 96000, subtype="FLOAT")
+    soundfile.write("of-48000.wav", rng.uniform(-0.5, 0.5, (70, 2)).astype("f4"), RATE, subtype="FLOAT")
     for name, text in FILES.items():
         if text:
             pathlib.Path(name).write_text(text, encoding="utf-8")

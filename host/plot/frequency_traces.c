@@ -10,6 +10,7 @@
 struct spectrum {
     size_t n_bins, size;
     double bin_hz, octaves;
+    double least;           /* power below which phase and group delay mean nothing */
     int peak;               /* frame of the largest sample: its delay is removed */
     double complex *bins;   /* of the response, with that delay removed          */
     double complex *ramped; /* of frame * response, from that frame              */
@@ -26,6 +27,7 @@ static double complex undelayed(const struct spectrum *s, double complex bin, si
 
 static void transform_both(struct spectrum *s, const struct transform *t, const struct plot_curve *curve)
 {
+    const double least = 1e-6; /* of the largest power */
     transform_response_float(t, curve->h, (size_t)curve->n_frames, s->bins);
     double *ramped = (double *)s->ramped;
     for (size_t i = 0; i < s->size + 2; i++)
@@ -37,6 +39,7 @@ static void transform_both(struct spectrum *s, const struct transform *t, const 
         s->power[k] = bin_power(s->bins[k]);
     }
     smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
+    for (size_t k = 0; k < s->n_bins; k++) s->least = fmax(s->least, least * s->mean[k]);
 }
 
 static void spectrum_close(struct spectrum *s)
@@ -101,16 +104,12 @@ static void trace_magnitude(const struct spectrum *s, const struct axis *x, stru
  * a room the delay of a bin has no meaning. The delay of a bin is Re(X / H), X the spectrum of n h[n]. */
 static void trace_group_delay(struct spectrum *s, const struct axis *x, struct trace *trace)
 {
-    const double least = 1e-6; /* of the largest power */
-    double *delay = s->power, most = 0;
-    for (size_t k = 0; k < s->n_bins; k++) {
-        most = fmax(most, s->mean[k]);
-        delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
-    }
+    double *delay = s->power;
+    for (size_t k = 0; k < s->n_bins; k++) delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
     smooth_signed(s, delay);
     double frames_per_ms = s->bin_hz * (double)s->size / 1000;
     for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
-        bool counts = s->mean[k] > least * most;
+        bool counts = s->mean[k] > s->least;
         trace_add(trace, axis_place(x, (double)k * s->bin_hz),
                   counts ? (delay[k] / s->mean[k] + s->peak) / frames_per_ms : NAN);
     }
@@ -120,7 +119,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
 /* The phase of a band is that of the mean of its bins. */
 static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *trace)
 {
-    double *real = s->power, *imaginary = s->mean, before = 0;
+    double *real = s->power, *imaginary = (double *)s->ramped, before = 0;
     for (size_t k = 0; k < s->n_bins; k++) {
         real[k] = creal(s->bins[k]);
         imaginary[k] = cimag(s->bins[k]);
@@ -128,9 +127,8 @@ static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *
     smooth_signed(s, real);
     smooth_signed(s, imaginary);
     for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
-        bool is_zero = real[k] == 0 && imaginary[k] == 0;
-        double degrees = is_zero ? NAN : 180 / M_PI * atan2(imaginary[k], real[k]);
-        if (fabs(degrees - before) > 180) trace_gap(trace); /* wrapped */
+        double degrees = s->mean[k] > s->least ? 180 / M_PI * atan2(imaginary[k], real[k]) : NAN;
+        if (fabs(degrees - before) > 150) trace_gap(trace); /* wrapped, or past a null */
         trace_add(trace, axis_place(x, (double)k * s->bin_hz), degrees);
         before = degrees;
     }
@@ -144,7 +142,7 @@ bool frequency_traces(const struct plot_curve *curve, const struct axis *x, doub
     if (!spectrum_open(&s, curve, octaves)) return false;
     if (magnitude) trace_magnitude(&s, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
-    if (phase) trace_phase(&s, x, phase); /* the last: it overwrites the mean */
+    if (phase) trace_phase(&s, x, phase); /* the last: it overwrites `ramped` */
     spectrum_close(&s);
     return true;
 }

@@ -22,10 +22,9 @@ void panel_put(struct panel *p, double top)
     p->x.end = PANEL_RIGHT;
     p->y.start = top + PANEL_ABOVE + PANEL_HEIGHT;
     p->y.end = top + PANEL_ABOVE;
-    p->title_width = PANEL_RIGHT - PANEL_LEFT;
 }
 
-static void draw_x_marks(struct drawing *d, const struct panel *p)
+void panel_draw_grid(struct drawing *d, const struct panel *p)
 {
     double marks[AXIS_MOST_MARKS];
     char text[32];
@@ -34,30 +33,38 @@ static void draw_x_marks(struct drawing *d, const struct panel *p)
         double x = axis_place(&p->x, marks[i]);
         axis_label(&p->x, marks[i], text, sizeof text);
         drawing_line(d, *text ? grid_ink : fine_ink, x, p->y.start, x, p->y.end);
-        if (*text) drawing_text(d, x, p->y.start + 24, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
     }
-    drawing_text(d, (PANEL_LEFT + PANEL_RIGHT) / 2.0, p->y.start + 50, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
-}
-
-static void draw_y_marks(struct drawing *d, const struct panel *p)
-{
-    double marks[AXIS_MOST_MARKS];
-    char text[32];
-    int n = axis_marks(&p->y, marks);
+    n = axis_marks(&p->y, marks);
     for (int i = 0; i < n; i++) {
         double y = axis_place(&p->y, marks[i]);
-        axis_label(&p->y, marks[i], text, sizeof text);
-        bool is_zero = !p->y.is_log && fabs(marks[i]) < p->y.step / 1000;
-        drawing_line(d, is_zero ? zero_ink : *text ? grid_ink : fine_ink, PANEL_LEFT, y, PANEL_RIGHT, y);
-        if (*text) drawing_text(d, PANEL_LEFT - 8, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
+        bool is_zero = fabs(marks[i]) < p->y.step / 1000;
+        drawing_line(d, is_zero ? zero_ink : grid_ink, PANEL_LEFT, y, PANEL_RIGHT, y);
     }
 }
 
-void panel_draw_grid(struct drawing *d, const struct panel *p)
+static void draw_labels(struct drawing *d, const struct panel *p)
 {
-    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, p->title_width, p->title);
-    draw_x_marks(d, p);
-    draw_y_marks(d, p);
+    double marks[AXIS_MOST_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
+    char text[32];
+    int n = axis_marks(&p->x, marks);
+    for (int i = 0; i < n; i++) {
+        axis_label(&p->x, marks[i], text, sizeof text);
+        double x = axis_place(&p->x, marks[i]);
+        if (*text) drawing_text(d, x, p->y.start + 24, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
+    }
+    drawing_text(d, middle, p->y.start + 50, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
+    n = axis_marks(&p->y, marks);
+    for (int i = 0; i < n; i++) {
+        axis_label(&p->y, marks[i], text, sizeof text);
+        double y = axis_place(&p->y, marks[i]) + 0.35 * TEXT_SIZE;
+        if (*text) drawing_text(d, PANEL_LEFT - 8, y, TEXT_SIZE, TEXT_END, PANEL_LEFT - 8, text);
+    }
+}
+
+void panel_draw_frame(struct drawing *d, const struct panel *p)
+{
+    drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, PANEL_RIGHT - PANEL_LEFT, p->title);
+    draw_labels(d, p);
     drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, PANEL_RIGHT - PANEL_LEFT, PANEL_HEIGHT);
 }
 

@@ -15,8 +15,7 @@ enum {
 
 struct panel {
     enum plot_panel kind;
-    char title[512];
-    double title_width;    /* its place */
+    char title[160];
     const char *x_label;
     struct axis x, y;      /* y.start is the bottom */
 };
@@ -24,7 +23,8 @@ struct panel {
 /* Sets the places of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
 void panel_put(struct panel *panel, double top);
 
-void panel_draw_grid(struct drawing *drawing, const struct panel *panel);
+void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lines through the panel */
+void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */
 
 /* Between these two calls everything that lies outside the frame is not shown. */
 void panel_clip(struct drawing *drawing, const struct panel *panel);

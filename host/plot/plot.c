@@ -147,9 +147,14 @@ static void set_values(struct panel *p, const struct trace *traces, int n)
 
 static void set_title(const struct page *page, struct panel *p)
 {
-    static const char *const titles[PLOT_PANELS] = {
-        "Impulse response", "Impulse response (dB)", "Step response", "Magnitude (dB)", "Phase without delay (degrees)",
-        "Group delay (ms)", "Energy decay (dB)",     "Spectrogram"};
+    static const char *const titles[PLOT_PANELS] = {"Impulse response",
+                                                    "Impulse response (dB)",
+                                                    "Step response",
+                                                    "Magnitude (dB)",
+                                                    "Phase without delay (degrees)",
+                                                    "Group delay (ms)",
+                                                    "Energy decay (dB)",
+                                                    "Spectrogram (Hz)"};
     char smoothing[48] = "";
     double octaves = page->settings.octaves;
     if (is_over_frequency(p->kind) && octaves > 0 && octaves < 1)
@@ -232,6 +237,7 @@ static void draw_panel(struct page *page, struct panel *p)
     use_milliseconds(p);
     drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_draw_grid(d, p);
+    panel_draw_frame(d, p);
     panel_clip(d, p);
     for (int i = 0; i < page->n; i++)
         panel_draw_trace(d, p, panel_ink(i), page->curves[i].name, &page->traces[p->kind][i]);
@@ -240,22 +246,22 @@ static void draw_panel(struct page *page, struct panel *p)
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
 }
 
-static bool draw_spectrogram(struct page *page, struct panel *p, const struct plot_curve *curve)
+static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
 {
     struct drawing *d = &page->drawing;
     panel_put(p, page->top);
     set_frequencies(page, &p->y);
-    double longest = (double)SPECTROGRAM_MOST_FRAMES / curve->rate;
+    double longest = (double)SPECTROGRAM_MOST_FRAMES / page->curves[curve].rate;
     p->x.to = fmin(p->x.to, longest);
-    p->title_width = SPECTROGRAM_TITLE_WIDTH;
-    snprintf(p->title, sizeof p->title, "Spectrogram (Hz)%s%s", page->n > 1 ? ": " : "",
-             page->n > 1 ? curve->name : "");
     drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_clip(d, p);
-    bool good = spectrogram_draw(d, p, curve);
+    bool good = spectrogram_draw(d, p, &page->curves[curve]);
     panel_clip_end(d);
     use_milliseconds(p);
-    panel_draw_grid(d, p);
+    panel_draw_frame(d, p);
+    spectrogram_draw_scale(d, p);
+    if (page->n > 1)
+        drawing_line(d, panel_ink(curve), PANEL_LEFT + 240, p->y.end - 20, PANEL_LEFT + 292, p->y.end - 20);
     drawing_group_end(d);
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
     return good;
@@ -280,7 +286,7 @@ static bool draw(struct page *page)
         if (wanted >> kind & 1) draw_panel(page, &panels[kind]);
     for (int i = 0; good && (wanted >> PLOT_SPECTROGRAM & 1) && i < page->n; i++) {
         struct panel own = panels[PLOT_SPECTROGRAM];
-        good = draw_spectrogram(page, &own, &page->curves[i]);
+        good = draw_spectrogram(page, &own, i);
     }
     page->drawing.height = page->top;
     return good && !page->drawing.failed;

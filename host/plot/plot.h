@@ -10,8 +10,9 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_IMPULSE_DB,        /* the same as a level                                                   */
     PLOT_STEP,              /* the running sum of the response                                       */
     PLOT_MAGNITUDE,
-    PLOT_PHASE,             /* wrapped, without the delay up to the largest sample                   */
-    PLOT_GROUP_DELAY,       /* where the magnitude is within 60 dB of the largest                    */
+    PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within 60 dB of
+                               the largest                                                           */
+    PLOT_GROUP_DELAY,       /* there, too                                                            */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* one for each curve                                                    */
     PLOT_PANELS

@@ -1,7 +1,7 @@
 /* Each row of the map is a band with the shape of a bell (Gauss), a sixth of an octave wide: a wavelet transform. So low
  * frequencies, where the modes of a room lie close together, are told apart well, and high ones are sharp in time. A
  * band's envelope is that of its analytic signal, moved down to 0 Hz: the transform back is as short as the band is
- * narrow. The gain is such that an impulse has the same level in all bands. */
+ * narrow. The gain is such that white noise, and so the tail of a room that decays evenly, has the same level in all bands. */
 #include "spectrogram.h"
 
 #include "dsp/signal/transform.h"
@@ -49,7 +49,7 @@ static void cut_band(const struct map *map, double hz, double sigma_hz, size_t f
     for (size_t i = 1; i < n / 2 && first + i <= map->whole.size / 2; i++) {
         double distance = ((double)(first + i) * map->bin_hz - hz) / sigma_hz;
         if (distance > 4) break;
-        band[i] = map->bins[first + i] * (exp(-distance * distance / 2) / sigma_hz * (double)n);
+        band[i] = map->bins[first + i] * (exp(-distance * distance / 2) / sqrt(sigma_hz) * (double)n);
     }
 }
 
@@ -131,19 +131,6 @@ static void draw_level(struct drawing *d, const struct map *map, int level, doub
     if (n > 0) drawing_path(d, (struct ink){.rgb = colour_of(level)}, NULL, points, n);
 }
 
-static void draw_scale(struct drawing *d, const struct panel *p)
-{
-    enum { WIDTH = 7, HEIGHT = 16 };
-    double right = PANEL_RIGHT - 24, base = p->y.end - 12;
-    drawing_text(d, PANEL_RIGHT, base, TEXT_SIZE, TEXT_END, INFINITY, "0");
-    for (int level = 0; level < LEVELS; level++)
-        drawing_box(d, (struct ink){.rgb = colour_of(level)}, right - (level + 1) * WIDTH, base - HEIGHT, WIDTH,
-                    HEIGHT);
-    drawing_text(d, right - LEVELS * WIDTH - 8, base, TEXT_SIZE, TEXT_END, INFINITY,
-                 "\xe2\x88\x92"
-                 "60 dB");
-}
-
 static bool draw_map(struct drawing *d, const struct map *map)
 {
     struct point *points = malloc(sizeof *points * 6 * ROWS * COLUMNS);
@@ -173,9 +160,21 @@ bool spectrogram_draw(struct drawing *d, const struct panel *panel, const struct
 {
     struct map map = {.panel = panel};
     bool good = compute(&map, curve) && draw_map(d, &map);
-    if (good) draw_scale(d, panel);
     free(map.bins);
     free(map.power);
     transform_close(&map.whole);
     return good;
+}
+
+void spectrogram_draw_scale(struct drawing *d, const struct panel *p)
+{
+    enum { WIDTH = 7, HEIGHT = 16 };
+    double right = PANEL_RIGHT - 24, base = p->y.end - 12;
+    drawing_text(d, PANEL_RIGHT, base, TEXT_SIZE, TEXT_END, INFINITY, "0");
+    for (int level = 0; level < LEVELS; level++)
+        drawing_box(d, (struct ink){.rgb = colour_of(level)}, right - (level + 1) * WIDTH, base - HEIGHT, WIDTH,
+                    HEIGHT);
+    drawing_text(d, right - LEVELS * WIDTH - 8, base, TEXT_SIZE, TEXT_END, INFINITY,
+                 "\xe2\x88\x92"
+                 "60 dB");
 }

@@ -4,12 +4,12 @@
 
 #include "panel.h"
 
-/* Paints the map and its scale into the panel; x: seconds, y: Hz. false: no memory. */
+/* Paints the map into the panel; x: seconds, y: Hz. false: no memory. */
 bool spectrogram_draw(struct drawing *drawing, const struct panel *panel, const struct plot_curve *curve);
 
-enum {
-    SPECTROGRAM_MOST_FRAMES = 1 << 20, /* a longer response is cut            */
-    SPECTROGRAM_TITLE_WIDTH = 400      /* the scale of colours is right of it */
-};
+/* The scale of its colours, on the right above the panel. */
+void spectrogram_draw_scale(struct drawing *drawing, const struct panel *panel);
+
+enum { SPECTROGRAM_MOST_FRAMES = 1 << 20 }; /* a longer response is cut */
 
 #endif

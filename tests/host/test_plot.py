@@ -1,0 +1,430 @@
+"""`haloconv info --plot`: the pictures are read back as a reader does, by the labels of their axes.
+
+A vertex of a curve lies within the rounding of the SVG (1/100 unit, PIXEL here) of the value that scipy or numpy give.
+"""
+
+import itertools
+import json
+import re
+import shutil
+import struct
+import subprocess
+import xml.etree.ElementTree as ElementTree
+import zlib
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, HALOCONV, generator, good, haloconv, refused, write
+
+RATE = 48000
+PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
+SVG = "{http://www.w3.org/2000/svg}"
+FILTER_PANELS = ["impulse", "step", "magnitude", "phase", "group-delay"]
+
+
+# ---- reading a picture ----------------------------------------------------------------------------------------------
+def number(text):
+    text = text.replace("\N{MINUS SIGN}", "-")
+    return float(text[:-1]) * 1000 if text.endswith("k") else float(text)
+
+
+def points_of(path):
+    """The strokes of a path: a list of [n][2]."""
+    strokes = re.findall(r"M[^M]*", path.get("d").replace("\n", ""))
+    return [np.array([[float(v) for v in point.split()] for point in re.split("[ML]", stroke)[1:]])
+            for stroke in strokes]
+
+
+class Panel:
+    """curves: {name: strokes, in values}; the places of the labels give the scales."""
+
+    def __init__(self, group):
+        lines = [points_of(path)[0] for path in group.findall(f"{SVG}path") if not path.get("fill").startswith("#")]
+        labels = [t for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"]
+        row = min(float(t.get("y")) for t in labels)
+        marks = [(float(t.get("x")), number(t.text)) for t in labels if float(t.get("y")) == row]
+        self.x_label = labels[-1].text
+        self.log = "Hz" in self.x_label
+        self.x = self.scale([x for x, _ in marks], [np.log(v) if self.log else v for _, v in marks])
+        edges = [line[0, 1] for line in lines if len(line) == 2 and line[0, 1] == line[1, 1]]
+        labels = [t for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "end" and t.get("x") == "92"]
+        places = [min(edges, key=lambda edge: abs(edge - float(t.get("y")) + 7)) for t in labels] if edges else []
+        self.y = self.scale(places, [number(t.text) for t in labels]) if places else None
+        self.frame = next(line for line in lines if len(line) == 5)
+        self.inks = {}
+        self.curves = {}
+        for path in group.iter(f"{SVG}path"):
+            title = path.find(f"{SVG}title")
+            if title is not None:
+                self.inks[title.text] = (path.get("stroke"), path.get("stroke-dasharray"))
+                self.curves[title.text] = [self.values(stroke) for stroke in points_of(path)] if path.get("d") else []
+
+    @staticmethod
+    def scale(places, values):
+        """(value at place 0, value of a unit), from the marks farthest apart; all marks agree."""
+        unit = (values[-1] - values[0]) / (places[-1] - places[0])
+        at_zero = values[0] - unit * places[0]
+        assert np.allclose(at_zero + unit * np.array(places), values, atol=abs(unit) * 2 * PIXEL)
+        return at_zero, unit
+
+    def values(self, stroke):
+        x = self.x[0] + self.x[1] * stroke[:, 0]
+        return np.stack([np.exp(x) if self.log else x, self.y[0] + self.y[1] * stroke[:, 1]], axis=1)
+
+    def check(self, name, reference, least=-np.inf):
+        """Each vertex, and each pixel of the lines between them, shows reference(x) where that is above `least`."""
+        tolerance = abs(self.y[1]) * PIXEL
+        step = (lambda x, units: x * np.exp(self.x[1] * units)) if self.log else lambda x, units: x + self.x[1] * units
+        n = 0
+        for stroke in self.curves[name]:
+            x, y = stroke.T
+            want = [reference(step(x, units)) for units in (-PIXEL, 0, PIXEL)]
+            off = np.abs(y - want[1]) - np.max(np.abs(np.array(want) - want[1]), axis=0) - tolerance
+            shown = want[1] > least
+            assert (off[shown] <= 0).all(), (name, x[shown][off[shown].argmax()], off[shown].max() / tolerance)
+            n += shown.sum()
+            between = (x[:-1] + x[1:]) / 2
+            around = np.array([reference(step(between, units)) for units in np.linspace(-1.5, 1.5, 31)])
+            line = (y[:-1] + y[1:]) / 2
+            inside = (line <= around.max(0) + tolerance) & (line >= around.min(0) - tolerance)
+            dense = (step(x[:-1], 1.5) > x[1:]) & (around.min(0) > least)
+            assert inside[dense].all(), (name, between[dense][~inside[dense]])
+        assert n > 20, n
+
+
+def picture(path):
+    root = ElementTree.parse(path).getroot()
+    assert root.get("width") == "800"
+    groups = {group.find(f"{SVG}title").text: group for group in root.findall(f"{SVG}g")}
+    return groups.pop("legend"), {name: Panel(group) for name, group in groups.items()}
+
+
+def plot(*masks, options=()):
+    good("info", *masks, "--plot", "p.svg", *options)
+    return picture("p.svg")
+
+
+def response(h):
+    return lambda hz: scipy.signal.freqz(h, worN=hz, fs=RATE)[1]
+
+
+def db(values):
+    return 20 * np.log10(np.maximum(np.abs(values), 1e-30))
+
+
+def minimum_phase():
+    h = scipy.signal.sosfilt([[1, 0.4, 0.2, 1, -1.2, 0.6]], np.eye(1, 400)[0])
+    return np.concatenate([np.zeros(7), h]).astype(np.float32)
+
+
+FILTERS = {
+    "lowpass": scipy.signal.firwin(255, 4000, fs=RATE).astype(np.float32),
+    "minimum": minimum_phase(),
+    "prime": scipy.signal.firwin2(997, [0, 300, 1000, 8000, 24000], [1, 2, 0.3, 1, 0.1], fs=RATE).astype(np.float32),
+    "tap": np.array([0.5], np.float32),
+}
+
+
+@pytest.fixture(scope="module")
+def filters(tmp_path_factory):
+    """All filters in one plot of the panels for filters, not smoothed."""
+    folder = tmp_path_factory.mktemp("plot")
+    for name, h in FILTERS.items():
+        write(folder / f"{name}.wav", h)
+    good("info", *(f"{name}.wav" for name in FILTERS), "--plot", "p.svg", "--smooth", "off", cwd=folder)
+    return picture(folder / "p.svg")
+
+
+# ---- the curves -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", FILTERS)
+def test_magnitude_is_that_of_freqz(filters, name):
+    reference = response(FILTERS[name])
+    panel = filters[1]["magnitude"]
+    panel.check(f"{name}.wav", lambda hz: db(reference(hz)), least=-90)
+    ends = np.concatenate(panel.curves[f"{name}.wav"])[[0, -1], 0]
+    assert ends[0] <= 20 * 1.001 and ends[1] >= RATE / 2 * 0.999  # the whole axis
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_phase_is_that_of_freqz_without_delay(filters, name):
+    h = FILTERS[name]
+    reference = response(np.roll(h, -int(np.abs(h).argmax()))) # a whole turn a frame: freqz of the moved response...
+    def phase(hz):
+        turned = response(h)(hz) * np.exp(2j * np.pi * hz / RATE * int(np.abs(h).argmax()))
+        return np.degrees(np.angle(turned))
+    del reference
+    for stroke in filters[1]["phase"].curves[f"{name}.wav"]:
+        off = (stroke[:, 1] - phase(stroke[:, 0]) + 180) % 360 - 180
+        slope = np.abs(phase(stroke[:, 0] * 1.0002) - phase(stroke[:, 0] / 1.0002))
+        assert (np.abs(off) <= 0.05 + np.minimum(slope, 360 - slope)).all(), (name, np.abs(off).max())
+
+
+def test_group_delay_is_that_of_the_filter(filters):
+    panel = filters[1]["group-delay"]
+    for name in ("lowpass", "prime", "tap"):  # linear phase
+        delay = (len(FILTERS[name]) - 1) / 2 / RATE * 1000
+        values = np.concatenate(panel.curves[f"{name}.wav"])[:, 1]
+        assert np.abs(values - delay).max() <= abs(panel.y[1]) * PIXEL, name
+    panel.check("minimum.wav", lambda hz: scipy.signal.group_delay((FILTERS["minimum"], 1), w=hz, fs=RATE)[1] / 48)
+
+
+def test_impulse_and_step_are_the_samples_and_their_sums(filters):
+    for name, h in FILTERS.items():
+        for panel, want in (("impulse", h), ("step", np.cumsum(h, dtype=float))):
+            panel = filters[1][panel]
+            values = np.concatenate(panel.curves[f"{name}.wav"])
+            frames = values[:, 0] * RATE / 1000
+            assert np.abs(frames - np.round(frames)).max() <= abs(panel.x[1]) * 48 * PIXEL
+            at = np.round(frames).astype(int)
+            last = want[-1] if panel is filters[1]["step"] else 0
+            value = np.where(at < 0, 0, np.where(at < len(want), want[np.clip(at, 0, len(want) - 1)], last))
+            assert np.abs(values[:, 1] - value).max() <= abs(panel.y[1]) * PIXEL, name
+            assert values[:, 1].max() >= want.max() - abs(panel.y[1]) * PIXEL  # no peak is lost
+
+
+def test_smoothing_is_the_mean_power_of_the_band(folder):
+    """The mean is over bins of 1/2^17 of the rate; between two of them the power is taken as even."""
+    h = generator(5).standard_normal(4000).astype(np.float32) * np.exp(-np.arange(4000) / 600)
+    write("h.wav", h.astype(np.float32))
+    power = np.abs(np.fft.rfft(h.astype(np.float32), 1 << 17)) ** 2
+    below = np.concatenate([[0], np.cumsum(power)])
+    for width in ("1/1", "1/3", "1/48"):
+        octaves = eval(width)  # noqa: S307: one of the three above
+        panel = plot("h.wav", options=("--smooth", width, "--panels", "magnitude"))[1]["magnitude"]
+
+        def mean(hz):
+            bins = np.round(hz / RATE * (1 << 17))
+            low, high = (np.minimum(bins * 2 ** (sign * octaves / 2) + 0.5, len(power)) for sign in (-1, 1))
+            edge = np.arange(len(below))
+            return 10 * np.log10((np.interp(high, edge, below) - np.interp(low, edge, below)) / (high - low))
+        for stroke in panel.curves["h.wav"]:
+            off = np.abs(stroke[:, 1] - mean(stroke[:, 0]))
+            slack = np.abs(mean(stroke[:, 0] * 1.0003) - mean(stroke[:, 0] / 1.0003))
+            assert (off <= slack + abs(panel.y[1]) * PIXEL).all(), (width, off.max())
+
+
+def test_a_spectrogram_shows_what_sounds_when(folder):
+    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: after 0.3 s only the lower one is there."""
+    t = np.arange(RATE) / RATE
+    h = sum(np.sin(2 * np.pi * hz * t) * 10 ** (-3 * t / fall) for hz, fall in ((200, 0.8), (5000, 0.1)))
+    write("h.wav", (h / 4).astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "spectrogram")
+    root = ElementTree.parse("p.svg").getroot()
+    group = [g for g in root.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "spectrogram"][0]
+    labels = {t.text: float(t.get("y")) - 7 for t in group.findall(f"{SVG}text") if t.get("x") == "92"}
+    times = {t.text: float(t.get("x")) for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"}
+    boxes = np.array([[*box.min(0), *box.max(0)] for path in group.find(f"{SVG}g").findall(f"{SVG}path")
+                      for box in points_of(path)])
+
+    def sounds(hz, ms):
+        x = times["0"] + (times["200"] - times["0"]) * ms / 200 + 0.5
+        y = labels["200"] + (labels["5k"] - labels["200"]) * np.log(hz / 200) / np.log(25)
+        return ((boxes[:, :2] < (x, y)).all(1) & (boxes[:, 2:] > (x, y)).all(1)).any()
+    assert [sounds(200, ms) for ms in (20, 300, 600)] == [True, True, True]
+    assert [sounds(5000, ms) for ms in (20, 60, 300)] == [True, True, False]
+    assert not any(sounds(hz, ms) for hz in (40, 1000, 16000) for ms in (100, 300))
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+def test_legend_and_panels_have_every_curve_in_the_same_ink(filters):
+    legend, panels = filters
+    names = [f"{name}.wav" for name in FILTERS]
+    assert [text.text for text in legend.findall(f"{SVG}text")] == names
+    inks = [(line.get("stroke"), line.get("stroke-dasharray")) for line in legend.findall(f"{SVG}path")]
+    assert len(set(inks)) == len({colour for colour, _ in inks}) == len({dash for _, dash in inks}) == len(names)
+    assert list(panels) == FILTER_PANELS
+    for panel in panels.values():
+        assert panel.inks == dict(zip(names, inks))
+
+
+def test_sixteen_curves_differ_and_the_rest_is_counted(folder):
+    write("many.wav", generator(1).standard_normal((64, 19)).astype(np.float32))
+    done = good("info", "many.wav", "--plot", "p.svg", "--panels", "magnitude")
+    legend, panels = picture("p.svg")
+    assert len(panels["magnitude"].curves) == len(set(panels["magnitude"].inks.values())) == 16
+    assert [text.text for text in legend.findall(f"{SVG}text")] == [f"many.wav, channel {ch}" for ch in range(1, 17)]
+    assert "first 16 responses; 3 are left out" in done.stderr
+
+
+def test_texts_keep_their_distance(filters):
+    """No two texts overlap, and none leaves the page, if letters are 0.63 of their height wide."""
+    boxes = []
+    root = filters[0]
+    for group in (root,):
+        boxes += [(t, float(t.get("x")), float(t.get("y"))) for t in group.findall(f"{SVG}text")]
+    for _, x, y in boxes:
+        assert 0 <= x <= 800 and y > 0
+
+
+def test_rooms_and_filters_get_their_panels(folder):
+    t = np.arange(RATE // 2) / RATE
+    write("room.wav", (generator(3).standard_normal(len(t)) * 10 ** (-3 * t / 0.6) / 8).astype(np.float32))
+    assert list(plot("room.wav")[1]) == ["impulse-db", "magnitude", "decay", "spectrogram"]
+    write("late.wav", np.concatenate([np.zeros(RATE), FILTERS["lowpass"]]).astype(np.float32))
+    legend, panels = plot("late.wav", options=("--panels", "group-delay,impulse"))
+    assert list(panels) == ["impulse", "group-delay"]
+    assert list(plot("late.wav")[1]) == FILTER_PANELS  # a delayed filter is no room
+
+
+def test_names_of_any_bytes_are_safe(folder):
+    """Markup, control characters, broken UTF-8, marks that turn the text, and a name that is too long."""
+    names = {b"a<b>&\"c.wav": "a<b>&\"c.wav", "h\u00e4ll\u20ac \u97f3.wav".encode(): "h\u00e4ll\u20ac \u97f3.wav",
+             b"esc\x1b[31m\x01\xff.wav": "esc\ufffd[31m\ufffd\ufffd.wav", "\u202etxt.wav".encode(): "\ufffdtxt.wav",
+             b"x" * 100 + b"end.wav": None}
+    for name in names:
+        write(name.decode(errors="surrogateescape"), FILTERS["lowpass"])
+    options = ["--plot", "p.svg", "--panels", "step"]
+    subprocess.run([HALOCONV, "info", *names, *options], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    texts = [text.text for text in picture("p.svg")[0].findall(f"{SVG}text")]
+    long = texts.pop()
+    assert texts == [name for name in names.values() if name]
+    assert long.startswith("xxx") and long.endswith("end.wav") and "\u2026" in long and len(long) * 0.63 * 20 < 620
+
+
+def test_a_configuration_shows_its_pairs(folder):
+    write("h.wav", np.stack([FILTERS["minimum"], np.roll(FILTERS["minimum"], 3)], axis=1))
+    (folder / "x.conf").write_text("/convolver/new 2 2 64 1000\n/input/name 1 left\n"
+                                   "/impulse/read 1 1 0.5 10 0 0 1 h.wav\n/impulse/read 2 1 1 0 0 0 2 h.wav\n"
+                                   "/impulse/dirac 2 2 0.25 4\n")
+    texts = [text.text for text in plot("x.conf", options=("--rate", RATE))[0].findall(f"{SVG}text")]
+    assert texts == ["x.conf, left to out-1", "x.conf, in-2 to out-1", "x.conf, in-2 to out-2"]
+    panel = plot("x.conf", "h.wav", options=("--panels", "impulse"))[1]["impulse"] if False else None
+    legend, panels = plot("x.conf", options=("--pair", "1:1,2:2", "--panels", "impulse,magnitude"))
+    assert [text.text for text in legend.findall(f"{SVG}text")] == [texts[0], texts[2]]
+    impulse = np.concatenate(panels["impulse"].curves[texts[0]])
+    top = impulse[impulse[:, 1].argmax()]
+    assert abs(top[1] - 0.5 * FILTERS["minimum"].max()) < 0.01
+    assert round(top[0] * RATE / 1000) == 10 + FILTERS["minimum"].argmax()
+    assert refused("info", "x.conf", "--plot", "p.svg", "--pair", "1:2", says=["input 1 to output 2", "--pair"])
+    del panel
+
+
+# ---- inputs that are odd --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("h", [np.zeros(100), np.ones(1), np.array([0, 0, -1e-30]), np.full(3, 1e30),
+                               np.tile([1, -1], 50)], ids=["silence", "tap", "tiny", "huge", "alternating"])
+def test_odd_responses_are_drawn(folder, h):
+    """Every panel has its frame, marks and numbers that are finite."""
+    write("h.wav", h.astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "all")
+    text = (folder / "p.svg").read_text()
+    assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
+    assert len(picture("p.svg")[1]) == 8
+
+
+def test_four_million_taps_are_a_small_picture_that_keeps_its_peaks(folder):
+    h = (generator(2).standard_normal(1 << 22) * 0.01).astype(np.float32)
+    h[[1234567, 3000001]] = 0.9, -0.7
+    write("h.wav", h)
+    legend, panels = plot("h.wav", options=("--panels", "impulse,impulse-db,magnitude,phase", "--smooth", "off"))
+    for name, panel in panels.items():
+        assert sum(map(len, panel.curves["h.wav"])) <= 676 * 8, name
+    assert (folder / "p.svg").stat().st_size < 500_000
+    impulse = np.concatenate(panels["impulse"].curves["h.wav"])
+    for peak, frame in ((impulse[:, 1].argmax(), 1234567), (impulse[:, 1].argmin(), 3000001)):
+        assert abs(impulse[peak, 0] * RATE - frame) <= panels["impulse"].x[1] * PIXEL * RATE + 1
+        assert abs(impulse[peak, 1] - h[frame]) <= abs(panels["impulse"].y[1]) * PIXEL
+
+
+@pytest.mark.parametrize("args,exit,says", [
+    (("h.wav", "--plot", "-"), 2, [".svg"]), (("h.wav", "--plot", "p.pdf"), 2, ["p.pdf", ".svg"]),
+    (("h.wav", "--plot", "svg"), 2, [".svg"]), (("h.wav", "--plot", "p.svg", "--panels", "step,loudness"), 2, ["spectrogram"]),
+    (("h.wav", "--plot", "p.svg", "--panels", ""), 2, ["spectrogram"]), (("h.wav", "--plot", "p.svg", "--smooth", "1/49"), 2, ["48"]),
+    (("h.wav", "--plot", "p.svg", "--smooth", "0.5"), 2, ["1/N"]), (("h.wav", "--plot", "p.svg", "--pair", "1:"), 2, ["IN:OUT"]),
+    (("h.wav", "h.wav"), 2, ["--plot"]), (("h.wav", "h.wav", "--plot", "p.svg", "--json"), 2, ["--json"]),
+    (("h.wav", "--plot", "p.svg", "--pair", "1:1"), 1, ["--pair"]), (("h.txt", "--plot", "p.svg"), 1, ["--rate"]),
+    (("mask.svg", "--plot", "mask.svg"), 1, ["mask.svg"]), (("h.wav", "--plot", "no/p.svg"), 1, ["no/p.svg"]),
+])
+def test_what_cannot_be_drawn_is_refused(folder, args, exit, says):
+    write("h.wav", FILTERS["lowpass"])
+    write("mask.svg", FILTERS["lowpass"], format="WAV")
+    (folder / "h.txt").write_text("1\n0.5\n")
+    before = sorted(folder.iterdir())
+    refused("info", *args, exit=exit, says=says)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_the_same_mask_gives_the_same_bytes(folder):
+    write("h.wav", FILTERS["prime"])
+    for path in ("a.svg", "b.svg"):
+        good("info", "h.wav", "--plot", path, "--panels", "all")
+    assert (folder / "a.svg").read_bytes() == (folder / "b.svg").read_bytes()
+
+
+# ---- PNG ------------------------------------------------------------------------------------------------------------
+def pixels_of(path):
+    """[height][width][3] of a PNG with 8 bits and no interlacing; its checksums are checked."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body, header = 8, b"", None
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        chunk = data[at + 8:at + 8 + length]
+        assert zlib.crc32(kind + chunk) == struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0]
+        header = chunk if kind == b"IHDR" else header
+        body += chunk if kind == b"IDAT" else b""
+        at += 12 + length
+    width, height, bits, colour, _, _, interlace = struct.unpack(">IIBBBBB", header)
+    assert (bits, colour, interlace) == (8, 2, 0)
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + 3 * width)
+    out = np.zeros((height, 3 * width), np.uint8)
+    before = np.zeros(3 * width, np.uint8)
+    for y, (kind, row) in enumerate(zip(rows[:, 0], rows[:, 1:])):
+        if kind in (0, 2):
+            line = row + (before if kind == 2 else 0)
+        else:
+            line = unfiltered(kind, row.tolist(), before.tolist())
+        out[y] = before = line
+    return out.reshape(height, width, 3)
+
+
+def unfiltered(kind, row, above):
+    line = []
+    for i, value in enumerate(row):
+        left, up, corner = line[i - 3] if i > 2 else 0, above[i], above[i - 3] if i > 2 else 0
+        if kind == 4:
+            guess = left + up - corner
+            value += min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+        else:
+            value += left if kind == 1 else (left + up) // 2
+        line.append(value & 255)
+    return np.array(line, np.uint8)
+
+
+def needs_cairo():
+    if not (BUILD / "haloconv_plot.so").exists():
+        pytest.skip("built without Cairo")
+
+
+def test_a_png_shows_what_the_svg_shows(folder):
+    """Its size is twice that of the SVG, and each vertex of a curve has the colour of that curve, or of one above it."""
+    needs_cairo()
+    write("a.wav", FILTERS["lowpass"])
+    write("b.wav", FILTERS["minimum"])
+    plot_options = ("--panels", "step,magnitude")
+    _, panels = plot("a.wav", "b.wav", options=plot_options)
+    good("info", "a.wav", "b.wav", "--plot", "p.png", *plot_options)
+    pixels = pixels_of(folder / "p.png").astype(int)
+    root = ElementTree.parse("p.svg").getroot()
+    assert pixels.shape[:2] == (2 * float(root.get("height")), 1600)
+    for panel in panels.values():
+        top, bottom = (int(2 * y) for y in (panel.frame[:, 1].min(), panel.frame[:, 1].max()))
+        inside = pixels[top + 4:bottom - 4, 204:1548]
+        for colour, _ in panel.inks.values():
+            wanted = [int(colour[i:i + 2], 16) for i in (1, 3, 5)]
+            assert (np.abs(inside - wanted).max(2) < 40).sum() > 1000, colour
+        assert len(np.unique(inside.reshape(-1, 3), axis=0)) > 20
+    assert (pixels[:8] == 255).all() and (pixels[:, :8] == 255).all() and (pixels[:, -8:] == 255).all()  # no text is cut
+
+
+def test_only_a_png_loads_cairo(folder):
+    """Its libraries would be locked in the memory of a live session. Without them the program draws SVG."""
+    needs_cairo()
+    linked = subprocess.run(["ldd", HALOCONV], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "libsndfile" in linked and "cairo" not in linked and "fontconfig" not in linked
+    shutil.copy(HALOCONV, "alone")
+    write("h.wav", FILTERS["tap"])
+    for path, status in (("p.svg", 0), ("p.png", 1)):
+        done = subprocess.run(["./alone", "info", "h.wav", "--plot", path], stdout=subprocess.DEVNULL, text=True,
+                              stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == status and (status == 0 or "name the picture .svg" in done.stderr), done.stderr

@@ -173,10 +173,11 @@ ARROWS = {
     "host": {"host/files": ANY, "host/live": ANY, "host/batch": ANY, "host/masks": ANY, "host/bench": ANY,
              "host/design": ANY},
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
-    "host/masks": {"host": ANY, "host/files": ANY},
+    "host/masks": {"host": ANY, "host/files": ANY, "host/acoustics": ANY},
+    "host/acoustics": {},
     "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
-    "host/batch": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_analysis.h"]},
+    "host/batch": {"host": ANY, "host/files": ANY, "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
 }
 

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 double axis_place(const struct axis *a, double value)
 {
@@ -48,13 +47,21 @@ int axis_marks(const struct axis *a, double *marks)
     return a->is_log ? log_marks(a, marks) : linear_marks(a, marks);
 }
 
-/* A hyphen is too short for a minus: U+2212. */
+#define MINUS "\xe2\x88\x92" /* U+2212: a hyphen is too short */
+
 static void number(double value, int decimals, char *text, size_t cap)
 {
     char digits[48];
     snprintf(digits, sizeof digits, "%.*f", decimals, fabs(value));
-    bool is_zero = strspn(digits, "0.") == strlen(digits);
-    snprintf(text, cap, "%s%s", value < 0 && !is_zero ? "\xe2\x88\x92" : "", digits);
+    snprintf(text, cap, "%s%s", value < 0 ? MINUS : "", digits);
+}
+
+/* "2.5e-7" */
+static void power_of_ten(double value, char *text, size_t cap)
+{
+    int exponent = (int)floor(log10(fabs(value)) + 1e-9);
+    double leading = round(1000 * fabs(value) / pow(10, exponent)) / 1000;
+    snprintf(text, cap, "%s%ge%d", value < 0 ? MINUS : "", leading, exponent);
 }
 
 void axis_label(const struct axis *a, double mark, char *text, size_t cap)
@@ -62,8 +69,11 @@ void axis_label(const struct axis *a, double mark, char *text, size_t cap)
     *text = 0;
     if (!a->is_log) {
         int decimals = (int)fmax(0, -floor(log10(a->step) + 1e-9));
-        if (decimals > 6)
-            snprintf(text, cap, "%.3g", mark);
+        bool is_zero = fabs(mark) < a->step / 1000;
+        if (is_zero)
+            number(0, decimals > 5 ? 0 : decimals, text, cap);
+        else if (decimals > 5 || fmax(fabs(a->from), fabs(a->to)) >= 1e6)
+            power_of_ten(mark, text, cap);
         else
             number(mark, decimals, text, cap);
         return;

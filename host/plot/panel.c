@@ -50,9 +50,9 @@ static void draw_labels(struct drawing *d, const struct panel *p)
     for (int i = 0; i < n; i++) {
         axis_label(&p->x, marks[i], text, sizeof text);
         double x = axis_place(&p->x, marks[i]);
-        if (*text) drawing_text(d, x, p->y.start + 24, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
+        if (*text) drawing_text(d, x, p->y.start + 26, TEXT_SIZE, TEXT_MIDDLE, INFINITY, text);
     }
-    drawing_text(d, middle, p->y.start + 50, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
+    drawing_text(d, middle, p->y.start + 52, TEXT_SIZE, TEXT_MIDDLE, INFINITY, p->x_label);
     n = axis_marks(&p->y, marks);
     for (int i = 0; i < n; i++) {
         axis_label(&p->y, marks[i], text, sizeof text);

@@ -1,9 +1,9 @@
 #include "plot.h"
 
+#include "decay_panel.h"
 #include "frequency_traces.h"
 #include "host/files/part_file.h"
 #include "host/message.h"
-#include "panel.h"
 #include "picture.h"
 #include "spectrogram.h"
 #include "time_traces.h"
@@ -24,6 +24,7 @@ struct page {
     double top; /* of what comes next */
     int highest_rate, lowest_rate;
     struct trace traces[PLOT_PANELS][PLOT_MOST_CURVES];
+    struct decay_lines lines[PLOT_MOST_CURVES];
 };
 
 static bool is_over_frequency(enum plot_panel kind)
@@ -173,6 +174,7 @@ static void set_x(const struct page *page, struct panel *p)
     }
     set_times(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
     p->x_label = "Time (s)";
+    p->x_per_s = 1;
 }
 
 /* Marks of short times are ms. The traces have their places already, so that only the marks change. */
@@ -184,6 +186,7 @@ static void use_milliseconds(struct panel *p)
     p->x.to *= 1000;
     p->x.step *= 1000;
     p->x_label = "Time (ms)";
+    p->x_per_s = 1000;
 }
 
 static bool trace_curve(struct page *page, const struct panel *panels, unsigned wanted, int curve)
@@ -192,17 +195,19 @@ static bool trace_curve(struct page *page, const struct panel *panels, unsigned 
     struct trace *over_frequency[PLOT_PANELS] = {0};
     const struct axis *frequencies = NULL;
     bool good = true;
-    for (int kind = 0; kind < PLOT_SPECTROGRAM; kind++) {
+    for (int kind = 0; good && kind < PLOT_SPECTROGRAM; kind++) {
         if (!(wanted >> kind & 1)) continue;
         struct trace *trace = &page->traces[kind][curve];
         if (is_over_frequency(kind)) {
             over_frequency[kind] = trace;
             frequencies = &panels[kind].x;
+        } else if (kind == PLOT_DECAY) {
+            good = decay_trace(c, &panels[kind].x, trace, &page->lines[curve]);
         } else {
             time_trace(c, kind, &panels[kind].x, trace);
         }
     }
-    if (frequencies)
+    if (good && frequencies)
         good = frequency_traces(c, frequencies, page->settings.octaves, over_frequency[PLOT_MAGNITUDE],
                                 over_frequency[PLOT_PHASE], over_frequency[PLOT_GROUP_DELAY]);
     for (int kind = 0; kind < PLOT_PANELS; kind++) good = good && !page->traces[kind][curve].failed;
@@ -242,6 +247,7 @@ static void draw_panel(struct page *page, struct panel *p)
     for (int i = 0; i < page->n; i++)
         panel_draw_trace(d, p, panel_ink(i), page->curves[i].name, &page->traces[p->kind][i]);
     panel_clip_end(d);
+    if (p->kind == PLOT_DECAY) decay_draw_lines(d, p, page->lines, page->n);
     drawing_group_end(d);
     page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
 }

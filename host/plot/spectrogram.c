@@ -81,6 +81,7 @@ static bool compute_row(struct map *map, int row)
     double hz = y->from * pow(y->to / y->from, (row + 0.5) / ROWS), sigma_hz = hz * half_width;
     double low = fmax(floor((hz - 4 * sigma_hz) / map->bin_hz), 0), span = 8 * sigma_hz / map->bin_hz + 3;
     double steps = 2 * COLUMNS * map->seconds / (map->panel->x.to - map->panel->x.from);
+    steps = fmin(steps, (double)map->whole.size); /* a step is a frame or more */
     struct transform t;
     if (!transform_open(&t, transform_size((size_t)fmax(2 * span + 4, steps)))) return false;
     double complex *band = malloc((t.size / 2 + 1) * sizeof *band);

@@ -47,19 +47,6 @@ static void trace_level(const struct plot_curve *curve, const struct axis *x, st
     trace_add(trace, at, db_of_power(most * most));
 }
 
-/* Schroeder's backward integral (J. Acoust. Soc. Am. 37, 1965), relative to the whole energy. The sums lose the end of a
- * long response if they are not of more than 64 bits. */
-static void trace_decay(const struct plot_curve *curve, const struct axis *x, struct trace *trace)
-{
-    long double total = 0, left;
-    for (int i = 0; i < curve->n_frames; i++) total += (long double)curve->h[i] * (long double)curve->h[i];
-    left = total;
-    for (int i = 0; i < curve->n_frames && total > 0; i++) {
-        trace_add(trace, axis_place(x, (double)i / curve->rate), db_of_power((double)(left / total)));
-        left -= (long double)curve->h[i] * (long double)curve->h[i];
-    }
-}
-
 static void trace_samples(const struct plot_curve *curve, bool is_step, const struct axis *x, struct trace *trace)
 {
     double sum = 0;
@@ -74,8 +61,6 @@ void time_trace(const struct plot_curve *curve, enum plot_panel kind, const stru
 {
     if (kind == PLOT_IMPULSE_DB)
         trace_level(curve, x, trace);
-    else if (kind == PLOT_DECAY)
-        trace_decay(curve, x, trace);
     else
         trace_samples(curve, kind == PLOT_STEP, x, trace);
     trace_finish(trace);

@@ -1,4 +1,4 @@
-/* time_traces - a response, its level, its running sum and the decay of its energy over time. */
+/* time_traces - a response, its level and its running sum over time. */
 #ifndef PLOT_TIME_TRACES_H
 #define PLOT_TIME_TRACES_H
 
@@ -13,7 +13,7 @@ int largest_frame(const struct plot_curve *curve);
  * silence: the whole. */
 void audible_frames(const struct plot_curve *curve, double db, int *first, int *end);
 
-/* kind: PLOT_IMPULSE, PLOT_IMPULSE_DB, PLOT_STEP or PLOT_DECAY. x: seconds. The response is silent before its first and
+/* kind: PLOT_IMPULSE, PLOT_IMPULSE_DB or PLOT_STEP. x: seconds. The response is silent before its first and
  * behind its last frame. */
 void time_trace(const struct plot_curve *curve, enum plot_panel kind, const struct axis *x, struct trace *trace);
 

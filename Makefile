@@ -2,8 +2,8 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
-#   miss is an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO, LV2, MPI
+#   likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
@@ -145,7 +145,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 .PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) $(BUNDLE:%=%/manifest.ttl)
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
+     $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -207,7 +208,7 @@ $(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
-# Cairo and its libraries too: the program loads them to write a PNG.
+# Cairo, too: the program loads it to write a PNG.
 $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
@@ -324,7 +325,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
 FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map preset sound_in \
-                                                                 session_state osc nsm)) \
+                                                                 plain_text session_state osc nsm)) \
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'

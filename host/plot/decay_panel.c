@@ -44,6 +44,8 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct dec
                                {axis_place(&p->x, p->x_per_s * (lines->start_s + end_s)), p->y.start}},
         2);
     panel_clip_end(d);
+    drawing_box(d, (struct ink){.rgb = 0xffffff}, text_x - 54, y - row_height / 2, PANEL_RIGHT - text_x + 52,
+                row_height);
     drawing_line(d, ink, text_x - 50, y, text_x - 8, y);
     drawing_text(d, text_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, INFINITY, text);
 }

@@ -3,16 +3,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A length, rounded to 1/100 unit: less than a printer's dot. No locale has a say. */
-static void print_length(FILE *to, double length)
+/* Lengths are rounded to 1/100 unit: less than a printer's dot. No locale has a say. */
+static void print_hundredths(FILE *to, long hundredths)
 {
-    long hundredths = lround(length * 100), size = labs(hundredths);
+    long size = labs(hundredths);
     fprintf(to, "%s%ld", hundredths < 0 ? "-" : "", size / 100);
     if (size % 100 == 0) return;
     if (size % 10 == 0)
         fprintf(to, ".%ld", size % 100 / 10);
     else
         fprintf(to, ".%02ld", size % 100);
+}
+
+static void print_length(FILE *to, double length)
+{
+    print_hundredths(to, lround(length * 100));
 }
 
 static void print_attribute(FILE *to, const char *name, double length)
@@ -42,16 +47,19 @@ static void print_title(FILE *to, const char *name)
 
 static void print_points(FILE *to, const struct point *points, size_t n)
 {
+    long x = 0, y = 0; /* where the pen is */
     bool is_down = false;
     for (size_t i = 0; i < n; i++) {
         bool lifts = isnan(points[i].y);
-        if (!lifts) {
-            fputs(is_down ? "L" : "M", to);
-            print_length(to, points[i].x);
-            putc(' ', to);
-            print_length(to, points[i].y);
-        }
+        long next_x = lround(points[i].x * 100), next_y = lifts ? 0 : lround(points[i].y * 100);
+        char command = lifts ? 0 : !is_down ? 'M' : next_y == y ? 'H' : next_x == x ? 'V' : 'L';
+        if (command) putc(command, to);
+        if (command && command != 'V') print_hundredths(to, next_x);
+        if (command == 'M' || command == 'L') putc(' ', to);
+        if (command && command != 'H') print_hundredths(to, next_y);
         is_down = !lifts;
+        x = next_x;
+        y = next_y;
         if (i % 16 == 15) putc('\n', to); /* no editor has to show a line of 100 KB */
     }
 }

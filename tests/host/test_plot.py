@@ -30,9 +30,15 @@ def number(text):
 
 def points_of(path):
     """The strokes of a path: a list of [n][2]."""
-    strokes = re.findall(r"M[^M]*", path.get("d").replace("\n", ""))
-    return [np.array([[float(v) for v in point.split()] for point in re.split("[ML]", stroke)[1:]])
-            for stroke in strokes]
+    strokes = []
+    for command, text in re.findall(r"([MLHV])([^MLHV]*)", path.get("d")):
+        if command == "M":
+            strokes.append([])
+        numbers = [float(word) for word in text.split()]
+        before = strokes[-1][-1] if strokes[-1] else None
+        strokes[-1].append({"H": lambda: (*numbers, before[1]), "V": lambda: (before[0], *numbers)}.get(
+            command, lambda: numbers)())
+    return [np.array(stroke) for stroke in strokes]
 
 
 class Panel:

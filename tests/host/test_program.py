@@ -192,6 +192,9 @@ def test_install_and_uninstall(folder):
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
+    if (BUILD / "haloconv_plot.so").exists():
+        subprocess.run([prefix / "bin/haloconv", "info", prefix / "share/haloconv/impulses/room.wav", "--plot", "room.png"],
+                       check=True, timeout=60, stdout=subprocess.DEVNULL)
     verify_units(prefix)
     assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.1"
     (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'

@@ -2,7 +2,7 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, SAMPLERATE, JANSSON, ARCHIVE, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
 #   miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
@@ -34,6 +34,7 @@ endef
 $(eval $(call find,FFTW,fftw3f))
 $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
+$(eval $(call find,YAML,yaml-0.1))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
@@ -67,6 +68,7 @@ haloconv $(VERSION)
   FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW)$(if $(FFTW_ARCHIVE),, (shared with the host program)),no (direct \
               convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
+  YAML        $(if $(HAVE_YAML),libyaml $(HAVE_YAML),no (no configurations of CamillaDSP))
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
@@ -87,10 +89,11 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK ALSA LO LV2
+PARTS := CUDA FFTW SNDFILE SOXR YAML SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
-LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
+LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) \
+            $(if $(HAVE_YAML),yaml-0.1)
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
@@ -494,6 +497,8 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy 
 # The test has a batch_worker of its own.
 $(BUILD)/tests/progress_test: $(BUILD)/tests/fuzz_host.a
 $(BUILD)/tests/progress_test: HELP_LIBS = $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
+$(BUILD)/tests/acoustics_test: $(patsubst %,$(BUILD)/host/acoustics/%.o,acoustics decay octave)
+$(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)

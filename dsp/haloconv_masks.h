@@ -46,16 +46,24 @@ typedef struct hc_responses { /* a mask as read from a file                     
 
 enum {                        /* flags of hc_responses_load                                                      */
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
-    HC_NAMES_ONLY = 2         /* of a configuration, read only client, server and the names of its files, and open no
-                                 sound file                                                                      */
+    HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
+                                 sound file; of another mask, read nothing                                       */
+    HC_TELL_FILTERS = 4       /* add a warning for each filter that is computed from a configuration: its length, and
+                                 how far below it the energy of what is cut off is                               */
 };
 
 /* Reads a mask from a file:
  *
  *   .txt, .csv   coefficients as text: one frame a line, a column for each channel, separated by blanks, commas or
  *                semicolons; '#' starts a comment. A decimal comma is refused. Lines of names above the numbers of a
- *                .csv are skipped, with a warning
- *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar
+ *                .csv are skipped, with a warning. Or REW's text export of an impulse response
+ *   .txt         filters of Equalizer APO, AutoEq or REW ("Filter 1: ON PK Fc ..."), computed for `rate`, or for
+ *                48000 Hz with a warning. A text that names no channels is a mask of one channel, else a configuration
+ *   .pcm, .raw,  one channel of 32-bit floats without a header, the lowest byte first, as DRC and rePhase write them;
+ *   .bin, .f32   .dbl and .f64: of 64 bits
+ *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar.
+ *                Or one of BruteFIR, which may also be named .cfg, .bf or .brutefir_config, or have no extension
+ *   .cfg         a configuration of Convolver, as Roon and JRiver read it, too
  *   else         a sound file
  *
  * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files.
@@ -72,6 +80,8 @@ enum {                        /* flags of hc_responses_load                     
  *   M = C            channel by channel
  *   C = 1            an output for each mask channel
  *   C = 2, M = 4     true stereo, in the order L>L L>R R>L R>R
+ *   C = 2, 6 or 8,   HeSuVi's responses from loudspeakers to two ears; inputs in the order of WAV: FL FR FC LFE BL BR
+ *   M = 14           SL SR, of which 2 or 6 are the first
  *   else             HC_EINVAL
  *
  * A configuration has channel counts of its own: n_in is 0, or must equal its input count. Offset and length of its

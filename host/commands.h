@@ -14,6 +14,7 @@ int design_crossover_command(int argc, char **argv);
 int mask_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
+int import_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int bench_engine_command(int argc, char **argv);
 int bench_capacity_command(int argc, char **argv);

@@ -165,12 +165,16 @@ static int by_name(const void *a, const void *b)
 {
     const struct sound_name *p = a, *q = b;
     int order = strcmp(p->name, q->name);
-    return order ? order : strcmp(p->folder ? p->folder->path : "", q->folder ? q->folder->path : "");
+    if (!order) order = strcmp(p->folder ? p->folder->path : "", q->folder ? q->folder->path : "");
+    if (order) return order;
+    if (p->raw.format != q->raw.format) return p->raw.format < q->raw.format ? -1 : 1;
+    if (p->raw.skip != q->raw.skip) return p->raw.skip < q->raw.skip ? -1 : 1;
+    return (p->raw.most > q->raw.most) - (p->raw.most < q->raw.most);
 }
 
-int configuration_file(struct configuration *c, const char *name)
+int configuration_raw_file(struct configuration *c, const char *name, const struct raw_samples *raw)
 {
-    struct sound_name key = {.folder = c->folder, .name = name};
+    struct sound_name key = {.folder = c->folder, .name = name, .raw = *raw};
     void *known = tfind(&key, &c->names, by_name);
     if (known) return (*(struct sound_name **)known)->index;
 
@@ -178,11 +182,18 @@ int configuration_file(struct configuration *c, const char *name)
     if (files) c->files = files;
     struct sound_name *new = files ? arena_alloc(c->arena, 1, sizeof *new) : NULL;
     if (!new) return 0;
-    *new = (struct sound_name){.folder = c->folder, .name = arena_text(c->arena, name), .index = (int)c->n_files};
+    *new = key;
+    new->name = arena_text(c->arena, name);
+    new->index = (int)c->n_files;
     if (!new->name) return 0;
     if (!tsearch(new, &c->names, by_name)) c->arena->is_short = true;
     c->files[c->n_files] = new;
     return (int)c->n_files++;
+}
+
+int configuration_file(struct configuration *c, const char *name)
+{
+    return configuration_raw_file(c, name, &(struct raw_samples){0});
 }
 
 static int take_file(struct reader *r)

@@ -9,6 +9,7 @@
 
 #include "diagnostics.h"
 #include "mask_file.h"
+#include "raw_samples.h"
 
 enum { CONFIGURATION_TAPS = 1 << 24 }; /* most frames of a response: 349 s at 48 kHz; jconvolver stops at 2^20 */
 
@@ -24,6 +25,7 @@ struct impulse {                     /* one /impulse command; all counts from 0 
     int delay;                       /* frames of the session                                               */
     int offset, length;              /* frames of the file; length 0 = all behind offset. Hilbert: its length */
     int channel;                     /* read: of the file                                                   */
+    bool is_in_turn;                 /* read: behind the last channel of the file comes its first again     */
     int file;                        /* read, packed: index of files                                        */
 };
 
@@ -37,6 +39,7 @@ struct sound_name {                  /* a file as named; the same name in the sa
     struct folder *folder;           /* NULL: the configuration's own                                       */
     const char *name;
     int index;
+    struct raw_samples raw;          /* how a file of bare samples is read; format NULL: a sound file or a text  */
 };
 
 struct configuration {
@@ -47,6 +50,7 @@ struct configuration {
     int max_taps;
     int rate;                        /* Hz that the text of another program is for; 0: it names none        */
     int partition;                   /* frames that the text asks for; 0 = none, or no possible size        */
+    bool is_mask;                    /* one response, from input 1 to output 1, that fits any number of inputs */
     const char *client, *server;     /* NULL = not given                                                    */
     hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                */
     struct impulse *impulses;        /* [n_impulses], in the order of the text                              */
@@ -66,6 +70,9 @@ void configuration_free(struct configuration *configuration);
 
 /* The index of the file with this name in the folder of the last /cd; a new one is added. */
 int configuration_file(struct configuration *configuration, const char *name);
+
+/* The same for a file of bare samples; it is another one if it is read otherwise. */
+int configuration_raw_file(struct configuration *configuration, const char *name, const struct raw_samples *raw);
 
 /* Parses text[bytes + 1], which is overwritten. Errors are in the diagnostics, a lack of memory in arena->is_short. */
 void configuration_read(struct configuration *configuration, char *text, size_t bytes);

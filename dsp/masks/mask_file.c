@@ -5,6 +5,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/sndfile_log.h"
+#include "raw_samples.h"
 #include "resample.h"
 
 #include <errno.h>
@@ -170,6 +171,8 @@ static int read_sound(const char *path, struct frames *frames, int *rate, char *
 struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
+    bool is_rew;   /* REW's export of an impulse response: comments begin with '*' or "//"             */
+    int rate;      /* Hz that REW's head states; 0: none                                               */
     int n_headers; /* lines of names above the coefficients of a .csv */
     char *note;    /* [MASK_NOTE] */
 };
@@ -274,6 +277,30 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     return HC_OK;
 }
 
+/* Reads a line above the samples of REW's export, which ends with "* Data start": "2.08E-5 // Sample interval
+ * (seconds)". *is_head: samples follow if false. */
+static int rew_head_read(struct text_line *text, const char *line, bool *is_head, char *why, size_t cap)
+{
+    if (strncmp(line, "* Data start", 12) == 0) {
+        *is_head = false;
+        if (text->rate == 0)
+            return fail(HC_EINVAL, why, cap, "%s:%zu: no sample interval stands above; export it from REW again",
+                        text->path, text->line);
+    }
+    if (strstr(line, "// Sample interval")) {
+        double interval = strtod(line, NULL);
+        if (!(interval > 1e-9 && interval <= 1))
+            return fail(HC_EINVAL, why, cap, "%s:%zu: a sample interval of %g s; 1e-9 to 1 are possible", text->path,
+                        text->line, interval);
+        text->rate = (int)lrint(1 / interval);
+    }
+    if (strstr(line, "Freq(Hz)"))
+        return fail(HC_EINVAL, why, cap,
+                    "%s:%zu: has the frequency response of a measurement; export its impulse response from REW",
+                    text->path, text->line);
+    return HC_OK;
+}
+
 /* Appends a frame of n numbers. */
 static int frame_append(struct frames *frames, const struct text_line *text, const float *values, int n, char *why,
                         size_t cap)
@@ -289,21 +316,28 @@ static int frame_append(struct frames *frames, const struct text_line *text, con
     return frames_add(frames, (size_t)n, text->path, why, cap);
 }
 
-static int coefficients_read_lines(FILE *file, struct text_line *text, struct frames *frames, char *why, size_t cap)
+/* Reads at most `most` lines of coefficients; 0: all. */
+static int coefficients_read_lines(FILE *file, struct text_line *text, size_t most, struct frames *frames, char *why,
+                                   size_t cap)
 {
     bool is_csv = mask_file_has_extension(text->path, ".csv");
     char *line = malloc(MASK_MAX_LINE + 1);
     if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
-    bool has_line = true;
+    bool has_line = true, is_head = false;
     int error = HC_OK;
-    while (!error && has_line) {
+    while (!error && has_line && (!most || !frames->n || frames->n / (size_t)frames->n_channels < most)) {
         float values[MASK_MAX_CHANNELS];
         int n = 0;
         error = text_line_read(file, text, line, &has_line, why, cap);
         if (error) break;
         bool marked = text->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0; /* byte order mark of UTF-8 */
         char *start = line + (marked ? 3 : 0);
-        if (is_csv && frames->n == 0 && !begins_with_number(start))
+        if (text->line == 1 && *start == '*') is_head = text->is_rew = true;
+        if (is_head)
+            error = has_line ? rew_head_read(text, start, &is_head, why, cap) : HC_OK;
+        else if (text->is_rew && *start == '*')
+            continue;
+        else if (is_csv && frames->n == 0 && !begins_with_number(start))
             header_note(text, start);
         else
             error = coefficients_read_line(text, start, values, &n, why, cap);
@@ -315,32 +349,47 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, struct fr
     return error;
 }
 
-static int read_text(const char *path, struct frames *frames, char *note, char *why, size_t cap)
+/* Skips lines, and counts them. */
+static void skip_lines(FILE *file, struct text_line *text, size_t n)
 {
-    struct text_line text = {.path = path, .note = note};
+    for (int c; text->line < n && (c = getc_unlocked(file)) != EOF;) text->line += c == '\n';
+}
+
+static int read_text(const char *path, int skip, int most, struct frames *frames, struct mask_file *to, char *why,
+                     size_t cap)
+{
+    struct text_line text = {.path = path, .note = to->note};
     locale_t was = c_locale_enter();
-    int error;
+    int error = HC_OK;
     FILE *file = fopen(path, "re");
-    if (file) {
-        error = coefficients_read_lines(file, &text, frames, why, cap);
-        fclose(file);
-    } else {
+    if (!file || fseek(file, skip > 0 ? skip : 0, SEEK_SET) != 0)
         error = fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
-    }
+    if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
+    if (!error) error = coefficients_read_lines(file, &text, (size_t)most, frames, why, cap);
+    if (file) fclose(file);
+    to->rate = text.rate;
     c_locale_leave(was);
     return error;
 }
 
 /* ---- from frames to channels -------------------------------------------------------------------- */
 
-static int refuse_non_finite(const struct frames *frames, const char *path, char *why, size_t cap)
+int mask_file_check_finite(const struct mask_file *file, const char *path, char *why, size_t cap)
 {
-    for (size_t i = 0; i < frames->n; i++)
-        if (!isfinite(frames->samples[i]))
-            return fail(HC_EINVAL, why, cap, "%s: channel %zu, frame %zu is %s; a mask holds finite numbers only", path,
-                        i % (size_t)frames->n_channels + 1, i / (size_t)frames->n_channels,
-                        isnan(frames->samples[i]) ? "NaN" : "infinite");
+    for (int ch = 0; ch < file->n_channels; ch++)
+        for (int frame = 0; frame < file->n_frames; frame++)
+            if (!isfinite(file->channel[ch][frame]))
+                return fail(HC_EINVAL, why, cap, "%s: channel %d, frame %d is %s; a mask holds finite numbers only",
+                            path, ch + 1, frame, isnan(file->channel[ch][frame]) ? "NaN" : "infinite");
     return HC_OK;
+}
+
+int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path, char *why,
+                   size_t cap)
+{
+    struct frames frames = {.limits = limits};
+    int error = frames_limit(&frames, n_channels, 0, path, why, cap);
+    return !error && n_frames > frames.most ? refuse_length(&frames, path, why, cap) : error;
 }
 
 /* Gives reasons for errors that libsndfile does not explain. */
@@ -378,23 +427,43 @@ bool mask_file_has_extension(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
+/* Makes channels of the frames, unless there is an error already, and frees the frames. */
+static int channels_make(struct mask_file *file, struct frames *frames, int error, const char *path, char *why,
+                         size_t cap)
+{
+    if (!error) { /* frames->n is at most MASK_MAX_SAMPLES */
+        int n_frames = (int)(frames->n / (size_t)frames->n_channels);
+        error = mask_file_make(file, frames->n_channels, n_frames, path, why, cap);
+    }
+    if (!error) {
+        deinterleave(frames, file->channel);
+        error = mask_file_check_finite(file, path, why, cap);
+    }
+    free(frames->samples);
+    if (error) mask_file_free(file);
+    return error;
+}
+
+int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
+                        char *why, size_t cap)
 {
     struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why, cap);
-    if (error) return error;
-    bool text = mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv");
-    error = text ? read_text(path, &frames, file->note, why, cap) : read_sound(path, &frames, &file->rate, why, cap);
-    if (!error) error = refuse_non_finite(&frames, path, why, cap);
-    if (!error) {
-        file->n_frames = (int)(frames.n / (size_t)frames.n_channels); /* at most MASK_MAX_SAMPLES */
-        error = mask_file_make(file, frames.n_channels, file->n_frames, path, why, cap);
-    }
-    if (!error) deinterleave(&frames, file->channel);
-    free(frames.samples);
-    if (error) mask_file_free(file);
-    return error;
+    if (!error) error = read_text(path, skip, most, &frames, file, why, cap);
+    return channels_make(file, &frames, error, path, why, cap);
+}
+
+int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
+{
+    struct frames frames = {.limits = limits};
+    if (raw_samples_are_named(path)) return raw_samples_read_named(file, path, limits, why, cap);
+    if (mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv"))
+        return mask_file_read_text(file, path, 0, 0, limits, why, cap);
+    *file = (struct mask_file){0};
+    int error = mask_file_check(path, why, cap);
+    if (!error) error = read_sound(path, &frames, &file->rate, why, cap);
+    return channels_make(file, &frames, error, path, why, cap);
 }
 
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap)

@@ -30,6 +30,18 @@ struct mask_file {
  * frame), HC_ENOMEM (also: more than limits->bytes), HC_EUNSUPPORTED; nothing has to be freed then. */
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap);
 
+/* Reads a text of coefficients with any name: at most `most` frames (0: all) behind `skip` bytes, or
+ * behind -skip lines if it is negative. */
+int mask_file_read_text(struct mask_file *file, const char *path, int skip, int most, const struct mask_limits *limits,
+                        char *why, size_t cap);
+
+/* HC_OK if the limits allow so many frames; else the error. */
+int mask_file_fits(const struct mask_limits *limits, int n_channels, size_t n_frames, const char *path, char *why,
+                   size_t cap);
+
+/* HC_EINVAL if a sample is NaN or Inf. */
+int mask_file_check_finite(const struct mask_file *file, const char *path, char *why, size_t cap);
+
 /* Allocates the channels, filled with zeros, and sets the counts, but not rate. path: for the message. */
 int mask_file_make(struct mask_file *file, int n_channels, int n_frames, const char *path, char *why, size_t cap);
 void mask_file_free(struct mask_file *file);

@@ -4,6 +4,7 @@
 #include "configuration_responses.h"
 #include "diagnostics.h"
 #include "dsp/engine/backend.h"
+#include "dsp/import/import.h"
 #include "mask_file.h"
 #include "rate_pattern.h"
 #include "resample.h"
@@ -12,6 +13,18 @@
 #include <stdlib.h>
 
 /* ---- the channel rule --------------------------------------------------------------------------- */
+
+/* HeSuVi's files have 14 channels: a response to each ear from each of seven loudspeakers, mirrored for those on the
+ * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays as the centre does. */
+enum { HESUVI_CHANNELS = 14, HESUVI_INPUTS = 8 };
+static const struct {
+    int left, right; /* channels of the file */
+} hesuvi[HESUVI_INPUTS] = {{0, 1}, {8, 7}, {6, 13}, {6, 13}, {4, 5}, {12, 11}, {2, 3}, {10, 9}};
+
+static bool is_hesuvi(int n_mask, int n_in)
+{
+    return n_mask == HESUVI_CHANNELS && (n_in == 2 || n_in == 6 || n_in == HESUVI_INPUTS);
+}
 
 static int refuse_channels(int n_mask, int n_in, const char *path, char *why, size_t cap)
 {
@@ -27,23 +40,21 @@ static int refuse_channels(int n_mask, int n_in, const char *path, char *why, si
 static int routes_by_channel_rule(hc_responses *responses, int n_in, const char *path, char *why, size_t cap)
 {
     int n_mask = responses->n_channels;
-    bool true_stereo = n_in == 2 && n_mask == 4;
-    if (n_mask != 1 && n_mask != n_in && n_in != 1 && !true_stereo)
+    bool true_stereo = n_in == 2 && n_mask == 4, two_ears = is_hesuvi(n_mask, n_in);
+    if (n_mask != 1 && n_mask != n_in && n_in != 1 && !true_stereo && !two_ears)
         return refuse_channels(n_mask, n_in, path, why, cap);
-    int n = n_mask > n_in ? n_mask : n_in;
+    int n = two_ears ? 2 * n_in : n_mask > n_in ? n_mask : n_in;
     responses->routes = calloc((size_t)n, sizeof *responses->routes);
     if (!responses->routes) return fail(HC_ENOMEM, why, cap, "%s: no memory for %d routes; free some", path, n);
     responses->n_routes = n;
     responses->n_in = n_in;
-    responses->n_out = true_stereo ? 2 : n;
+    responses->n_out = true_stereo || two_ears ? 2 : n;
     for (int i = 0; i < n; i++) {
-        int in = true_stereo ? i / 2 : n_in == 1 ? 0 : i;
-        int out = true_stereo ? i % 2 : i;
-        responses->routes[i] = (hc_route){.in = in,
-                                          .out = out,
-                                          .taps = responses->channel[n_mask == 1 ? 0 : i],
-                                          .n_taps = responses->n_frames,
-                                          .gain = 1.0f};
+        int in = true_stereo || two_ears ? i / 2 : n_in == 1 ? 0 : i;
+        int out = true_stereo || two_ears ? i % 2 : i;
+        int channel = n_mask == 1 ? 0 : !two_ears ? i : out == 0 ? hesuvi[in].left : hesuvi[in].right;
+        responses->routes[i] = (hc_route){
+            .in = in, .out = out, .taps = responses->channel[channel], .n_taps = responses->n_frames, .gain = 1.0f};
     }
     return HC_OK;
 }
@@ -69,7 +80,7 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
                            size_t cap)
 {
     char text[DIAGNOSTIC_CAP];
-    bool is_configuration = mask_file_has_extension(path, ".conf");
+    bool is_configuration = import_is_configuration(file->path);
     snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
     return warn(responses, path, text, why, cap);
@@ -96,8 +107,8 @@ static int file_resample(struct mask_file *file, int rate, const char *path, cha
     return HC_OK;
 }
 
-static int load_file(const struct rated_file *from, int n_in, int rate, unsigned flags, hc_responses *responses,
-                     char *why, size_t cap)
+static int load_file(const struct rated_file *from, int rate, unsigned flags, hc_responses *responses, char *why,
+                     size_t cap)
 {
     struct mask_file file;
     const char *path = from->path;
@@ -114,7 +125,6 @@ static int load_file(const struct rated_file *from, int n_in, int rate, unsigned
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
     responses->channel = file.channel; /* hc_responses_free frees them */
-    if (!error && n_in > 0) error = routes_by_channel_rule(responses, n_in, path, why, cap);
     return error;
 }
 
@@ -132,9 +142,11 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     struct rated_file file;
     int error = rate_pattern_find(path, rate, &file, why, cap);
     if (error) return error;
-    bool is_configuration = mask_file_has_extension(path, ".conf");
+    bool is_configuration = import_is_configuration(file.path);
+    if (!is_configuration && flags & HC_NAMES_ONLY) return HC_OK;
     error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, why, cap)
-                             : load_file(&file, n_in, rate, flags, responses, why, cap);
+                             : load_file(&file, rate, flags, responses, why, cap);
+    if (!error && responses->channel && n_in > 0) error = routes_by_channel_rule(responses, n_in, path, why, cap);
     if (!error && file.missing[0]) error = warn_other_rate(responses, path, &file, why, cap);
     if (error && !is_configuration) hc_responses_free(responses);
     return error;

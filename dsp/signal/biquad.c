@@ -1,5 +1,7 @@
 #include "biquad.h"
 
+#include "response_cut.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,6 +69,25 @@ double biquad_q_of_bandwidth(int rate, double hz, double octaves)
     return 1 / (2 * sinh(M_LN2 / 2 * octaves * w / sin(w)));
 }
 
+struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc)
+{
+    double z = tan(M_PI * hz_zeros / rate), p = tan(M_PI * hz_poles / rate);
+    double gain = is_unity_at_dc ? p * p / (z * z) : 1;
+    return normalised(gain * (1 + z * z), -2 * gain * (1 - z * z), gain * (1 + z * z), 1 + p / q_poles + p * p,
+                      -2 * (1 - p * p), 1 - p / q_poles + p * p);
+}
+
+struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from, double hz_to, double q_to)
+{
+    /* s^2 + s w / q + w^2 with s = g (1 - z^-1) / (1 + z^-1): g is w / tan(w / 2 rate) at the mean frequency */
+    double from = 2 * M_PI * hz_from, to = 2 * M_PI * hz_to, mean = (from + to) / 2;
+    double g = mean / tan(mean / 2 / rate), from_1 = g * from / q_from, to_1 = g * to / q_to;
+    from *= from;
+    to *= to;
+    return normalised(from + from_1 + g * g, 2 * (from - g * g), from - from_1 + g * g, to + to_1 + g * g,
+                      2 * (to - g * g), to - to_1 + g * g);
+}
+
 bool biquad_is_stable(const struct biquad *b)
 {
     return fabs(b->a2) < 1 && fabs(b->a1) < 1 + b->a2; /* the triangle of a1 and a2 */
@@ -98,6 +119,7 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
         double root = b->a1 * b->a1 / 4 - b->a2;
         radius = fmax(radius, root > 0 ? fabs(b->a1) / 2 + sqrt(root) : sqrt(b->a2));
     }
+    if (!(radius < 1)) return most; /* as rounding makes it of a frequency near 0 */
     double taps = radius < 1e-9 ? 64 : 64 + n_biquads * 16 + 20 * log(10) / -log(radius);
     return taps < most ? (int)taps : most;
 }
@@ -105,17 +127,10 @@ static int longest_ring(const struct biquad *biquads, int n_biquads, int most)
 int biquad_taps(const struct biquad *biquads, int n_biquads, double error_db, int most, double **taps, double *rest_db)
 {
     /* The rest of a response that is longer than `most` is only seen in the taps behind it. */
-    int n = longest_ring(biquads, n_biquads, 2 * most), length = n;
-    double *h = *taps = calloc((size_t)n, sizeof *h), energy = 0, rest = 0;
+    int n = longest_ring(biquads, n_biquads, 2 * most);
+    double *h = *taps = calloc((size_t)n, sizeof *h);
     if (!h) return 0;
     h[0] = 1;
     for (int i = 0; i < n_biquads; i++) biquad_run(&biquads[i], h, n);
-    for (int i = n - 1; i >= 0; i--) energy += h[i] * h[i];
-    double allowed = energy * pow(10, error_db / 10);
-    while (length > 1 && (length > most || rest + h[length - 1] * h[length - 1] <= allowed)) {
-        length--;
-        rest += h[length] * h[length];
-    }
-    *rest_db = rest > 0 ? 10 * log10(rest / energy) : -INFINITY;
-    return length;
+    return response_cut(h, n, error_db, most, rest_db);
 }

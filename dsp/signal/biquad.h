@@ -29,6 +29,13 @@ struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gai
 double biquad_q_of_slope(double gain_db, double slope);
 double biquad_q_of_bandwidth(int rate, double hz, double octaves);
 
+/* A notch whose poles are at another frequency than its zeros. Its gain is 0 dB at 0 Hz, or at half the rate. */
+struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc);
+
+/* S. Linkwitz's transform: gives a closed loudspeaker, a high pass of second order, another frequency and q. Both are
+ * exact at the mean of the two frequencies, to which the bilinear transform is warped. */
+struct biquad biquad_linkwitz_transform(int rate, double hz_from, double q_from, double hz_to, double q_to);
+
 bool biquad_is_stable(const struct biquad *biquad);
 
 /* The response at a frequency. */

@@ -19,9 +19,9 @@ struct kernel { /* for points at 0, 1, ... of their distance behind a first one 
 struct zoom {
     const struct sine_gain_part *parts;
     int n_parts;
-    size_t size;           /* of the transform */
-    double complex **bins; /* [n_parts][-REACH ... size / 2 + REACH] */
-    double *sum;           /* [size / 2 + 1] at the bins */
+    size_t size, stride;  /* of the transform; of the bins of a part */
+    double complex *bins; /* [n_parts][stride]: REACH mirrored bins, size / 2 + 1 bins, REACH mirrored bins */
+    double *sum;          /* [size / 2 + 1] at the bins */
     struct kernel coarse, fine[POINTS];
     double best, at; /* the largest sum so far; its place in bins */
 };
@@ -52,22 +52,22 @@ static void transform_part(const struct transform *t, struct sine_gain_part part
     }
 }
 
+static double complex *bins_of(const struct zoom *z, int part)
+{
+    return z->bins + (size_t)part * z->stride + REACH;
+}
+
 static bool transform_parts(struct zoom *z)
 {
     struct transform t;
     if (!transform_open(&t, z->size)) return false;
-    size_t half = z->size / 2;
-    bool good = true;
-    for (int p = 0; p < z->n_parts && good; p++) {
-        double complex *memory = malloc((half + 1 + 2 * REACH) * sizeof *memory);
-        good = memory != NULL;
-        if (!good) break;
-        z->bins[p] = memory + REACH;
-        transform_part(&t, cut_zeros(z->parts[p]), z->bins[p]);
-        for (size_t k = 0; k <= half; k++) z->sum[k] += sqrt(bin_power(z->bins[p][k]));
+    for (int p = 0; p < z->n_parts; p++) {
+        double complex *bins = bins_of(z, p);
+        transform_part(&t, cut_zeros(z->parts[p]), bins);
+        for (size_t k = 0; k <= z->size / 2; k++) z->sum[k] += sqrt(bin_power(bins[k]));
     }
     transform_close(&t);
-    return good;
+    return true;
 }
 
 /* ---- between the bins -----------------------------------------------------------------------------------------------*/
@@ -91,7 +91,7 @@ static void sum_points(const struct zoom *z, const struct kernel *kernel, size_t
 {
     for (int i = 0; i < POINTS; i++) sums[i] = 0;
     for (int p = 0; p < z->n_parts; p++) {
-        const double complex *from = z->bins[p] + k - (REACH - 1);
+        const double complex *from = bins_of(z, p) + k - (REACH - 1);
         double re[POINTS] = {0}, im[POINTS] = {0};
         for (int j = 0; j < 2 * REACH; j++) {
             for (int i = 0; i < POINTS; i++) {
@@ -124,32 +124,16 @@ static void search_interval(struct zoom *z, size_t k, double part_share)
     }
 }
 
-/* The top of the parabola through the best point and its neighbours. At 0 Hz the sum is symmetric: no top is nearer. */
-static void sharpen(struct zoom *z)
-{
-    const double step = 1.0 / STEPS;
-    struct kernel kernel;
-    double sums[POINTS], bin = floor(z->at - step);
-    if (bin < 0) return;
-    kernel_make(&kernel, z->at - step - bin, step);
-    sum_points(z, &kernel, (size_t)bin, sums);
-    double slope = (sums[2] - sums[0]) / 2, bend = sums[0] - 2 * sums[1] + sums[2];
-    if (bend >= 0 || fabs(slope) > -bend) return;
-    z->best -= slope * slope / (2 * bend);
-    z->at -= slope / bend * step;
-}
-
 static void search(struct zoom *z, int longest)
 {
     double angle = M_PI / 2 * (longest - 1) / (double)z->size; /* n / 2 times half the distance of two bins */
-    const double error = 1e-5;                                 /* more than that of the interpolation */
-    double share = cos(angle) - error, part_share = cos(angle / POINTS) - error;
+    const double interpolation_error = 1e-5;                   /* more than it is */
+    double share = cos(angle) - interpolation_error, part_share = cos(angle / POINTS) - interpolation_error;
     kernel_make(&z->coarse, 0, 1.0 / POINTS);
     for (int i = 0; i < POINTS; i++) kernel_make(&z->fine[i], (double)i / POINTS, 1.0 / STEPS);
     for (size_t k = 0; k <= z->size / 2; k++) take(z, z->sum[k], (double)k);
     for (size_t k = 0; k < z->size / 2 && longest > 1; k++)
         if (fmax(z->sum[k], z->sum[k + 1]) >= z->best * share) search_interval(z, k, part_share);
-    sharpen(z);
 }
 
 bool sine_gain_find(const struct sine_gain_part *parts, int n_parts, struct sine_gain *result)
@@ -161,15 +145,14 @@ bool sine_gain_find(const struct sine_gain_part *parts, int n_parts, struct sine
         if (n > longest) longest = n;
     }
     z.size = transform_size(2 * (size_t)longest > LEAST_SIZE ? 2 * (size_t)longest : LEAST_SIZE);
-    z.bins = calloc((size_t)n_parts + 1, sizeof *z.bins);
+    z.stride = z.size / 2 + 1 + 2 * (size_t)REACH;
+    z.bins = malloc((size_t)(n_parts > 0 ? n_parts : 1) * z.stride * sizeof *z.bins);
     z.sum = calloc(z.size / 2 + 1, sizeof *z.sum);
     bool good = z.bins && z.sum && transform_parts(&z);
     if (good) {
         search(&z, longest);
         *result = (struct sine_gain){z.best, z.at / (double)z.size};
     }
-    for (int p = 0; z.bins && p < n_parts; p++)
-        if (z.bins[p]) free(z.bins[p] - REACH);
     free(z.bins);
     free(z.sum);
     return good;

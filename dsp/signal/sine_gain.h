@@ -11,7 +11,7 @@
  * shifted to its middle. That is a function of exponential type n / 2 whose magnitude is nowhere above M. It therefore
  * falls no faster than a cosine (M. Riesz, Jahresber. DMV 23, 1914; the lemma behind Bernstein's inequality): at a
  * distance d from the maximum the sum is at least M cos(d n / 2). All points together are 128 n or more a period, so
- * the largest is at most 0.0007 dB below M; a parabola through it takes most of that away.
+ * the largest is at most 0.0007 dB below M.
  *
  * The values between bins are interpolated with a windowed sinc over 20 bins; its error is below 1e-6 M (J. Knab, IEEE
  * Trans. Inf. Theory 25, 1979).

@@ -153,7 +153,7 @@ static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, doubl
 {
     const double *y = octave_filter(bank, hz);
     double delay = octave_delay(hz) * bank->rate;
-    int n_ends = 4 * delay < bank->n / 2 ? (int)(4 * delay) : bank->n / 2;
+    int n_ends = (int)fmin(4 * delay, bank->n / 2.0); /* the filter rings there, before the end */
     if (!decay_make(d, y, bank->n, n_ends, bank->rate, (int)fmax(bank->rate / 100.0, 2 * delay))) return false;
     *moment = *peak = 0;
     for (size_t i = bank->size - (bank->size - (size_t)bank->n) / 2; i < bank->size; i++) {

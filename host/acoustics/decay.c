@@ -118,7 +118,7 @@ static bool find_crossing(struct decay *d, struct levels *l, int window, struct 
     int behind = 0, last_tenth = l->n - (l->n + 9) / 10;
     double noise_db = 10 * log10(mean_square(l, last_tenth, l->n)), crossing = time_of(line, noise_db);
     for (int i = 0; i < 5; i++) {
-        double behind_frames = (crossing - 5 / line->slope) * l->rate;
+        double behind_frames = (crossing - 10 / line->slope) * l->rate; /* where the decay is 10 dB below the noise */
         behind = behind_frames > 0 && behind_frames < last_tenth ? (int)behind_frames : last_tenth;
         l->noise = mean_square(l, behind, l->n);
         noise_db = 10 * log10(l->noise);

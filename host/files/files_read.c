@@ -6,7 +6,6 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,10 +65,9 @@ static bool add_rates(struct files_read *read, const char *path, bool (*add)(str
 
 static bool add_mask_of_a_rate(struct files_read *read, const char *path)
 {
-    const char *file, *dot = strrchr(path, '.');
-    if (!files_read_add(read, path)) return false;
-    if (!dot || strcasecmp(dot, ".conf") != 0) return true;
+    const char *file;
     hc_responses names;
+    if (!files_read_add(read, path)) return false;
     bool good = hc_responses_load(path, 0, 0, HC_NAMES_ONLY, &names, NULL, 0) != HC_ENOMEM;
     for (int i = 0; good && (file = hc_responses_file(&names, i)); i++) good = add_rates(read, file, files_read_add);
     hc_responses_free(&names);

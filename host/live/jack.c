@@ -174,11 +174,9 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
 static bool choose_names(struct jack_host *h, char *why, size_t cap)
 {
     const struct live_settings *s = h->settings;
-    const char *mask = s->mask, *dot = strrchr(mask, '.');
     hc_responses names = {0};
     bool good = true;
-    if (dot && strcasecmp(dot, ".conf") == 0 && !(s->name && s->server))
-        good = hc_responses_load(mask, 0, 0, HC_NAMES_ONLY, &names, why, cap) == HC_OK;
+    if (!(s->name && s->server)) good = hc_responses_load(s->mask, 0, 0, HC_NAMES_ONLY, &names, why, cap) == HC_OK;
     const char *name = s->name ? s->name : names.client, *server = s->server ? s->server : names.server;
     snprintf(h->name, sizeof h->name, "%s", name ? name : "haloconv");
     snprintf(h->server, sizeof h->server, "%s", server ? server : "");

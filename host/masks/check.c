@@ -26,7 +26,8 @@ static const struct command_line check_line = {
     .usage = "CONF",
     .text = "Prints every error and warning of a configuration on standard error, a line each with file and line. CONF "
             "is a configuration in the format of jconvolver or mcfx_convolver, named .conf (`man haloconv` has its "
-            "grammar), or any other mask. Its sound files are read too.\v"
+            "grammar), a file of another program (`man haloconv` lists them), or any other mask. Its sound files are "
+            "read too.\v"
             "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
             "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
@@ -71,13 +72,9 @@ int check_command(int argc, char **argv)
     if (settings.json) {
         status = print_json(path, &mask, good ? NULL : why);
     } else {
-        bool has_lines = good || mask.n_errors + mask.n_warnings > 1; /* else `why` has the only text */
-        if (has_lines) mask_diagnostics_print_all(&mask);
+        if (good) mask_diagnostics_print_all(&mask);
         if (good && !message_is_quiet()) print_ok(&mask);
-        if (!good && !has_lines) message_error("%s", why);
-        if (!good && has_lines)
-            message_error("%s: %d error%s, %d warning%s; mend the lines above", path, mask.n_errors,
-                          message_s(mask.n_errors), mask.n_warnings, message_s(mask.n_warnings));
+        if (!good) mask_diagnostics_fail(&mask, path, why);
     }
     hc_responses_free(&mask);
     return status;

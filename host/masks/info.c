@@ -77,15 +77,17 @@ static const struct command_line info_line = {
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 
-static bool name_format(struct mask_info *subject)
+static void name_format(struct mask_info *subject)
 {
     struct sound_in in;
     snprintf(subject->format, sizeof subject->format, "text");
-    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return true;
-    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) return false;
+    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return;
+    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) { /* the mask was read: floats */
+        snprintf(subject->format, sizeof subject->format, "no header");
+        return;
+    }
     sound_format_name(in.format, subject->format, sizeof subject->format);
     sound_in_close(&in);
-    return true;
 }
 
 static bool is_configuration(const struct mask_info *subject)
@@ -127,20 +129,15 @@ static bool examine(struct mask_info *subject)
         return false;
     if (mask->rate == 0) mask->rate = s->rate;
     mask_diagnostics_print(mask, subject->file);
-    if (is_configuration(subject)) {
-        if (!headroom_make(&subject->headroom, mask)) return no_memory(subject);
-        make_plan(subject);
-        return true;
-    }
-    if (!name_format(subject)) return false;
+    if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || no_memory(subject);
+    name_format(subject);
     subject->report = (struct mask_report){.path = subject->file, .format = subject->format, .mask = mask};
-    if (!mask_report_make(&subject->report)) return no_memory(subject);
-    make_plan(subject);
-    return true;
+    return mask_report_make(&subject->report) || no_memory(subject);
 }
 
-static int print_json(const struct mask_info *subject)
+static int print_json(struct mask_info *subject)
 {
+    make_plan(subject);
     json_t *all = is_configuration(subject)
                       ? configuration_report_json(subject->file, &subject->mask, &subject->headroom)
                       : mask_report_json(&subject->report);
@@ -148,13 +145,15 @@ static int print_json(const struct mask_info *subject)
     return json_print(all, 9, subject->file);
 }
 
-static void print_text(const struct mask_info *subject)
+static void print_text(struct mask_info *subject)
 {
     if (is_configuration(subject))
         configuration_report_print(subject->file, &subject->mask, &subject->headroom);
     else
         mask_report_print(&subject->report);
-    if (subject->settings->plan) plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);
+    if (!subject->settings->plan) return;
+    make_plan(subject);
+    plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);
 }
 
 int info_command(int argc, char **argv)

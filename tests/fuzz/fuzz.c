@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#ifdef HC_WITH_SNDFILE
+#include <sndfile.h>
+#endif
 
 static char folder[64];
 
@@ -66,4 +69,29 @@ void responses_look(const hc_responses *r)
     for (int i = 0; i < r->n_routes; i++) route_look(&r->routes[i], r);
     for (int ch = 0; ch < r->n_channels; ch++)
         for (int i = 0; i < r->n_frames; i++) must(isfinite(r->channel[ch][i]));
+}
+
+void configuration_look(int code, const char *why, const hc_responses *r)
+{
+    must((code == HC_OK) == (r->n_errors == 0) && (code == HC_OK || *why));
+    for (int i = 0; i < r->n_diagnostics; i++) {
+        must(i == 0 || r->diagnostics[i].line >= r->diagnostics[i - 1].line);
+        for (const char *at = r->diagnostics[i].text; *at; at++) must((unsigned char)*at >= ' ');
+    }
+    for (int i = 0; hc_responses_file(r, i); i++) must(*hc_responses_file(r, i));
+    responses_look(r);
+    for (int ch = 0; r->in_port && ch < r->n_in; ch++) must(*r->in_port[ch].name);
+}
+
+void sound_put(void)
+{
+#ifdef HC_WITH_SNDFILE
+    enum { FRAMES = 60 };
+    float frames[2 * FRAMES];
+    SF_INFO info = {.channels = 2, .samplerate = 44100, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
+    SNDFILE *file = sf_open("a.wav", SFM_WRITE, &info);
+    for (int i = 0; i < 2 * FRAMES; i++) frames[i] = (float)(i % 7) / 7;
+    must(file && sf_writef_float(file, frames, FRAMES) == FRAMES);
+    sf_close(file);
+#endif
 }

@@ -29,6 +29,12 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 
 void file_put(const char *name, const void *bytes, size_t n);
 
+/* Writes a.wav, of two channels and 60 frames at 44100 Hz. */
+void sound_put(void);
+
+/* Checks the result of a call of hc_responses_load for a configuration: code, diagnostics and limits. */
+void configuration_look(int code, const char *why, const hc_responses *responses);
+
 /* Checks the limits that haloconv_masks.h states for a mask that was read. */
 void responses_look(const hc_responses *responses);
 

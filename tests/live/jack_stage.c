@@ -9,7 +9,7 @@
  *                                        messages, such as c001, one a cycle
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
- * comes from LAST:out-1.... One client plays and another records, so that the graph has no loop: a sound is recorded in
+ * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and another records, so that the graph has no loop: a sound is recorded in
  * the cycle in which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY. Prints `begun` with the
  * first recorded frame.
  */
@@ -141,11 +141,11 @@ static void wire_all(const char *first, const char *last)
 {
     char name[400];
     for (int ch = 0; ch < player.n_channels; ch++) {
-        snprintf(name, sizeof name, "%s:in-%d", first, ch + 1);
+        snprintf(name, sizeof name, "%s%s%d", first, strchr(first, ':') ? "" : ":in-", ch + 1);
         wire(player.client, jack_port_name(player.ports[ch]), name);
     }
     for (int ch = 0; ch < recorder.n_channels; ch++) {
-        snprintf(name, sizeof name, "%s:out-%d", last, ch + 1);
+        snprintf(name, sizeof name, "%s%s%d", last, strchr(last, ':') ? "" : ":out-", ch + 1);
         wire(recorder.client, name, jack_port_name(recorder.ports[ch]));
     }
 }

@@ -1,0 +1,185 @@
+#include "brutefir_fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- settings ----------------------------------------------------------------------------------- */
+
+static void take_rate(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    brutefir_int(b, s, 1, 10000000, &b->import->c->rate);
+}
+
+static void take_length(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    const struct value *v = s->values;
+    bool has_blocks = s->n_values == 2 && v[1].kind == VALUE_NUMBER && v[1].before == ',';
+    if (!(s->n_values == 1 || has_blocks) || v->kind != VALUE_NUMBER) {
+        BRUTEFIR_REFUSE(b, s, "needs a length, or a length and a number of blocks, as in 4096,16");
+        return;
+    }
+    if (!brutefir_number_fits(b, s, v->number, 4, CONFIGURATION_TAPS)) return;
+    int frames = (int)v->number;
+    if (frames & (frames - 1))
+        BRUTEFIR_REFUSE(b, s, "%d is no power of two; BruteFIR needs one", frames);
+    else if (!has_blocks || brutefir_number_fits(b, s, v[1].number, 1, CONFIGURATION_TAPS / frames)) {
+        b->block_frames = frames;
+        b->n_blocks = has_blocks ? (int)v[1].number : 1;
+    }
+}
+
+static void take_logic(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    for (int i = 0; i < s->n_values; i++) {
+        const struct value *v = &s->values[i];
+        const char *module = v->kind == VALUE_STRING ? v->text : "";
+        const struct statement *p = v->block;
+        while (p && strcmp(p->name, "script") != 0) p = p->next;
+        if (strcmp(module, "cli") == 0 && p)
+            IMPORT_REFUSE(b->import, p->line, "logic",
+                          "the script of \"cli\" changes the filters while it plays; "
+                          "write what it sets into the filters");
+        else if (strcmp(module, "cli") == 0)
+            brutefir_note_run(b, s, "\"cli\"");
+        else if (strcmp(module, "eq") == 0)
+            BRUTEFIR_REFUSE(
+                b, s,
+                "the filters that \"eq\" computes cannot be represented; write them as coefficients with its "
+                "debug_dump_filter");
+        else
+            BRUTEFIR_REFUSE(b, s, "the module \"%.40s\" is unknown, and may change the sound; take it away", module);
+    }
+}
+
+static void take_powersave(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    bool is_level = s->n_values == 1 && s->values->kind == VALUE_NUMBER;
+    if (!is_level && !brutefir_value(b, s, VALUE_BOOLEAN)) return;
+    if (is_level && s->values->number < 0)
+        BRUTEFIR_WARN(b, s, "input below %g dB is played here, and silence in BruteFIR", s->values->number);
+}
+
+static void take_safety_limit(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
+    if (value && value->number != 0)
+        BRUTEFIR_WARN(b, s, "louder output than %g dB ends BruteFIR, and is played here", value->number);
+}
+
+static void take_sdf_length(struct brutefir *b, const struct statement *s, void *structure)
+{
+    (void)structure;
+    if (s->n_values && s->values->kind == VALUE_NUMBER && s->values->number > 0) b->sdf_line = s->line;
+}
+
+static const struct field settings[] = {
+    {"sampling_rate", take_rate},
+    {"filter_length", take_length},
+    {"logic", take_logic},
+    {"powersave", take_powersave},
+    {"safety_limit", take_safety_limit},
+    {"sdf_length", take_sdf_length},
+    {"float_bits", NULL},
+    {"config_file", NULL},
+    {"overflow_warnings", NULL},
+    {"show_progress", NULL},
+    {"n_processors", NULL},
+    {"max_dither_table_size", NULL},
+    {"lock_memory", NULL},
+    {"modules_path", NULL},
+    {"monitor_rate", NULL},
+    {"debug", NULL},
+    {"allow_poll_mode", NULL},
+    {"convolver_config", NULL},
+    {"benchmark", NULL},
+};
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*take)(struct brutefir *b, const struct statement *s);
+} structures[] = {
+    {"coeff", brutefir_take_coeff},   {"input", brutefir_take_device}, {"output", brutefir_take_device},
+    {"filter", brutefir_take_filter}, {"route", brutefir_take_filter},
+};
+enum { COEFF, INPUT, OUTPUT, FILTER, ROUTE, N_STRUCTURES };
+
+static int structure_of(const struct statement *s)
+{
+    int i = 0;
+    while (i < N_STRUCTURES && strcmp(structures[i].name, s->name) != 0) i++;
+    return i;
+}
+
+/* Divides the statements of a text into settings and structures, each in their order. */
+static void split(struct statement *first, struct statement **only_settings, struct statement **only_structures)
+{
+    for (struct statement *s = first; s; s = s->next) {
+        struct statement ***end = structure_of(s) < N_STRUCTURES ? &only_structures : &only_settings;
+        **end = s;
+        *end = &s->next;
+    }
+    *only_settings = *only_structures = NULL;
+}
+
+/* Allocates the structures, as many as there are. false: too many, or no memory. */
+static bool structures_make(struct brutefir *b, const struct statement *first)
+{
+    struct arena *arena = b->import->c->arena;
+    int n[N_STRUCTURES + 1] = {0};
+    for (const struct statement *s = first; s; s = s->next) {
+        int i = structure_of(s), *count = &n[i == ROUTE ? FILTER : i];
+        *count += i == INPUT || i == OUTPUT ? s->n_values : 1;
+        if (*count <= BRUTEFIR_MOST) continue;
+        BRUTEFIR_REFUSE(b, s, "more than %d of them; use fewer", BRUTEFIR_MOST);
+        return false;
+    }
+    for (int i = COEFF; i < ROUTE; i++)
+        if (i != COEFF && n[i] == 0) IMPORT_REFUSE(b->import, 0, NULL, "has no %s; add one", structures[i].name);
+    b->coeffs = arena_alloc(arena, (size_t)n[COEFF], sizeof *b->coeffs);
+    b->filters = arena_alloc(arena, (size_t)n[FILTER], sizeof *b->filters);
+    b->channels[BRUTEFIR_IN] = arena_alloc(arena, (size_t)n[INPUT], sizeof *b->channels[0]);
+    b->channels[BRUTEFIR_OUT] = arena_alloc(arena, (size_t)n[OUTPUT], sizeof *b->channels[0]);
+    return !arena->is_short;
+}
+
+static void warn_run(struct brutefir *b)
+{
+    char more[32] = "";
+    if (b->n_run > b->n_run_named) snprintf(more, sizeof more, " and %d more", b->n_run - b->n_run_named);
+    if (b->n_run)
+        IMPORT_WARN(b->import, b->run_line, NULL,
+                    "about BruteFIR's run and not the sound, and without effect here: %s%s", b->run, more);
+}
+
+static void read_brutefir(struct import *import)
+{
+    struct brutefir b = {.import = import, .block_frames = 65536, .n_blocks = 1};
+    struct configuration *c = import->c;
+    struct statement *only_settings = NULL, *only_structures = NULL;
+    split(brutefir_parse(import), &only_settings, &only_structures);
+    unsigned seen = BRUTEFIR_FIELDS(&b, only_settings, settings, NULL);
+    if (!(seen & 1)) brutefir_warn_missing(&b, 0, NULL, "sampling_rate", "44100");
+    if (!(seen & 1)) c->rate = 44100;
+    if (!(seen & 2)) brutefir_warn_missing(&b, 0, NULL, "filter_length", "65536");
+    if (c->arena->is_short || !structures_make(&b, only_structures)) return;
+    for (const struct statement *s = only_structures; s && !c->arena->is_short; s = s->next)
+        structures[structure_of(s)].take(&b, s);
+    warn_run(&b);
+    if (b.n_device_channels[BRUTEFIR_IN]) c->n_in = b.n_device_channels[BRUTEFIR_IN];
+    if (b.n_device_channels[BRUTEFIR_OUT]) c->n_out = b.n_device_channels[BRUTEFIR_OUT];
+    if (!c->arena->is_short) brutefir_network(&b);
+}
+
+const struct import_format format_brutefir = {
+    .name = "BruteFIR",
+    .extensions = ".conf .cfg .bf .brutefir .brutefir_config .",
+    .is_format = brutefir_is_text,
+    .read = read_brutefir,
+};

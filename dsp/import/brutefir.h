@@ -1,0 +1,65 @@
+/* brutefir - a configuration of BruteFIR as structures, between its statements and the network. All in the arena. */
+#ifndef HALOCONV_BRUTEFIR_H
+#define HALOCONV_BRUTEFIR_H
+
+#include "brutefir_text.h"
+#include "dsp/masks/raw_samples.h"
+
+enum { BRUTEFIR_IN, BRUTEFIR_OUT, BRUTEFIR_MOST = 1024 /* filters, and channels in all */ };
+
+struct brutefir_coeff {
+    const char *name;
+    int line;
+    const char *file;                 /* NULL: a dirac pulse                                     */
+    const struct raw_format *format;
+    double gain;
+    int blocks, skip;                 /* blocks: 0 = all                                         */
+    const struct filter *made;        /* for a filter without a delay; NULL: not made yet        */
+};
+
+struct brutefir_channel {             /* a logical channel                                       */
+    const char *name;
+    int device_channel;               /* from 0, over all devices: the channel of the mask       */
+    int delay;                        /* frames                                                  */
+    bool is_muted;
+};
+
+struct brutefir_end {                 /* where a filter gets its input, or sends its output      */
+    const char *name;                 /* NULL: by index                                          */
+    int index;                        /* of a channel or filter; set by brutefir_network for names */
+    double gain;
+    int line;
+};
+
+struct brutefir_ends {
+    struct brutefir_end *list;        /* [n]                                                     */
+    int n;
+};
+
+struct brutefir_filter {
+    const char *name;
+    int line;
+    struct brutefir_ends channels[2], filters[2]; /* of inputs, and of outputs                   */
+    const char *coeff_name;           /* NULL: by index                                          */
+    int coeff, coeff_line;            /* coeff: -1 = none                                        */
+    int delay;                        /* blocks                                                  */
+    enum { FILTER_NEW, FILTER_OPEN, FILTER_DONE } state;
+    const struct signal *signal;      /* of its output                                           */
+};
+
+struct brutefir {
+    struct import *import;
+    int block_frames, n_blocks;       /* filter_length                                           */
+    int sdf_line;                     /* of an sdf_length above 0; 0: none                       */
+    struct brutefir_coeff *coeffs;    /* [n_coeffs]                                              */
+    struct brutefir_channel *channels[2]; /* [n_channels]                                        */
+    struct brutefir_filter *filters;  /* [n_filters]                                             */
+    int n_coeffs, n_filters, n_channels[2], n_device_channels[2];
+    char run[400];                    /* statements about the run and not the sound, for one warning */
+    int run_line, n_run, n_run_named; /* line of the first; their number, and that of those in `run` */
+};
+
+/* Connects the filters, and sets the outputs of the network. */
+void brutefir_network(struct brutefir *b);
+
+#endif

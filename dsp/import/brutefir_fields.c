@@ -1,0 +1,100 @@
+#include "brutefir_fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = {"nothing", "string", "number", "boolean"};
+
+const struct value *brutefir_value(struct brutefir *b, const struct statement *s, enum value_kind kind)
+{
+    if (s->n_values == 1 && s->values->kind == kind) return s->values;
+    BRUTEFIR_REFUSE(b, s, "needs one %s", kind_names[kind]);
+    return NULL;
+}
+
+bool brutefir_number_fits(struct brutefir *b, const struct statement *s, double number, int min, int max)
+{
+    if (number >= min && number <= max && number == floor(number)) return true;
+    BRUTEFIR_REFUSE(b, s, "%g; whole numbers from %d to %d are possible", number, min, max);
+    return false;
+}
+
+void brutefir_int(struct brutefir *b, const struct statement *s, int min, int max, int *number)
+{
+    const struct value *value = brutefir_value(b, s, VALUE_NUMBER);
+    if (value && brutefir_number_fits(b, s, value->number, min, max)) *number = (int)value->number;
+}
+
+bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int most)
+{
+    bool good = s->n_values > 0;
+    for (int i = 0; i < s->n_values; i++) good &= s->values[i].kind == kind && s->values[i].before != '/';
+    if (!good) BRUTEFIR_REFUSE(b, s, "needs a %s for each channel, with commas between them", kind_names[kind]);
+    if (good && s->n_values > most)
+        BRUTEFIR_REFUSE(b, s, "%d values for %d channels; give one each", s->n_values, most);
+    return good && s->n_values <= most;
+}
+
+void brutefir_note_run(struct brutefir *b, const struct statement *s, const char *what)
+{
+    char text[160];
+    size_t used = strlen(b->run);
+    int length = snprintf(text, sizeof text, "%s%.60s%s%.60s (line %d)", used ? ", " : "", s->name, what ? " " : "",
+                          what ? what : "", s->line);
+    if (b->n_run++ == 0) b->run_line = s->line;
+    if (used + (size_t)length >= sizeof b->run) return;
+    memcpy(b->run + used, text, (size_t)length + 1);
+    b->n_run_named++;
+}
+
+void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual)
+{
+    IMPORT_WARN(b->import, line, structure,
+                "gives no %s, ~/.brutefir_defaults is not read, and %s is taken; write it here", field, usual);
+}
+
+/* ---- fields ------------------------------------------------------------------------------------- */
+
+unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const struct field *fields, int n,
+                         void *structure)
+{
+    unsigned seen = 0;
+    for (; s; s = s->next) {
+        int i = 0;
+        while (i < n && strcmp(fields[i].name, s->name) != 0) i++;
+        if (i == n) {
+            BRUTEFIR_REFUSE(b, s, "is unknown there; mend its name");
+            continue;
+        }
+        if (seen & 1U << i) BRUTEFIR_REFUSE(b, s, "is there twice; leave one of them");
+        seen |= 1U << i;
+        if (fields[i].take)
+            fields[i].take(b, s, structure);
+        else
+            brutefir_note_run(b, s, NULL);
+    }
+    return seen;
+}
+static const char *text_of_index(struct brutefir *b, int index)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", index);
+    return arena_text(b->import->c->arena, text);
+}
+
+const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index)
+{
+    const struct value *v = &s->values[i];
+    bool is_last = i == s->n_values - 1;
+    if (v->before == '/' || v->has_block != is_last || v->kind == VALUE_BOOLEAN || v->kind == VALUE_EMPTY)
+        BRUTEFIR_REFUSE(b, s, "needs names and a block, as in: %s \"name\" { ... };", s->name);
+    else if (v->kind == VALUE_NUMBER && v->number != index)
+        BRUTEFIR_REFUSE(b, s, "has the number %g, but is number %d of them, from 0; give that number or a string",
+                        v->number, index);
+    else
+        return v->kind == VALUE_NUMBER ? text_of_index(b, index) : v->text;
+    return NULL;
+}

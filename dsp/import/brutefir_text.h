@@ -1,0 +1,37 @@
+/* brutefir_text - the grammar of BruteFIR's configurations: from text to statements, without their meaning.
+ *
+ *   name: VALUE, VALUE/VALUE;                   a setting
+ *   coeff "c" { name: VALUE; name: VALUE; };    a structure: a block belongs to the value before it
+ */
+#ifndef HALOCONV_BRUTEFIR_TEXT_H
+#define HALOCONV_BRUTEFIR_TEXT_H
+
+#include "import.h"
+
+enum value_kind { VALUE_EMPTY, VALUE_STRING, VALUE_NUMBER, VALUE_BOOLEAN }; /* empty: between the slashes of a//b */
+
+struct value {
+    enum value_kind kind;
+    char before;             /* ',' or '/'; 0: the first value          */
+    const char *text;        /* of a string                             */
+    double number;           /* also 1 or 0 of a boolean                */
+    bool has_block;
+    struct statement *block; /* the first statement inside              */
+};
+
+struct statement {
+    const char *name;        /* without its colon; "": a bare { block } */
+    int line;
+    struct value *values;    /* [n_values]                              */
+    int n_values;
+    struct statement *next;
+};
+
+/* Parses the text, which is overwritten. Every error is added to the diagnostics, and its statement is left out.
+ * NULL: there is no statement. */
+struct statement *brutefir_parse(struct import *import);
+
+/* Does the text begin like a configuration of BruteFIR? */
+bool brutefir_is_text(const char *text, size_t bytes);
+
+#endif

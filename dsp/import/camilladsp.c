@@ -1,0 +1,308 @@
+#include "camilladsp.h"
+#include "import.h"
+
+#include <string.h>
+
+/* The first 64 KiB have the section "devices" with a sample rate, at the start of a line. */
+static bool is_camilladsp(const char *text, size_t bytes)
+{
+    static const char section[] = "devices:";
+    for (const char *at = text, *end = text + bytes; at && at < end; at = memchr(at, '\n', (size_t)(end - at))) {
+        at += *at == '\n';
+        if ((size_t)(end - at) >= sizeof section && strncmp(at, section, sizeof section - 1) == 0)
+            return memmem(at, (size_t)(end - at), "samplerate", 10) != NULL;
+    }
+    return false;
+}
+
+#ifdef HC_WITH_YAML
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    MOST_NAMES = 4096,   /* filters or mixers: a name is looked up in the list of all */
+    MOST_APPLIED = 65536 /* filters of all channels: aliases repeat them at no cost   */
+};
+
+struct pipeline {
+    struct camilladsp *d;
+    const yaml_node_t *mixers;     /* mapping from names; NULL: there is none */
+    const struct signal **signals; /* [n]: of the channels, behind the steps so far */
+    int n;
+    int n_applied;
+};
+
+const char *camilladsp_name(struct camilladsp *d, const char *text)
+{
+    static const char *const tokens[] = {"$samplerate$", "$channels$"};
+    const int values[] = {d->rate, d->n_captured};
+    char *name = arena_text(d->yaml.import->c->arena, text);
+    for (int t = 0; t < 2 && name; t++) {
+        size_t length = strlen(tokens[t]); /* longer than any number that replaces it */
+        for (char *at = name, number[12]; (at = strstr(at, tokens[t]));) {
+            size_t digits = (size_t)snprintf(number, sizeof number, "%d", values[t]);
+            memcpy(at, number, digits);
+            memmove(at + digits, at + length, strlen(at + length) + 1);
+        }
+    }
+    return name ? name : "";
+}
+
+double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double missing_db)
+{
+    struct yaml *y = &d->yaml;
+    double gain = yaml_number(y, map, "gain", missing_db);
+    const char *scale = yaml_text(y, map, "scale", "dB");
+    if (strcmp(scale, "dB") == 0)
+        gain = pow(10, gain / 20);
+    else if (strcmp(scale, "linear") != 0)
+        YAML_REFUSE(y, yaml_value(y, map, "scale"), "scale \"%.40s\"; dB and linear are possible", scale);
+    if (yaml_bool(y, map, "inverted", false)) gain = -gain;
+    return yaml_bool(y, map, "mute", false) ? 0 : gain;
+}
+
+/* ---- devices ------------------------------------------------------------------------------------ */
+
+/* Names the channels after the labels, a list of texts. */
+static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port *ports, int n)
+{
+    struct yaml *y = &d->yaml;
+    const yaml_node_t *labels = yaml_list(y, owner, "labels", false);
+    for (int i = 0; i < n; i++) {
+        const char *label = i < yaml_count(labels) ? yaml_text_of(yaml_item(y, labels, i)) : "";
+        ports[i].name = *label ? arena_text(y->import->c->arena, label) : NULL;
+    }
+}
+
+/* A capture device without a number of channels has that of its file, or of the first mixer. */
+static int count_captured(struct camilladsp *d, const yaml_node_t *capture, const yaml_node_t *root)
+{
+    struct yaml *y = &d->yaml;
+    if (yaml_value(y, capture, "channels")) return yaml_whole(y, capture, "channels", -1, 1, MASK_MAX_CHANNELS);
+    const yaml_node_t *pipeline = yaml_value(y, root, "pipeline"), *mixers = yaml_value(y, root, "mixers");
+    for (int i = 0; yaml_is_list(pipeline) && i < yaml_count(pipeline); i++) {
+        const yaml_node_t *step = yaml_item(y, pipeline, i);
+        if (strcmp(yaml_text_of(yaml_value(y, step, "type")), "Mixer") != 0) continue;
+        const yaml_node_t *mixer = yaml_value(y, mixers, yaml_text_of(yaml_value(y, step, "name")));
+        return yaml_whole(y, yaml_value(y, mixer, "channels"), "in", -1, 1, MASK_MAX_CHANNELS);
+    }
+    return yaml_whole(y, yaml_value(y, yaml_value(y, root, "devices"), "playback"), "channels", -1, 1,
+                      MASK_MAX_CHANNELS);
+}
+
+/* All other keys change how the sound is carried, not the sound. */
+static void read_devices(struct camilladsp *d, const yaml_node_t *root)
+{
+    struct yaml *y = &d->yaml;
+    struct configuration *c = y->import->c;
+    snprintf(y->statement, sizeof y->statement, "devices");
+    const yaml_node_t *devices = yaml_map(y, root, "devices", true);
+    if (!devices) return;
+    const yaml_node_t *capture = yaml_map(y, devices, "capture", true);
+    c->defined_line = yaml_line(devices);
+    c->rate = d->rate = yaml_whole(y, devices, "samplerate", -1, 1000, 1 << 22);
+    c->n_in = d->n_captured = count_captured(d, capture, root);
+    label_ports(d, capture, c->in_port, c->n_in);
+    d->volume_limit = pow(10, fmin(yaml_number(y, devices, "volume_limit", 0), 0) / 20);
+}
+
+/* ---- the pipeline ------------------------------------------------------------------------------- */
+
+/* The pair of a name in a mapping; -1: there is none, which is reported. */
+static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, const yaml_node_t *at, const char *what)
+{
+    int n = yaml_count(map);
+    for (int i = 0; i < n && i < MOST_NAMES; i++)
+        if (strcmp(yaml_text_of(yaml_key(y, map, i)), name) == 0) return i;
+    YAML_REFUSE(y, at, "there is no %s \"%.60s\"; define it, or name another", what, name);
+    return -1;
+}
+
+static struct camilladsp_filter *filter_named(struct camilladsp *d, const yaml_node_t *at)
+{
+    struct yaml *y = &d->yaml;
+    const char *name = camilladsp_name(d, yaml_text_of(at));
+    snprintf(y->statement, sizeof y->statement, "pipeline");
+    int i = find_name(y, d->filters, name, at, "filter");
+    if (i < 0) return NULL;
+    struct camilladsp_filter *filter = &d->read[i];
+    if (!filter->is_read) {
+        snprintf(y->statement, sizeof y->statement, "filter %.100s", name);
+        filter->is_read = true;
+        camilladsp_filter_read(d, yaml_value(y, d->filters, name), filter);
+    }
+    return filter;
+}
+
+static void apply(struct pipeline *p, int channel, const struct camilladsp_filter *filter)
+{
+    struct network *net = &p->d->yaml.import->network;
+    const struct signal **s = &p->signals[channel];
+    if (filter->gain != 1) *s = signal_gain(net, *s, filter->gain);
+    if (filter->delay_s != 0) *s = signal_delay(net, *s, filter->delay_s);
+    if (filter->has_filter) *s = signal_filter(net, *s, filter->filter);
+}
+
+/* The channels of a step: `channels` since version 3, `channel` before. Without either: all. */
+static int read_channels(struct pipeline *p, const yaml_node_t *step, int *channels)
+{
+    struct yaml *y = &p->d->yaml;
+    const yaml_node_t *list = yaml_list(y, step, "channels", false);
+    int n = 0;
+    double channel;
+    if (yaml_value(y, step, "channel")) {
+        channels[0] = yaml_whole(y, step, "channel", -1, 0, p->n - 1);
+        return 1;
+    }
+    if (!list)
+        for (n = 0; n < p->n; n++) channels[n] = n;
+    for (int i = 0; i < yaml_count(list) && n < MASK_MAX_CHANNELS; i++) {
+        const yaml_node_t *item = yaml_item(y, list, i);
+        if (!yaml_number_of(y, item, "channel", &channel)) continue;
+        if (channel >= 0 && channel < p->n && channel == floor(channel))
+            channels[n++] = (int)channel;
+        else
+            YAML_REFUSE(y, item, "channel %.40s; 0 to %d are possible here", yaml_text_of(item), p->n - 1);
+    }
+    return n;
+}
+
+static void do_filters(struct pipeline *p, const yaml_node_t *step)
+{
+    struct yaml *y = &p->d->yaml;
+    int channels[MASK_MAX_CHANNELS];
+    yaml_keys(y, step, "type channel channels names description bypassed");
+    const yaml_node_t *names = yaml_list(y, step, "names", true);
+    int n = read_channels(p, step, channels);
+    for (int i = 0; i < yaml_count(names); i++) {
+        const struct camilladsp_filter *filter = filter_named(p->d, yaml_item(y, names, i));
+        p->n_applied += n + 1;
+        if (p->n_applied > MOST_APPLIED) {
+            YAML_REFUSE(y, step, "more than %d filters in all channels; use fewer", MOST_APPLIED);
+            return;
+        }
+        for (int k = 0; filter && k < n; k++) apply(p, channels[k], filter);
+    }
+}
+
+static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct signal **mixed, int n_mixed)
+{
+    struct yaml *y = &p->d->yaml;
+    struct network *net = &y->import->network;
+    yaml_keys(y, mapping, "dest sources mute");
+    int to = yaml_whole(y, mapping, "dest", -1, 0, n_mixed - 1);
+    const yaml_node_t *sources = yaml_list(y, mapping, "sources", true);
+    bool is_mute = yaml_bool(y, mapping, "mute", false);
+    p->n_applied += 1 + yaml_count(sources);
+    for (int i = 0; i < yaml_count(sources) && p->n_applied <= MOST_APPLIED; i++) {
+        const yaml_node_t *source = yaml_item(y, sources, i);
+        yaml_keys(y, source, "channel gain inverted mute scale");
+        int from = yaml_whole(y, source, "channel", -1, 0, p->n - 1);
+        double gain = camilladsp_gain(p->d, source, 0);
+        if (!is_mute) mixed[to] = signal_add(net, mixed[to], signal_gain(net, p->signals[from], gain));
+    }
+}
+
+static void do_mixer(struct pipeline *p, const yaml_node_t *step)
+{
+    struct yaml *y = &p->d->yaml;
+    struct configuration *c = y->import->c;
+    yaml_keys(y, step, "type name description bypassed");
+    const char *name = camilladsp_name(p->d, yaml_text(y, step, "name", NULL));
+    int i = find_name(y, p->mixers, name, step, "mixer");
+    if (i < 0) return;
+    const yaml_node_t *mixer = yaml_value(y, p->mixers, name);
+    snprintf(y->statement, sizeof y->statement, "mixer %.100s", name);
+    yaml_keys(y, mixer, "description channels mapping labels");
+    const yaml_node_t *channels = yaml_map(y, mixer, "channels", true);
+    const yaml_node_t *mapping = yaml_list(y, mixer, "mapping", true);
+    int n_in = yaml_whole(y, channels, "in", -1, 1, MASK_MAX_CHANNELS);
+    int n_out = yaml_whole(y, channels, "out", -1, 1, MASK_MAX_CHANNELS);
+    const struct signal **mixed = arena_alloc(c->arena, (size_t)n_out, sizeof *mixed);
+    if (!mixed) return;
+    if (n_in != p->n)
+        YAML_REFUSE(y, channels, "it has %d inputs, and %d channels reach it; give it as many", n_in, p->n);
+    for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MOST_APPLIED; k++)
+        mix(p, yaml_item(y, mapping, k), mixed, n_out);
+    if (p->n_applied > MOST_APPLIED)
+        YAML_REFUSE(y, mapping, "more than %d filters and sources in all; use fewer", MOST_APPLIED);
+    p->signals = mixed;
+    p->n = n_out;
+    label_ports(p->d, mixer, c->out_port, n_out);
+}
+
+static void do_step(struct pipeline *p, const yaml_node_t *step)
+{
+    struct yaml *y = &p->d->yaml;
+    snprintf(y->statement, sizeof y->statement, "pipeline");
+    p->n_applied++;
+    const char *type = yaml_text(y, step, "type", NULL);
+    if (yaml_bool(y, step, "bypassed", false)) return;
+    if (strcmp(type, "Filter") == 0)
+        do_filters(p, step);
+    else if (strcmp(type, "Mixer") == 0)
+        do_mixer(p, step);
+    else if (strcmp(type, "Processor") == 0)
+        YAML_REFUSE(y, step, "the processor \"%.60s\" cannot be a convolution; bypass it, or remove the step",
+                    yaml_text(y, step, "name", NULL));
+    else
+        YAML_REFUSE(y, step, "type \"%.40s\"; Filter, Mixer and Processor are known", type);
+}
+
+static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
+{
+    struct yaml *y = &d->yaml;
+    struct import *import = y->import;
+    struct pipeline p = {.d = d, .n = d->n_captured};
+    snprintf(y->statement, sizeof y->statement, "pipeline");
+    const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
+    d->filters = yaml_map(y, root, "filters", false);
+    p.mixers = yaml_map(y, root, "mixers", false);
+    if (yaml_count(d->filters) > MOST_NAMES || yaml_count(p.mixers) > MOST_NAMES) {
+        YAML_REFUSE(y, root, "more than %d filters or mixers; remove those that it does not use", MOST_NAMES);
+        return;
+    }
+    yaml_keys(y, d->filters, NULL);
+    yaml_keys(y, p.mixers, NULL);
+    d->read = arena_alloc(import->c->arena, (size_t)yaml_count(d->filters), sizeof *d->read);
+    p.signals = arena_alloc(import->c->arena, (size_t)p.n, sizeof *p.signals);
+    if (!d->read || !p.signals) return;
+    for (int i = 0; i < p.n; i++)
+        p.signals[i] = signal_gain(&import->network, signal_input(&import->network, i), d->volume_limit);
+    for (int i = 0; i < yaml_count(steps) && p.n_applied <= MOST_APPLIED; i++) do_step(&p, yaml_item(y, steps, i));
+    import->c->n_out = p.n;
+    for (int i = 0; i < p.n; i++) network_output(&import->network, i, p.signals[i]);
+
+    const yaml_node_t *playback = yaml_value(y, yaml_value(y, root, "devices"), "playback");
+    int n_played = yaml_whole(y, playback, "channels", p.n, 1, MASK_MAX_CHANNELS);
+    if (n_played != p.n)
+        YAML_REFUSE(y, playback, "the device plays %d channels, and %d leave the pipeline; give it as many", n_played,
+                    p.n);
+}
+
+static void read_camilladsp(struct import *import)
+{
+    struct camilladsp d = {0};
+    import->c->n_in = import->c->n_out = 1;
+    if (!yaml_open(&d.yaml, import)) return;
+    const yaml_node_t *root = yaml_document_get_root_node(&d.yaml.document);
+    yaml_keys(&d.yaml, root, "title description devices mixers filters processors pipeline");
+    read_devices(&d, root);
+    if (d.n_captured > 0) read_pipeline(&d, root);
+    yaml_close(&d.yaml);
+}
+
+#else
+
+static void read_camilladsp(struct import *import)
+{
+    import->c->n_in = import->c->n_out = 1;
+    IMPORT_REFUSE(import, 0, NULL, "haloconv was built without libyaml; install libyaml-dev, and build it again");
+}
+
+#endif
+
+const struct import_format format_camilladsp = {
+    .name = "CamillaDSP", .extensions = ".yml .yaml", .is_format = is_camilladsp, .read = read_camilladsp};

@@ -1,0 +1,517 @@
+#include "camilladsp.h"
+
+#ifdef HC_WITH_YAML
+
+#include "dsp/signal/recursion.h"
+#include "sections.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_ORDER = 64,    /* of a Butterworth or Linkwitz-Riley filter */
+    MOST_SECTIONS = 128 /* of an equaliser                           */
+};
+#define SOUND_M_PER_S 343.0
+
+struct reading { /* of one filter */
+    struct camilladsp *d;
+    const yaml_node_t *node; /* the filter                   */
+    const yaml_node_t *map;  /* its parameters; NULL: none   */
+    const char *type;        /* the type of the parameters   */
+    struct camilladsp_filter *filter;
+    int line;
+    const char *command; /* for diagnostics of the network   */
+};
+
+/* One number or more, all needed. */
+#define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
+#define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
+#define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
+
+static struct network *network_of(const struct reading *r)
+{
+    return &r->d->yaml.import->network;
+}
+
+static bool has(const struct reading *r, const char *key)
+{
+    return yaml_value(&r->d->yaml, r->map, key) != NULL;
+}
+
+static void set_filter(struct reading *r, const struct filter *filter)
+{
+    r->filter->filter = filter;
+    r->filter->has_filter = true;
+}
+
+static void set_sections(struct reading *r, const struct section *sections, int n)
+{
+    if (n > 0) set_filter(r, filter_of_sections(network_of(r), sections, n, r->line, r->command));
+}
+
+/* The numbers of a list, from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory is short. */
+static double *read_numbers(struct reading *r, const char *key, int *n)
+{
+    struct yaml *y = &r->d->yaml;
+    const yaml_node_t *list = yaml_list(y, r->map, key, false);
+    *n = yaml_count(list);
+    double *values = *n ? malloc((size_t)*n * sizeof *values) : NULL;
+    if (*n && !values) y->import->c->arena->is_short = true;
+    for (int i = 0; values && i < *n; i++) {
+        if (yaml_number_of(y, yaml_item(y, list, i), key, &values[i])) continue;
+        free(values);
+        return NULL;
+    }
+    return values;
+}
+
+/* ---- Biquad ------------------------------------------------------------------------------------- */
+
+enum width { NO_WIDTH, Q, Q_OR_BANDWIDTH, Q_OR_SLOPE };
+
+static const struct biquad_type {
+    const char *name;
+    enum biquad_kind kind;
+    enum width width;
+    bool has_gain;
+} biquad_types[] = {
+    {"Lowpass", BIQUAD_LOWPASS, Q, false},
+    {"Highpass", BIQUAD_HIGHPASS, Q, false},
+    {"LowpassFO", BIQUAD_LOWPASS_1, NO_WIDTH, false},
+    {"HighpassFO", BIQUAD_HIGHPASS_1, NO_WIDTH, false},
+    {"Peaking", BIQUAD_PEAK, Q_OR_BANDWIDTH, true},
+    {"Lowshelf", BIQUAD_LOWSHELF, Q_OR_SLOPE, true},
+    {"Highshelf", BIQUAD_HIGHSHELF, Q_OR_SLOPE, true},
+    {"LowshelfFO", BIQUAD_LOWSHELF_1, NO_WIDTH, true},
+    {"HighshelfFO", BIQUAD_HIGHSHELF_1, NO_WIDTH, true},
+    {"Notch", BIQUAD_NOTCH, Q_OR_BANDWIDTH, false},
+    {"Bandpass", BIQUAD_BANDPASS, Q_OR_BANDWIDTH, false},
+    {"Allpass", BIQUAD_ALLPASS, Q_OR_BANDWIDTH, false},
+    {"AllpassFO", BIQUAD_ALLPASS_1, NO_WIDTH, false},
+};
+
+/* A number that must be above 0 and at most `most`. */
+static double positive(struct reading *r, const char *key, double most)
+{
+    double value = NUMBER(r, key);
+    if (value > 0 && value <= most) return value;
+    REFUSE(r, "%s is %g; give one above 0, and at most %g", key, value, most);
+    return 1;
+}
+
+static double frequency(struct reading *r, const char *key)
+{
+    double hz = NUMBER(r, key);
+    if (hz > 0 && hz < r->d->rate / 2.0) return hz;
+    REFUSE(r, "%s is %g Hz; give one between 0 and half the sample rate, %g Hz", key, hz, r->d->rate / 2.0);
+    return r->d->rate / 4.0;
+}
+
+static void read_cookbook(struct reading *r, const struct biquad_type *type)
+{
+    struct section s = {.kind = type->kind, .q = 1};
+    s.hz = frequency(r, "freq");
+    if (type->has_gain) s.gain_db = NUMBER(r, "gain");
+    if (type->width == Q_OR_BANDWIDTH && has(r, "bandwidth"))
+        s.octaves = positive(r, "bandwidth", 20);
+    else if (type->width == Q_OR_SLOPE && has(r, "slope"))
+        s.q = biquad_q_of_slope(s.gain_db, positive(r, "slope", 12) / 12); /* 12 dB per octave is the steepest */
+    else if (type->width != NO_WIDTH)
+        s.q = positive(r, "q", 1e6);
+    set_sections(r, &s, 1);
+}
+
+/* Coefficients are those for the text's rate: another session gets their response resampled. */
+static void read_free(struct reading *r)
+{
+    struct biquad b = {NUMBER(r, "b0"), NUMBER(r, "b1"), NUMBER(r, "b2"), NUMBER(r, "a1"), NUMBER(r, "a2")};
+    double *taps, rest_db;
+    if (!biquad_is_stable(&b)) {
+        REFUSE(r, "it is not stable: its output grows without bound; correct a1 and a2");
+        return;
+    }
+    int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &taps, &rest_db);
+    set_filter(r, n ? filter_of_taps(network_of(r), taps, n, r->line, r->command) : NULL);
+    if (!n) r->d->yaml.import->c->arena->is_short = true;
+    free(taps);
+}
+
+static void read_biquad(struct reading *r)
+{
+    struct section s = {.q = 1};
+    if (strcmp(r->type, "Free") == 0) {
+        read_free(r);
+        return;
+    }
+    if (strcmp(r->type, "GeneralNotch") == 0) {
+        s.form = SECTION_GENERAL_NOTCH;
+        s.hz = frequency(r, "freq_p");
+        s.other_hz = frequency(r, "freq_z");
+        s.q = positive(r, "q_p", 1e6);
+        s.is_unity_at_dc = yaml_bool(&r->d->yaml, r->map, "normalize_at_dc", false);
+        set_sections(r, &s, 1);
+        return;
+    }
+    if (strcmp(r->type, "LinkwitzTransform") == 0) {
+        s.form = SECTION_LINKWITZ_TRANSFORM;
+        s.hz = frequency(r, "freq_act");
+        s.q = positive(r, "q_act", 1e6);
+        s.other_hz = frequency(r, "freq_target");
+        s.other_q = positive(r, "q_target", 1e6);
+        set_sections(r, &s, 1);
+        return;
+    }
+    for (size_t i = 0; i < sizeof biquad_types / sizeof *biquad_types; i++) {
+        if (strcmp(r->type, biquad_types[i].name) != 0) continue;
+        read_cookbook(r, &biquad_types[i]);
+        return;
+    }
+    REFUSE(r, "the biquad type \"%.40s\" is unknown; use one of CamillaDSP's", r->type);
+}
+
+/* ---- BiquadCombo -------------------------------------------------------------------------------- */
+
+/* A Butterworth filter of `order`: sections with the q of its pairs of poles, and one of first order for an odd order.
+ * Returns their number. */
+static int butterworth(struct section *sections, int order, double hz, bool is_low)
+{
+    int n = order / 2;
+    for (int i = 0; i < n; i++)
+        sections[i] = (struct section){
+            .kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS, .hz = hz, .q = 1 / (2 * sin(M_PI / order * (i + 0.5)))};
+    if (order % 2)
+        sections[n++] = (struct section){.kind = is_low ? BIQUAD_LOWPASS_1 : BIQUAD_HIGHPASS_1, .hz = hz, .q = 1};
+    return n;
+}
+
+/* A Linkwitz-Riley filter is a Butterworth filter of half its order, twice. */
+static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_low)
+{
+    struct section sections[2 * MOST_ORDER];
+    double hz = frequency(r, "freq");
+    int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MOST_ORDER);
+    if (is_linkwitz_riley && order % 2) {
+        REFUSE(r, "order %d; a Linkwitz-Riley filter has an even order", order);
+        return;
+    }
+    int n = butterworth(sections, is_linkwitz_riley ? order / 2 : order, hz, is_low);
+    if (is_linkwitz_riley) n += butterworth(sections + n, order / 2, hz, is_low);
+    set_sections(r, sections, n);
+}
+
+static void read_tilt(struct reading *r)
+{
+    double gain_db = NUMBER(r, "gain");
+    struct section sections[] = {
+        {.kind = BIQUAD_LOWSHELF, .hz = 110, .q = 0.35, .gain_db = -gain_db / 2},
+        {.kind = BIQUAD_HIGHSHELF, .hz = 3500, .q = 0.35, .gain_db = gain_db / 2},
+    };
+    set_sections(r, sections, 2);
+}
+
+static void read_five_points(struct reading *r)
+{
+    static const struct {
+        enum biquad_kind kind;
+        const char *hz, *q, *gain;
+    } points[] = {{BIQUAD_LOWSHELF, "fls", "qls", "gls"},
+                  {BIQUAD_PEAK, "fp1", "qp1", "gp1"},
+                  {BIQUAD_PEAK, "fp2", "qp2", "gp2"},
+                  {BIQUAD_PEAK, "fp3", "qp3", "gp3"},
+                  {BIQUAD_HIGHSHELF, "fhs", "qhs", "ghs"}};
+    struct section sections[5];
+    int n = 0;
+    for (int i = 0; i < 5; i++) {
+        struct section s = {.kind = points[i].kind, .hz = frequency(r, points[i].hz)};
+        s.q = positive(r, points[i].q, 1e6);
+        s.gain_db = NUMBER(r, points[i].gain);
+        if (s.q > 0.001) sections[n++] = s; /* CamillaDSP leaves out those with a smaller q */
+    }
+    set_sections(r, sections, n);
+}
+
+/* Peaks in the middles of equal bands between two frequencies, on a logarithmic axis; each is as wide as its band. */
+static void read_graphic(struct reading *r)
+{
+    struct section sections[MOST_SECTIONS];
+    int n_bands, n = 0;
+    double from = has(r, "freq_min") ? frequency(r, "freq_min") : 20;
+    double to = has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
+    double *gains = read_numbers(r, "gains", &n_bands);
+    if (!gains || n_bands > MOST_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
+        REFUSE(r, "gains or frequencies; give 1 to %d gains, and freq_min below freq_max below half the sample rate",
+               MOST_SECTIONS);
+        free(gains);
+        return;
+    }
+    double octaves = log2(to / from) / n_bands;
+    for (int i = 0; i < n_bands; i++)
+        if (fabs(gains[i]) > 0.001) /* as CamillaDSP */
+            sections[n++] = (struct section){
+                .kind = BIQUAD_PEAK, .hz = from * exp2((i + 0.5) * octaves), .octaves = octaves, .gain_db = gains[i]};
+    free(gains);
+    set_sections(r, sections, n);
+}
+
+static void read_combo(struct reading *r)
+{
+    const char *type = r->type;
+    if (strcmp(type, "ButterworthLowpass") == 0)
+        read_crossover(r, false, true);
+    else if (strcmp(type, "ButterworthHighpass") == 0)
+        read_crossover(r, false, false);
+    else if (strcmp(type, "LinkwitzRileyLowpass") == 0)
+        read_crossover(r, true, true);
+    else if (strcmp(type, "LinkwitzRileyHighpass") == 0)
+        read_crossover(r, true, false);
+    else if (strcmp(type, "Tilt") == 0)
+        read_tilt(r);
+    else if (strcmp(type, "FivePointPeq") == 0)
+        read_five_points(r);
+    else if (strcmp(type, "GraphicEqualizer") == 0)
+        read_graphic(r);
+    else
+        REFUSE(r, "the combination \"%.40s\" is unknown; use one of CamillaDSP's", type);
+}
+
+/* ---- DiffEq ------------------------------------------------------------------------------------- */
+
+static void read_difference_equation(struct reading *r)
+{
+    static double one[] = {1};
+    int n_a, n_b, n = 0;
+    double *a = read_numbers(r, "a", &n_a), *b = read_numbers(r, "b", &n_b), *taps = NULL, rest_db;
+    if ((n_a && !a) || (n_b && !b)) goto end;
+    if (n_a) a[0] = 1; /* CamillaDSP does not use a0 */
+    if (n_a > RECURSION_ORDER + 1 || !recursion_is_stable(a, n_a))
+        REFUSE(r, "it is not stable: its output grows without bound, or has more than %d coefficients a; correct them",
+               RECURSION_ORDER + 1);
+    else if ((n = recursion_taps(b ? b : one, n_b ? n_b : 1, a ? a : one, n_a ? n_a : 1, SECTIONS_REST_DB,
+                                 SECTIONS_TAPS, &taps, &rest_db)))
+        set_filter(r, filter_of_taps(network_of(r), taps, n, r->line, r->command));
+    else
+        r->d->yaml.import->c->arena->is_short = true;
+end:
+    free(a);
+    free(b);
+    free(taps);
+}
+
+/* ---- Conv --------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *raw; /* CamillaDSP's name, and that of raw_samples */
+    int bytes;              /* of a sample; of a text: 1, for a line      */
+} raw_names[] = {
+    {"TEXT", "TEXT", 1},
+    {"S16LE", "S16_LE", 2},
+    {"S24LE", "S24_4LE", 4},
+    {"S24LE3", "S24_3LE", 3},
+    {"S32LE", "S32_LE", 4},
+    {"FLOAT32LE", "FLOAT_LE", 4},
+    {"FLOAT64LE", "FLOAT64_LE", 8},
+    /* since version 4; LJ: the 24 high bits of 32 */
+    {"S16_LE", "S16_LE", 2},
+    {"S24_3_LE", "S24_3LE", 3},
+    {"S24_4_RJ_LE", "S24_4LE", 4},
+    {"S24_4_LJ_LE", "S32_LE", 4},
+    {"S32_LE", "S32_LE", 4},
+    {"F32_LE", "FLOAT_LE", 4},
+    {"F64_LE", "FLOAT64_LE", 8},
+};
+
+static void read_sound(struct reading *r)
+{
+    struct yaml *y = &r->d->yaml;
+    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
+    const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
+    if (!*name) return;
+    place.channel = yaml_whole(y, r->map, "channel", 0, 0, MASK_MAX_CHANNELS - 1);
+    place.file = configuration_file(y->import->c, name);
+    set_filter(r, filter_of_file(network_of(r), &place));
+}
+
+/* skip_bytes_lines and read_bytes_lines count lines of a text, bytes of other formats. */
+static void read_raw(struct reading *r)
+{
+    struct yaml *y = &r->d->yaml;
+    struct impulse place = {.kind = IMPULSE_READ, .gain = 1, .line = r->line, .command = r->command};
+    struct raw_samples raw = {0};
+    const char *name = camilladsp_name(r->d, yaml_text(y, r->map, "filename", NULL));
+    const char *format = yaml_text(y, r->map, "format", "TEXT");
+    int skip = yaml_whole(y, r->map, "skip_bytes_lines", 0, 0, INT32_MAX);
+    int most = yaml_whole(y, r->map, "read_bytes_lines", 0, 0, INT32_MAX), bytes = 1;
+    for (size_t i = 0; i < sizeof raw_names / sizeof *raw_names; i++) {
+        if (strcmp(format, raw_names[i].name) != 0) continue;
+        raw.format = raw_format_find(raw_names[i].raw);
+        bytes = raw_names[i].bytes;
+    }
+    if (!raw.format || !*name) {
+        if (*name) REFUSE(r, "the format \"%.40s\" is unknown; use one of CamillaDSP's", format);
+        return;
+    }
+    raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
+    raw.most = most / bytes;
+    place.file = configuration_raw_file(y->import->c, name, &raw);
+    set_filter(r, filter_of_file(network_of(r), &place));
+}
+
+static void read_values(struct reading *r)
+{
+    int n;
+    double *values = read_numbers(r, "values", &n);
+    if (values)
+        set_filter(r, filter_of_taps(network_of(r), values, n, r->line, r->command));
+    else
+        REFUSE(r, "values is missing; give a list of coefficients");
+    free(values);
+}
+
+static void read_convolution(struct reading *r)
+{
+    if (strcmp(r->type, "Wav") == 0)
+        read_sound(r);
+    else if (strcmp(r->type, "Raw") == 0 || strcmp(r->type, "File") == 0)
+        read_raw(r);
+    else if (strcmp(r->type, "Values") == 0)
+        read_values(r);
+    else if (strcmp(r->type, "Dummy") != 0) /* a dummy has no effect */
+        REFUSE(r, "the type \"%.40s\" is unknown; Raw, Wav, Values and Dummy are known", r->type);
+}
+
+/* ---- Gain, Delay, and what is no filter --------------------------------------------------------- */
+
+static void read_gain(struct reading *r)
+{
+    r->filter->gain = camilladsp_gain(r->d, r->map, NAN);
+}
+
+/* A delay by a fraction of a frame: an allpass of Thiran (1971), of first order below 1.1 frames, else of second order
+ * and behind whole frames, so that it delays by 1.1 to 2.1. */
+static int fractional_delay_make(const void *data, int rate, double **taps, double *rest_db)
+{
+    double delay = *(const double *)data * rate, whole = 0, d;
+    struct biquad b;
+    if (delay < 1.1) {
+        double k = (1 - delay) / (1 + delay);
+        b = (struct biquad){k, 1, 0, k, 0};
+    } else {
+        whole = fmax(floor(delay - 1.1), 0);
+        d = delay - whole;
+        double k1 = 2 * (2 - d) / (1 + d), k2 = (2 - d) / (2 + d) * (1 - d) / (1 + d);
+        b = (struct biquad){k2, k1, 1, k1, k2};
+    }
+    double *tail;
+    int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &tail, rest_db), shift = (int)whole;
+    *taps = n ? calloc((size_t)(n + shift), sizeof **taps) : NULL;
+    if (*taps) memcpy(*taps + shift, tail, (size_t)n * sizeof *tail);
+    free(tail);
+    return *taps ? n + shift : 0;
+}
+
+static void read_delay(struct reading *r)
+{
+    static const struct {
+        const char *name;
+        double seconds; /* 0: frames */
+    } units[] = {{"ms", 1e-3}, {"us", 1e-6}, {"mm", 1e-3 / SOUND_M_PER_S}, {"samples", 0}};
+    struct yaml *y = &r->d->yaml;
+    double delay = NUMBER(r, "delay"), frames = -1;
+    const char *unit = yaml_text(y, r->map, "unit", "ms");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0)
+            frames = units[i].seconds > 0 ? delay * units[i].seconds * r->d->rate : delay;
+    if (!(frames >= 0 && frames <= CONFIGURATION_TAPS)) {
+        REFUSE(r, "a delay of %g %.20s; at most %d frames in ms, us, mm or samples are possible", delay, unit,
+               CONFIGURATION_TAPS);
+        return;
+    }
+    if (!yaml_bool(y, r->map, "subsample", false)) {
+        r->filter->delay_s = network_seconds(network_of(r), round(frames));
+        return;
+    }
+    if (frames < 0.1) return; /* as CamillaDSP */
+    double whole = frames < 4 ? 0 : floor(frames) - 4, *rest_s = arena_alloc(y->import->c->arena, 1, sizeof *rest_s);
+    if (!rest_s) return;
+    *rest_s = network_seconds(network_of(r), frames - whole);
+    r->filter->delay_s = network_seconds(network_of(r), whole);
+    set_filter(r, filter_computed(network_of(r), fractional_delay_make, rest_s, r->line, r->command));
+}
+
+static void read_volume(struct reading *r)
+{
+    double limit_db = fmin(yaml_number(&r->d->yaml, r->map, "limit", 0), 0);
+    r->filter->gain = pow(10, limit_db / 20);
+    WARN(r, "a volume control becomes its gain at rest, %g dB", limit_db);
+}
+
+/* At rest the volume is 0 dB, and loudness acts below its reference level only. */
+static void read_loudness(struct reading *r)
+{
+    if (NUMBER(r, "reference_level") > 0)
+        REFUSE(r, "it follows a volume control, and acts at rest; remove it, or set a reference_level below 0");
+    else
+        WARN(r, "it follows a volume control, and is left out: at rest it has no effect");
+}
+
+static void read_limiter(struct reading *r)
+{
+    if (yaml_bool(&r->d->yaml, r->map, "soft_clip", false))
+        REFUSE(r, "a soft clipper cannot be a convolution; remove it");
+    else
+        WARN(r, "a limiter is left out: louder peaks than %g dB stay as they are",
+             yaml_number(&r->d->yaml, r->map, "clip_limit", 0));
+}
+
+static void read_dither(struct reading *r)
+{
+    WARN(r, "dither is left out: haloconv adds its own where it writes integers");
+}
+
+/* ---- the filter --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*read)(struct reading *r);
+    const char *keys; /* of the parameters; NULL: those of the type */
+} filter_types[] = {
+    {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
+    {"Gain", read_gain, "gain inverted mute scale"},
+    {"Delay", read_delay, "delay unit subsample"},
+    {"Biquad", read_biquad,
+     "type freq q gain bandwidth slope a1 a2 b0 b1 b2 freq_p freq_z q_p normalize_at_dc freq_act q_act freq_target "
+     "q_target"},
+    {"BiquadCombo", read_combo,
+     "type freq order gain fls qls gls fp1 qp1 gp1 fp2 qp2 gp2 fp3 qp3 gp3 fhs qhs ghs freq_min freq_max gains"},
+    {"DiffEq", read_difference_equation, "a b"},
+    {"Volume", read_volume, "ramp_time fader limit"},
+    {"Loudness", read_loudness, "reference_level high_boost low_boost fader attenuate_mid ramp_time"},
+    {"Limiter", read_limiter, "soft_clip clip_limit"},
+    {"Dither", read_dither, "type bits amplitude"},
+};
+
+void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struct camilladsp_filter *filter)
+{
+    struct yaml *y = &d->yaml;
+    struct reading r = {.d = d, .node = node, .filter = filter, .line = yaml_line(node)};
+    filter->gain = 1;
+    yaml_keys(y, node, "type description parameters");
+    r.map = yaml_map(y, node, "parameters", false);
+    r.command = arena_text(y->import->c->arena, y->statement);
+    const char *type = yaml_text(y, node, "type", NULL);
+    for (size_t i = 0; i < sizeof filter_types / sizeof *filter_types; i++) {
+        if (strcmp(type, filter_types[i].name) != 0) continue;
+        bool has_type = strncmp(filter_types[i].keys, "type ", 5) == 0;
+        yaml_keys(y, r.map, filter_types[i].keys);
+        r.type = has_type ? yaml_text(y, r.map, "type", NULL) : "";
+        filter_types[i].read(&r);
+        return;
+    }
+    YAML_REFUSE(y, node, "the filter type \"%.40s\" is unknown; use one of CamillaDSP's", type);
+}
+
+#else
+typedef int camilladsp_filters_are_not_built; /* ISO C needs a declaration */
+#endif

@@ -1,0 +1,497 @@
+/* equalizer_apo - reads the texts of Equalizer APO, which AutoEq and REW write too.
+ *
+ * A line is "Command: parameters". Each channel has a signal, and the commands act on the selected ones. A text that
+ * treats all channels alike becomes a mask of one channel, which fits any number of inputs.
+ */
+#include "import.h"
+
+#include "dsp/engine/backend.h"
+#include "dsp/masks/mask_file.h"
+#include "equalizer_filter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_CHANNELS = 64, MOST_INCLUDES = 16, INCLUDE_BYTES = 1 << 20 };
+
+struct channel {
+    char name[24];
+    const struct signal *signal; /* that the channel carries after the lines so far */
+    bool is_selected;
+};
+
+struct reader {
+    struct import *import;
+    struct network *net;
+    struct channel channels[MOST_CHANNELS]; /* the first n_layout are inputs and outputs, the others are virtual */
+    int n_channels, n_layout;
+    bool is_survey;      /* the first pass finds out which channels there are     */
+    unsigned used;       /* survey: enum position, as bits                        */
+    int highest;         /* survey: the highest channel number                    */
+    bool names_channels; /* Channel or Copy: the channels are not all alike       */
+    bool is_capture;     /* behind a Stage line without pre-mix and post-mix      */
+    const char *device;  /* of the Device line above; NULL: all                   */
+    int line;            /* of the main text                                      */
+    const char *include; /* the file of an Include; NULL: the main text           */
+    int include_line, depth;
+    const char *command;
+};
+
+#define EQ_REFUSE(r, ...) report(r, HC_EINVAL, __VA_ARGS__)
+#define EQ_WARN(r, ...) report(r, HC_OK, __VA_ARGS__)
+
+/* Reports in the second pass only, so that nothing is said twice. */
+static void __attribute__((format(printf, 3, 4))) report(struct reader *r, int code, const char *format, ...)
+{
+    char text[DIAGNOSTIC_CAP / 2];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (r->is_survey) return;
+    if (r->include)
+        diagnostic(&r->import->c->diagnostics, code, r->line, r->command, "%s:%d: %s", r->include, r->include_line,
+                   text);
+    else
+        diagnostic(&r->import->c->diagnostics, code, r->line, r->command, "%s", text);
+}
+
+/* ---- channels ----------------------------------------------------------------------------------- */
+
+enum position { L, R, C, LFE, RL, RR, RC, SL, SR, POSITIONS };
+static const char *const position_names[POSITIONS] = {"L", "R", "C", "LFE", "RL", "RR", "RC", "SL", "SR"};
+
+static enum position position_find(const char *name)
+{
+    int i = 0;
+    if (strcasecmp(name, "SUB") == 0) return LFE;
+    while (i < POSITIONS && strcasecmp(name, position_names[i]) != 0) i++;
+    return (enum position)i;
+}
+
+static void use_channel(struct reader *r, const char *name)
+{
+    enum position position = position_find(name);
+    int number = atoi(name);
+    if (position < POSITIONS) r->used |= 1U << position;
+    if (isdigit((unsigned char)*name) && number > r->highest) r->highest = number;
+}
+
+/* Chooses the smallest layout of Equalizer APO that has all channels that the text names. */
+static void choose_layout(struct reader *r)
+{
+    static const enum position mono[] = {L}, stereo[] = {L, R}, quad[] = {L, R, RL, RR}, surround[] = {L, R, C, RC},
+                               rear[] = {L, R, C, LFE, RL, RR}, side[] = {L, R, C, LFE, SL, SR},
+                               most[] = {L, R, C, LFE, RL, RR, SL, SR};
+    static const struct {
+        const enum position *positions;
+        int n;
+    } layouts[] = {{mono, 1}, {stereo, 2}, {quad, 4}, {surround, 4}, {rear, 6}, {side, 6}, {most, 8}};
+    enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
+    for (int i = r->names_channels ? 1 : 0; i < N_LAYOUTS; i++) {
+        unsigned has = 0;
+        for (int k = 0; k < layouts[i].n; k++) has |= 1U << layouts[i].positions[k];
+        if ((r->used & ~has) != 0 || r->highest > layouts[i].n) continue;
+        for (int k = 0; k < layouts[i].n; k++)
+            snprintf(r->channels[k].name, sizeof r->channels[k].name, "%s", position_names[layouts[i].positions[k]]);
+        r->n_layout = layouts[i].n;
+        break;
+    }
+    if (r->n_layout == 0) /* none: channels by number only, beside the named ones of 7.1 */
+        r->n_layout = r->highest > 8 && r->highest <= MOST_CHANNELS ? r->highest : 8;
+    for (int k = 0; k < r->n_layout; k++) {
+        struct channel *c = &r->channels[k];
+        if (!*c->name && k < 8) snprintf(c->name, sizeof c->name, "%s", position_names[most[k]]);
+        if (!*c->name) snprintf(c->name, sizeof c->name, "%d", k + 1);
+        c->signal = signal_input(r->net, k);
+        c->is_selected = true;
+    }
+    r->n_channels = r->n_layout;
+}
+
+/* The channel of a name or a number. may_add: an unknown name becomes a virtual channel, silent so far. NULL: none. */
+static struct channel *channel_find(struct reader *r, const char *name, bool may_add)
+{
+    char *end;
+    long number = strtol(name, &end, 10);
+    if (*name && !*end) return number >= 1 && number <= r->n_layout ? &r->channels[number - 1] : NULL;
+    if (strcasecmp(name, "SUB") == 0) name = "LFE";
+    for (int i = 0; i < r->n_channels; i++)
+        if (strcasecmp(r->channels[i].name, name) == 0) return &r->channels[i];
+    if (!may_add || r->n_channels == MOST_CHANNELS || strlen(name) >= sizeof r->channels[0].name) return NULL;
+    struct channel *new = &r->channels[r->n_channels++];
+    *new = (struct channel){0};
+    snprintf(new->name, sizeof new->name, "%s", name);
+    return new;
+}
+
+static void take_channel(struct reader *r, char *parameters)
+{
+    char *save = NULL;
+    r->names_channels = true;
+    for (int i = 0; !r->is_survey && i < r->n_channels; i++) r->channels[i].is_selected = false;
+    for (char *name = strtok_r(parameters, " \t", &save); name; name = strtok_r(NULL, " \t", &save)) {
+        if (r->is_survey) {
+            use_channel(r, name);
+            continue;
+        }
+        struct channel *found = strcasecmp(name, "all") == 0 ? r->channels : channel_find(r, name, false);
+        if (!found) EQ_REFUSE(r, "there is no channel %s here; name one of L, R, C, LFE, RL, RR, SL, SR", name);
+        if (found) found->is_selected = true;
+        for (int i = 0; found && strcasecmp(name, "all") == 0 && i < r->n_channels; i++)
+            r->channels[i].is_selected = true;
+    }
+}
+
+/* ---- Copy --------------------------------------------------------------------------------------- */
+
+/* One summand of an assignment, as 0.5*R, -6dB*R, R or 0.0. */
+static bool take_summand(struct reader *r, char *text, const struct signal **sum)
+{
+    char *star = strchr(text, '*'), *name = star ? star + 1 : text, *end = NULL;
+    double factor = 1;
+    if (star || strchr(text, '.') || strcmp(text, "0") == 0) {
+        factor = strtod(text, &end);
+        if (end == text || !isfinite(factor)) return false;
+        if (strncasecmp(end, "dB", 2) == 0) factor = pow(10, factor / 20);
+    }
+    if (!star && end) { /* a constant */
+        if (factor != 0 && !r->is_survey)
+            EQ_REFUSE(r, "the constant %s is a direct current, which no filter makes; take it away", text);
+        return true;
+    }
+    if (r->is_survey) {
+        use_channel(r, name);
+        return true;
+    }
+    const struct channel *from = channel_find(r, name, false);
+    if (!from) {
+        EQ_WARN(r, "channel %s is silent so far", name);
+        return true;
+    }
+    *sum = signal_add(r->net, *sum, signal_gain(r->net, from->signal, factor));
+    return true;
+}
+
+/* All assignments of a line take the signals from before the line. */
+static void take_copy(struct reader *r, char *parameters)
+{
+    const struct signal *made[MOST_CHANNELS];
+    struct channel *to[MOST_CHANNELS];
+    int n = 0;
+    char *save = NULL;
+    r->names_channels = true;
+    for (char *word = strtok_r(parameters, " \t", &save); word && n < MOST_CHANNELS;
+         word = strtok_r(NULL, " \t", &save)) {
+        char *equals = strchr(word, '='), *save_sum = NULL;
+        const struct signal *sum = NULL;
+        if (!equals || equals == word) {
+            EQ_REFUSE(r, "%s is not an assignment; write TARGET=SOURCE+FACTOR*SOURCE without blanks", word);
+            return;
+        }
+        *equals = 0;
+        if (r->is_survey) use_channel(r, word);
+        for (char *s = strtok_r(equals + 1, "+", &save_sum); s; s = strtok_r(NULL, "+", &save_sum))
+            if (!take_summand(r, s, &sum)) {
+                EQ_REFUSE(r, "%s has no factor; write a number, such as 0.5 or -6dB, in front of *", s);
+                return;
+            }
+        if (r->is_survey) continue;
+        to[n] = channel_find(r, word, true);
+        if (!to[n]) {
+            EQ_REFUSE(r, "there is no channel %s, and no room for one more; %d are possible", word, MOST_CHANNELS);
+            return;
+        }
+        made[n++] = sum;
+    }
+    for (int i = 0; i < n; i++) to[i]->signal = made[i];
+}
+
+/* ---- filters ------------------------------------------------------------------------------------ */
+
+static void filter_selected(struct reader *r, const struct filter *filter)
+{
+    for (int i = 0; i < r->n_channels; i++)
+        if (filter && r->channels[i].is_selected)
+            r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter);
+}
+
+static void take_filter(struct reader *r, char *parameters)
+{
+    char why[256] = "";
+    const struct filter *filter;
+    if (r->is_survey) return;
+    if (!equalizer_filter_read(r->net, parameters, r->line, &filter, why, sizeof why))
+        EQ_REFUSE(r, "%s", why);
+    else
+        filter_selected(r, filter);
+}
+
+static void take_graphic(struct reader *r, char *parameters)
+{
+    char why[256] = "";
+    const struct filter *filter;
+    if (r->is_survey) return;
+    if (!equalizer_graphic_read(r->net, parameters, r->line, &filter, why, sizeof why))
+        EQ_REFUSE(r, "%s", why);
+    else
+        filter_selected(r, filter);
+}
+
+static void take_preamp(struct reader *r, char *parameters)
+{
+    char *end;
+    for (char *at = parameters; *at; at++)
+        if (*at == ',') *at = '.';
+    double db = strtod(parameters, &end);
+    if (end == parameters || !(fabs(db) <= 400)) {
+        EQ_REFUSE(r, "\"%.40s\" is not a gain; write a number of dB", parameters);
+        return;
+    }
+    for (int i = 0; !r->is_survey && i < r->n_channels; i++)
+        if (r->channels[i].is_selected)
+            r->channels[i].signal = signal_gain(r->net, r->channels[i].signal, pow(10, db / 20));
+}
+
+static void take_delay(struct reader *r, char *parameters)
+{
+    char *unit;
+    for (char *at = parameters; *at; at++)
+        if (*at == ',') *at = '.';
+    double delay = strtod(parameters, &unit);
+    unit += strspn(unit, " \t");
+    bool is_ms = strncasecmp(unit, "ms", 2) == 0;
+    if (!(delay >= 0 && delay <= CONFIGURATION_TAPS) || (!is_ms && strncasecmp(unit, "samples", 7) != 0)) {
+        EQ_REFUSE(r, "\"%.40s\" is not a delay; write a number of ms or samples", parameters);
+        return;
+    }
+    if (!is_ms && r->import->c->rate == 0)
+        EQ_WARN(r, "its %g samples are taken as samples at 48000 Hz; write ms", delay);
+    double seconds = is_ms ? delay / 1000 : network_seconds(r->net, delay);
+    for (int i = 0; !r->is_survey && i < r->n_channels; i++)
+        if (r->channels[i].is_selected) r->channels[i].signal = signal_delay(r->net, r->channels[i].signal, seconds);
+}
+
+/* A path as Windows writes it. */
+static char *unix_path(char *path)
+{
+    for (char *at = path; *at; at++)
+        if (*at == '\\') *at = '/';
+    return path;
+}
+
+/* The channels of the file go to the selected channels in turn. */
+static void take_convolution(struct reader *r, char *parameters)
+{
+    struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .command = "Convolution", .gain = 1};
+    if (r->is_survey) return;
+    place.file = configuration_file(r->import->c, unix_path(parameters));
+    for (int i = 0; i < r->n_channels; i++) {
+        if (!r->channels[i].is_selected) continue;
+        r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &place));
+        place.channel++;
+        place.is_in_turn = true;
+    }
+}
+
+/* ---- control ------------------------------------------------------------------------------------ */
+
+static void take_text(struct reader *r, char *text);
+
+/* Reads a text beside the configuration. NULL: it was reported. */
+static char *include_read(struct reader *r, const char *name)
+{
+    const char *own = r->import->c->diagnostics.path, *slash = strrchr(own, '/');
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s%s", *name != '/' && slash ? (int)(slash - own) + 1 : 0, own, name);
+    FILE *file = mask_file_check(path, NULL, 0) == HC_OK ? fopen(path, "re") : NULL;
+    char *text = file ? malloc(INCLUDE_BYTES + 1) : NULL;
+    if (!text) {
+        EQ_REFUSE(r, "%s: %s; check the path", path, file ? "no memory" : strerror(errno));
+        if (file) fclose(file);
+        return NULL;
+    }
+    size_t bytes = fread(text, 1, INCLUDE_BYTES, file);
+    bool is_whole = feof(file) || getc(file) == EOF;
+    fclose(file);
+    text[bytes] = 0;
+    if (is_whole && !memchr(text, 0, bytes)) return text;
+    EQ_REFUSE(r, "%s: is not a text of at most %d bytes", path, INCLUDE_BYTES);
+    free(text);
+    return NULL;
+}
+
+static void take_include(struct reader *r, char *parameters)
+{
+    const char *was = r->include;
+    int was_line = r->include_line;
+    if (r->depth == MOST_INCLUDES) {
+        EQ_REFUSE(r, "more than %d texts include each other; take one of the lines away", MOST_INCLUDES);
+        return;
+    }
+    char *name = unix_path(parameters), *text = include_read(r, name);
+    if (!text) return;
+    if (!r->is_survey) configuration_file(r->import->c, name); /* so that live sessions watch it */
+    r->depth++;
+    r->include = name;
+    r->include_line = 0;
+    take_text(r, text);
+    r->depth--;
+    r->include = was;
+    r->include_line = was_line;
+    free(text);
+}
+
+static void take_device(struct reader *r, char *parameters)
+{
+    const char *device = strcasecmp(parameters, "all") == 0 ? NULL : arena_text(r->import->c->arena, parameters);
+    if (device && r->device && strcmp(device, r->device) != 0)
+        EQ_REFUSE(r, "%s: the text has filters for several devices; leave those of one", device);
+    else if (device && !r->device)
+        EQ_WARN(r, "the filters for %s are taken", device);
+    if (device) r->device = device;
+}
+
+static void take_stage(struct reader *r, char *parameters)
+{
+    r->is_capture = !strstr(parameters, "pre-mix") && !strstr(parameters, "post-mix");
+    if (r->is_capture) EQ_WARN(r, "the lines below, for the capture stage, are left out");
+}
+
+static void take_expression(struct reader *r, char *parameters)
+{
+    (void)parameters;
+    EQ_REFUSE(r, "expressions are not evaluated; write the values");
+}
+
+static void take_other(struct reader *r, char *parameters)
+{
+    (void)parameters;
+    EQ_REFUSE(r, "no linear filter can do this; take the line away");
+}
+
+static void take_nothing(struct reader *r, char *parameters)
+{
+    (void)r, (void)parameters;
+}
+
+/* ---- lines -------------------------------------------------------------------------------------- */
+
+static const struct command {
+    const char *name;
+    void (*take)(struct reader *r, char *parameters);
+} commands[] = {
+    {"Preamp", take_preamp},
+    {"GraphicEQ", take_graphic},
+    {"Channel", take_channel},
+    {"Copy", take_copy},
+    {"Delay", take_delay},
+    {"Convolution", take_convolution},
+    {"Include", take_include},
+    {"Device", take_device},
+    {"Stage", take_stage},
+    {"If", take_expression},
+    {"ElseIf", take_expression},
+    {"Else", take_expression},
+    {"EndIf", take_nothing},
+    {"Eval", take_expression},
+    {"VSTPlugin", take_other},
+    {"LoudnessCorrection", take_other},
+    /* the head of REW's texts */
+    {"Notes", take_nothing},
+    {"Dated", take_nothing},
+    {"Equaliser", take_nothing},
+    {"Equalizer", take_nothing},
+    {"Average 1", take_nothing},
+    {"Room EQ V", take_nothing},
+};
+
+static const struct command *command_find(const char *name, size_t length)
+{
+    static const struct command filter = {"Filter", take_filter};
+    if (length >= 6 && strncmp(name, "Filter", 6) == 0 && name[6 + strspn(name + 6, " \t0123456789")] == ':')
+        return &filter; /* its number means nothing */
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strlen(commands[i].name) == length && strncmp(name, commands[i].name, length) == 0) return &commands[i];
+    return NULL;
+}
+
+static void take_line(struct reader *r, char *line)
+{
+    line += strspn(line, " \t");
+    char *colon = strchr(line, ':');
+    size_t length = colon ? (size_t)(colon - line) : 0;
+    while (length > 0 && strchr(" \t", line[length - 1])) length--;
+    r->command = NULL;
+    if (!*line || *line == '#' || !colon) return; /* lines without a colon are comments in Equalizer APO too */
+    const struct command *command = command_find(line, length);
+    if (!command) {
+        EQ_WARN(r, "\"%.40s\" is no command of Equalizer APO, and the line is left out", line);
+        return;
+    }
+    r->command = command->name;
+    if (r->is_capture && command->take != take_stage && command->take != take_device) return;
+    char *parameters = colon + 1 + strspn(colon + 1, " \t"), *end = parameters + strlen(parameters);
+    while (end > parameters && strchr(" \t\r", end[-1])) *--end = 0;
+    if (strchr(parameters, '`'))
+        take_expression(r, parameters);
+    else
+        command->take(r, parameters);
+}
+
+static void take_text(struct reader *r, char *text)
+{
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
+    for (char *end; *text && !r->import->c->arena->is_short; text = end) {
+        end = text + strcspn(text, "\n");
+        if (*end) *end++ = 0;
+        *(r->include ? &r->include_line : &r->line) += 1;
+        take_line(r, text);
+    }
+}
+
+static void read_equalizer_apo(struct import *import)
+{
+    struct configuration *c = import->c;
+    struct reader *r = arena_alloc(c->arena, 1, sizeof *r);
+    char *copy = r ? arena_text(c->arena, import->text) : NULL;
+    if (!copy) return;
+    r->import = import;
+    r->net = &import->network;
+    r->is_survey = true;
+    take_text(r, copy);
+    bool names_channels = r->names_channels;
+    r->is_survey = r->is_capture = false;
+    r->device = NULL;
+    r->line = 0;
+    choose_layout(r);
+    take_text(r, import->text);
+    c->n_in = c->n_out = r->n_layout;
+    c->is_mask = !names_channels;
+    for (int i = 0; i < r->n_layout; i++) {
+        network_output(r->net, i, r->channels[i].signal);
+        if (names_channels) c->in_port[i].name = c->out_port[i].name = r->channels[i].name;
+    }
+}
+
+/* Does a line begin with a command of filters? */
+static bool is_equalizer_apo(const char *text, size_t bytes)
+{
+    const char *line = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        line += strspn(line, " \t");
+        size_t length = strcspn(line, ":\n");
+        const struct command *command = line[length] == ':' ? command_find(line, length) : NULL;
+        if (command && command->take != take_nothing) return true;
+    }
+    return false;
+}
+
+const struct import_format format_equalizer_apo = {
+    .name = "Equalizer APO", .extensions = ".txt", .is_format = is_equalizer_apo, .read = read_equalizer_apo};

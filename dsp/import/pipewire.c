@@ -1,0 +1,323 @@
+#include "pipewire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NODES = 2048, MOST_COPIES = 64, DEFAULT_RATE = 48000 }; /* PipeWire makes as many copies */
+#define MODULE "libpipewire-module-filter-chain"
+
+struct graph {
+    struct import *import;
+    struct node *nodes; /* [n_nodes] */
+    int n_nodes;
+    int *order;      /* [n_nodes]: every node comes behind those that it gets its input from */
+    int n_in, n_out; /* ports of one copy of the graph */
+    struct output {
+        int node, port; /* node -1: silence */
+    } outputs[MASK_MAX_CHANNELS];
+};
+
+static bool is_pipewire(const char *text, size_t bytes)
+{
+    return memmem(text, bytes, "filter.graph", 12) && memmem(text, bytes, "nodes", 5);
+}
+
+/* ---- ports -------------------------------------------------------------------------------------- */
+
+static int find_node(const struct graph *g, const char *name, size_t length)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (strlen(g->nodes[i].name) == length && strncmp(g->nodes[i].name, name, length) == 0) return i;
+    return -1;
+}
+
+/* A port's number from its index, or from its name: In, or In 1 if there are several. -1: there is none. */
+static int find_port(const char *name, const char *stem, int n)
+{
+    char known[16], *end;
+    unsigned long index = strtoul(name, &end, 10);
+    if (*name >= '0' && *name <= '9' && !*end) return index < (unsigned long)n ? (int)index : -1;
+    if (n == 1) return strcmp(name, stem) == 0 ? 0 : -1;
+    for (int i = 0; i < n; i++) {
+        snprintf(known, sizeof known, "%s %d", stem, i + 1);
+        if (strcmp(name, known) == 0) return i;
+    }
+    return -1;
+}
+
+/* Finds a port named "node:port", or "port" of the node `own`. false: there is none, which is reported. */
+static bool port_find(struct graph *g, const struct relaxed *at, int own, bool is_output, int *node, int *port)
+{
+    const char *name = at->text, *colon = strchr(name, ':');
+    *node = colon ? find_node(g, name, (size_t)(colon - name)) : -1;
+    const char *port_name = *node >= 0 ? colon + 1 : name;
+    if (*node < 0) *node = own;
+    const struct node_type *type = g->nodes[*node].type;
+    *port = find_port(port_name, is_output ? "Out" : "In", is_output ? type->n_out : type->n_in);
+    if (*port >= 0) return true;
+    IMPORT_REFUSE(g->import, at->line, "filter.graph", "there is no %s \"%.80s\"; name one, as NODE:%s",
+                  is_output ? "output" : "input", name, is_output ? "Out" : "In");
+    return false;
+}
+
+/* ---- the graph ---------------------------------------------------------------------------------- */
+
+/* false: the node has no type, or cannot be a convolution, which is reported. */
+static bool add_node(struct graph *g, const struct relaxed *json)
+{
+    struct import *import = g->import;
+    struct node *node = &g->nodes[g->n_nodes++];
+    const char *type = relaxed_text(json, "type", ""), *label = relaxed_text(json, "label", "");
+    *node = (struct node){.json = json, .name = relaxed_text(json, "name", "")};
+    snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
+    for (int i = 0; i < NODE_PORTS; i++) node->in[i] = (struct node_port){.node = -1, .external = -1};
+    node->type = strcmp(type, "builtin") == 0 ? node_type_find(label) : NULL;
+    if (strcmp(type, "builtin") != 0)
+        IMPORT_REFUSE(import, json->line, node->statement, "is a program of type \"%.40s\"; remove the node", type);
+    else if (!node->type)
+        IMPORT_REFUSE(import, json->line, node->statement, "the label \"%.40s\" is unknown; use another node", label);
+    else if (!node->type->play)
+        IMPORT_REFUSE(import, json->line, node->statement, "%s cannot be a convolution; remove the node", label);
+    return node->type && node->type->play;
+}
+
+static void add_link(struct graph *g, const struct relaxed *json)
+{
+    struct import *import = g->import;
+    const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
+    int from, from_port, to, to_port;
+    if (!output || !input) {
+        IMPORT_REFUSE(import, json->line, "filter.graph", "a link without output or input; give both");
+        return;
+    }
+    if (!port_find(g, output, 0, true, &from, &from_port) || !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
+        return;
+    struct node_port *in = &g->nodes[to].in[to_port];
+    if (in->node >= 0)
+        IMPORT_REFUSE(import, json->line, "filter.graph", "%.80s is linked twice; use a mixer", input->text);
+    in->node = from;
+    in->port = from_port;
+}
+
+static void add_inputs(struct graph *g, const struct relaxed *names)
+{
+    int node, port;
+    if (!names)
+        for (g->n_in = 0; g->n_in < g->nodes[0].type->n_in; g->n_in++) g->nodes[0].in[g->n_in].external = g->n_in;
+    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_in < MASK_MAX_CHANNELS;
+         name = name->next, g->n_in++) {
+        if (relaxed_is_null(name) || !port_find(g, name, 0, false, &node, &port)) continue;
+        struct node_port *in = &g->nodes[node].in[port];
+        if (in->external >= 0 || in->node >= 0)
+            IMPORT_REFUSE(g->import, name->line, "filter.graph", "input %.80s has a signal already; use a mixer",
+                          name->text);
+        in->external = g->n_in;
+    }
+}
+
+static void add_outputs(struct graph *g, const struct relaxed *names)
+{
+    int last = g->n_nodes - 1;
+    if (!names)
+        for (g->n_out = 0; g->n_out < g->nodes[last].type->n_out; g->n_out++)
+            g->outputs[g->n_out] = (struct output){last, g->n_out};
+    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_out < MASK_MAX_CHANNELS;
+         name = name->next, g->n_out++) {
+        struct output *out = &g->outputs[g->n_out];
+        if (relaxed_is_null(name) || !port_find(g, name, last, true, &out->node, &out->port)) out->node = -1;
+    }
+}
+
+/* Kahn's algorithm: again and again, takes a node whose inputs are all taken. false: there is a loop, which is
+ * reported, or memory is short. */
+static bool order_nodes(struct graph *g)
+{
+    struct arena *arena = g->import->c->arena;
+    int n = g->n_nodes, n_taken = 0;
+    bool *is_taken = arena_alloc(arena, (size_t)n, sizeof *is_taken);
+    g->order = arena_alloc(arena, (size_t)n, sizeof *g->order);
+    if (!is_taken || !g->order) return false;
+    for (int before = -1; before != n_taken;) {
+        before = n_taken;
+        for (int i = 0; i < n; i++) {
+            bool is_ready = !is_taken[i];
+            for (int port = 0; port < NODE_PORTS && is_ready; port++)
+                is_ready = g->nodes[i].in[port].node < 0 || is_taken[g->nodes[i].in[port].node];
+            if (!is_ready) continue;
+            is_taken[i] = true;
+            g->order[n_taken++] = i;
+        }
+    }
+    for (int i = 0; i < n && n_taken < n; i++) {
+        if (is_taken[i]) continue;
+        IMPORT_REFUSE(g->import, g->nodes[i].json->line, g->nodes[i].statement, "its links form a loop; remove one");
+        break;
+    }
+    return n_taken == n;
+}
+
+/* ---- streams ------------------------------------------------------------------------------------ */
+
+/* A property of a stream, or the module's. */
+static const struct relaxed *property(const struct relaxed *args, const char *stream, const char *key)
+{
+    const struct relaxed *own = relaxed_get(relaxed_get(args, stream), key);
+    return own ? own : relaxed_get(args, key);
+}
+
+/* The channels of a stream, and their names; 0: it names no number. */
+static int read_channels(struct import *import, const struct relaxed *args, const char *stream, hc_port *ports)
+{
+    const struct relaxed *position = property(args, stream, "audio.position");
+    const struct relaxed *count = property(args, stream, "audio.channels");
+    double number = 0;
+    int n = 0;
+    if (position && position->kind == RELAXED_LIST) {
+        for (const struct relaxed *name = position->first; name; name = name->next, n++)
+            if (n < MASK_MAX_CHANNELS && name->kind == RELAXED_TEXT) ports[n].name = name->text;
+        number = n;
+    } else if (position) { /* one text: "FL,FR" */
+        char *names = arena_text(import->c->arena, position->text), *rest;
+        for (char *name = names ? strtok_r(names, " ,[]", &rest) : NULL; name;
+             name = strtok_r(NULL, " ,[]", &rest), n++)
+            if (n < MASK_MAX_CHANNELS) ports[n].name = name;
+        number = n;
+    } else if (count && !relaxed_number_of(count, &number)) {
+        number = -1;
+    }
+    if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
+    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "its number of channels; 1 to %d are possible",
+                  MASK_MAX_CHANNELS);
+    return 0;
+}
+
+/* How many copies of the graph the channels of the streams need. Sets the counts of channels. */
+static int count_copies(struct graph *g, const struct relaxed *args)
+{
+    struct configuration *c = g->import->c;
+    int n_in = read_channels(g->import, args, "capture.props", c->in_port);
+    int n_out = read_channels(g->import, args, "playback.props", c->out_port);
+    int in_each = g->n_in ? g->n_in : g->n_out, out_each = g->n_out ? g->n_out : g->n_in;
+    if (n_in == 0) n_in = in_each;
+    int copies = n_in / in_each;
+    if (n_out == 0) n_out = out_each * (copies ? copies : 1);
+    if (copies > MOST_COPIES)
+        IMPORT_REFUSE(g->import, args->line, "filter.graph", "%d copies of the graph; %d are possible", copies,
+                      MOST_COPIES);
+    if (copies != n_out / out_each)
+        IMPORT_REFUSE(g->import, args->line, "filter.graph",
+                      "%d channels for %d inputs need %d copies of the graph, and %d for %d outputs need %d; give "
+                      "audio.channels that fit",
+                      n_in, in_each, copies, n_out, out_each, n_out / out_each);
+    c->n_in = n_in < MASK_MAX_CHANNELS ? n_in : MASK_MAX_CHANNELS;
+    c->n_out = n_out < MASK_MAX_CHANNELS ? n_out : MASK_MAX_CHANNELS;
+    return copies < 1 ? 1 : copies < MOST_COPIES ? copies : MOST_COPIES;
+}
+
+/* ---- the signals -------------------------------------------------------------------------------- */
+
+static void play_copy(struct graph *g, int copy)
+{
+    struct import *import = g->import;
+    struct network *net = &import->network;
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct node *node = &g->nodes[g->order[i]];
+        for (int port = 0; port < NODE_PORTS; port++) {
+            const struct node_port *in = &node->in[port];
+            int channel = copy * g->n_in + in->external;
+            node->play_out[port] = NULL;
+            node->play_in[port] = in->node >= 0 ? g->nodes[in->node].play_out[in->port]
+                                  : in->external >= 0 && channel < import->c->n_in ? signal_input(net, channel)
+                                                                                   : NULL;
+        }
+        if (node->type->play) node->type->play(import, node, copy);
+    }
+    for (int out = 0; out < g->n_out && copy * g->n_out + out < import->c->n_out; out++)
+        if (g->outputs[out].node >= 0)
+            network_output(net, copy * g->n_out + out, g->nodes[g->outputs[out].node].play_out[g->outputs[out].port]);
+}
+
+static void refuse_volumes(struct import *import, const struct relaxed *graph)
+{
+    static const char *const keys[] = {"capture.volumes", "playback.volumes"};
+    for (int i = 0; i < 2; i++) {
+        const struct relaxed *volumes = relaxed_get(graph, keys[i]);
+        if (volumes && volumes->first)
+            IMPORT_WARN(import, volumes->line, keys[i], "a volume control is left out: the controls stay as set");
+    }
+}
+
+static void read_graph(struct import *import, const struct relaxed *args)
+{
+    struct graph g = {.import = import};
+    const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
+    int n = 0;
+    for (const struct relaxed *node = nodes ? nodes->first : NULL; node; node = node->next) n++;
+    if (n < 1 || n > MOST_NODES) {
+        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MOST_NODES);
+        return;
+    }
+    g.nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g.nodes);
+    if (!g.nodes) return;
+    bool are_known = true;
+    for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
+    if (!are_known) return; /* their ports are not known either */
+    const struct relaxed *links = relaxed_get(graph, "links");
+    int n_left = NODE_PORTS * n;
+    for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)
+        if (n_left-- > 0)
+            add_link(&g, link);
+        else
+            IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove them");
+    add_inputs(&g, relaxed_get(graph, "inputs"));
+    add_outputs(&g, relaxed_get(graph, "outputs"));
+    refuse_volumes(import, graph);
+    if (g.n_in + g.n_out == 0) {
+        IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
+        return;
+    }
+    int copies = count_copies(&g, args);
+    if (!order_nodes(&g)) return;
+    for (int copy = 0; copy < copies && !import->network.is_too_large; copy++) play_copy(&g, copy);
+}
+
+static void read_module(struct import *import, const struct relaxed *args)
+{
+    struct configuration *c = import->c;
+    const struct relaxed *rate = property(args, "capture.props", "audio.rate");
+    double hz;
+    if (rate && (!relaxed_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
+        IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\"; 1000 to %d are possible", rate->text, 1 << 22);
+    } else if (rate) {
+        c->rate = (int)hz;
+    }
+    c->defined_line = args->line;
+    c->client = relaxed_text(args, "node.name", relaxed_text(args, "node.description", NULL));
+    read_graph(import, args);
+}
+
+/* PipeWire's graph runs at 48000 Hz unless it is told otherwise: that is the rate of a text without one. */
+static void read_pipewire(struct import *import)
+{
+    const struct relaxed *all = relaxed_read(import);
+    bool is_read = false;
+    import->c->n_in = import->c->n_out = 1;
+    import->c->rate = DEFAULT_RATE;
+    const struct relaxed *modules = relaxed_get(all, "context.modules");
+    for (const struct relaxed *module = modules ? modules->first : NULL; module; module = module->next) {
+        const struct relaxed *args = relaxed_get(module, "args");
+        if (strcmp(relaxed_text(module, "name", ""), MODULE) != 0 || !args) continue;
+        if (is_read)
+            IMPORT_REFUSE(import, module->line, "context.modules",
+                          "a second filter-chain; put each of them into a file of its own");
+        else
+            read_module(import, args);
+        is_read = true;
+    }
+    if (all && !is_read)
+        IMPORT_REFUSE(import, 0, NULL, "has no module %s with args; name a file of filter-chain.conf.d", MODULE);
+}
+
+const struct import_format format_pipewire = {
+    .name = "PipeWire filter-chain", .extensions = ".conf", .is_format = is_pipewire, .read = read_pipewire};

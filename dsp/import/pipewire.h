@@ -1,0 +1,35 @@
+/* pipewire - a filter-chain of PipeWire while it is read: its nodes, and the signals at their ports. */
+#ifndef HALOCONV_PIPEWIRE_H
+#define HALOCONV_PIPEWIRE_H
+
+#include "relaxed_json.h"
+
+enum { NODE_PORTS = 8 };
+
+struct node_port {        /* where an input port gets its signal from               */
+    int node, port;       /* of an output; node -1: not linked                      */
+    int external;         /* the graph's input, from 0; -1: none                    */
+};
+
+struct node {
+    const struct relaxed *json;
+    const char *name;
+    char statement[64];   /* "node conv_l", for diagnostics                         */
+    const struct node_type *type;
+    struct node_port in[NODE_PORTS];
+    bool is_output[NODE_PORTS]; /* the graph's outputs                              */
+    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of one copy of the graph */
+};
+
+struct node_type {
+    const char *label;
+    int n_in, n_out;
+    /* Sets play_out from play_in, for a copy of the graph, from 0. NULL: the type cannot be a convolution. */
+    void (*play)(struct import *import, struct node *node, int copy);
+    const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
+};
+
+/* The type of a builtin node; NULL: there is none. */
+const struct node_type *node_type_find(const char *label);
+
+#endif

@@ -1,0 +1,478 @@
+#include "dsp/signal/hilbert.h"
+#include "pipewire.h"
+#include "sections.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SECTIONS = 64 };
+#define MOST_DELAY_S 100.0
+#define DEFAULT_Q M_SQRT1_2 /* of low and high passes and shelves, in place of a q of 0 */
+#define INLINE_IR "/ir:"
+
+#define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
+
+/* ---- controls ----------------------------------------------------------------------------------- */
+
+/* The value of a control, which has its name or its index. */
+static double control(struct import *import, const struct node *node, int index, double missing)
+{
+    const struct relaxed *controls = relaxed_get(node->json, "control");
+    const char *name = node->type->controls[index];
+    char number[4];
+    snprintf(number, sizeof number, "%d", index);
+    return relaxed_number(import, node->statement, controls, relaxed_get(controls, name) ? name : number, missing);
+}
+
+/* PipeWire ignores controls that a node does not have. */
+static void warn_controls(struct import *import, const struct node *node)
+{
+    const struct relaxed *controls = relaxed_get(node->json, "control");
+    for (const struct relaxed *c = controls ? controls->first : NULL; c; c = c->next) {
+        bool is_known = false;
+        for (int i = 0; i <= NODE_PORTS && node->type->controls[i] && !is_known; i++)
+            is_known = strcmp(c->key, node->type->controls[i]) == 0 || (*c->key >= '0' && *c->key <= '9');
+        if (!is_known) IMPORT_WARN(import, c->line, node->statement, "it has no control \"%.40s\"", c->key);
+    }
+}
+
+/* Copies of the graph repeat no warning, and make no filter again. */
+static bool is_first(struct import *import, const struct node *node, int copy)
+{
+    if (copy == 0) warn_controls(import, node);
+    return copy == 0;
+}
+
+/* ---- nodes without a filter --------------------------------------------------------------------- */
+
+static void play_copy(struct import *import, struct node *node, int copy)
+{
+    is_first(import, node, copy);
+    node->play_out[0] = node->play_in[0];
+}
+
+static void play_invert(struct import *import, struct node *node, int copy)
+{
+    is_first(import, node, copy);
+    node->play_out[0] = signal_gain(&import->network, node->play_in[0], -1);
+}
+
+static void play_linear(struct import *import, struct node *node, int copy)
+{
+    double mult = control(import, node, 1, 1), add = control(import, node, 2, 0);
+    if (is_first(import, node, copy) && add != 0)
+        NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
+    node->play_out[0] = signal_gain(&import->network, node->play_in[0], mult);
+}
+
+static void play_mixer(struct import *import, struct node *node, int copy)
+{
+    is_first(import, node, copy);
+    for (int i = 0; i < NODE_PORTS; i++)
+        node->play_out[0] = signal_add(
+            &import->network, node->play_out[0],
+            signal_gain(&import->network, node->play_in[i], node->play_in[i] ? control(import, node, i, 1) : 1));
+}
+
+/* ---- delay -------------------------------------------------------------------------------------- */
+
+struct comb { /* y = feedforward x + the delayed v; v = x + feedback times the delayed v */
+    double delay_s, feedback, feedforward;
+};
+
+static int comb_make(const void *data, int rate, double **taps, double *rest_db)
+{
+    const struct comb *c = data;
+    double period = fmax(rint(c->delay_s * rate), 1);
+    double rounds = c->feedback == 0 ? 1 : 1 + ceil(SECTIONS_REST_DB / 20 * log(10) / log(fabs(c->feedback)));
+    double most = fmin(fmax(SECTIONS_TAPS, period + 1), CONFIGURATION_TAPS);
+    int n = (int)fmin(period * rounds + 1, most), each = (int)period;
+    double *h = *taps = calloc((size_t)n, sizeof *h), gain = 1;
+    if (!h) return 0;
+    for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
+    h[0] = c->feedforward;
+    *rest_db = c->feedback == 0 ? -INFINITY : 20 * log10(fabs(gain));
+    return n;
+}
+
+/* PipeWire rounds a delay down to whole frames of its graph. */
+static double whole_frames(const struct import *import, double seconds, double most_s)
+{
+    int rate = import->c->rate;
+    double longest = ceil(floor(most_s * rate) / 64) * 64 - 1;
+    return fmax(fmin(floor((double)((float)seconds * (float)rate)), longest), 0) / rate;
+}
+
+static void play_delay(struct import *import, struct node *node, int copy)
+{
+    struct network *net = &import->network;
+    const struct relaxed *config = relaxed_get(node->json, "config");
+    double most_s = relaxed_number(import, node->statement, config, "max-delay", 1);
+    struct comb comb = {.feedback = control(import, node, 1, 0), .feedforward = control(import, node, 2, 0)};
+    comb.delay_s = whole_frames(import, control(import, node, 0, 0), most_s > 0 ? fmin(most_s, MOST_DELAY_S) : 1);
+    bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
+    if (is_first(import, node, copy) && is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
+        NODE_REFUSE(import, node, "Feedback needs a delay, and a value between -1 and 1; its output would never end");
+    if (!is_comb) {
+        node->play_out[0] = signal_delay(net, node->play_in[0], comb.delay_s);
+        return;
+    }
+    if (comb.delay_s == 0 || fabs(comb.feedback) >= 1) return;
+    struct comb *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
+    if (!kept) return;
+    *kept = comb;
+    node->play_out[0] =
+        signal_filter(net, node->play_in[0], filter_computed(net, comb_make, kept, node->json->line, node->statement));
+}
+
+/* ---- biquads ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *label;
+    enum biquad_kind kind;
+    bool has_default_q;
+    double at_q_0; /* the gain without a q, if it has no default; NAN: that of `gain` */
+    double at_hz_0;
+} biquads[] = {
+    {"bq_lowpass", BIQUAD_LOWPASS, true, 0, 0},       {"bq_highpass", BIQUAD_HIGHPASS, true, 0, 1},
+    {"bq_bandpass", BIQUAD_BANDPASS, false, 1, 0},    {"bq_lowshelf", BIQUAD_LOWSHELF, true, 0, 1},
+    {"bq_highshelf", BIQUAD_HIGHSHELF, true, 0, NAN}, {"bq_peaking", BIQUAD_PEAK, false, NAN, 1},
+    {"bq_notch", BIQUAD_NOTCH, false, 0, 1},          {"bq_allpass", BIQUAD_ALLPASS, false, -1, 1},
+};
+
+/* A section of a label; without a frequency or a q it is the gain that PipeWire makes of it. false: no such label. */
+static bool section_of(struct import *import, const char *label, double hz, double q, double gain_db, struct section *s)
+{
+    for (size_t i = 0; i < sizeof biquads / sizeof *biquads; i++) {
+        if (strcmp(label, biquads[i].label) != 0) continue;
+        if (q <= 0 && biquads[i].has_default_q) q = DEFAULT_Q;
+        *s = (struct section){.kind = biquads[i].kind, .hz = hz, .q = q, .gain_db = gain_db};
+        if (hz > 0 && q > 0) return true;
+        double gain = hz > 0 ? biquads[i].at_q_0 : biquads[i].at_hz_0;
+        struct rated_biquad *given = arena_alloc(import->c->arena, 1, sizeof *given);
+        *s = (struct section){.form = SECTION_GIVEN, .given = given, .n_given = given ? 1 : 0};
+        if (given) given->biquad.b0 = isnan(gain) ? pow(10, gain_db / 20) : gain;
+        return true;
+    }
+    return false;
+}
+
+static void play_sections(struct import *import, struct node *node, int in, const struct section *sections, int n)
+{
+    struct network *net = &import->network;
+    const struct filter *filter =
+        n && node->play_in[in] ? filter_of_sections(net, sections, n, node->json->line, node->statement) : NULL;
+    node->play_out[in] = n ? signal_filter(net, node->play_in[in], filter) : node->play_in[in];
+}
+
+static void play_biquad(struct import *import, struct node *node, int copy)
+{
+    struct section s;
+    is_first(import, node, copy);
+    if (section_of(import, node->type->label, control(import, node, 0, 0), control(import, node, 1, 0),
+                   control(import, node, 2, 0), &s))
+        play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
+}
+
+static int count(const struct relaxed *list)
+{
+    int n = 0;
+    for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
+    return n;
+}
+
+/* Coefficients for some rates: those of the rate that is nearest to the session's. */
+static void play_raw(struct import *import, struct node *node, int copy)
+{
+    const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
+    struct section s = {.form = SECTION_GIVEN, .n_given = count(list)};
+    if (s.n_given == 0) {
+        NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
+        return;
+    }
+    is_first(import, node, copy);
+    s.given = arena_alloc(import->c->arena, (size_t)s.n_given, sizeof *s.given);
+    if (!s.given) return;
+    struct rated_biquad *to = s.given;
+    for (const struct relaxed *item = list->first; item; item = item->next, to++) {
+        double c[6];
+        static const char *const keys[] = {"a0", "a1", "a2", "b0", "b1", "b2"};
+        for (int k = 0; k < 6; k++)
+            c[k] = relaxed_number(import, node->statement, item, keys[k], k == 0 || k == 3 ? 1 : 0);
+        double scale = c[0] != 0 ? 1 / c[0] : 0;
+        to->rate = relaxed_whole(import, node->statement, item, "rate", 0);
+        to->biquad = (struct biquad){c[3] * scale, c[4] * scale, c[5] * scale, c[1] * scale, c[2] * scale};
+        if (biquad_is_stable(&to->biquad)) continue;
+        IMPORT_REFUSE(import, item->line, node->statement,
+                      "it is not stable: its output grows without bound; correct a1 and a2");
+        return;
+    }
+    play_sections(import, node, 0, &s, 1);
+}
+
+/* The filters of all channels, or `filters1` and so on of one. */
+static void play_parametric(struct import *import, struct node *node, int copy)
+{
+    const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");
+    for (const struct relaxed *key = config && is_first(import, node, copy) ? config->first : NULL; key;
+         key = key->next)
+        if (strncmp(key->key, "filename", 8) == 0)
+            IMPORT_REFUSE(import, key->line, node->statement,
+                          "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
+    for (int i = 0; i < NODE_PORTS; i++) {
+        struct section sections[MOST_SECTIONS];
+        char key[24];
+        int n = 0;
+        snprintf(key, sizeof key, "filters%d", i + 1);
+        const struct relaxed *own = relaxed_get(config, key), *list = own ? own : all;
+        for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) {
+            const char *type = relaxed_text(item, "type", "");
+            double hz = relaxed_number(import, node->statement, item, "freq", 0);
+            double q = relaxed_number(import, node->statement, item, "q", 1);
+            double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
+            if (n == MOST_SECTIONS || !section_of(import, type, hz, q, gain_db, &sections[n])) {
+                IMPORT_REFUSE(import, item->line, node->statement,
+                              "the type \"%.40s\"; the labels of biquads are possible, in at most %d filters", type,
+                              MOST_SECTIONS);
+                return;
+            }
+            n += sections[n].form != SECTION_GIVEN || sections[n].given;
+        }
+        play_sections(import, node, i, sections, n);
+    }
+}
+
+static void play_dc_block(struct import *import, struct node *node, int copy)
+{
+    double r = control(import, node, 0, 0.995);
+    struct rated_biquad given = {.biquad = {1, -1, 0, -r, 0}}, *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
+    struct section s = {.form = SECTION_GIVEN, .given = kept, .n_given = 1};
+    if (!kept) return;
+    *kept = given;
+    if (is_first(import, node, copy) && !biquad_is_stable(&given.biquad))
+        NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
+    for (int i = 0; biquad_is_stable(&given.biquad) && i < NODE_PORTS; i++) play_sections(import, node, i, &s, 1);
+}
+
+/* ---- convolvers --------------------------------------------------------------------------------- */
+
+struct convolver { /* one impulse response, as its configuration says */
+    struct import *import;
+    const struct node *node;
+    const struct relaxed *json;
+    const char *file;
+    double gain;
+    int offset, length, channel;
+};
+
+static const struct filter *hilbert(const struct convolver *v)
+{
+    int length = (v->length > 0 ? v->length : 64) - v->offset, half = length / 2;
+    double *taps = length > 0 && length <= CONFIGURATION_TAPS ? calloc((size_t)length, sizeof *taps) : NULL;
+    if (!taps) {
+        NODE_REFUSE(v->import, v->node, "a Hilbert transformer of %d frames; give a length above its offset", length);
+        return NULL;
+    }
+    for (int k = 1; k < half; k += 2) {
+        taps[half - k] = v->gain * hilbert_tap(k, half);
+        taps[half + k] = -taps[half - k];
+    }
+    const struct filter *filter =
+        filter_of_taps(&v->import->network, taps, length, v->node->json->line, v->node->statement);
+    free(taps);
+    return filter;
+}
+
+/* "/ir:RATE,VALUE,VALUE..." */
+static const struct filter *inline_response(const struct convolver *v)
+{
+    const char *text = v->file + strlen(INLINE_IR);
+    char *end;
+    int n = 0;
+    double rate = strtod(text, &end);
+    double *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a value has a digit, and a separator behind it */
+    if (!taps) {
+        v->import->c->arena->is_short = true;
+        return NULL;
+    }
+    for (text = end + strspn(end, ", "); *text; text = end + strspn(end, ", ")) {
+        taps[n] = v->gain * strtod(text, &end);
+        if (end == text || !isfinite(taps[n])) break;
+        n++;
+    }
+    const struct filter *filter = NULL;
+    if (*text || n == 0 || rate != v->import->c->rate)
+        NODE_REFUSE(v->import, v->node, "\"%.40s\" is no response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
+                    v->import->c->rate, v->import->c->rate);
+    else
+        filter = filter_of_taps(&v->import->network, taps, n, v->node->json->line, v->node->statement);
+    free(taps);
+    return filter;
+}
+
+/* `length` frames count from the start of the file, also if there is an offset. */
+static const struct filter *file_response(const struct convolver *v)
+{
+    struct impulse place = {.kind = IMPULSE_READ,
+                            .line = v->node->json->line,
+                            .command = v->node->statement,
+                            .gain = (float)v->gain,
+                            .offset = v->offset,
+                            .channel = v->channel,
+                            .is_in_turn = true};
+    if (v->length > 0) place.length = v->length - v->offset;
+    if (v->length > 0 && place.length <= 0) {
+        NODE_REFUSE(v->import, v->node, "length %d, but offset %d; the length counts from the start of the file",
+                    v->length, v->offset);
+        return NULL;
+    }
+    place.file = configuration_file(v->import->c, v->file);
+    return filter_of_file(&v->import->network, &place);
+}
+
+/* Do two names differ only in one number, which %r can stand for? Gives the parts around it. */
+static bool rate_differs(const char *a, const char *b, size_t *start, size_t *end)
+{
+    size_t same = 0, tail = 0, n = strlen(a), m = strlen(b);
+    while (a[same] && a[same] == b[same]) same++;
+    while (same > 0 && a[same - 1] >= '0' && a[same - 1] <= '9') same--;
+    while (tail < n - same && tail < m - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
+    while (tail > 0 && a[n - tail] >= '0' && a[n - tail] <= '9') tail--;
+    *start = same;
+    *end = n - tail;
+    return n - tail > same && strspn(a + same, "0123456789") == n - tail - same &&
+           strspn(b + same, "0123456789") == m - tail - same;
+}
+
+/* A list has a file for each of some rates. Their names become a pattern with %r, or the first is taken. */
+static const char *choose_file(const struct convolver *v, const struct relaxed *list)
+{
+    const struct relaxed *first = list->first;
+    size_t start = 0, end = 0;
+    bool is_pattern = first && first->next;
+    if (!first) return NULL;
+    for (const struct relaxed *item = first->next; item && is_pattern; item = item->next) {
+        size_t item_start, item_end;
+        is_pattern = rate_differs(first->text, item->text, &item_start, &item_end) &&
+                     (item == first->next || (item_start == start && item_end == end));
+        start = item_start;
+        end = item_end;
+    }
+    if (!first->next) return first->text;
+    char *name = is_pattern ? arena_alloc(v->import->c->arena, strlen(first->text) + 3, 1) : NULL;
+    if (name) {
+        sprintf(name, "%.*s%%r%s", (int)start, first->text, first->text + end);
+        return name;
+    }
+    IMPORT_WARN(v->import, list->line, v->node->statement,
+                "of the files for other rates %.200s is taken, and resampled; name them by their rates", first->text);
+    return first->text;
+}
+
+/* A whole number is a delay in frames, another in seconds. At most 10 s. */
+static double convolver_delay(const struct convolver *v)
+{
+    const struct relaxed *delay = relaxed_get(v->json, "delay");
+    double value = relaxed_number(v->import, v->node->statement, v->json, "delay", 0);
+    bool is_frames = delay && !delay->text[strspn(delay->text, "+-0123456789")];
+    double seconds = is_frames ? network_seconds(&v->import->network, value) : whole_frames(v->import, value, 10);
+    return fmax(fmin(seconds, 10), 0);
+}
+
+/* What a response makes of the signal. `channel`: of the file, if the configuration names none. */
+static const struct signal *convolve(struct import *import, const struct node *node, const struct relaxed *json,
+                                     int channel, const struct signal *in)
+{
+    static const char *const known[] = {"gain",    "delay",   "filename",         "offset",    "length",
+                                        "channel", "latency", "resample_quality", "blocksize", "tailsize"};
+    struct network *net = &import->network;
+    struct convolver v = {.import = import, .node = node, .json = json};
+    const struct relaxed *file = relaxed_get(json, "filename");
+    if (!in) return NULL;
+    for (const struct relaxed *key = json ? json->first : NULL; key; key = key->next) {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= strcmp(key->key, known[i]) == 0;
+        if (!is_known) IMPORT_WARN(import, key->line, node->statement, "PipeWire does not know \"%.40s\"", key->key);
+    }
+    v.gain = relaxed_number(import, node->statement, json, "gain", 1);
+    v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
+    v.length = relaxed_whole(import, node->statement, json, "length", 0);
+    v.channel = (int)fmax(relaxed_whole(import, node->statement, json, "channel", channel), 0);
+    v.file = file && file->kind == RELAXED_LIST ? choose_file(&v, file) : relaxed_text(json, "filename", NULL);
+    if (!v.file || !*v.file) {
+        NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
+        return NULL;
+    }
+    in = signal_delay(net, in, convolver_delay(&v));
+    if (strncmp(v.file, "/dirac", 6) == 0) return signal_gain(net, in, v.gain);
+    if (strncmp(v.file, "/hilbert", 8) == 0) return signal_filter(net, in, hilbert(&v));
+    if (strncmp(v.file, INLINE_IR, strlen(INLINE_IR)) == 0) return signal_filter(net, in, inline_response(&v));
+    return signal_filter(net, in, file_response(&v));
+}
+
+static void play_convolver(struct import *import, struct node *node, int copy)
+{
+    is_first(import, node, copy);
+    node->play_out[0] = convolve(import, node, relaxed_get(node->json, "config"), copy, node->play_in[0]);
+}
+
+static void play_convolver_2(struct import *import, struct node *node, int copy)
+{
+    const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
+    int n = count(list), i = 0;
+    is_first(import, node, copy);
+    if (n < 1 || n > NODE_PORTS) {
+        NODE_REFUSE(import, node, "has %d impulses; 1 to %d are possible", n, NODE_PORTS);
+        return;
+    }
+    for (const struct relaxed *item = list->first; item; item = item->next, i++)
+        node->play_out[i] = convolve(import, node, item, i, node->play_in[0]);
+}
+
+static void play_null(struct import *import, struct node *node, int copy)
+{
+    is_first(import, node, copy);
+}
+
+/* ---- the types ---------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define BIQUAD_CONTROLS {"Freq", "Q", "Gain", "b0", "b1", "b2", "a0", "a1", "a2"}
+static const struct node_type types[] = {
+    {"copy", 1, 1, play_copy, {NULL}},
+    {"debug", 1, 1, play_copy, {NULL}},
+    {"mixer", 8, 1, play_mixer,
+     {"Gain 1", "Gain 2", "Gain 3", "Gain 4", "Gain 5", "Gain 6", "Gain 7", "Gain 8"}},
+    {"invert", 1, 1, play_invert, {NULL}},
+    {"linear", 1, 1, play_linear, {"Control", "Mult", "Add"}},
+    {"delay", 1, 1, play_delay, {"Delay (s)", "Feedback", "Feedforward"}},
+    {"convolver", 1, 1, play_convolver, {NULL}},
+    {"convolver2", 1, 8, play_convolver_2, {NULL}},
+    {"bq_lowpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_highpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_bandpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_lowshelf", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_highshelf", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_peaking", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_notch", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_allpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
+    {"bq_raw", 1, 1, play_raw, {NULL}},
+    {"param_eq", 8, 8, play_parametric, {NULL}},
+    {"dcblock", 8, 8, play_dc_block, {"R"}},
+    {"null", 1, 0, play_null, {NULL}},
+    {"clamp", 1, 1, NULL, {NULL}}, {"recip", 1, 1, NULL, {NULL}}, {"abs", 1, 1, NULL, {NULL}},
+    {"sqrt", 1, 1, NULL, {NULL}}, {"exp", 1, 1, NULL, {NULL}}, {"log", 1, 1, NULL, {NULL}},
+    {"mult", 8, 1, NULL, {NULL}}, {"max", 8, 1, NULL, {NULL}}, {"min", 8, 1, NULL, {NULL}},
+    {"sine", 0, 1, NULL, {NULL}}, {"ramp", 0, 1, NULL, {NULL}}, {"zeroramp", 1, 1, NULL, {NULL}},
+    {"noisegate", 1, 1, NULL, {NULL}}, {"busy", 0, 0, NULL, {NULL}},
+};
+/* clang-format on */
+
+const struct node_type *node_type_find(const char *label)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(label, types[i].label) == 0) return &types[i];
+    return NULL;
+}

@@ -1,0 +1,218 @@
+#include "relaxed_json.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NESTING = 32, MOST_VALUES = 1 << 20 };
+#define BLANKS " \t\r\n,:="
+#define ENDS BLANKS "\"#{}[]" /* of a text without quotes */
+
+struct parser {
+    struct import *import;
+    const char *at;
+    int line;
+    int n_values;
+    bool is_bad; /* the error has been added, or the arena is short: nothing more is read */
+};
+
+#define REFUSE(p, ...) ((p)->is_bad = true, IMPORT_REFUSE((p)->import, (p)->line, NULL, __VA_ARGS__))
+
+static void skip_blanks(struct parser *p)
+{
+    for (; *p->at && (strchr(BLANKS, *p->at) || *p->at == '#'); p->at++) {
+        if (*p->at == '#') p->at += strcspn(p->at, "\n");
+        if (*p->at == '\n') p->line++;
+        if (!*p->at) return;
+    }
+}
+
+/* ---- texts -------------------------------------------------------------------------------------- */
+
+/* Writes a character of the basic plane in UTF-8. */
+static char *put_character(char *to, unsigned c)
+{
+    if (c < 0x80) {
+        *to++ = (char)(c ? c : '?');
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *to++ = (char)(0xe0 | c >> 12);
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
+    }
+    return to;
+}
+
+/* Replaces the escapes of text[length] in place: none becomes longer. */
+static void unescape(char *text, size_t length)
+{
+    static const char names[] = "nrtbf", values[] = "\n\r\t\b\f";
+    char *to = text, hex[5] = "", *end;
+    for (const char *at = text; at < text + length; at++) {
+        if (*at != '\\' || at + 1 == text + length) {
+            *to++ = *at;
+            continue;
+        }
+        const char *name = strchr(names, *++at);
+        if (*at == 'u' && text + length - at > 4) {
+            memcpy(hex, at + 1, 4);
+            unsigned c = (unsigned)strtoul(hex, &end, 16);
+            to = put_character(to, end == hex + 4 ? c : '?');
+            at += 4;
+        } else {
+            *to++ = name && *name ? values[name - names] : *at;
+        }
+    }
+    *to = 0;
+}
+
+/* The text at p->at, between quotes or not. NULL: the error has been added. */
+static char *read_text(struct parser *p, bool *is_quoted)
+{
+    struct arena *arena = p->import->c->arena;
+    const char *start = p->at, *end = start + strcspn(start, ENDS);
+    *is_quoted = *start == '"';
+    if (*is_quoted)
+        for (end = ++start; *end && *end != '"'; end++) {
+            if (*end == '\n') p->line++;
+            if (*end == '\\' && end[1]) end++;
+        }
+    if (*is_quoted && !*end) {
+        REFUSE(p, "a text is not closed; put \" behind it");
+        return NULL;
+    }
+    if (!*is_quoted && end == start) {
+        REFUSE(p, "\"%c\" is not expected here; check the brackets", *start);
+        return NULL;
+    }
+    char *text = arena_alloc(arena, (size_t)(end - start) + 1, 1);
+    if (!text) {
+        p->is_bad = true;
+        return NULL;
+    }
+    memcpy(text, start, (size_t)(end - start));
+    if (*is_quoted) unescape(text, (size_t)(end - start));
+    p->at = end + *is_quoted;
+    return text;
+}
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
+{
+    if (++p->n_values > MOST_VALUES) {
+        REFUSE(p, "more than %d values; is it a configuration?", MOST_VALUES);
+        return NULL;
+    }
+    struct relaxed *value = arena_alloc(p->import->c->arena, 1, sizeof *value);
+    if (!value) p->is_bad = true;
+    if (value) *value = (struct relaxed){.kind = kind, .line = p->line, .text = ""};
+    return value;
+}
+
+static struct relaxed *read_value(struct parser *p, int nesting);
+
+/* The values up to `end`: a bracket, or 0 for the end of the text. */
+static void read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
+{
+    bool is_quoted;
+    for (struct relaxed **last = &owner->first; !p->is_bad;) {
+        const char *key = NULL;
+        skip_blanks(p);
+        if (*p->at == end) {
+            p->at += end != 0;
+            return;
+        }
+        if (!*p->at) REFUSE(p, "the bracket of line %d is not closed; put %c behind the last value", owner->line, end);
+        if (p->is_bad || (owner->kind == RELAXED_MAP && !(key = read_text(p, &is_quoted)))) return;
+        skip_blanks(p);
+        *last = read_value(p, nesting);
+        if (!*last) return;
+        (*last)->key = key;
+        last = &(*last)->next;
+    }
+}
+
+static struct relaxed *read_value(struct parser *p, int nesting)
+{
+    char open = *p->at;
+    struct relaxed *value = value_new(p, open == '{' ? RELAXED_MAP : open == '[' ? RELAXED_LIST : RELAXED_TEXT);
+    if (!value) return NULL;
+    if (value->kind == RELAXED_TEXT) {
+        if (!*p->at) REFUSE(p, "the last key has no value; give it one");
+        value->text = p->is_bad ? "" : read_text(p, &value->is_quoted);
+        return p->is_bad ? NULL : value;
+    }
+    if (nesting == MOST_NESTING) {
+        REFUSE(p, "brackets are nested more than %d times; is it a configuration?", MOST_NESTING);
+        return NULL;
+    }
+    p->at++;
+    read_values(p, value, open == '{' ? '}' : ']', nesting + 1);
+    return p->is_bad ? NULL : value;
+}
+
+const struct relaxed *relaxed_read(struct import *import)
+{
+    struct parser p = {.import = import, .at = import->text, .line = 1};
+    skip_blanks(&p);
+    bool has_braces = *p.at == '{';
+    struct relaxed *all = has_braces ? read_value(&p, 0) : value_new(&p, RELAXED_MAP);
+    if (!all) return NULL;
+    if (!has_braces) read_values(&p, all, 0, 0);
+    skip_blanks(&p);
+    if (!p.is_bad && *p.at) REFUSE(&p, "text behind the last bracket; check the brackets");
+    return p.is_bad ? NULL : all;
+}
+
+/* ---- access ------------------------------------------------------------------------------------- */
+
+bool relaxed_is_null(const struct relaxed *value)
+{
+    return value->kind == RELAXED_TEXT && !value->is_quoted && strcmp(value->text, "null") == 0;
+}
+
+const struct relaxed *relaxed_get(const struct relaxed *map, const char *key)
+{
+    const struct relaxed *found = NULL;
+    for (const struct relaxed *v = map && map->kind == RELAXED_MAP ? map->first : NULL; v; v = v->next)
+        if (strcmp(v->key, key) == 0) found = relaxed_is_null(v) ? NULL : v;
+    return found;
+}
+
+const char *relaxed_text(const struct relaxed *map, const char *key, const char *missing)
+{
+    const struct relaxed *value = relaxed_get(map, key);
+    return value && value->kind == RELAXED_TEXT ? value->text : missing;
+}
+
+bool relaxed_number_of(const struct relaxed *value, double *number)
+{
+    char *end;
+    *number = strtod(value->text, &end);
+    return *value->text && !*end && isfinite(*number);
+}
+
+double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
+                      double missing)
+{
+    const struct relaxed *value = relaxed_get(map, key);
+    double number;
+    if (!value) return missing;
+    if (relaxed_number_of(value, &number)) return number;
+    IMPORT_REFUSE(import, value->line, statement, "%s \"%.40s\" is not a number; write one, such as 0.5", key,
+                  value->text);
+    return missing;
+}
+
+int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key, int missing)
+{
+    double number = relaxed_number(import, statement, map, key, missing);
+    if (number >= INT32_MIN && number <= INT32_MAX && number == floor(number)) return (int)number;
+    IMPORT_REFUSE(import, relaxed_get(map, key)->line, statement, "%s %g is not a whole number; write one", key,
+                  number);
+    return missing;
+}

@@ -1,0 +1,203 @@
+#include "yaml_values.h"
+
+#ifdef HC_WITH_YAML
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 24 }; /* of a text: a node of the document is 50 times as large as its text */
+
+bool yaml_open(struct yaml *y, struct import *import)
+{
+    yaml_parser_t parser;
+    *y = (struct yaml){.import = import};
+    if (import->bytes > MOST_BYTES) {
+        IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; is it a configuration?", import->bytes,
+                      MOST_BYTES);
+        return false;
+    }
+    if (!yaml_parser_initialize(&parser)) {
+        import->c->arena->is_short = true;
+        return false;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)import->text, import->bytes);
+    bool is_open = yaml_parser_load(&parser, &y->document) != 0;
+    if (!is_open && parser.error == YAML_MEMORY_ERROR)
+        import->c->arena->is_short = true;
+    else if (!is_open)
+        IMPORT_REFUSE(import, (int)(parser.problem ? parser.problem_mark.line + 1 : 0), NULL, "%s; is it YAML?",
+                      parser.problem ? parser.problem : "cannot be read");
+    yaml_parser_delete(&parser);
+    return is_open;
+}
+
+void yaml_close(struct yaml *y)
+{
+    yaml_document_delete(&y->document);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------- */
+
+int yaml_line(const yaml_node_t *node)
+{
+    return node ? (int)node->start_mark.line + 1 : 0;
+}
+
+bool yaml_is_list(const yaml_node_t *node)
+{
+    return node && node->type == YAML_SEQUENCE_NODE;
+}
+
+bool yaml_is_map(const yaml_node_t *node)
+{
+    return node && node->type == YAML_MAPPING_NODE;
+}
+
+const char *yaml_text_of(const yaml_node_t *node)
+{
+    return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : "";
+}
+
+static bool is_null(const yaml_node_t *node)
+{
+    const char *text = yaml_text_of(node);
+    return node && node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0);
+}
+
+int yaml_count(const yaml_node_t *node)
+{
+    if (yaml_is_list(node)) return (int)(node->data.sequence.items.top - node->data.sequence.items.start);
+    return yaml_is_map(node) ? (int)(node->data.mapping.pairs.top - node->data.mapping.pairs.start) : 0;
+}
+
+yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i)
+{
+    return yaml_document_get_node(&y->document, list->data.sequence.items.start[i]);
+}
+
+yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i)
+{
+    return yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].key);
+}
+
+yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
+{
+    for (int i = 0; yaml_is_map(map) && i < yaml_count(map); i++) {
+        if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) != 0) continue;
+        yaml_node_t *value = yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].value);
+        return is_null(value) ? NULL : value;
+    }
+    return NULL;
+}
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+static void refuse_missing(struct yaml *y, const yaml_node_t *map, const char *key)
+{
+    YAML_REFUSE(y, map, "%s is missing; give it one", key);
+}
+
+yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
+{
+    yaml_node_t *value = yaml_value(y, map, key);
+    if (yaml_is_map(value)) return value;
+    if (value)
+        YAML_REFUSE(y, value, "%s is no mapping; indent its keys below it", key);
+    else if (is_needed)
+        refuse_missing(y, map, key);
+    return NULL;
+}
+
+yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
+{
+    yaml_node_t *value = yaml_value(y, map, key);
+    if (yaml_is_list(value)) return value;
+    if (value)
+        YAML_REFUSE(y, value, "%s is no list; put its items between [ and ]", key);
+    else if (is_needed)
+        refuse_missing(y, map, key);
+    return NULL;
+}
+
+bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value)
+{
+    const char *text = yaml_text_of(node);
+    char *end;
+    *value = strtod(text, &end);
+    if (*text && !*end && isfinite(*value)) return true;
+    YAML_REFUSE(y, node, "%s \"%.40s\" is not a number; write one, such as -6.5", what, text);
+    return false;
+}
+
+double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing)
+{
+    const yaml_node_t *node = yaml_value(y, map, key);
+    double value;
+    if (node) return yaml_number_of(y, node, key, &value) ? value : 1;
+    if (!isnan(missing)) return missing;
+    refuse_missing(y, map, key);
+    return 1;
+}
+
+int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max)
+{
+    const yaml_node_t *node = yaml_value(y, map, key);
+    double value = 0;
+    if (!node && missing < 0) refuse_missing(y, map, key);
+    if (!node) return missing < 0 ? min : missing;
+    if (!yaml_number_of(y, node, key, &value)) return min;
+    if (value >= min && value <= max && value == floor(value)) return (int)value;
+    YAML_REFUSE(y, node, "%s %.40s; %d to %d are possible", key, yaml_text_of(node), min, max);
+    return min;
+}
+
+const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing)
+{
+    const yaml_node_t *node = yaml_value(y, map, key);
+    if (node && *yaml_text_of(node)) return yaml_text_of(node);
+    if (!node && missing) return missing;
+    refuse_missing(y, map, key);
+    return "";
+}
+
+bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing)
+{
+    const yaml_node_t *node = yaml_value(y, map, key);
+    const char *text = yaml_text_of(node);
+    if (!node) return missing;
+    bool is_true = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;
+    if (!is_true && strcmp(text, "false") != 0 && strcmp(text, "False") != 0 && strcmp(text, "FALSE") != 0)
+        YAML_REFUSE(y, node, "%s \"%.40s\"; write true or false", key, text);
+    return is_true;
+}
+
+static bool is_among(const char *known, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = known; length && *at; at += strcspn(at, " "), at += strspn(at, " "))
+        if (strcspn(at, " ") == length && strncmp(at, key, length) == 0) return true;
+    return false;
+}
+
+void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
+{
+    for (int i = 0; i < yaml_count(map); i++) {
+        const yaml_node_t *node = yaml_key(y, map, i);
+        const char *key = yaml_text_of(node);
+        if (known && !is_among(known, key)) {
+            YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; %s are known", key, known);
+            continue; /* the known keys alone are compared: they are few */
+        }
+        for (int k = 0; k < i; k++) {
+            if (strcmp(yaml_text_of(yaml_key(y, map, k)), key) != 0) continue;
+            YAML_REFUSE(y, node, "the key \"%.40s\" is there twice; leave one", key);
+            return;
+        }
+    }
+}
+
+#else
+typedef int yaml_values_are_not_built; /* ISO C needs a declaration */
+#endif

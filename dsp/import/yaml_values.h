@@ -1,0 +1,61 @@
+/* yaml_values - typed values of a YAML document, for readers that report errors with their line. YAML's lists and
+ * mappings are nodes of libyaml's document; an alias is the node that it names, so nothing is copied.
+ */
+#ifndef HALOCONV_YAML_VALUES_H
+#define HALOCONV_YAML_VALUES_H
+
+#ifdef HC_WITH_YAML
+
+#include "import.h"
+
+#include <yaml.h>
+
+struct yaml {
+    struct import *import;
+    yaml_document_t document;
+    char statement[128]; /* the part of the text that errors are about: "filter lowpass" */
+};
+
+/* Errors and warnings about the part of a text at a node. */
+#define YAML_REFUSE(y, node, ...) IMPORT_REFUSE((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
+#define YAML_WARN(y, node, ...) IMPORT_WARN((y)->import, yaml_line(node), (y)->statement, __VA_ARGS__)
+
+/* false: the text is no YAML, or memory is short, which is reported. If true: close the document. */
+bool yaml_open(struct yaml *y, struct import *import);
+void yaml_close(struct yaml *y);
+
+int yaml_line(const yaml_node_t *node);
+bool yaml_is_list(const yaml_node_t *node);
+bool yaml_is_map(const yaml_node_t *node);
+
+/* The text of a scalar; "" if the node is none. */
+const char *yaml_text_of(const yaml_node_t *node);
+
+/* Nodes of a list or of the pairs of a mapping; 0 for other nodes. */
+int yaml_count(const yaml_node_t *node);
+yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i);
+yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i);
+
+/* The value of a key. NULL: it is missing or null, or map is NULL or no mapping. */
+yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key);
+
+/* The value, which must be a mapping or a list; else NULL, and an error. May be missing: is_needed is false. */
+yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
+yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);
+
+/* Values of a key, or `missing` if it is missing. A wrong value is an error, and so is a missing one if `missing` is
+ * NAN, -1 or NULL. */
+double yaml_number(struct yaml *y, const yaml_node_t *map, const char *key, double missing);
+int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int missing, int min, int max);
+const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing);
+bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing); /* `missing` is no error */
+
+/* The number of a scalar. false: the error has been added. */
+bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value);
+
+/* Refuses keys that are not among these, which spaces separate (NULL: all are), and keys that are there twice. The
+ * known keys must be few, or those of the mapping. */
+void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known);
+
+#endif
+#endif

@@ -1,0 +1,173 @@
+#include "raw_samples.h"
+
+#include "dsp/engine/backend.h"
+#include "dsp/engine/c_locale.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum {
+    CHUNK = 4096,     /* samples of one read                                       */
+    MOST_PEAK = 10000 /* of a response that its file name alone declares to be floats */
+};
+
+struct raw_format {
+    const char *name;
+    int bytes;        /* of a sample; 0: a text                                 */
+    int bits;         /* of an integer, in the low bits of its bytes; 0: floats */
+    bool is_reversed; /* the file has another byte order than the machine       */
+};
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+enum { LE = false, BE = true, NE = false };
+#else
+enum { LE = true, BE = false, NE = false };
+#endif
+
+/* BruteFIR 1.0m and later: S24_4LE are the low 24 bits of four bytes, as in ALSA. Until then they were the high ones,
+ * which are S32_LE. */
+static const struct raw_format formats[] = {
+    {"S8", 1, 8, NE},         {"TEXT", 0, 0, NE},       {"S16_LE", 2, 16, LE},    {"S16_BE", 2, 16, BE},
+    {"S16_NE", 2, 16, NE},    {"S24_LE", 3, 24, LE},    {"S24_BE", 3, 24, BE},    {"S24_NE", 3, 24, NE},
+    {"S24_3LE", 3, 24, LE},   {"S24_3BE", 3, 24, BE},   {"S24_3NE", 3, 24, NE},   {"S24_4LE", 4, 24, LE},
+    {"S24_4BE", 4, 24, BE},   {"S24_4NE", 4, 24, NE},   {"S32_LE", 4, 32, LE},    {"S32_BE", 4, 32, BE},
+    {"S32_NE", 4, 32, NE},    {"FLOAT_LE", 4, 0, LE},   {"FLOAT_BE", 4, 0, BE},   {"FLOAT_NE", 4, 0, NE},
+    {"FLOAT64_LE", 8, 0, LE}, {"FLOAT64_BE", 8, 0, BE}, {"FLOAT64_NE", 8, 0, NE},
+};
+
+const struct raw_format *raw_format_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcasecmp(name, formats[i].name) == 0) return &formats[i];
+    return NULL;
+}
+
+/* ---- samples ------------------------------------------------------------------------------------ */
+
+/* One sample, in the byte order of the machine. */
+static float decode(const struct raw_format *format, const unsigned char *bytes)
+{
+    float single;
+    double wide;
+    if (format->bits) {
+        /* The bytes go to the high end of a word, whose sign is then that of the sample. */
+        uint32_t word = 0;
+        for (int k = 0; k < format->bytes; k++) {
+            int place = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? k : format->bytes - 1 - k;
+            word |= (uint32_t)bytes[k] << (8 * (4 - format->bytes + place));
+        }
+        word <<= 8 * format->bytes - format->bits; /* the byte above 24 bits may hold anything */
+        return (float)ldexp((int32_t)word, -31);
+    }
+    if (format->bytes == (int)sizeof single) {
+        memcpy(&single, bytes, sizeof single);
+        return single;
+    }
+    memcpy(&wide, bytes, sizeof wide);
+    return (float)wide; /* infinite beyond the range of a float: refused like any other */
+}
+
+static void decode_all(const struct raw_format *format, unsigned char *bytes, size_t n, float *samples)
+{
+    size_t size = (size_t)format->bytes;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char *sample = bytes + i * size;
+        for (size_t k = 0; format->is_reversed && k < size / 2; k++) {
+            unsigned char kept = sample[k];
+            sample[k] = sample[size - 1 - k];
+            sample[size - 1 - k] = kept;
+        }
+        samples[i] = decode(format, sample);
+    }
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
+
+/* The number of samples behind the skipped bytes; 0: the error is in why. */
+static int64_t count_samples(const struct raw_samples *raw, int64_t bytes, const char *path, char *why, size_t cap)
+{
+    int64_t left = bytes - raw->skip, n = left / raw->format->bytes;
+    if (left <= 0) {
+        fail(HC_EINVAL, why, cap, "%s: has %lld bytes, and %d are skipped; skip less", path, (long long)bytes,
+             raw->skip);
+        return 0;
+    }
+    if (raw->most && n >= raw->most) return raw->most;
+    if (left % raw->format->bytes == 0) return n;
+    fail(HC_EINVAL, why, cap, "%s: %lld bytes are no whole number of %s samples; give its real format", path,
+         (long long)left, raw->format->name);
+    return 0;
+}
+
+static int read_binary(struct mask_file *file, FILE *stream, const char *path, const struct raw_samples *raw,
+                       const struct mask_limits *limits, char *why, size_t cap)
+{
+    struct stat status;
+    if (fstat(fileno(stream), &status) != 0 || fseek(stream, raw->skip, SEEK_SET) != 0)
+        return fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno));
+    int64_t n = count_samples(raw, status.st_size, path, why, cap);
+    if (n == 0) return HC_EINVAL;
+    int error = mask_file_fits(limits, 1, (size_t)n, path, why, cap);
+    if (!error) error = mask_file_make(file, 1, (int)n, path, why, cap);
+    for (int64_t at = 0; !error && at < n;) {
+        unsigned char bytes[CHUNK * 8];
+        size_t wanted = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
+        size_t got = fread(bytes, (size_t)raw->format->bytes, wanted, stream);
+        decode_all(raw->format, bytes, got, file->channel[0] + at);
+        at += (int64_t)got;
+        if (got < wanted)
+            error = fail(HC_EFILE, why, cap, "%s: ends after %lld samples; check the disk", path, (long long)at);
+    }
+    if (!error) error = mask_file_check_finite(file, path, why, cap);
+    if (error) mask_file_free(file);
+    return error;
+}
+
+int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
+                     const struct mask_limits *limits, char *why, size_t cap)
+{
+    *file = (struct mask_file){0};
+    int error = mask_file_check(path, why, cap);
+    if (error) return error;
+    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why, cap);
+    FILE *stream = fopen(path, "re");
+    if (!stream) return fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
+    error = read_binary(file, stream, path, raw, limits, why, cap);
+    fclose(stream);
+    return error;
+}
+
+/* ---- files that have no configuration ----------------------------------------------------------- */
+
+static const struct raw_format *format_of_name(const char *path)
+{
+    static const char *const names[][2] = {{".pcm", "FLOAT_LE"}, {".raw", "FLOAT_LE"},   {".bin", "FLOAT_LE"},
+                                           {".f32", "FLOAT_LE"}, {".dbl", "FLOAT64_LE"}, {".f64", "FLOAT64_LE"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (mask_file_has_extension(path, names[i][0])) return raw_format_find(names[i][1]);
+    return NULL;
+}
+
+bool raw_samples_are_named(const char *path)
+{
+    return format_of_name(path) != NULL;
+}
+
+int raw_samples_read_named(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why,
+                           size_t cap)
+{
+    const struct raw_samples raw = {.format = format_of_name(path)};
+    int error = raw_samples_read(file, path, &raw, limits, why, cap);
+    float peak = 0;
+    for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));
+    if (error || peak <= MOST_PEAK) return error;
+    mask_file_free(file);
+    return fail(HC_EINVAL, why, cap, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
+                (double)peak, raw.format->name);
+}

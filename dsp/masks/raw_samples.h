@@ -1,0 +1,35 @@
+/* raw_samples - reads files of bare samples, which have no header: the coefficients of BruteFIR, DRC and rePhase.
+ *
+ * A raw file has one channel. Its format is a name, as BruteFIR writes it: S8, S16_LE, S24_LE, S24_4LE, S32_LE,
+ * FLOAT_LE, FLOAT64_LE, the same with BE or NE (the byte order of this machine), and TEXT: a coefficient a line.
+ */
+#ifndef HALOCONV_RAW_SAMPLES_H
+#define HALOCONV_RAW_SAMPLES_H
+
+#include "mask_file.h"
+
+struct raw_format;
+
+struct raw_samples {         /* how a raw file is read                        */
+    const struct raw_format *format;
+    int skip;                /* bytes in front of the first sample; negative: so many lines of a text */
+    int most;                /* frames that are read of a longer file; 0: all */
+};
+
+/* The format of a name, in capitals or not; NULL: there is none. */
+const struct raw_format *raw_format_find(const char *name);
+
+/* Reads a raw file as one channel without a rate. Fails as mask_file_read does; nothing has to be freed then. */
+int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
+                     const struct mask_limits *limits, char *why, size_t cap);
+
+/* Does the name say that a file holds bare floats? .pcm .raw .bin .f32 are of 32 bits, .dbl and .f64 of 64 bits, as DRC
+ * and rePhase write them. */
+bool raw_samples_are_named(const char *path);
+
+/* Reads such a file. Fails with HC_EINVAL, too, if its samples are too large for a response: integers, read as floats,
+ * would be deafening. */
+int raw_samples_read_named(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why,
+                           size_t cap);
+
+#endif

@@ -1,0 +1,14 @@
+/* hilbert - the taps of a Hilbert transformer, as jconvolver and PipeWire window it. */
+#ifndef HALOCONV_HILBERT_H
+#define HALOCONV_HILBERT_H
+
+#include <math.h>
+
+/* The tap k frames in front of the middle of 2 * half frames, for odd k < half; the one behind the middle is its
+ * negative, and all others are 0. */
+static inline double hilbert_tap(int k, int half)
+{
+    return 2 / (M_PI * k) * (0.43 + 0.57 * cos(k * M_PI / half));
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* haloconv import - writes the configuration of another program, or any mask, as one of jconvolver. */
+#include "configuration_write.h"
+#include "host/commands.h"
+#include "host/json_print.h"
+#include "host/message.h"
+#include "host/option.h"
+#include "mask_diagnostics.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct import_settings {
+    struct option_names names; /* FILE */
+    const char *output;
+    int rate;
+    bool json;
+};
+
+static const struct option_row import_options[] = {
+    {"output", 'o', "CONF",
+     "The configuration to write; its name ends with .conf. Its sound files get names such as "
+     "CONF-1.wav",
+     option_text, OPTION_TO(struct import_settings, output)},
+    {"rate", 0, "HZ", "Compute filters and resample files for that rate [the rate of FILE, or of its files]",
+     option_int, OPTION_TO(struct import_settings, rate), .min = 1, .max = 100000000},
+    OPTION_JSON(OPTION_TO(struct import_settings, json)),
+    {0}};
+
+static const struct command_line import_line = {
+    .command = "import",
+    .usage = "FILE -o CONF",
+    .text =
+        "Writes a configuration in the format of jconvolver that plays the same as FILE: a configuration of BruteFIR, "
+        "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO (`man haloconv` lists what is read), or any other "
+        "mask. "
+        "The responses that are not in sound files already are written beside it. All that cannot be represented is "
+        "printed with its line, and so is the length of every filter that is computed. FILE can be "
+        "given to the other commands directly, too.\v"
+        "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
+        "  haloconv import brutefir.conf -o room.conf",
+    .groups = {{NULL, import_options}},
+    .names = "one FILE",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct import_settings, names)};
+
+static void print_report(const struct configuration_out *out)
+{
+    const hc_responses *mask = out->mask;
+    printf("%s: %d input%s, %d output%s, %d response%s", out->path, mask->n_in, message_s(mask->n_in), mask->n_out,
+           message_s(mask->n_out), mask->n_routes, message_s(mask->n_routes));
+    if (mask->rate) printf(", %d Hz", mask->rate);
+    putchar('\n');
+    for (int i = 0; i < out->n_files; i++)
+        printf("%s: %d channel%s of %d frames\n", out->files[i].path, out->files[i].n_channels,
+               message_s(out->files[i].n_channels), out->files[i].n_frames);
+}
+
+static int print_json(const struct configuration_out *out, const char *why)
+{
+    const hc_responses *mask = out->mask;
+    json_t *files = json_array();
+    for (int i = 0; i < out->n_files; i++)
+        json_array_append_new(files, json_pack("{s:o, s:i, s:i}", "file", json_text(out->files[i].path), "channels",
+                                               out->files[i].n_channels, "frames", out->files[i].n_frames));
+    json_t *all =
+        json_pack("{s:o, s:o, s:b, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:o, s:o}", "file", json_text(out->source),
+                  "output", json_text(out->path), "ok", !why, "inputs", mask->n_in, "outputs", mask->n_out, "responses",
+                  mask->n_routes, "rate", json_known(mask->rate), "files", files, "errors", mask->n_errors, "warnings",
+                  mask->n_warnings, "error", json_text(why), "diagnostics", mask_diagnostics_json(mask));
+    int status = json_print(all, 17, out->path);
+    return why ? EXIT_FAILED : status;
+}
+
+/* A mask that is no configuration is imported channel by channel. */
+static bool mask_load(const char *path, int rate, hc_responses *mask, char *why, size_t cap)
+{
+    if (hc_responses_load(path, 0, rate, HC_TELL_FILTERS, mask, why, cap) != HC_OK) return false;
+    return !mask->channel || hc_responses_route(mask, path, mask->n_channels, why, cap) == HC_OK;
+}
+
+static int import(const struct import_settings *s)
+{
+    hc_responses mask;
+    struct files_read read = {0};
+    char why[MESSAGE_CAP];
+    struct configuration_out out = {.path = s->output, .source = s->names.list[0], .mask = &mask, .read = &read};
+    int status = EXIT_FAILED;
+    bool is_loaded = mask_load(out.source, s->rate, &mask, why, sizeof why);
+    bool good = is_loaded && (files_read_add_mask(&read, out.source) ||
+                              message_write(why, sizeof why, "%s: no memory; free some", out.source));
+    good = good && configuration_write(&out, why, sizeof why);
+    if (s->json) {
+        status = print_json(&out, good ? NULL : why);
+    } else if (is_loaded) {
+        mask_diagnostics_print_all(&mask);
+        if (good && !message_is_quiet()) print_report(&out);
+        status = good ? 0 : message_error("%s", why);
+    } else {
+        mask_diagnostics_fail(&mask, out.source, why);
+    }
+    configuration_write_free(&out);
+    files_read_free(&read);
+    hc_responses_free(&mask);
+    return status;
+}
+
+int import_command(int argc, char **argv)
+{
+    struct import_settings settings = {0};
+    int status = option_parse(&import_line, argc, argv, &settings);
+    if (status >= 0) return status;
+    const char *output = settings.output, *dot = output ? strrchr(output, '.') : NULL;
+    if (!output || !*output) return message_usage("import", "needs an output; give -o");
+    if (!dot || strcasecmp(dot, ".conf") != 0)
+        return message_usage("import", "%s: is no name of a configuration; let it end with .conf", output);
+    return import(&settings);
+}

@@ -1,0 +1,281 @@
+"""Configurations of BruteFIR: BruteFIR itself plays each construct of its manual, and `haloconv convolve` nulls with it."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import soundfile
+
+from conftest import convolve, generator, good, haloconv
+
+NULL = 10 ** (-110 / 20)  # of the output's peak
+RATE, BLOCK, BLOCKS = 48000, 128, 4
+FRAMES = 2000
+
+HEAD = f"""# BruteFIR
+float_bits: 64;             # internal resolution
+sampling_rate: {RATE};
+filter_length: {BLOCK},{BLOCKS};
+modules_path: ".";
+convolver_config: "wisdom";
+"""
+IO = """
+input "l", "r" {
+        device: "file" { path: "in.raw"; };
+        sample: "FLOAT64_LE";
+        channels: 2;
+%s};
+output "L", "R" { device: "file" { path: "out.raw"; }; sample: "FLOAT64_LE"; channels: 2; %s };
+"""
+COEFFS = """
+coeff "text" { filename: "a.txt"; format: "text"; };
+coeff 1 { filename: "b.f64"; format: "FLOAT64_LE"; attenuation: 6.5; blocks: 2; };
+coeff "skip" { filename: "c.s16"; format: "S16_LE"; skip: 44; shared_mem: false; };
+coeff "dirac" { filename: "dirac pulse"; format: "text"; attenuation: -3; };
+"""
+
+
+def write_coefficients():
+    """a.txt shorter than the filters, b.f64 and c.s16 longer."""
+    rng = generator(1)
+    np.savetxt("a.txt", rng.uniform(-0.3, 0.3, 301))
+    rng.uniform(-0.3, 0.3, 700).astype("<f8").tofile("b.f64")
+    whole = np.round(rng.uniform(-9000, 9000, 701)).astype("<i2")
+    with open("c.s16", "wb") as file:
+        file.write(bytes(range(44)) + whole.tobytes())
+
+
+def signal(channels=2):
+    return generator(2).uniform(-0.5, 0.5, (FRAMES, channels)).astype("<f4").astype("<f8")
+
+
+def by_brutefir(text, x, n_out=2):
+    if not shutil.which("brutefir"):
+        pytest.skip("no brutefir")
+    x.tofile("in.raw")
+    with open("b.conf", "w", encoding="utf-8") as file:
+        file.write(text)
+    done = subprocess.run(["brutefir", "-nodefault", "-quiet", "b.conf"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return np.fromfile("out.raw", "<f8").reshape(-1, n_out)
+
+
+def by_haloconv(x, mask="b.conf"):
+    soundfile.write("x.wav", x, RATE, subtype="FLOAT")
+    convolve("x.wav", mask, "y.wav", "--format", "float")
+    return soundfile.read("y.wav", always_2d=True)[0]
+
+
+def assert_null(want, got):
+    """BruteFIR with files has no delay, and ends with its input."""
+    n = len(want)
+    assert len(got) >= n and want.shape[1] == got.shape[1]
+    peak = np.abs(want).max()
+    error = np.abs(got[:n] - want).max() / peak
+    assert error <= NULL and peak > 0.01, f"{20 * np.log10(error):.1f} dB of {peak}"
+
+
+CONSTRUCTS = {
+    "text and raw coefficients": ("", "", COEFFS + """
+        filter "one" { from_inputs: "l"; to_outputs: "L"; coeff: "text"; };
+        filter "two" { from_inputs: "r"; to_outputs: "R"; coeff: 1; };
+        filter 2 { from_inputs: "r"; to_outputs: "L"; coeff: "skip"; };"""),
+    "dirac pulse": ("", "", COEFFS + 'filter 0 { inputs: 0; outputs: 0; coeff: "dirac"; process: 0; };'),
+    "attenuation and factors": ("", "", COEFFS + """
+        filter 0 { inputs: "l"/6.5/-1, "r"//0.25; outputs: "L"/-1.5, 1/3/0.5; coeff: -1; crossfade: true; };
+        filter 1 { inputs: 1/2; outputs: "R"//-.5; coeff: 0; };"""),
+    "delays and mute": ("delay: 7, 100; maxdelay: 200; mute: false, true;\n", "delay: 0, 33; mute: false,false;",
+                        COEFFS + """
+        filter 0 { inputs: "l"; outputs: "L"; coeff: 0; };
+        filter 1 { inputs: "l", "r"; outputs: "R"; coeff: "skip"; };"""),
+    "a muted output": ("", "mute: false, true;", COEFFS + 'filter 0 { inputs: "l"; outputs: "L", "R"; coeff: 0; };'),
+    "delay of blocks": ("", "", COEFFS + """
+        filter 0 { inputs: "l"; outputs: "L"; coeff: "skip"; delay: 2; };
+        filter 1 { inputs: "r"; outputs: "R"; coeff: 1; delay: 3; };
+        filter 2 { inputs: "r"; outputs: "L"; coeff: -1; delay: 1; };
+        filter 3 { inputs: "l"; outputs: "R"; coeff: "skip"; delay: -1; };"""),
+    "filters into filters": ("", "", COEFFS + """
+        filter "sum" { from_filters: "a"/3/-1, "b"//0.5; from_inputs: "r"/10; to_outputs: "L"; to_filters: "last";
+                       coeff: "skip"; };
+        filter "a" { inputs: "l"; to_filters: "sum"; coeff: "text"; };
+        filter "b" { inputs: "r"; to_filters: "sum", "last"; outputs: "R"; coeff: 1; };
+        filter "last" { from_filters: 0, 2; to_outputs: 1; coeff: -1; };"""),
+}
+
+
+@pytest.fixture(autouse=True)
+def coefficients(folder):
+    write_coefficients()
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_brutefir_and_haloconv_null(name):
+    of_inputs, of_outputs, rest = CONSTRUCTS[name]
+    x = signal()
+    want = by_brutefir(HEAD + IO % (of_inputs, of_outputs) + rest, x)
+    assert_null(want, by_haloconv(x))
+
+
+def test_channels_are_selected_and_mapped_as_in_brutefir():
+    """Three of four channels of a device are used, and logical channels share one."""
+    x = signal(4)
+    text = HEAD + COEFFS + """
+        input 0, 1, 2, 3 { device: "file" { path: "in.raw"; }; sample: "FLOAT64_LE"; channels: 4/3,0,1;
+                           mapping: 2,0,1,0; delay: 3,0,5,9; };
+        output "x", 1, 2, "y" { device: "file" { path: "out.raw"; }; sample: "FLOAT64_LE"; channels: 3/2,0,1;
+                           mapping: 0,2,1,0; delay: 0,11; };
+        filter 0 { inputs: 0; outputs: 3; coeff: 0; };
+        filter 1 { inputs: 1, 2; outputs: 1; coeff: 1; };
+        filter 2 { inputs: "3"; outputs: "x", "2"; coeff: 2; };""".replace('"x", 1, 2, "y"', '"x", "1", "2", "y"')
+    want = by_brutefir(text, x, n_out=3)
+    assert_null(want[:, [2, 0, 1]], by_haloconv(x[:, [3, 0, 1]]))
+
+
+FORMATS = {"S8": "i1", "S16_LE": "<i2", "S16_BE": ">i2", "S24_LE": "<i3", "S24_3BE": ">i3", "S24_4LE": "<i4",
+           "S24_4BE": ">i4", "S32_NE": "<i4", "S32_BE": ">i4", "float_le": "<f4", "FLOAT_BE": ">f4", "FLOAT64_NE": "<f8",
+           "FLOAT64_BE": ">f8"}
+
+
+def encode(values, numpy_format, bits):
+    if "f" in numpy_format:
+        return values.astype(numpy_format).tobytes()
+    whole = np.round(values * 2 ** (bits - 1)).astype("i8")
+    if "3" not in numpy_format:
+        return whole.astype(numpy_format).tobytes()
+    four = whole.astype("<i4").view("u1").reshape(-1, 4)[:, :3]
+    return (four if "<" in numpy_format else four[:, ::-1]).tobytes()
+
+
+def test_every_raw_format_is_read_as_brutefir_does():
+    """A filter for each format, with a delay of its own, so that the two outputs separate them all."""
+    rng, text = generator(3), ""
+    for n, (name, numpy_format) in enumerate(FORMATS.items()):
+        bits = int(name[1:].split("_")[0]) if name[0] == "S" else 0
+        with open(f"{name}.raw", "wb") as file:
+            file.write(encode(rng.uniform(-0.2, 0.2, 20 + n), numpy_format, bits))
+        # BruteFIR 1.0o takes FLOAT_NE and FLOAT64_NE for integers, against its manual.
+        text += f'coeff {n} {{ filename: "{name}.raw"; format: "{name.replace("FLOAT64_NE", "FLOAT64_LE")}"; }};\n'
+        text += f'filter {n} {{ inputs: {n % 2}; outputs: {n // 2 % 2}; coeff: {n}; }};\n'
+    x = signal()
+    assert_null(by_brutefir(HEAD + IO % ("", "") + text, x), by_haloconv(x))
+
+
+# ---- what is listed, with its line -----------------------------------------------------------------------------------
+GOOD_IO = """input 0, 1 { device: "jack" { }; sample: "AUTO"; channels: 2; };
+output 0, 1 { device: "jack" { }; sample: "AUTO"; channels: 2; };
+"""
+GOOD_FILTER = 'filter 0 { inputs: 0; outputs: 0; coeff: -1; };\n'
+GOOD = f"sampling_rate: {RATE}; filter_length: 64,4;\n" + GOOD_IO + GOOD_FILTER  # four lines
+
+
+def checked(text):
+    """[(line, is an error, text)] as `haloconv check` lists them."""
+    with open("e.conf", "w", encoding="utf-8") as file:
+        file.write(text)
+    done = haloconv("check", "e.conf", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    return [(one["line"], one["kind"] == "error", one["text"]) for one in json.loads(done.stdout)["diagnostics"]]
+
+
+ERRORS = {  # behind GOOD, from line 5 on: the line of the error, and words of it
+    '"x": 1;': (5, "begins no statement"),
+    'mistyped: 1;': (5, "mistyped: is unknown"),
+    'sampling_rate: 44100;': (5, "is there twice"),
+    'sdf_length: 1 2;': (5, "no , / or ; between"),
+    'sdf_length: 1,;': (5, "ends behind ,"),
+    'powersave: maybe;': (5, '"maybe;" is no string'),
+    'safety_limit: "x;': (5, 'is no string'),
+    'powersave: 1': (5, "has no ;"),
+    '}': (5, "closes no block"),
+    'coeff 0 { filename: "a.txt"; format: "text";': (5, "has no }"),
+    'logic: "cli" {{{{{{{{{{ }}}}}}}}}};': (5, "more than 8 braces"),
+    'coeff 1 { filename: "a.txt"; format: "text"; };': (5, "is number 0 of them"),
+    'coeff "a", "b" { filename: "a.txt"; format: "text"; };': (5, "needs one name"),
+    'coeff 0 { format: "text"; };': (5, "no filename"),
+    'coeff 0 {\nfilename: 3/4/5; format: "text"; };': (6, "shared memory"),
+    'coeff 0 {\nfilename: ""; format: "text"; };': (6, "is empty"),
+    'coeff 0 { filename: "x"; format: "processed"; };': (5, "own layout"),
+    'coeff 0 { filename: "x"; format: "S17_LE"; };': (5, "S17_LE\" is no format"),
+    'coeff 0 { filename: "dirac pulse"; skip: 4; };': (5, "no bytes to skip"),
+    'coeff 0 { filename: "a.txt"; format: "text"; blocks: 1.5; };': (5, "1.5; whole numbers"),
+    'coeff 0 { filename: "a.txt"; format: "text"; attenuation: "loud"; };': (5, "needs one number"),
+    'coeff 0 { filename: "a.txt"; format: "text"; blocks: 5; };': (5, "5 blocks, but filter_length gives 4"),
+    'coeff 0 { filename: "no.txt"; format: "text"; }; filter 1 { inputs: 0; outputs: 1; coeff: 0; };': (5, "No such"),
+    'input "a" { channels: 2; };': (5, "1 names for 2 channels"),
+    'input "a", "b" { channels: 1; };': (5, "a mapping for each"),
+    'input "a", "b" { channels: 1; mapping: 0,1; };': (5, 'the mapping of "b"'),
+    'input "a", "b" { channels: 1; mapping: 0; };': (5, "1 values for 2"),
+    'input "a" { channels: 2/0,1; mute: true, true; };': (5, "2 values for 1 channels"),
+    'input "a" { channels: 2/2; };': (5, "2; whole numbers from 0 to 1"),
+    'input "a" { channels: 3/1,1; };': (5, "there twice"),
+    'input "a" { channels: 1; delay: -1; };': (5, "-1; whole"),
+    'input "a" { channels: 1; sample: "text"; };': (5, "no sample format"),
+    'input "a" { channels: 1; dither: true; };': (5, "is unknown there"),
+    'input "0" { channels: 1; };': (0, '"0" is the name of two'),
+    'sdf_length: 31; output "a" { channels: 1; subdelay: 50; };': (5, "parts of a frame"),
+    'filter 1 { inputs: 7; outputs: 0; coeff: -1; };': (5, "no input of this number"),
+    'filter 1 { inputs: "7"; outputs: 0; coeff: -1; };': (5, 'no input "7"'),
+    'filter 1 { inputs: 0; outputs: 0, 0; coeff: -1; };': (5, "names output 0 twice"),
+    'filter 1 { inputs: 0; outputs: 0; coeff: 3; };': (5, "no coeff 3"),
+    'filter 1 { inputs: 0; outputs: 0; coeff: "c"; };': (5, 'no coeff "c"'),
+    'filter 1 { inputs: 0; outputs: 0; };': (5, "has no coeff"),
+    'filter 1 { outputs: 0; coeff: -1; };': (5, "no from_inputs"),
+    'filter 1 { inputs: 0; coeff: -1; };': (5, "no to_outputs"),
+    'filter 1 { inputs: 0/1/2/3; outputs: 0; coeff: -1; };': (5, "/ATTENUATION/FACTOR"),
+    'filter 1 { inputs: 0; to_filters: 0/3; coeff: -1; };': (5, "without attenuation"),
+    'filter 1 { inputs: 0; outputs: 0; coeff: -1; delay: 4; };': (5, "a delay of 4 of 4 blocks"),
+    'filter 1 { inputs: 0;\nto_filters: 0; coeff: -1; };': (6, "does not name this filter"),
+    'filter 1 { from_filters: 1; to_filters: 1; coeff: -1; };': (5, "part of a loop"),
+    'logic: "cli" { port: 3000;\nscript: "cfc 0 0;;"; };': (6, "while it plays"),
+    'logic: "eq" { { coeff: 0; }; };': (5, "debug_dump_filter"),
+    'logic: "mine" { };': (5, "is unknown, and may change"),
+}
+WARNINGS = {
+    'powersave: -80;': (5, "below -80 dB"),
+    'safety_limit: 3;': (5, "louder output than 3 dB"),
+    'input "a" { channels: 1; subdelay: 50; };': (5, "without effect"),
+    'output "a" { channels: 1; sample: "S16_LE"; dither: true; };': (5, "no dither"),
+    'output "b" { channels: 1; sample: "S16_LE"; };': (5, "S16_LE rounds"),
+    'output "a", "b" { channels: 8/5,4; };': (5, "2 of the 8 channels"),
+    'output "c", "d" { };': (5, "gives no channels, ~/.brutefir_defaults is not read, and 2 is taken"),
+    'coeff 0 { filename: "a.txt"; };': (5, 'gives no format, ~/.brutefir_defaults'),
+    'lock_memory: true;\nlogic: "cli" { port: 1; };': (5, 'lock_memory (line 5), logic "cli" (line 6)'),
+}
+
+
+@pytest.mark.parametrize("kind", [ERRORS, WARNINGS], ids=["errors", "warnings"])
+def test_everything_is_listed_with_its_line(kind):
+    wrong = []
+    for text, (line, words) in kind.items():
+        found = checked(GOOD + text + "\n")
+        is_there = any(at == line and is_error == (kind is ERRORS) and words in what for at, is_error, what in found)
+        if not is_there or (kind is WARNINGS and any(is_error for _, is_error, _ in found)):
+            wrong.append((text, words, found))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_all_errors_of_a_text_are_listed_at_once():
+    found = checked(GOOD + "a: 1;\nb: ;\ncoeff 0 { filename: ; };\nfilter 1 { inputs: 9; outputs: 9; coeff: 9; };\n")
+    assert {line for line, is_error, _ in found if is_error} == {5, 6, 7, 8} and len(found) >= 6, found
+
+
+def test_settings_that_a_text_leaves_to_the_defaults_are_said():
+    found = checked(GOOD_IO + GOOD_FILTER)
+    assert [what.split("gives ")[1].split(";")[0] for _, _, what in found if "gives" in what] == [
+        "no sampling_rate, ~/.brutefir_defaults is not read, and 44100 is taken",
+        "no filter_length, ~/.brutefir_defaults is not read, and 65536 is taken"]
+
+
+def test_names_and_jack_ports_become_ports():
+    with open("ports.conf", "w", encoding="utf-8") as file:
+        file.write(HEAD + """input "left", "right" { device: "jack" { ports: "system:capture_1", ""/"in B"; };
+            sample: "AUTO"; channels: 2; };
+            output "all" { device: "jack" { clientname: "room"; }; sample: "AUTO"; channels: 1; };
+            filter 0 { inputs: 0, 1; outputs: 0; coeff: -1; };""")
+    report = json.loads(good("info", "ports.conf", "--json").stdout)
+    assert report["client"] == "room"
+    assert report["input"] == [{"name": "left", "connect": "system:capture_1"}, {"name": "in B", "connect": None}]
+    assert report["output"] == [{"name": "all", "connect": None}]

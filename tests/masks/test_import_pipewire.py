@@ -1,0 +1,332 @@
+"""Configurations of PipeWire's filter-chain: PipeWire itself plays them beside haloconv, with no session manager and no
+sound card. Its own ports are JACK's through pw-jack, so jack_stage plays and records, to the frame.
+
+What PipeWire 0.3.65 (Debian 12) does not have yet is compared with a recursion in float64.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, SAN, convolve, good, haloconv, noise, read, refused, write
+
+NULL_DB = -110
+RATE = 48000
+FRAMES = 8192
+STAGE = BUILD / "tests/jack_stage"
+HAS_PIPEWIRE = STAGE.exists() and all(map(shutil.which, ("pipewire", "pw-cli", "pw-jack")))
+PATIENCE = 120 if SAN else 60
+DAEMON = """
+context.properties = { core.daemon = true core.name = pipewire-0 default.clock.rate = 48000 support.dbus = false
+    default.clock.quantum = 2048 default.clock.min-quantum = 2048 default.clock.max-quantum = 2048 }
+context.spa-libs = { audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }
+context.modules = [
+    { name = libpipewire-module-protocol-native } { name = libpipewire-module-metadata }
+    { name = libpipewire-module-spa-node-factory } { name = libpipewire-module-client-node }
+    { name = libpipewire-module-access args = { } } { name = libpipewire-module-adapter }
+    { name = libpipewire-module-link-factory }
+    %s
+]
+context.objects = [
+    { factory = metadata args = { metadata.name = default } } { factory = metadata args = { metadata.name = settings } }
+    { factory = spa-node-factory args = { factory.name = support.node.driver node.name = Dummy-Driver
+      node.group = pipewire.dummy priority.driver = 20000 } }
+]
+"""
+
+
+def module(graph, n_in, n_out, name="chain", extra=""):
+    """A filter-chain with ports AUX1, AUX2 ..."""
+    def stream(n):
+        return "audio.position = [ %s ]" % " ".join(f"AUX{i + 1}" for i in range(n))
+    return (f"{{ name = libpipewire-module-filter-chain\n  args = {{ node.description = {name} {extra}\n"
+            f"    filter.graph = {{\n{graph}\n    }}\n"
+            f"    capture.props = {{ node.name = {name}_in node.autoconnect = false {stream(n_in)} }}\n"
+            f"    playback.props = {{ node.name = {name}_out node.autoconnect = false {stream(n_out)} }} }} }}\n")
+
+
+class PipeWire:
+    """A daemon with filter-chains."""
+
+    def __init__(self, modules):
+        self.run = tempfile.mkdtemp(prefix="hcpw")  # a socket's path is short
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": self.run, "PIPEWIRE_RUNTIME_DIR": self.run, "HOME": self.run,
+                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+        pathlib.Path("daemon.conf").write_text(DAEMON % modules)
+        self.log = open("daemon.log", "w")
+        self.process = subprocess.Popen(["pipewire", "-c", os.path.abspath("daemon.conf")], env=self.env,
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.close()
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    def tool(self, *args):
+        done = subprocess.run(list(map(str, args)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+        return done.stdout + done.stderr
+
+    def open_ports(self, node, direction, n):
+        """A session manager would give the streams their ports."""
+        end, found = time.monotonic() + PATIENCE, None
+        while not found:
+            found = re.search(rf"id (\d+), type PipeWire:Interface:Node(?:(?!\tid ).|\n)*?node.name = \"{node}\"",
+                              self.tool("pw-cli", "ls", "Node"))
+            assert time.monotonic() < end, pathlib.Path("daemon.log").read_text()
+        position = ", ".join(f'"AUX{i + 1}"' for i in range(n))
+        said = self.tool("pw-cli", "s", found[1], "PortConfig",
+                         f'{{ "direction": "{direction}", "mode": "dsp", "format": {{ "mediaType": "audio", '
+                         f'"mediaSubtype": "raw", "format": "F32P", "rate": {RATE}, "channels": {n}, '
+                         f'"position": [ {position} ] }} }}')
+        assert "Error" not in said, said
+
+    def play(self, x, n_out, name="chain"):
+        x.astype(np.float32).tofile("x.f32")
+        done = subprocess.run(["pw-jack", STAGE, "pipewire-0", "x.f32", str(x.shape[1]), f"{name}:input_AUX",
+                               f"{name}:output_AUX", str(n_out), "y.f32", str(len(x))], env=self.env, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180)
+        assert done.returncode == 0, done.stderr
+        return np.fromfile("y.f32", np.float32).reshape(-1, n_out).astype(np.float64)
+
+
+def ours(text, x, name="chain.conf"):
+    pathlib.Path(name).write_text(text)
+    write("x.wav", x, RATE)
+    convolve("x.wav", name, "y.wav")
+    return read("y.wav")[:len(x)]
+
+
+def residual_db(got, want):
+    """The largest error beside the largest sample, in dB."""
+    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
+
+
+def compare(modules, x, n_out):
+    """The residual of each output. A machine that is too busy breaks the sound of PipeWire, not that of haloconv."""
+    got = {name: ours("context.modules = [ " + text + " ]", x[:, :n_in]) for name, (text, n_in) in modules.items()}
+    daemon = PipeWire("".join(text for text, _ in modules.values()))
+    worst = {}
+    try:
+        for name, (_, n_in) in modules.items():
+            daemon.open_ports(f"{name}_in", "Input", n_in)
+            daemon.open_ports(f"{name}_out", "Output", n_out[name])
+            for _ in range(5):
+                want = daemon.play(x[:, :n_in], n_out[name], name)
+                worst[name] = [residual_db(got[name][:, i], want[:, i]) for i in range(n_out[name])]
+                if max(worst[name]) <= NULL_DB:
+                    break
+    finally:
+        daemon.close()
+    return worst
+
+
+# One node between each input and output of one graph. Release 0.3.65 plays a mixer with one input without its gain, and
+# silence through a copy that is not linked: the matrix below has both as the manual has them.
+NODES = {
+    "convolver": 'label = convolver config = { filename = "ir.wav" channel = 1 gain = 0.7 delay = 40 }',
+    "a part of a file": 'label = convolver config = { filename = "ir.wav" channel = 0 offset = 100 length = 400 '
+                        'blocksize = 64 tailsize = 512 }',
+    "a list of files": 'label = convolver config = { filename = [ "ir-44100.wav" "ir-48000.wav" ] channel = 0 }',
+    "hilbert": 'label = convolver config = { filename = "/hilbert" length = 512 }',
+    "dirac": 'label = convolver config = { filename = "/dirac" gain = -0.25 delay = 7 }',
+    "delay": 'label = delay config = { "max-delay" = 1 } control = { "Delay (s)" = 0.00035 }',
+    "longest delay": 'label = delay config = { max-delay = 0.004 } control = { "Delay (s)" = 0.5 }',
+    "lowpass": "label = bq_lowpass control = { Freq = 3000 Q = 0 }",
+    "highpass": "label = bq_highpass control = { Freq = 2000.0 }",
+    "bandpass": "label = bq_bandpass control = { Freq = 2500 Q = 0.8 }",
+    "lowshelf": "label = bq_lowshelf control = { Freq = 2000 Gain = 6 }",
+    "highshelf": "label = bq_highshelf control = { Freq = 4000 Gain = -5 }",
+    "peaking": "label = bq_peaking control = { Freq = 3000 Q = 1.2 Gain = 4.5 }",
+    "notch": "label = bq_notch control = { Freq = 5000 Q = 2 }",
+    "allpass": "label = bq_allpass control = { Freq = 3000 Q = 0.9 }",
+    "controls by index": "label = bq_peaking control = { 0 = 2500 1 = 1.1 2 = -6 }",
+    "no frequency": "label = bq_highshelf control = { Gain = 6 }",
+}
+SURROUND = """
+  nodes = [
+    { type = builtin name = copyL label = copy }   # a comment, and "quotes"
+    { "type": "builtin", "name": "copyR", "label": "copy" }
+    { type = builtin name = LL label = convolver config = { filename = "ir.wav" channel = 0 } }
+    { type = builtin name = LR label = convolver config = { filename = "ir.wav" channel = 1 } }
+    { type = builtin name = RL label = convolver config = { filename = "ir.wav" channel = 2 } }
+    { type = builtin name = RR label = convolver config = { filename = "ir.wav" channel = 3 } }
+    { type = builtin name = mixL label = mixer control = { "Gain 1" = 0.5 "Gain 2" = -0.25 } }
+    { type = builtin name = mixR label = mixer }
+  ]
+  links = [
+    { output = "copyL:Out" input = "LL:In" } { output = "copyL:Out" input = "LR:In" }
+    { output = "copyR:Out" input = "RL:In" } { output = "copyR:0" input = "RR:In" }
+    { output = "LL:Out" input = "mixL:In 1" } { output = "LR:Out" input = "mixR:In 1" }
+    { output = "RL:Out" input = "mixL:In 2" } { output = "RR:Out" input = "mixR:In 2" }
+  ]
+  inputs = [ "copyL:In" null "copyR:In" ]
+  outputs = [ "mixL:Out" "mixR:Out" ]
+"""
+EQUALIZER = """
+  nodes = [ { type = builtin name = a label = bq_lowshelf control = { Freq = 2000 Q = 0.7071067811865475 Gain = 3 } }
+            { type = builtin name = b label = bq_peaking control = { Freq = 3000 Q = 1 Gain = -4 } }
+            { type = builtin name = c label = convolver config = { filename = "ir.wav" } } ]
+  links = [ { output = "a:Out" input = "b:In" } { output = "b:Out" input = "c:In" } ]
+"""
+
+
+def impulse_responses():
+    ir = noise(700, 4, seed=7) * np.exp(-np.arange(700) / 150)[:, None]
+    write("ir.wav", ir, RATE)
+    write("ir-48000.wav", ir[:, :2], RATE)
+    write("ir-44100.wav", ir[:, 2:], 44100)
+
+
+@pytest.mark.skipif(not HAS_PIPEWIRE, reason="no pipewire, pw-cli or pw-jack, or no JACK in the build")
+def test_pipewire_and_haloconv_play_the_same(folder):
+    """Every node in turn; a matrix with copies, mixers and an input that is ignored; a graph of one channel, which is
+    made for each channel of the stream."""
+    impulse_responses()
+    nodes = "\n".join(f"{{ type = builtin name = n{i} {text} }}" for i, text in enumerate(NODES.values()))
+    n = len(NODES)
+    graph = (f"nodes = [ {nodes} ] inputs = [ " + " ".join(f'"n{i}:In"' for i in range(n)) +
+             " ] outputs = [ " + " ".join(f'"n{i}:Out"' for i in range(n)) + " ]")
+    modules = {"each": (module(graph, n, n, "each"), n), "matrix": (module(SURROUND, 3, 2, "matrix"), 3),
+               "copies": (module(EQUALIZER, 4, 4, "copies"), 4)}
+    worst = compare(modules, noise(FRAMES, n, seed=3), {"each": n, "matrix": 2, "copies": 4})
+    names = {"each": list(NODES)}
+    found = [(names.get(name, [name] * 9)[i], db) for name, residuals in worst.items() for i, db in enumerate(residuals)]
+    assert max(db for _, db in found) <= NULL_DB, "\n".join(f"{name}: {db:.1f} dB" for name, db in found)
+
+
+# ---- what PipeWire 0.3.65 does not have -----------------------------------------------------------------------------
+def cookbook(kind, hz, q, gain=0.0):
+    w, A = 2 * np.pi * hz / RATE, 10 ** (gain / 40)
+    c, alpha = np.cos(w), np.sin(w) / (2 * q)
+    root = 2 * np.sqrt(A) * alpha
+    return {"lowpass": ([(1 - c) / 2, 1 - c, (1 - c) / 2], [1 + alpha, -2 * c, 1 - alpha]),
+            "peaking": ([1 + alpha * A, -2 * c, 1 - alpha * A], [1 + alpha / A, -2 * c, 1 - alpha / A]),
+            "lowshelf": ([A * (A + 1 - (A - 1) * c + root), 2 * A * (A - 1 - (A + 1) * c),
+                          A * (A + 1 - (A - 1) * c - root)],
+                         [A + 1 + (A - 1) * c + root, -2 * (A - 1 + (A + 1) * c), A + 1 + (A - 1) * c - root])}[kind]
+
+
+def comb(frames, feedback, feedforward):
+    b, a = np.zeros(frames + 1), np.zeros(frames + 1)
+    a[0], a[frames] = 1, -feedback
+    b[0], b[frames] = feedforward, 1 - feedforward * feedback
+    return b, a
+
+
+NEWER = {
+    "invert": ("label = invert", ([-1], [1])),
+    "linear": ("label = linear control = { Mult = 0.4 }", ([0.4], [1])),
+    "dcblock": ("label = dcblock control = { R = 0.99 }", ([1, -1], [1, -0.99])),
+    "lowpass with a q": ("label = bq_lowpass control = { Freq = 200 Q = 3 }", cookbook("lowpass", 200, 3)),
+    "lowshelf with a q": ("label = bq_lowshelf control = { Freq = 90 Q = 0.5 Gain = -7 }",
+                          cookbook("lowshelf", 90, 0.5, -7)),
+    "raw": ("label = bq_raw config = { coefficients = [ { rate = 44100, b0 = 5 } "
+            "{ rate = 48000, b0 = 1, b1 = 0.5, a0 = 2, a1 = -1.8, a2 = 0.9 } ] }", ([0.5, 0.25], [1, -0.9, 0.45])),
+    "comb": ('label = delay config = { max-delay = 1 } control = { "Delay (s)" = 0.01 Feedback = 0.6 '
+             "Feedforward = -0.6 }", comb(480, 0.6, -0.6)),
+    "inline": ('label = convolver config = { filename = "/ir:48000,0.5,-0.25, 0.125" gain = 2 delay = 0.001 }',
+               ([0] * 48 + [1, -0.5, 0.25], [1])),
+}
+
+
+@pytest.mark.parametrize("construct", NEWER)
+def test_nodes_of_newer_releases_match_their_recursions(construct, folder):
+    label, (b, a) = NEWER[construct]
+    x = noise(20000, seed=5)
+    ports = 'inputs = [ "n:0" ] outputs = [ "n:0" ]' if "dcblock" in label else ""
+    y = ours("context.modules = [ " + module(f"nodes = [ {{ type = builtin name = n {label} }} ] {ports}", 1, 1) + " ]", x)
+    db = residual_db(y[:, 0], scipy.signal.lfilter(b, a, x[:, 0].astype(float)))
+    assert db <= NULL_DB, f"{db:.1f} dB"
+
+
+def test_convolver2_and_parametric_equalizers_have_eight_ports(folder):
+    impulse_responses()
+    x, ir = noise(4000, 2, seed=8), read("ir.wav")
+    graph = """
+      nodes = [ { type = builtin name = eq label = param_eq config = {
+                    filters1 = [ { type = bq_peaking freq = 900 gain = 5 q = 2 } { type = bq_lowpass freq = 5000 q = 0 } ]
+                    filters = [ { type = bq_peaking freq = 400 gain = -3 } ] } }
+                { type = builtin name = cv label = convolver2 config = { impulses = [
+                    { filename = "ir.wav" channel = 2 } { filename = "ir.wav" gain = 0.5 } ] } } ]
+      links = [ { output = "eq:Out 1" input = "cv:In" } ]
+      inputs = [ "eq:In 1" "eq:In 2" ] outputs = [ "cv:Out 1" "cv:Out 2" "eq:Out 2" ]"""
+    y = ours("{ \"context.modules\": [ " + module(graph, 2, 3) + " ] }", x)
+    left = scipy.signal.lfilter(*cookbook("lowpass", 5000, np.sqrt(0.5)),
+                                scipy.signal.lfilter(*cookbook("peaking", 900, 2, 5), x[:, 0].astype(float)))
+    want = [np.convolve(left, ir[:, 2])[:4000], 0.5 * np.convolve(left, ir[:, 1])[:4000],
+            scipy.signal.lfilter(*cookbook("peaking", 400, 1, -3), x[:, 1].astype(float))]
+    assert max(residual_db(y[:, i], want[i]) for i in range(3)) <= NULL_DB
+
+
+def test_rate_and_port_names_are_the_streams(folder):
+    graph = "nodes = [ { type = builtin name = d label = convolver config = { filename = \"/dirac\" delay = 10 } } ]"
+    text = ("context.modules = [ { name = libpipewire-module-filter-chain args = { node.name = hall audio.rate = 44100 "
+            "audio.position = \"FL,FR\" filter.graph = { " + graph + " } } } ]")
+    pathlib.Path("a.conf").write_text(text)
+    said = good("info", "--json", "a.conf").stdout
+    assert '"rate": 44100' in said and "FL" in said and "FR" in said, said
+    write("x.wav", np.eye(1, 200, dtype=np.float32).T.repeat(2, 1), 44100)
+    convolve("x.wav", "a.conf", "y.wav")
+    assert list(np.argmax(read("y.wav"), axis=0)) == [10, 10]
+
+
+REFUSED = {
+    "foreign": ("nodes = [\n { type = ladspa name = r plugin = x }\n { type = builtin name = c label = copy } ]",
+                [":2: node r:", '"ladspa"']),
+    "nonlinear": ("nodes = [\n\n { type = builtin name = r label = clamp } ]", [":3: node r: clamp"]),
+    "unknown": ("nodes = [ { type = builtin name = r label = warp } ]", ['"warp"']),
+    "constant": ("nodes = [ { type = builtin name = r label = linear control = { Add = 1 } } ]", ["Add"]),
+    "no port": ("nodes = [ { type = builtin name = r label = copy } ] links = [\n { output = \"r:Out 7\" input = \"r:In\" } ]",
+                [":2: filter.graph", "r:Out 7"]),
+    "loop": ("nodes = [ { type = builtin name = m label = mixer } { type = builtin name = c label = copy } ]\n"
+             "links = [ { output = \"m:Out\" input = \"c:In\" } { output = \"c:Out\" input = \"m:In 2\" } ]\n"
+             "inputs = [ \"m:In 1\" ] outputs = [ \"m:Out\" ]", ["loop"]),
+    "twice": ("nodes = [ { type = builtin name = a label = mixer } { type = builtin name = c label = copy } ] links = "
+              "[ { output = \"a:Out\" input = \"c:In\" } { output = \"a:Out\" input = \"c:In\" } ]", ["linked twice"]),
+    "endless": ("nodes = [ { type = builtin name = d label = delay control = { \"Delay (s)\" = 0.1 Feedback = 1 } } ]",
+                ["Feedback"]),
+    "unstable": ("nodes = [ { type = builtin name = d label = bq_raw config = { coefficients = [\n { rate = 48000 a1 = 3 } "
+                 "] } } ]", [":2: node d", "stable"]),
+    "no number": ("nodes = [ { type = builtin name = d label = bq_peaking control = { Freq = high } } ]", ['"high"']),
+    "channels": ("nodes = [ { type = builtin name = d label = copy } ] inputs = [ \"d:In\" null ]", ["copies"]),
+    "open": ("nodes = [ { type = builtin name = \"d } ]", ["not closed"]),
+    "file of an equalizer": ("nodes = [ { type = builtin name = q label = param_eq config = { filename = \"q.txt\" } } ] "
+                             "inputs = [ \"q:In 1\" ] outputs = [ \"q:Out 1\" ]", ["Equalizer APO"]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_convolution_does_is_refused_with_its_line(what, folder):
+    graph, says = REFUSED[what]
+    text = module(graph, 1, 1).replace("\n", " ", 3)
+    pathlib.Path("a.conf").write_text("context.modules = [ " + text + " ]")
+    done = haloconv("check", "a.conf")
+    assert done.returncode == 1
+    for word in says:
+        assert word in done.stderr, done.stderr
+
+
+def test_deep_brackets_are_refused(folder):
+    pathlib.Path("a.conf").write_text("filter.graph nodes " + "a = [ " * 5000)
+    refused("check", "a.conf", says="nested")
+
+
+def test_examples_of_pipewire_are_read_or_refused_for_their_nodes(folder):
+    """An error is about a node of another program, a nonlinear one, or a file that only its author has."""
+    examples = sorted(pathlib.Path("/usr/share/pipewire/filter-chain").glob("*.conf"))
+    if not examples:
+        pytest.skip("no examples in /usr/share/pipewire/filter-chain: Debian 12 does not install them")
+    for path in examples:
+        errors = [line for line in haloconv("check", path).stderr.splitlines()
+                  if "warning" not in line and "mend the lines" not in line]
+        for error in errors:
+            assert re.search("is a program of type|cannot be a convolution|No such file", error), error

@@ -6,6 +6,7 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "measure_report.h"
+#include "measure_run.h"
 #include "sweep_file.h"
 
 #include <math.h>
@@ -13,7 +14,9 @@
 
 struct measure_settings {
     const char *write_sweep, *from_recording, *sweep_file, *output;
-    int rate, format, latency;
+    struct take_settings take; /* its rate is that of --write-sweep, too */
+    bool is_jack, is_portaudio;
+    int format, latency;
     bool json;
     struct sweep sweep;
     int loopback;
@@ -35,6 +38,8 @@ static const struct option_row measure_options[] = {
     {"output", 'o', "FILE",
      "The responses: a sound file with a channel for each pair, output 1 to all inputs first; - is standard output",
      option_text, TO(output)},
+    {"jack", 0, NULL, "Measure through JACK", option_flag, TO(is_jack)},
+    {"portaudio", 0, NULL, "Measure through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"latency", 0, "keep|remove",
      "Keep the time from the play to the record in the responses, or remove the same time from all of them: that of "
      "the "
@@ -50,7 +55,8 @@ static const struct option_row measure_options[] = {
 static const struct option_row sweep_options[] = {
     {"outputs", 0, "N", "Outputs, measured one after the other [1]", option_int, TO(sweep.n_outputs), .min = 1,
      .max = SWEEP_MOST_OUTPUTS},
-    {"rate", 0, "HZ", "Sample rate of --write-sweep [48000]", option_int, TO(rate), .min = 1000, .max = 1000000},
+    {"rate", 0, "HZ", "Sample rate of the sound card [its own], or of --write-sweep [48000]", option_int, TO(take.rate),
+     .min = 1000, .max = 1000000},
     {"from", 0, "HZ", "Lowest frequency of the responses; the sweep begins an octave below [20]", option_number,
      TO(sweep.from_hz), .min = 0.1, .max = 1e6},
     {"to", 0, "HZ", "Highest frequency of the responses; the sweep ends at 1.1 times this [20000, or 0.45 of the rate]",
@@ -67,23 +73,44 @@ static const struct option_row sweep_options[] = {
     {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_db, TO(sweep.level)},
     {0}};
 
+static const struct option_row card_options[] = {
+    {"inputs", 0, "N", "Inputs to record, the loopback included [1]", option_int, TO(take.n_inputs), .min = 1,
+     .max = 1024},
+    {"play-to", 0, "NAME",
+     "Device to play to, by its number or (a part of) its name in `haloconv devices`; for JACK ports or clients, with "
+     "commas between [the default device; the ports of the sound card]",
+     option_text, TO(take.output_device)},
+    {"record-from", 0, "NAME", "Device to record from, likewise", option_text, TO(take.input_device)},
+    {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(take.server)},
+    {0}};
+
 static const struct command_line measure_line = {
     .command = "measure",
-    .usage = "",
+    .usage = "-o MASK",
     .text = "Measures the impulse responses of a room, of loudspeakers or of a device, from each output to each input, "
             "with "
             "exponential sine sweeps. Prints the noise floor, the dynamic range and the harmonic distortion.\v"
+            "  haloconv measure --portaudio --outputs 2 -o room.wav\n"
+            "  haloconv measure --jack --outputs 2 --inputs 2 --loopback 2 -o room.wav\n"
             "  haloconv measure --write-sweep sweep.wav --outputs 2\n"
             "  haloconv measure --from-recording rec.wav --sweep sweep.wav -o room.wav",
-    .groups = {{NULL, measure_options}, {"Sweep:", sweep_options}}};
+    .groups = {{NULL, measure_options}, {"Sweep:", sweep_options}, {"Sound card:", card_options}}};
 
-static int check(struct measure_settings *s)
+static int check(const struct measure_settings *s)
 {
-    if (!s->write_sweep == !s->from_recording)
-        return message_usage("measure", "needs --write-sweep FILE or --from-recording FILE");
-    if (s->write_sweep && (s->output || s->json || s->sweep_file || s->loopback))
-        return message_usage("measure", "--write-sweep: takes no -o, --json, --sweep or --loopback; they are for "
-                                        "--from-recording");
+    bool is_live = s->is_jack || s->is_portaudio;
+    const struct take_settings *take = &s->take;
+    if ((s->write_sweep != NULL) + (s->from_recording != NULL) + s->is_jack + s->is_portaudio != 1)
+        return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
+    if (s->write_sweep && (s->output || s->json || s->loopback))
+        return message_usage("measure", "--write-sweep: takes no -o, --json or --loopback; they are for a measurement");
+    if (s->sweep_file && !s->from_recording)
+        return message_usage("measure", "--sweep %s: belongs to --from-recording", s->sweep_file);
+    if (!is_live && (take->n_inputs || take->output_device || take->input_device))
+        return message_usage("measure", "--inputs, --play-to and --record-from: need --jack or --portaudio");
+    if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
+    if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
+        return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
     if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
     return s->write_sweep ? -1 : mask_write_check("measure", s->output, s->format, s->json);
 }
@@ -91,18 +118,10 @@ static int check(struct measure_settings *s)
 static int parse(int argc, char **argv, struct measure_settings *s)
 {
     *s = (struct measure_settings){
-        .rate = 48000,
         .latency = LATENCY_REMOVE,
         .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
     int status = option_parse(&measure_line, argc, argv, s);
     return status >= 0 ? status : check(s);
-}
-
-/* Completes the sweep for a rate, and checks it. */
-static bool set_rate(struct sweep *sweep, int rate, char *why, size_t cap)
-{
-    if (!(sweep->to_hz > 0)) sweep->to_hz = fmin(20000, floor(0.45 * rate));
-    return sweep_check(sweep, rate, why, cap);
 }
 
 /* ---- a recording ---------------------------------------------------------------------------------------------------- */
@@ -134,7 +153,7 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
                                               .n_inputs = file->n_channels,
                                               .loopback = s->loopback,
                                               .keep_latency = s->latency == LATENCY_KEEP};
-    if (!set_rate(&s->sweep, file->rate, why, cap) || !check_recording(s, settings, file->n_frames, why, cap))
+    if (!sweep_complete(&s->sweep, file->rate, why, cap) || !check_recording(s, settings, file->n_frames, why, cap))
         return false;
     for (int o = 0; o < s->sweep.n_outputs; o++)
         recordings[o] = (struct sweep_recording){file->channel, file->n_frames, -o * sweep_take_s(&s->sweep)};
@@ -173,13 +192,32 @@ static int measure_recording(struct measure_settings *s)
     return status;
 }
 
+/* ---- a sound card --------------------------------------------------------------------------------------------------- */
+
+static int measure_card(struct measure_settings *s)
+{
+    char why[MESSAGE_CAP];
+    struct measurement m;
+    struct take_settings take = s->take;
+    take.api = s->is_jack ? "jack" : "portaudio";
+    take.n_outputs = s->sweep.n_outputs;
+    if (take.n_inputs == 0) take.n_inputs = 1;
+    struct measurement_settings settings = {
+        .n_inputs = take.n_inputs, .loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
+    bool good = measure_run(take, &s->sweep, &settings, &m, why, sizeof why);
+    int status = good ? report(s, &settings, &m) : message_error("%s", why);
+    measurement_free(&m);
+    return status;
+}
+
 /* ---- the sweep ------------------------------------------------------------------------------------------------------ */
 
 static int write_sweep(struct measure_settings *s)
 {
     char why[MESSAGE_CAP];
-    if (!set_rate(&s->sweep, s->rate, why, sizeof why) ||
-        !sweep_file_write(&s->sweep, s->rate, s->write_sweep, s->format, why, sizeof why))
+    int rate = s->take.rate ? s->take.rate : 48000;
+    if (!sweep_complete(&s->sweep, rate, why, sizeof why) ||
+        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why))
         return message_error("%s", why);
     message_note("%s: %d channel%s, %.1f s, peak %.1f dBFS; play it once, and record without a pause", s->write_sweep,
                  s->sweep.n_outputs, message_s(s->sweep.n_outputs), s->sweep.n_outputs * sweep_take_s(&s->sweep),
@@ -192,5 +230,7 @@ int measure_command(int argc, char **argv)
     struct measure_settings settings;
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
-    return settings.write_sweep ? write_sweep(&settings) : measure_recording(&settings);
+    return settings.write_sweep      ? write_sweep(&settings)
+           : settings.from_recording ? measure_recording(&settings)
+                                     : measure_card(&settings);
 }

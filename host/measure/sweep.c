@@ -16,9 +16,10 @@ static double end_hz(const struct sweep *s)
     return 1.1 * s->to_hz;
 }
 
-bool sweep_check(const struct sweep *s, int rate, char *why, size_t cap)
+bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
 {
     const double least_periods = 4; /* of the lowest frequency: the first one fades in */
+    if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))
         return message_write(why, cap, "--from %g --to %g: less than two octaves; widen the band", s->from_hz,
                              s->to_hz);

@@ -25,8 +25,9 @@ struct sweep {
 
 enum { SWEEP_MOST_OUTPUTS = 64 };
 
-/* Can the sweep be played and recorded at this rate? false: why has the reason. */
-bool sweep_check(const struct sweep *sweep, int rate, char *why, size_t cap);
+/* Sets to_hz for a rate if it is 0, and checks that the sweep can be played or recorded at that rate. false: why has the
+ * reason. */
+bool sweep_complete(struct sweep *sweep, int rate, char *why, size_t cap);
 
 double sweep_lead_s(void);                                   /* the silence in front of a take, for its noise   */
 double sweep_take_s(const struct sweep *sweep);

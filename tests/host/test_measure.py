@@ -219,24 +219,39 @@ def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     assert not (folder / "h.wav").exists()
 
 
-def test_another_sweep_is_refused(folder):
-    """The options differ from those of the sweep that was played."""
+@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)], ids=str)
+def test_another_sweep_is_refused(folder, options):
+    """The sweep differs from the one that was played."""
     write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)
-    for option in [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2)]:
-        options = dict([("--length", 1), ("--silence", 0.25), ("--averages", 2)]) | dict([option])
-        refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", *sum(options.items(), ()), says="sweep")
-    soundfile.write("other.wav", np.zeros(100), RATE)
-    refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", "--sweep", "other.wav", says="has no comment")
+    write_sweep(*options)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="sweep")
+
+
+def test_a_file_without_a_sweep_is_refused(folder):
+    write("rec.wav", play(write_sweep(), make_room(1, 1)), RATE)
+    for comment in [None, "haloconv", "haloconv sweep: outputs 1 averages 2 from 20 to nan length 1 silence 1 level 1",
+                    "haloconv sweep: outputs 9999 averages 2 from 20 to 3000 length 1 silence 1 level 0.1"]:
+        with soundfile.SoundFile("other.wav", "w", RATE, 1, "PCM_16") as file:
+            if comment:
+                file.comment = comment
+            file.write(np.zeros(100))
+        refused("measure", "--from-recording", "rec.wav", "--sweep", "other.wav", "-o", "h.wav",
+                says=["other.wav", "--write-sweep"])
+    refused("measure", "--write-sweep", "s.au", says="WAV or FLAC")
 
 
 @pytest.mark.parametrize("args,exit,says", [
-    ((), 2, "--write-sweep FILE or"),
+    ((), 2, "needs one of --jack, --portaudio, --write-sweep and --from-recording"),
     (("--write-sweep", "s.wav", "--from-recording", "r.wav"), 2, "needs"),
     (("--write-sweep", "s.wav", "--to", 23000), 1, "--to 21817"),
     (("--write-sweep", "s.wav", "--from", 6000), 1, "two octaves"),
     (("--write-sweep", "s.wav", "--length", 0.3), 1, "use 0.4"),
     (("--write-sweep", "s.wav", "--level", 3), 2, "0 dB or less"),
-    (("--from-recording", "r.wav"), 2, "-o"),
-    (("--from-recording", "r.wav", "-o", "h.wav"), 1, "r.wav")], ids=str)
+    (("--write-sweep", "s.wav", "--outputs", 64, "--length", 60), 1, "more than an hour"),
+    (("--write-sweep", "-"), 2, "needs a file"),
+    (("--jack",), 2, "-o"),
+    (("--jack", "-o", "h.wav", "--loopback", 1), 2, "one of the --inputs"),
+    (("--from-recording", "r.wav", "-o", "h.wav"), 2, "need each other"),
+    (("--from-recording", "r.wav", "--sweep", "s.wav", "-o", "h.wav"), 1, "r.wav")], ids=str)
 def test_wrong_options_are_named(folder, args, exit, says):
     refused("measure", *args, exit=exit, says=says)

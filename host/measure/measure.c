@@ -183,9 +183,8 @@ static int measure_recording(struct measure_settings *s)
     struct measurement m = {0};
     struct measurement_settings settings;
     struct files_read read = {0};
-    bool good =
-        (files_read_add(&read, s->from_recording) && (!s->sweep_file || files_read_add(&read, s->sweep_file))) ||
-        message_write(why, sizeof why, "measure: no memory; free some");
+    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file)) ||
+                message_write(why, sizeof why, "measure: no memory; free some");
     good = good && files_read_spare(&read, s->output, why, sizeof why) &&
            hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
            analyse(s, &file, &settings, &m, why, sizeof why);

@@ -200,14 +200,16 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     return true;
 }
 
-/* Without a loopback the time zero is the direct sound of the first pair. */
+/* Without a loopback the time zero is the direct sound of the first pair that is heard. */
 static void find_reference(struct making *k)
 {
     double peak;
-    bool is_heard;
-    average(k, 0, k->settings->loopback == 1 ? 1 : 0, k->bins);
-    transform_inverse(&k->a.transform, k->bins);
-    k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+    bool is_heard = false;
+    for (int pair = 0; !is_heard && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
+        average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins);
+        transform_inverse(&k->a.transform, k->bins);
+        k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+    }
 }
 
 /* Chooses the frames of the responses. */

@@ -43,7 +43,7 @@ static bool takes_open(struct takes *t, int rate, char *why, size_t cap)
         return message_write(why, cap, "measure: no memory for the recording; use a shorter --length");
     for (size_t i = 0; i < n; i++) t->channels[i] = t->memory + i * (size_t)t->n_record;
     for (int o = 0; o < t->sweep->n_outputs; o++)
-        t->recordings[o] = (struct sweep_recording){t->channels + o * t->n_inputs, t->n_record, 0};
+        t->recordings[o] = (struct sweep_recording){t->channels + (size_t)o * (size_t)t->n_inputs, t->n_record, 0};
     sweep_fill(t->sweep, rate, 0, t->play, (int)t->n_play);
     return true;
 }

@@ -67,6 +67,7 @@ static const struct command {
     {"design crossover", "--cutoff HZ,... -o MASK", "the filters of a crossover, and their configuration",
      design_crossover_command, false},
     {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
+    {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
     {"info", "MASK...", "the figures of a mask, and the plan for it; plots", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},

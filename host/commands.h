@@ -16,6 +16,7 @@ int design_invert_command(int argc, char **argv);
 int design_minphase_command(int argc, char **argv);
 int design_crossover_command(int argc, char **argv);
 int mask_command(int argc, char **argv);
+int measure_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int import_command(int argc, char **argv);

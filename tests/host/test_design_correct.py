@@ -81,15 +81,19 @@ def house(hz):
 
 
 # ---- the promise ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed,phase,target", [(1, "minimum", False), (2, "minimum", True), (3, "linear", False),
-                                               (4, "mixed", True)])
-def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, target):
-    """From 20 Hz to 20 kHz, with the defaults. These rooms need at most 6 dB of boost, and 15 dB with a target that has
-    more bass. Twelve of them came within 0.92 dB, and within 0.5 dB if the limit was not reached. Before they were 7 to
-    15 dB off."""
+@pytest.mark.parametrize("seed,phase,target,reflection", [(1, "minimum", False, 0.1), (2, "minimum", True, 0.1),
+                                                          (3, "linear", False, 0.1), (4, "mixed", True, 0.1),
+                                                          (5, "minimum", False, 0.25)])
+def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, target, reflection):
+    """From 20 Hz to 20 kHz, with the defaults. Rooms with reflections of 0.1 need at most 6 dB of boost, and 15 dB with
+    a target that has more bass. Twelve of them came within 0.92 dB, and within 0.5 dB if the limit was not reached.
+    Before they were 7 to 15 dB off. Nine rooms with reflections of 0.25, without a limit of the boost, came within 0.7
+    dB; they are 2 to 3 dB off if only the windowed response is corrected."""
     (folder / "house.txt").write_text("".join(f"{hz} {db}\n" for hz, db in HOUSE))
-    h = room(seed)
-    f, report = corrected(h, "--phase", phase, *(["--target", "house.txt", "--boost", 15] if target else []))
+    h = room(seed, reflection=reflection, noise=0.08 * reflection)
+    boost = 15 if target else 6 if reflection < 0.2 else 40
+    options = ["--target", "house.txt"] if target else ["--band", "15,22000"] if boost == 40 else []
+    f, report = corrected(h, "--phase", phase, "--boost", boost, *options)
     shape = house if target else lambda hz: 0 * hz
     before, after = deviation(spectrum(h), shape), deviation(spectrum(h) * spectrum(f[:, 0]), shape)
     assert np.abs(after).max() < 1 < 4 < np.abs(before).max(), (np.abs(before).max(), np.abs(after).max())
@@ -98,7 +102,7 @@ def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, targ
         assert abs(said[name]["max_db"] - np.abs(db).max()) < 0.3, (name, said)
         assert abs(said[name]["rms_db"] - db.std()) < 0.1, (name, said)
     gain = 10 * np.log10(spectrum(f[:, 0]))
-    assert abs(report["largest_gain_db"] - gain.max()) < 0.05 and gain.max() < (15.2 if target else 6.2)
+    assert abs(report["largest_gain_db"] - gain.max()) < 0.05 and gain.max() < boost + 0.2
     assert abs(mean_db(spectrum(f[:, 0]), grid()).mean()) < 0.4  # the level stays
     assert report["delay"] == {"minimum": 0, "linear": (len(f) - 1) / 2, "mixed": 0.04 * RATE}[phase]
 
@@ -171,6 +175,9 @@ def test_mixed_phase_reverses_the_excess_phase_within_its_pre_ringing(folder):
     assert np.abs(y[:START]).max() < 1e-6 * np.abs(y).max()  # before --preringing: silence
     after = deviation(spectrum(h) * spectrum(mixed[:, 0]))
     assert np.abs(after).max() < 1
+    short, _ = corrected(h, "--phase", "mixed", "--preringing", 8)  # cut, and faded in: it begins without a click
+    assert np.abs(short[:RATE // 500]).max() < 0.003 * np.abs(short).max(), np.abs(short[:RATE // 500]).max()
+    assert 0.5 < excess(scipy.signal.fftconvolve(h, short[:, 0])) < 1.5
 
 
 # ---- positions and channels -----------------------------------------------------------------------------------------
@@ -267,12 +274,12 @@ def test_a_loudspeaker_in_a_field_is_corrected_as_by_drc(folder):
 
 
 def test_a_headphone_is_corrected_as_by_autoeq(folder):
-    """AutoEq's FIR for a measured curve and a target, next to the correction of the impulse response with that curve, up
-    to 6 kHz (0.04 dB apart); above, AutoEq smooths by two octaves. Its GraphicEQ text as a target gives its FIR from
+    """AutoEq's FIR for a measured curve and a target, next to the correction of the impulse response with that curve,
+    up to 6 kHz (0.04 dB apart); above, AutoEq smooths by two octaves. Its GraphicEQ text as a target gives its FIR from
     30 Hz on: in that text it sets the first point, 20 Hz, to 0 dB."""
     frequency_response = pytest.importorskip("autoeq.frequency_response").FrequencyResponse
     hz = frequency_response.generate_frequencies()
-    raw = 4 * np.exp(-np.log2(hz / 90) ** 2) - 4 * np.exp(-np.log2(hz / 700) ** 2) + 3 * np.exp(-np.log2(hz / 3000) ** 2)
+    raw = sum(db * np.exp(-np.log2(hz / at) ** 2) for db, at in [(4, 90), (-4, 700), (3, 3000)])
     measured = frequency_response(name="measured", frequency=hz.copy(), raw=raw.copy())
     target = frequency_response(name="target", frequency=hz.copy(), raw=house(hz))
     measured.process(target=target, max_gain=12, min_mean_error=True)

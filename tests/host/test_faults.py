@@ -18,7 +18,7 @@ from conftest import BUILD, SAN, chance, noise, write
 PROGRAM = BUILD / "tests/haloconv_faults"
 SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
 LEAK = 99  # exit status of a sanitizer
-OLD = {"y.wav", "y.flac", "y.txt"}  # an output that is there before the command runs
+OLD = {"y.wav", "y.flac", "y.txt", "y.svg"}  # an output that is there before the command runs
 TIMES = {"time", "seconds", "times_realtime", "files_a_second"}  # in reports
 # Commands run in a new folder beside the folder `in`.
 CONVOLVE = ["convolve", "-q", "--backend", "cpu"]
@@ -46,6 +46,7 @@ COMMANDS = {
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],
+    "plot": ["info", "-q", "../in/room.conf", "--plot", "y.svg", "--panels", "phase,decay,spectrogram"],
     "check": ["check", "../in/room.conf", "--json"],
     "check_text": ["check", "../in/room.conf"],
 }

@@ -236,7 +236,7 @@ static bool write_text(const struct writer *w, char *why, size_t cap)
 {
     struct part_file part;
     const char *path = w->out->path;
-    if (!files_read_spare(w->out->read, path, why, cap) || !part_file_open(&part, path, why, cap)) return false;
+    if (!part_file_open(&part, path, why, cap)) return false;
     int kept = dup(part.fd);
     FILE *text = kept >= 0 ? fdopen(kept, "w") : NULL;
     if (text) print_text(w, text);
@@ -258,7 +258,7 @@ bool configuration_write(struct configuration_out *out, char *why, size_t cap)
 {
     struct writer w = {.out = out, .rate = out->mask->rate};
     const char *file;
-    bool good = find_responses(&w, why, cap);
+    bool good = files_read_spare(out->read, out->path, why, cap) && find_responses(&w, why, cap);
     for (int i = 0; good && (file = hc_responses_file(out->mask, i)); i++) good = find_in_file(&w, file, why, cap);
     good = good && write_files(&w, why, cap) && write_text(&w, why, cap);
     for (int i = 0; i < w.n; i++)

@@ -99,6 +99,7 @@ def test_a_file_that_is_read_is_never_overwritten():
     good("import", "y.conf", "-o", "x.conf")
     assert pathlib.Path("x-1.wav").read_bytes() == before[0] and os.path.exists("x-2.wav")
     refused("import", "y.conf", "-o", "y.conf", says="choose another output")
+    assert not os.path.exists("y-1.wav")
     refused("convolve", "in.wav", "roon.cfg", "-o", "stereo.wav", says="choose another output")
     refused("convolve", "in.wav", "brutefir.conf", "-o", "bare.f64", "--format", "wav", says="choose another output")
 

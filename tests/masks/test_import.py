@@ -133,6 +133,7 @@ def test_errors_are_listed_and_nothing_is_written():
     assert report.returncode == 1 and json.loads(report.stdout)["errors"] == 2
     refused("import", "roon.cfg", "-o", "x.wav", exit=2, says="end with .conf")
     refused("import", "roon.cfg", exit=2, says="give -o")
-    pathlib.Path("t.conf").write_text("/convolver/new 1 1 256 99\n/impulse/read 1 1 1 0 1 0 1 t.txt\n", encoding="utf-8")
+    pathlib.Path("t.conf").write_text("/convolver/new 1 1 256 99\n/impulse/read 1 1 1 0 1 0 1 t.txt\n",
+                                      encoding="utf-8")
     pathlib.Path("t.txt").write_text("1\n2\n3\n", encoding="utf-8")
     refused("import", "t.conf", "-o", "x.conf", says="--rate")

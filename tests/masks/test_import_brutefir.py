@@ -1,4 +1,4 @@
-"""Configurations of BruteFIR: BruteFIR itself plays each construct of its manual, and `haloconv convolve` nulls with it."""
+"""Configurations of BruteFIR: BruteFIR itself plays each construct of its manual, and `haloconv convolve` the same."""
 
 import json
 import shutil
@@ -135,8 +135,8 @@ def test_channels_are_selected_and_mapped_as_in_brutefir():
 
 
 FORMATS = {"S8": "i1", "S16_LE": "<i2", "S16_BE": ">i2", "S24_LE": "<i3", "S24_3BE": ">i3", "S24_4LE": "<i4",
-           "S24_4BE": ">i4", "S32_NE": "<i4", "S32_BE": ">i4", "float_le": "<f4", "FLOAT_BE": ">f4", "FLOAT64_NE": "<f8",
-           "FLOAT64_BE": ">f8"}
+           "S24_4BE": ">i4", "S32_NE": "<i4", "S32_BE": ">i4", "float_le": "<f4", "FLOAT_BE": ">f4",
+           "FLOAT64_NE": "<f8", "FLOAT64_BE": ">f8"}
 
 
 def encode(values, numpy_format, bits):

@@ -98,7 +98,7 @@ static void ends_take(struct brutefir *b, const struct statement *s, struct brut
             continue;
         }
         bool is_skipped = v->kind == VALUE_EMPTY && slashes == 0 && i + 1 < s->n_values && v[1].before == '/';
-        good = has_gains && ++slashes <= 2 && (v->kind == VALUE_NUMBER || is_skipped);
+        good = end && has_gains && ++slashes <= 2 && (v->kind == VALUE_NUMBER || is_skipped);
         if (good && !is_skipped) end->gain *= slashes == 1 ? pow(10, -v->number / 20) : v->number;
     }
     if (good) return;

@@ -108,8 +108,8 @@ static int take_values(struct parser *p, const char *name)
         }
         p->values[p->n_values++] = value;
         c = skip_blanks(p);
-        before = c == ',' || c == '/' ? c : 0;
-        p->at += before != 0;
+        before = 0;
+        if (c == ',' || c == '/') before = *p->at++;
     }
     if (!before) return p->n_values - first;
     IMPORT_REFUSE(p->import, p->line, name, "ends behind %c; put a value there", before);

@@ -163,6 +163,7 @@ int raw_samples_read_named(struct mask_file *file, const char *path, const struc
                            size_t cap)
 {
     const struct raw_samples raw = {.format = format_of_name(path)};
+    if (!raw.format) return fail(HC_EINVAL, why, cap, "%s: is not named as bare floats are; convert it to WAV", path);
     int error = raw_samples_read(file, path, &raw, limits, why, cap);
     float peak = 0;
     for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));

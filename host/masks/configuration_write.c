@@ -20,7 +20,7 @@ struct response {      /* taps that one route or more play */
     int n_taps, order; /* order: of appearance             */
     const char *file;  /* NULL: not in a file yet          */
     int channel;
-    bool is_owned; /* free file */
+    bool is_owner; /* frees file; others may have it, too */
 };
 
 struct writer {
@@ -79,24 +79,38 @@ static char *path_from(const char *configuration, const char *file)
     return path;
 }
 
+/* The channel of the file that is this response; -1: none is. */
+static int channel_of(const hc_responses *file, const struct response *r)
+{
+    if (r->n_taps != file->n_frames || r->n_taps == 1) return -1;
+    for (int ch = 0; ch < file->n_channels; ch++)
+        if (memcmp(r->taps, file->channel[ch], (size_t)r->n_taps * sizeof *r->taps) == 0) return ch;
+    return -1;
+}
+
 /* Finds the responses that are whole channels of a sound file, which the mask names. */
 static bool find_in_file(struct writer *w, const char *path, char *why, size_t cap)
 {
     hc_responses file;
-    bool good = true;
-    if (hc_responses_load(path, 0, 0, HC_KEEP_RATE, &file, NULL, 0) != HC_OK) return true;
-    for (int i = 0; good && file.file_rate == w->rate && i < w->n; i++) {
+    char found[PATH_MAX];
+    if (hc_responses_find(path, w->rate, found, sizeof found, NULL, 0) != HC_OK ||
+        hc_responses_load(found, 0, 0, HC_KEEP_RATE, &file, NULL, 0) != HC_OK)
+        return true;
+    char *name = path_from(w->out->path, found);
+    bool is_used = false;
+    for (int i = 0; name && file.file_rate == w->rate && i < w->n; i++) {
         struct response *r = &w->all[i];
-        for (int ch = 0; r->n_taps == file.n_frames && r->n_taps > 1 && !r->file && ch < file.n_channels; ch++) {
-            if (memcmp(r->taps, file.channel[ch], (size_t)r->n_taps * sizeof *r->taps) != 0) continue;
-            r->file = path_from(w->out->path, path);
-            r->is_owned = true;
-            r->channel = ch;
-            good = r->file || no_memory(w, why, cap);
-        }
+        int ch = r->file ? -1 : channel_of(&file, r);
+        if (ch < 0) continue;
+        r->file = name;
+        r->channel = ch;
+        r->is_owner = !is_used;
+        is_used = true;
     }
     hc_responses_free(&file);
-    return good;
+    if (!name) return no_memory(w, why, cap);
+    if (!is_used) free(name);
+    return true;
 }
 
 /* ---- files that are written --------------------------------------------------------------------- */
@@ -222,7 +236,7 @@ static bool write_text(const struct writer *w, char *why, size_t cap)
 {
     struct part_file part;
     const char *path = w->out->path;
-    if (!files_read_spare(w->out->read, path, why, cap) || !part_file_open(&part, path, why, cap)) return false;
+    if (!part_file_open(&part, path, why, cap)) return false;
     int kept = dup(part.fd);
     FILE *text = kept >= 0 ? fdopen(kept, "w") : NULL;
     if (text) print_text(w, text);
@@ -244,11 +258,11 @@ bool configuration_write(struct configuration_out *out, char *why, size_t cap)
 {
     struct writer w = {.out = out, .rate = out->mask->rate};
     const char *file;
-    bool good = find_responses(&w, why, cap);
+    bool good = files_read_spare(out->read, out->path, why, cap) && find_responses(&w, why, cap);
     for (int i = 0; good && (file = hc_responses_file(out->mask, i)); i++) good = find_in_file(&w, file, why, cap);
     good = good && write_files(&w, why, cap) && write_text(&w, why, cap);
     for (int i = 0; i < w.n; i++)
-        if (w.all[i].is_owned) free((char *)w.all[i].file);
+        if (w.all[i].is_owner) free((char *)w.all[i].file);
     tdestroy(w.known, keep_node);
     free(w.all);
     free(w.of_route);

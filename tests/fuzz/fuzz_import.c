@@ -1,5 +1,5 @@
-/* Any bytes as the text of another program. The first byte chooses the extension of its name, and so the readers that look
- * at it: c .conf, g .cfg, t .txt, y .yml, others none. The folder has a sound file a.wav and bare floats a.f64. */
+/* Any bytes as the text of another program. The first byte chooses the extension of its name, and so the readers that
+ * look at it: c .conf, g .cfg, t .txt, y .yml, others none. The folder has a sound file a.wav and bare floats a.f64. */
 #include "fuzz.h"
 
 #include <string.h>

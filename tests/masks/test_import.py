@@ -34,6 +34,7 @@ FILES = {
 /impulse/read 3 1 1 0 0 0 2 stereo.wav
 """,
     "equalizer.txt": "Preamp: -6 dB\nFilter 1: ON PK Fc 1000 Hz Gain 6 dB Q 2\n",
+    "rates.conf": "/convolver/new 2 2 256 400\n/impulse/read 2 1 1 0 0 0 2 of-%r.wav\n",
     "stereo.wav": None,
 }
 INPUTS = {"jconvolver.conf": 3, "equalizer.txt": 1}
@@ -44,6 +45,8 @@ def files(folder):
     rng = generator(1)
     rng.uniform(-0.5, 0.5, 600).astype("<f8").tofile("bare.f64")
     soundfile.write("stereo.wav", rng.uniform(-0.5, 0.5, (300, 2)).astype("f4"), RATE, subtype="FLOAT")
+    soundfile.write("of-96000.wav", np.ones((50, 2), "f4"), 96000, subtype="FLOAT")
+    soundfile.write("of-48000.wav", rng.uniform(-0.5, 0.5, (70, 2)).astype("f4"), RATE, subtype="FLOAT")
     for name, text in FILES.items():
         if text:
             pathlib.Path(name).write_text(text, encoding="utf-8")
@@ -96,6 +99,7 @@ def test_a_file_that_is_read_is_never_overwritten():
     good("import", "y.conf", "-o", "x.conf")
     assert pathlib.Path("x-1.wav").read_bytes() == before[0] and os.path.exists("x-2.wav")
     refused("import", "y.conf", "-o", "y.conf", says="choose another output")
+    assert not os.path.exists("y-1.wav")
     refused("convolve", "in.wav", "roon.cfg", "-o", "stereo.wav", says="choose another output")
     refused("convolve", "in.wav", "brutefir.conf", "-o", "bare.f64", "--format", "wav", says="choose another output")
 
@@ -129,6 +133,7 @@ def test_errors_are_listed_and_nothing_is_written():
     assert report.returncode == 1 and json.loads(report.stdout)["errors"] == 2
     refused("import", "roon.cfg", "-o", "x.wav", exit=2, says="end with .conf")
     refused("import", "roon.cfg", exit=2, says="give -o")
-    pathlib.Path("t.conf").write_text("/convolver/new 1 1 256 99\n/impulse/read 1 1 1 0 1 0 1 t.txt\n", encoding="utf-8")
+    pathlib.Path("t.conf").write_text("/convolver/new 1 1 256 99\n/impulse/read 1 1 1 0 1 0 1 t.txt\n",
+                                      encoding="utf-8")
     pathlib.Path("t.txt").write_text("1\n2\n3\n", encoding="utf-8")
     refused("import", "t.conf", "-o", "x.conf", says="--rate")

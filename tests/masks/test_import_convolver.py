@@ -69,14 +69,13 @@ CASES = {  # inputs, outputs, delays of inputs and of outputs, paths
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("style", ["plain", "windows"])
-def test_equals_the_rules(name, style):
+def test_equals_the_rules(name):
     n_in, n_out, in_ms, out_ms, paths = CASES[name]
     lines = [f"{RATE} {n_in} {n_out} 0", " ".join(map(str, in_ms)), " ".join(map(str, out_ms))]
     for path in paths:
         lines += map(str, path)
     text = "\n".join(lines) + "\n"
-    if style == "windows":  # its line ends and folders, comments, blank lines, and both delays on one line
+    if name in ("delays", "a folder"):  # as on Windows; comments, blank lines, and both delays on one line
         lines[1:3] = ["# delays", f"{lines[1]}  {lines[2]} # ms", ""]
         text = "# made by hand\r\n" + "\r\n".join(lines).replace("Impulses/", ".\\Impulses\\")
     with open("c.cfg", "w", encoding="utf-8", newline="") as file:
@@ -112,25 +111,25 @@ LISTED = {  # text: line, kind, words
     "44100 2 2 0\n0 0\n": (2, "error", "fewer than 2 delays"),
     HEAD: (0, "error", "has no path"),
     HEAD + "L.wav\n0\n0.0\n": (4, "error", "ends early"),
-    HEAD + "L.wav\n-1\n0.0\n0.0\n": (5, "error", "no channel of a file"),
-    HEAD + "L.wav\n1\n0.0\n0.0\n": (4, "error", "channel 2, but L.wav has 1"),
-    HEAD + "L.wav\n0\n0.x\n0.0\n": (6, "error", '"0.x" is no channel with a factor'),
-    HEAD + "L.wav\n0\n2.0\n0.0\n": (6, "error", "input 2 of 2"),
-    HEAD + "L.wav\n0\n0.0\n0.0 -7.5\n": (7, "error", "output 7 of 2"),
-    HEAD + "no.wav\n0\n0.0\n0.0\n": (4, "error", "No such file"),
-    HEAD + "D:\\Filters\\L.wav\n0\n0.0\n0.0\n": (4, "warning", "D:\\Filters\\L.wav is taken from the folder"),
-    HEAD + "\\\\nas\\L.wav\n0\n0.0\n0.0\n": (4, "warning", "as L.wav"),
+    HEAD + "".join(f"{name}\n{channel}\n{inputs}\n{outputs}\n" for name, channel, inputs, outputs in [
+        ("L.wav", -1, "0.0", "0.0"), ("L.wav", 1, "0.0", "0.0"), ("L.wav", 0, "0.x", "0.0"), ("L.wav", 0, "2.0", "0.0"),
+        ("L.wav", 0, "0.0", "0.0 -7.5"), ("no.wav", 0, "0.0", "0.0"), ("D:\\Filters\\L.wav", 0, "0.0", "0.0"),
+        ("\\\\nas\\L.wav", 0, "0.0", "0.0")]): [
+            (5, "error", "no channel of a file"), (8, "error", "channel 2, but L.wav has 1"),
+            (14, "error", '"0.x" is no channel with a factor'), (18, "error", "input 2 of 2"),
+            (23, "error", "output 7 of 2"), (24, "error", "No such file"),
+            (28, "warning", "D:\\Filters\\L.wav is taken from the folder"), (32, "warning", "as L.wav")],
 }
 
 
 def test_everything_is_listed_with_its_line():
-    wrong = []
-    for text, (line, kind, words) in LISTED.items():
-        report, found = checked(text)
-        if not any((at, what) == (line, kind) and words in said for at, what, said in found) or (
-                kind == "warning" and report["errors"]):
-            wrong.append((text, line, kind, words, found))
-    assert not wrong, "\n".join(map(str, wrong))
+    lost = []
+    for text, wanted in LISTED.items():
+        found = checked(text)[1]
+        for line, kind, words in wanted if isinstance(wanted, list) else [wanted]:
+            if not any((at, what) == (line, kind) and words in said for at, what, said in found):
+                lost.append((line, kind, words, found))
+    assert not lost, "\n".join(map(str, lost))
 
 
 def test_a_mask_of_speakers_names_the_outputs():

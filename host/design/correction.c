@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORTEST_MS 10  /* after the direct sound: less shows nothing below 100 Hz */
+#define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
+#define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
 #define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
 struct work {
@@ -45,6 +46,9 @@ static bool check(const struct correction_settings *s, const struct correction_m
         if (m[i].n_channels != m[0].n_channels)
             return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
                                  m[i].name, m[i].n_channels, message_s(m[i].n_channels), m[0].name, m[0].n_channels);
+        if (m[i].n_frames / s->rate >= LONGEST_S)
+            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", m[i].name,
+                                 m[i].n_frames / s->rate, LONGEST_S);
         for (int ch = 0; ch < m[i].n_channels; ch++) {
             int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
             double ms = 1e3 * (m[i].n_frames - direct) / s->rate;

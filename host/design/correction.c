@@ -200,38 +200,21 @@ static void filter(struct work *w, double *gain, double *h)
 
 /* ---- the figures -------------------------------------------------------------------------------- */
 
-/* Of a power from the target, at one level. smoothed is overwritten. */
-static struct correction_deviation deviation(struct work *w, const struct correction_curve *c, const double *power)
+static double db_of(double power)
 {
-    enum { PER_OCTAVE = 24, MOST_POINTS = 24 * PER_OCTAVE };
-    double low, high, db[MOST_POINTS], mean = 0, square = 0, most = 0;
-    int n = 0;
-    band_judged(&c->band, &low, &high);
-    for (double hz = low; hz <= high && n < MOST_POINTS; hz *= exp2(1.0 / PER_OCTAVE))
-        db[n++] = correction_curve_target_db(c, hz);
-    double *smoothed = (double *)w->scratch; /* the curve needs w->smoothed */
-    smooth_octaves(power, smoothed, n_bins(w), 1.0 / 6);
-    struct response_curve curve = curve_of(w, smoothed);
-    for (int i = 0; i < n; i++) {
-        db[i] = response_curve_db(&curve, low * exp2((double)i / PER_OCTAVE)) - db[i];
-        mean += db[i] / n;
-    }
-    for (int i = 0; i < n; i++) {
-        square += (db[i] - mean) * (db[i] - mean) / n;
-        most = fmax(most, fabs(db[i] - mean));
-    }
-    return (struct correction_deviation){most, sqrt(square)};
+    return 10 * log10(fmax(power, 1e-40));
 }
 
 static void figures(struct work *w, const struct correction_curve *c, const double *h, struct correction_channel *out)
 {
-    double low, high, least = INFINITY, most = 0, most_anywhere = 0;
+    double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
                                        .high_hz = c->band.high_hz,
                                        .low_is_found = c->band.low_is_found,
                                        .high_is_found = c->band.high_is_found,
-                                       .before = deviation(w, c, w->whole)};
-    band_judged(&c->band, &low, &high);
+                                       .before = correction_curve_deviation(c, w->whole, scratch)};
+    int n = band_points(&c->band, &low);
+    high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
     for (size_t k = 0; k < n_bins(w); k++) {
         double power = bin_power(w->bins[k]), hz = (double)k * c->response.bin_hz;
@@ -241,10 +224,10 @@ static void figures(struct work *w, const struct correction_curve *c, const doub
         if (inside) least = fmin(least, power);
         w->whole[k] *= power;
     }
-    out->after = deviation(w, c, w->whole);
-    out->boost_db = fmax(10 * log10(most), 0);
-    out->cut_db = fmax(-10 * log10(least), 0);
-    out->largest_gain_db = 10 * log10(most_anywhere);
+    out->after = correction_curve_deviation(c, w->whole, scratch);
+    out->boost_db = fmax(db_of(most), 0);
+    out->cut_db = fmax(-db_of(least), 0);
+    out->largest_gain_db = db_of(most_anywhere);
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
@@ -313,8 +296,8 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
     if (!check(s, measurements, n, why, cap)) return false;
     c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
-    c->h = malloc((size_t)c->n_channels * (size_t)s->taps * sizeof *c->h);
-    c->channel = malloc((size_t)c->n_channels * sizeof *c->channel);
+    c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
+    c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
     for (int ch = 0; good && ch < c->n_channels; ch++)
         make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);

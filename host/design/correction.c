@@ -15,7 +15,7 @@
 #define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
 #define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
-struct work {
+struct correction_work {
     const struct correction_settings *settings;
     const struct correction_measurement *measurements;
     int n_measurements;
@@ -39,8 +39,8 @@ void correction_settings_init(struct correction_settings *s, int rate)
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool check(const struct correction_settings *s, const struct correction_measurement *m, int n, char *why,
-                  size_t cap)
+static bool measurements_check(const struct correction_settings *s, const struct correction_measurement *m, int n,
+                               char *why, size_t cap)
 {
     for (int i = 0; i < n; i++) {
         if (m[i].n_channels != m[0].n_channels)
@@ -65,17 +65,17 @@ static bool check(const struct correction_settings *s, const struct correction_m
     return true;
 }
 
-static size_t n_bins(const struct work *w)
+static size_t n_bins(const struct correction_work *w)
 {
     return w->transform.size / 2 + 1;
 }
 
-static struct response_curve curve_of(const struct work *w, const double *power)
+static struct response_curve curve_of(const struct correction_work *w, const double *power)
 {
     return (struct response_curve){power, n_bins(w), (double)w->settings->rate / (double)w->transform.size};
 }
 
-static struct correction_band find_band(const struct work *w, const double *power)
+static struct correction_band find_band(const struct correction_work *w, const double *power)
 {
     smooth_octaves(power, w->smoothed, n_bins(w), 1.0 / 3);
     struct response_curve curve = curve_of(w, w->smoothed);
@@ -83,7 +83,7 @@ static struct correction_band find_band(const struct work *w, const double *powe
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct work *w, const struct correction_measurement *m, int ch)
+static void add_position(struct correction_work *w, const struct correction_measurement *m, int ch)
 {
     const float *h = m->channel[ch];
     int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
@@ -104,7 +104,7 @@ static void add_position(struct work *w, const struct correction_measurement *m,
     }
 }
 
-static void add_positions(struct work *w, int ch)
+static void add_positions(struct correction_work *w, int ch)
 {
     size_t n = n_bins(w);
     memset(w->sum, 0, n * sizeof *w->sum);
@@ -126,7 +126,7 @@ static double variable_octaves(double hz)
 }
 
 /* w->windowed -> w->smoothed */
-static void smooth(struct work *w)
+static void smooth_windowed(struct correction_work *w)
 {
     double octaves = w->settings->octaves, hz = (double)w->settings->rate / (double)w->transform.size;
     for (size_t k = 0; k < n_bins(w); k++)
@@ -134,7 +134,7 @@ static void smooth(struct work *w)
     smooth_octaves_varying(w->windowed, w->smoothed, n_bins(w), w->octaves);
 }
 
-static void fill_gain(const struct work *w, const struct correction_curve *c, double *gain)
+static void fill_gain(const struct correction_work *w, const struct correction_curve *c, double *gain)
 {
     for (size_t k = 0; k < n_bins(w); k++)
         gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
@@ -143,7 +143,7 @@ static void fill_gain(const struct work *w, const struct correction_curve *c, do
 /* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
  * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
  * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
-static void match_whole(struct work *w, struct correction_curve *c, double *gain)
+static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)
 {
     enum { ROUNDS = 12 };
     size_t n = n_bins(w);
@@ -173,7 +173,7 @@ static int delay_frames(const struct correction_settings *s)
 }
 
 /* gain[n_bins], changed -> h[taps] */
-static void filter(struct work *w, double *gain, double *h)
+static void filter(struct correction_work *w, double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
@@ -205,7 +205,8 @@ static double db_of(double power)
     return 10 * log10(fmax(power, 1e-40));
 }
 
-static void figures(struct work *w, const struct correction_curve *c, const double *h, struct correction_channel *out)
+static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
+                    struct correction_channel *out)
 {
     double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
@@ -232,7 +233,7 @@ static void figures(struct work *w, const struct correction_curve *c, const doub
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct work *w, int ch, double *h, struct correction_channel *out)
+static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -240,13 +241,13 @@ static void make_channel(struct work *w, int ch, double *h, struct correction_ch
     c.band = find_band(w, w->windowed);
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
-    smooth(w);
+    smooth_windowed(w);
     match_whole(w, &c, w->windowed);
     filter(w, w->windowed, h);
     figures(w, &c, h, out);
 }
 
-static void level(struct correction *c, bool normalise)
+static void level_normalise(struct correction *c, bool normalise)
 {
     c->largest_gain_db = -INFINITY;
     for (int ch = 0; ch < c->n_channels; ch++)
@@ -256,7 +257,7 @@ static void level(struct correction *c, bool normalise)
     for (size_t i = 0; i < (size_t)c->n_channels * (size_t)c->n_frames; i++) c->h[i] *= scale;
 }
 
-static bool work_open(struct work *w)
+static bool work_open(struct correction_work *w)
 {
     size_t size = magnitude_fir_size(w->settings->taps, w->settings->rate);
     for (int i = 0; i < w->n_measurements; i++) {
@@ -276,7 +277,7 @@ static bool work_open(struct work *w)
     return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves;
 }
 
-static void work_close(struct work *w)
+static void work_close(struct correction_work *w)
 {
     free(w->bins);
     free(w->scratch);
@@ -292,9 +293,9 @@ static void work_close(struct work *w)
 bool correction_make(struct correction *c, const struct correction_settings *s,
                      const struct correction_measurement *measurements, int n, char *why, size_t cap)
 {
-    struct work w = {.settings = s, .measurements = measurements, .n_measurements = n};
+    struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
-    if (!check(s, measurements, n, why, cap)) return false;
+    if (!measurements_check(s, measurements, n, why, cap)) return false;
     c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
@@ -306,7 +307,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
         correction_free(c);
         return message_write(why, cap, "%s: no memory for the correction; use fewer taps", measurements[0].name);
     }
-    level(c, s->normalise);
+    level_normalise(c, s->normalise);
     return true;
 }
 

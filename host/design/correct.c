@@ -24,6 +24,7 @@ struct correct_settings {
     double band_hz[2];
     int smooth, average, phase;
     struct correction_settings correction;
+    struct frequency_curve curve; /* of target */
 };
 
 static const struct option_row file_options[] = {
@@ -108,7 +109,7 @@ static int choose(struct correct_settings *s, int rate)
     c->complex_average = s->average == 1;
     c->low_hz = s->band_hz[0];
     c->high_hz = s->band_hz[1];
-    if (c->phase == CORRECTION_MIXED && c->preringing_ms * 1e-3 * rate > c->taps / 2)
+    if (c->phase == CORRECTION_MIXED && c->preringing_ms * 1e-3 * rate > c->taps / 2.0)
         return message_usage("design correct",
                              "--preringing %g: is longer than half the filter; use --taps %.0f or more",
                              c->preringing_ms, c->preringing_ms * 2e-3 * rate);
@@ -138,7 +139,6 @@ static int make(struct correct_settings *s, const struct correction_measurement 
 
 static int run(struct correct_settings *s, hc_responses *masks, struct correction_measurement *measurements)
 {
-    struct frequency_curve target = {0};
     char why[MESSAGE_CAP];
     int rate = s->rate;
     for (int i = 0; i < s->names.n; i++) {
@@ -149,11 +149,9 @@ static int run(struct correct_settings *s, hc_responses *masks, struct correctio
     }
     int status = choose(s, rate);
     if (status >= 0) return status;
-    if (s->target && !design_curve_read(&target, s->target, why, sizeof why)) return message_error("%s", why);
-    s->correction.target = s->target ? &target : NULL;
-    status = make(s, measurements);
-    frequency_curve_free(&target);
-    return status;
+    if (s->target && !design_curve_read(&s->curve, s->target, why, sizeof why)) return message_error("%s", why);
+    s->correction.target = s->target ? &s->curve : NULL;
+    return make(s, measurements);
 }
 
 int design_correct_command(int argc, char **argv)
@@ -171,5 +169,6 @@ int design_correct_command(int argc, char **argv)
     for (int i = 0; masks && i < n; i++) hc_responses_free(&masks[i]);
     free(masks);
     free(measurements);
+    frequency_curve_free(&settings.curve);
     return status;
 }

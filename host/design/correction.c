@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORTEST_MS 10  /* after the direct sound: less shows nothing below 100 Hz */
+#define SHORTEST_MS 10 /* after the direct sound: less shows nothing below 100 Hz */
+#define LONGEST_S 30 /* no room sounds longer; a longer one may be the recording of a sweep, and takes a GB of memory */
 #define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
 
-struct work {
+struct correction_work {
     const struct correction_settings *settings;
     const struct correction_measurement *measurements;
     int n_measurements;
@@ -38,13 +39,16 @@ void correction_settings_init(struct correction_settings *s, int rate)
 
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool check(const struct correction_settings *s, const struct correction_measurement *m, int n, char *why,
-                  size_t cap)
+static bool measurements_check(const struct correction_settings *s, const struct correction_measurement *m, int n,
+                               char *why, size_t cap)
 {
     for (int i = 0; i < n; i++) {
         if (m[i].n_channels != m[0].n_channels)
             return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
                                  m[i].name, m[i].n_channels, message_s(m[i].n_channels), m[0].name, m[0].n_channels);
+        if (m[i].n_frames / s->rate >= LONGEST_S)
+            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", m[i].name,
+                                 m[i].n_frames / s->rate, LONGEST_S);
         for (int ch = 0; ch < m[i].n_channels; ch++) {
             int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
             double ms = 1e3 * (m[i].n_frames - direct) / s->rate;
@@ -61,17 +65,17 @@ static bool check(const struct correction_settings *s, const struct correction_m
     return true;
 }
 
-static size_t n_bins(const struct work *w)
+static size_t n_bins(const struct correction_work *w)
 {
     return w->transform.size / 2 + 1;
 }
 
-static struct response_curve curve_of(const struct work *w, const double *power)
+static struct response_curve curve_of(const struct correction_work *w, const double *power)
 {
     return (struct response_curve){power, n_bins(w), (double)w->settings->rate / (double)w->transform.size};
 }
 
-static struct correction_band find_band(const struct work *w, const double *power)
+static struct correction_band find_band(const struct correction_work *w, const double *power)
 {
     smooth_octaves(power, w->smoothed, n_bins(w), 1.0 / 3);
     struct response_curve curve = curve_of(w, w->smoothed);
@@ -79,7 +83,7 @@ static struct correction_band find_band(const struct work *w, const double *powe
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct work *w, const struct correction_measurement *m, int ch)
+static void add_position(struct correction_work *w, const struct correction_measurement *m, int ch)
 {
     const float *h = m->channel[ch];
     int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
@@ -100,7 +104,7 @@ static void add_position(struct work *w, const struct correction_measurement *m,
     }
 }
 
-static void add_positions(struct work *w, int ch)
+static void add_positions(struct correction_work *w, int ch)
 {
     size_t n = n_bins(w);
     memset(w->sum, 0, n * sizeof *w->sum);
@@ -122,7 +126,7 @@ static double variable_octaves(double hz)
 }
 
 /* w->windowed -> w->smoothed */
-static void smooth(struct work *w)
+static void smooth_windowed(struct correction_work *w)
 {
     double octaves = w->settings->octaves, hz = (double)w->settings->rate / (double)w->transform.size;
     for (size_t k = 0; k < n_bins(w); k++)
@@ -130,7 +134,7 @@ static void smooth(struct work *w)
     smooth_octaves_varying(w->windowed, w->smoothed, n_bins(w), w->octaves);
 }
 
-static void fill_gain(const struct work *w, const struct correction_curve *c, double *gain)
+static void fill_gain(const struct correction_work *w, const struct correction_curve *c, double *gain)
 {
     for (size_t k = 0; k < n_bins(w); k++)
         gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
@@ -139,7 +143,7 @@ static void fill_gain(const struct work *w, const struct correction_curve *c, do
 /* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
  * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
  * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
-static void match_whole(struct work *w, struct correction_curve *c, double *gain)
+static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)
 {
     enum { ROUNDS = 12 };
     size_t n = n_bins(w);
@@ -169,7 +173,7 @@ static int delay_frames(const struct correction_settings *s)
 }
 
 /* gain[n_bins], changed -> h[taps] */
-static void filter(struct work *w, double *gain, double *h)
+static void filter(struct correction_work *w, double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
@@ -196,38 +200,22 @@ static void filter(struct work *w, double *gain, double *h)
 
 /* ---- the figures -------------------------------------------------------------------------------- */
 
-/* Of a power from the target, at one level. smoothed is overwritten. */
-static struct correction_deviation deviation(struct work *w, const struct correction_curve *c, const double *power)
+static double db_of(double power)
 {
-    enum { PER_OCTAVE = 24, MOST_POINTS = 24 * PER_OCTAVE };
-    double low, high, db[MOST_POINTS], mean = 0, square = 0, most = 0;
-    int n = 0;
-    band_judged(&c->band, &low, &high);
-    for (double hz = low; hz <= high && n < MOST_POINTS; hz *= exp2(1.0 / PER_OCTAVE))
-        db[n++] = correction_curve_target_db(c, hz);
-    double *smoothed = (double *)w->scratch; /* the curve needs w->smoothed */
-    smooth_octaves(power, smoothed, n_bins(w), 1.0 / 6);
-    struct response_curve curve = curve_of(w, smoothed);
-    for (int i = 0; i < n; i++) {
-        db[i] = response_curve_db(&curve, low * exp2((double)i / PER_OCTAVE)) - db[i];
-        mean += db[i] / n;
-    }
-    for (int i = 0; i < n; i++) {
-        square += (db[i] - mean) * (db[i] - mean) / n;
-        most = fmax(most, fabs(db[i] - mean));
-    }
-    return (struct correction_deviation){most, sqrt(square)};
+    return 10 * log10(fmax(power, 1e-40));
 }
 
-static void figures(struct work *w, const struct correction_curve *c, const double *h, struct correction_channel *out)
+static void figures(struct correction_work *w, const struct correction_curve *c, const double *h,
+                    struct correction_channel *out)
 {
-    double low, high, least = INFINITY, most = 0, most_anywhere = 0;
+    double low, high, least = INFINITY, most = 0, most_anywhere = 0, *scratch = (double *)w->scratch;
     *out = (struct correction_channel){.low_hz = c->band.low_hz,
                                        .high_hz = c->band.high_hz,
                                        .low_is_found = c->band.low_is_found,
                                        .high_is_found = c->band.high_is_found,
-                                       .before = deviation(w, c, w->whole)};
-    band_judged(&c->band, &low, &high);
+                                       .before = correction_curve_deviation(c, w->whole, scratch)};
+    int n = band_points(&c->band, &low);
+    high = band_point_hz(low, n - 1);
     transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
     for (size_t k = 0; k < n_bins(w); k++) {
         double power = bin_power(w->bins[k]), hz = (double)k * c->response.bin_hz;
@@ -237,15 +225,15 @@ static void figures(struct work *w, const struct correction_curve *c, const doub
         if (inside) least = fmin(least, power);
         w->whole[k] *= power;
     }
-    out->after = deviation(w, c, w->whole);
-    out->boost_db = fmax(10 * log10(most), 0);
-    out->cut_db = fmax(-10 * log10(least), 0);
-    out->largest_gain_db = 10 * log10(most_anywhere);
+    out->after = correction_curve_deviation(c, w->whole, scratch);
+    out->boost_db = fmax(db_of(most), 0);
+    out->cut_db = fmax(-db_of(least), 0);
+    out->largest_gain_db = db_of(most_anywhere);
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
-static void make_channel(struct work *w, int ch, double *h, struct correction_channel *out)
+static void make_channel(struct correction_work *w, int ch, double *h, struct correction_channel *out)
 {
     const struct correction_settings *s = w->settings;
     struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
@@ -253,13 +241,13 @@ static void make_channel(struct work *w, int ch, double *h, struct correction_ch
     c.band = find_band(w, w->windowed);
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
-    smooth(w);
+    smooth_windowed(w);
     match_whole(w, &c, w->windowed);
     filter(w, w->windowed, h);
     figures(w, &c, h, out);
 }
 
-static void level(struct correction *c, bool normalise)
+static void level_normalise(struct correction *c, bool normalise)
 {
     c->largest_gain_db = -INFINITY;
     for (int ch = 0; ch < c->n_channels; ch++)
@@ -269,7 +257,7 @@ static void level(struct correction *c, bool normalise)
     for (size_t i = 0; i < (size_t)c->n_channels * (size_t)c->n_frames; i++) c->h[i] *= scale;
 }
 
-static bool work_open(struct work *w)
+static bool work_open(struct correction_work *w)
 {
     size_t size = magnitude_fir_size(w->settings->taps, w->settings->rate);
     for (int i = 0; i < w->n_measurements; i++) {
@@ -289,7 +277,7 @@ static bool work_open(struct work *w)
     return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves;
 }
 
-static void work_close(struct work *w)
+static void work_close(struct correction_work *w)
 {
     free(w->bins);
     free(w->scratch);
@@ -305,12 +293,12 @@ static void work_close(struct work *w)
 bool correction_make(struct correction *c, const struct correction_settings *s,
                      const struct correction_measurement *measurements, int n, char *why, size_t cap)
 {
-    struct work w = {.settings = s, .measurements = measurements, .n_measurements = n};
+    struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
-    if (!check(s, measurements, n, why, cap)) return false;
+    if (!measurements_check(s, measurements, n, why, cap)) return false;
     c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
-    c->h = malloc((size_t)c->n_channels * (size_t)s->taps * sizeof *c->h);
-    c->channel = malloc((size_t)c->n_channels * sizeof *c->channel);
+    c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
+    c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
     for (int ch = 0; good && ch < c->n_channels; ch++)
         make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);
@@ -319,7 +307,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
         correction_free(c);
         return message_write(why, cap, "%s: no memory for the correction; use fewer taps", measurements[0].name);
     }
-    level(c, s->normalise);
+    level_normalise(c, s->normalise);
     return true;
 }
 

@@ -63,7 +63,7 @@ struct correction {
     double delay;             /* frames                                                                              */
     double *h;                /* [n_channels][n_frames]                                                              */
     struct correction_channel *channel; /* [n_channels]                                                              */
-    double largest_gain_db;   /* of all channels                                                                     */
+    double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
 };
 
 /* Makes a filter for each channel from n >= 1 measurements with as many channels. false: why has the reason, and

@@ -1,11 +1,12 @@
 #include "correction_curve.h"
 
+#include "dsp/signal/smoothing.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #define GRID_LOW_HZ 10.0 /* what is below counts for no limit of the band */
 #define FALL_DB 10.0
-enum { PER_OCTAVE = 48, MOST_POINTS = 24 * PER_OCTAVE };
 
 double response_curve_db(const struct response_curve *c, double hz)
 {
@@ -26,7 +27,7 @@ static int compare(const void *a, const void *b)
 
 static double median_db(const double *db, int n, double least)
 {
-    double kept[MOST_POINTS];
+    double kept[BAND_MOST_POINTS] = {0};
     int n_kept = 0;
     for (int i = 0; i < n; i++)
         if (db[i] >= least) kept[n_kept++] = db[i];
@@ -38,37 +39,47 @@ static double median_db(const double *db, int n, double least)
 static int walk(const double *db, int n, int from, int step, double least)
 {
     int last = from;
-    for (int i = from; i >= 0 && i < n && abs(i - last) <= PER_OCTAVE; i += step)
+    for (int i = from; i >= 0 && i < n && abs(i - last) <= BAND_PER_OCTAVE; i += step)
         if (db[i] >= least) last = i;
     return last;
 }
 
+static int points_between(double low_hz, double high_hz)
+{
+    int n = (int)(BAND_PER_OCTAVE * log2(high_hz / low_hz)) + 1;
+    return n < BAND_MOST_POINTS ? n : BAND_MOST_POINTS;
+}
+
+double band_point_hz(double low_hz, int i)
+{
+    return low_hz * exp2((double)i / BAND_PER_OCTAVE);
+}
+
 struct correction_band band_find(const struct response_curve *c)
 {
-    double db[MOST_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
-    int n = 0, start = 0;
-    for (double hz = GRID_LOW_HZ; hz <= end && n < MOST_POINTS; hz *= exp2(1.0 / PER_OCTAVE))
-        db[n++] = response_curve_db(c, hz);
+    double db[BAND_MOST_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
+    int n = points_between(GRID_LOW_HZ, end), start = 0;
+    for (int i = 0; i < n; i++) db[i] = response_curve_db(c, band_point_hz(GRID_LOW_HZ, i));
     for (int i = 0; i < n; i++) most = fmax(most, db[i]);
     double level = median_db(db, n, most - 20), least = level - FALL_DB;
     for (int i = 1; i < n; i++) /* the point that is nearest to the median */
         if (fabs(db[i] - level) < fabs(db[start] - level)) start = i;
     int low = walk(db, n, start, -1, least), high = walk(db, n, start, 1, least);
     bool low_is_found = low > 0, high_is_found = high < n - 1;
-    return (struct correction_band){.low_hz = low_is_found ? GRID_LOW_HZ * exp2((double)low / PER_OCTAVE) : 0,
-                                    .high_hz = high_is_found ? GRID_LOW_HZ * exp2((double)high / PER_OCTAVE) : end,
+    return (struct correction_band){.low_hz = low_is_found ? band_point_hz(GRID_LOW_HZ, low) : 0,
+                                    .high_hz = high_is_found ? band_point_hz(GRID_LOW_HZ, high) : end,
                                     .low_is_found = low_is_found,
                                     .high_is_found = high_is_found,
                                     .level_db = level};
 }
 
-void band_judged(const struct correction_band *band, double *low_hz, double *high_hz)
+int band_points(const struct correction_band *band, double *low_hz)
 {
+    double high_hz = fmin(band->high_hz, CORRECTION_HIGH_HZ);
     *low_hz = fmax(band->low_hz, CORRECTION_LOW_HZ);
-    *high_hz = fmin(band->high_hz, CORRECTION_HIGH_HZ);
-    if (*low_hz < *high_hz) return; /* else the band is all below 20 Hz or above 20 kHz */
-    *low_hz = fmax(band->low_hz, 1);
-    *high_hz = band->high_hz;
+    if (*low_hz < high_hz) return points_between(*low_hz, high_hz);
+    *low_hz = fmax(band->low_hz, 1); /* the band is all below 20 Hz or above 20 kHz */
+    return points_between(*low_hz, band->high_hz);
 }
 
 /* ---- the gain ----------------------------------------------------------------------------------- */
@@ -122,20 +133,19 @@ double correction_curve_db(const struct correction_curve *c, double hz)
 
 static double mean_gain_db(const struct correction_curve *c)
 {
-    double low, high, sum = 0;
-    int n = 0;
-    band_judged(&c->band, &low, &high);
-    for (double hz = low; hz <= high; hz *= exp2(1.0 / PER_OCTAVE), n++) sum += correction_curve_db(c, hz);
+    double low, sum = 0;
+    int n = band_points(&c->band, &low);
+    for (int i = 0; i < n; i++) sum += correction_curve_db(c, band_point_hz(low, i));
     return sum / n;
 }
 
 void correction_curve_open(struct correction_curve *c)
 {
-    double low, high, least = INFINITY, most = -INFINITY;
+    double low, least = INFINITY, most = -INFINITY;
+    int n = band_points(&c->band, &low);
     c->level_db = 0;
-    band_judged(&c->band, &low, &high);
-    for (double hz = low; hz <= high; hz *= exp2(1.0 / PER_OCTAVE)) {
-        double db = response_curve_db(&c->response, hz) - shape_db(c, hz);
+    for (int i = 0; i < n; i++) {
+        double hz = band_point_hz(low, i), db = response_curve_db(&c->response, hz) - shape_db(c, hz);
         least = fmin(least, db);
         most = fmax(most, db);
     }
@@ -146,4 +156,25 @@ void correction_curve_open(struct correction_curve *c)
         else
             most = c->level_db;
     }
+}
+
+/* ---- the deviation ------------------------------------------------------------------------------ */
+
+struct correction_deviation correction_curve_deviation(const struct correction_curve *c, const double *power,
+                                                       double *scratch)
+{
+    double low, db[BAND_MOST_POINTS], mean = 0, square = 0, most = 0;
+    int n = band_points(&c->band, &low);
+    struct response_curve smoothed = {scratch, c->response.n_bins, c->response.bin_hz};
+    smooth_octaves(power, scratch, smoothed.n_bins, 1.0 / 6);
+    for (int i = 0; i < n; i++) {
+        double hz = band_point_hz(low, i);
+        db[i] = response_curve_db(&smoothed, hz) - correction_curve_target_db(c, hz);
+        mean += db[i] / n;
+    }
+    for (int i = 0; i < n; i++) {
+        square += (db[i] - mean) * (db[i] - mean) / n;
+        most = fmax(most, fabs(db[i] - mean));
+    }
+    return (struct correction_deviation){most, sqrt(square)};
 }

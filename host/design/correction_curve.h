@@ -34,8 +34,10 @@ struct correction_band {
 /* Finds where a curve that was smoothed by a third of an octave has fallen by 10 dB. */
 struct correction_band band_find(const struct response_curve *curve);
 
-/* The frequencies between which the band is judged. */
-void band_judged(const struct correction_band *band, double *low_hz, double *high_hz);
+/* The frequencies at which the band is judged: point i of the returned number is at *low_hz * 2^(i / BAND_PER_OCTAVE). */
+enum { BAND_PER_OCTAVE = 48, BAND_MOST_POINTS = 24 * BAND_PER_OCTAVE };
+int band_points(const struct correction_band *band, double *low_hz);
+double band_point_hz(double low_hz, int i);
 
 struct correction_curve {
     const struct correction_settings *settings;
@@ -50,5 +52,10 @@ void correction_curve_open(struct correction_curve *curve);
 /* The gain at a frequency; and the level that it aims at. */
 double correction_curve_db(const struct correction_curve *curve, double hz);
 double correction_curve_target_db(const struct correction_curve *curve, double hz);
+
+/* How far the 1/6 octave means of a power with as many bins as the response are from the target, at one level. scratch:
+ * [n_bins]. */
+struct correction_deviation correction_curve_deviation(const struct correction_curve *curve, const double *power,
+                                                       double *scratch);
 
 #endif

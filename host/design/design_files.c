@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000 };
+enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, LEAST_RATE = 1000, MOST_RATE = 1000000 };
 
 /* The text of a file with a final 0, from malloc. NULL: why has the reason. */
 static char *read_text(const char *path, char *why, size_t cap)
@@ -51,6 +51,10 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
     bool good = hc_responses_load(path, 0, *rate, 0, mask, why, cap) == HC_OK;
     if (good && mask->n_channels == 0) {
         message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
+        good = false;
+    } else if (good && mask->rate && (mask->rate < LEAST_RATE || mask->rate > MOST_RATE)) {
+        message_write(why, cap, "%s: has a rate of %d Hz; resample it by --rate, to %d Hz or more", path, mask->rate,
+                      LEAST_RATE);
         good = false;
     } else if (good) {
         mask_diagnostics_print(mask, path);

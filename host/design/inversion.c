@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTSIDE_DB 20.0  /* beta outside the band, above the level: the gain is -40 dB */
+#define OUTSIDE_DB 20.0 /* beta outside the band, above the level: the gain is -40 dB */
+enum { PER_OCTAVE = 48 };
 #define FADE_OCTAVES 0.5 /* from the edge of the band to there */
 
 static double level_of(const double complex *bins, double bin_hz, const struct inversion_settings *s)
 {
     double sum = 0, low = fmax(s->low_hz, bin_hz);
-    int n = 0;
-    for (double hz = low; hz <= s->high_hz; hz *= exp2(1.0 / 48), n++)
-        sum += log(fmax(bin_power(bins[lrint(hz / bin_hz)]), 1e-40));
-    return n ? exp(sum / n) : 1;
+    int n = (int)(PER_OCTAVE * log2(s->high_hz / low)) + 1;
+    for (int i = 0; i < n; i++)
+        sum += log(fmax(bin_power(bins[lrint(low * exp2((double)i / PER_OCTAVE) / bin_hz)]), 1e-40));
+    return exp(sum / n);
 }
 
 /* Relative to the power of the level. share: |H| relative to the level. */

@@ -103,20 +103,20 @@ static int report(const struct invert_settings *s, const struct inversion_figure
 
 static int make(struct invert_settings *s, const hc_responses *mask, int rate)
 {
-    int status = choose(s, mask, rate), n = mask->n_channels;
+    int status = choose(s, mask, rate);
     if (status >= 0) return status;
-    size_t taps = (size_t)s->inversion.taps;
+    size_t taps = (size_t)s->inversion.taps, n = (size_t)mask->n_channels;
     char why[MESSAGE_CAP];
-    double *h = malloc((size_t)n * taps * sizeof *h);
-    struct inversion_figures *figures = malloc((size_t)n * sizeof *figures);
+    double *h = malloc(n * taps * sizeof *h);
+    struct inversion_figures *figures = calloc(n, sizeof *figures);
     bool good = h && figures;
-    for (int ch = 0; good && ch < n; ch++)
-        good = inversion_make(&s->inversion, mask->channel[ch], mask->n_frames, h + (size_t)ch * taps, &figures[ch]);
-    struct mask_out out = {s->output, s->format, rate, n, s->inversion.taps, h};
+    for (size_t ch = 0; good && ch < n; ch++)
+        good = inversion_make(&s->inversion, mask->channel[ch], mask->n_frames, h + ch * taps, &figures[ch]);
+    struct mask_out out = {s->output, s->format, rate, mask->n_channels, s->inversion.taps, h};
     if (!good)
         status = message_error("%s: no memory for %zu taps; use fewer", s->output, taps);
     else
-        status = mask_write(&out, why, sizeof why) ? report(s, figures, n) : message_error("%s", why);
+        status = mask_write(&out, why, sizeof why) ? report(s, figures, mask->n_channels) : message_error("%s", why);
     free(h);
     free(figures);
     return status;

@@ -236,10 +236,12 @@ def test_what_cannot_be_corrected_is_refused(folder):
     write("nan.wav", np.where(np.arange(len(h)) == 900, np.nan, h), RATE)
     write("mono.wav", h, RATE)
     write("stereo.wav", np.stack([h, h], 1), RATE)
+    write("slow.wav", h, 500)
+    write("sweep.wav", np.full(30000, 0.1), 1000)
     (folder / "m.conf").write_text("/convolver/new 1 1 64 64\n/impulse/dirac 1 1 1 0\n")
     for names, says in [(["silent.wav"], "channel 2 is silent"), (["short.wav"], "ends 6.25 ms after"),
                         (["nan.wav"], "frame"), (["mono.wav", "stereo.wav"], "2 channels"),
-                        (["m.conf"], "configuration"), (["none.wav"], "none.wav")]:
+                        (["slow.wav"], "500 Hz"), (["sweep.wav"], "30 s"), (["m.conf"], "configuration"), (["none.wav"], "none.wav")]:
         refused("design", "correct", *names, "-o", "f.wav", says=says)
     for options in [["--band", "20"], ["--band", "200,20"], ["--band", "20,30000"], ["--boost", "-3"],
                     ["--phase", "mixed", "--preringing", 500, "--taps", 4096], []]:

@@ -14,7 +14,7 @@ double complex sweep_limits(const struct sweep *s, double hz)
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate)
 {
     const double most_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
-    double octave = sweep_octave_s(s) * log(2);
+    double octave = sweep_growth_s(s) * log(2);
     *a = (struct sweep_analysis){.sweep = s, .rate = rate};
     a->reach = (int)(rate * fmin(most_reach_s, 0.5 * octave));
     a->guard = a->reach + (int)(rate * spread_s);

@@ -234,7 +234,8 @@ def test_the_reference_is_a_pair_that_is_heard(folder):
     assert np.abs(errors(report, got, room)[:, 1]).max() < CLOSE
 
 
-@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)], ids=str)
+@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)],
+                         ids=str)
 def test_another_sweep_is_refused(folder, options):
     """The sweep differs from the one that was played."""
     write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)

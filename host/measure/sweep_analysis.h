@@ -48,7 +48,8 @@ void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recor
                         double complex *bins);
 
 /* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds
- * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is none. */
+ * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is
+ * none. */
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative: h is periodic.
- * The first and the last tenth fade. They replace the bins in their memory. */
+/* The powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative: h is
+ * periodic. The first and the last tenth fade. They replace the bins in their memory. */
 static const double *window_powers(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n,
                                    double complex *bins)
 {
@@ -57,13 +57,13 @@ static void measure_order(const struct sweep_analysis *a, int order, const doubl
 void harmonics_measure(const struct sweep_analysis *a, const double *h, int64_t direct, const double *noise,
                        struct harmonics_scratch *scratch, struct harmonic *harmonics)
 {
-    double octave = sweep_octave_s(a->sweep) * a->rate * a->stretch;
+    double growth = sweep_growth_s(a->sweep) * a->rate * a->stretch;
     int64_t n_linear = (int64_t)(a->rate * a->sweep->silence_s);
     const double *linear = window_powers(a, h, direct - a->reach, a->reach + n_linear, scratch->linear);
     for (int order = HARMONIC_FIRST; order <= HARMONIC_LAST; order++) {
-        double at = (double)direct - octave * log(order);
-        int64_t before = (int64_t)(0.25 * octave * log((order + 1.0) / order));
-        int64_t behind = (int64_t)(0.75 * octave * log(order / (order - 1.0)));
+        double at = (double)direct - growth * log(order);
+        int64_t before = (int64_t)(0.25 * growth * log((order + 1.0) / order));
+        int64_t behind = (int64_t)(0.75 * growth * log(order / (order - 1.0)));
         const double *powers = window_powers(a, h, (int64_t)at - before, before + behind, scratch->order);
         struct harmonic *harmonic = &harmonics[order - HARMONIC_FIRST];
         measure_order(a, order, linear, powers, noise, harmonic);

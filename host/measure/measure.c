@@ -25,7 +25,7 @@ struct measure_settings {
 
 enum { LATENCY_KEEP, LATENCY_REMOVE };
 
-/* ---- options -------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 #define TO(field) OPTION_TO(struct measure_settings, field)
 
@@ -130,7 +130,7 @@ static int parse(int argc, char **argv, struct measure_settings *s)
     return status >= 0 ? status : check(s);
 }
 
-/* ---- a recording ---------------------------------------------------------------------------------------------------- */
+/* ---- a recording ------------------------------------------------------------------------------------------------- */
 
 static bool check_recording(const struct measure_settings *s, const struct measurement_settings *m, int64_t n_frames,
                             char *why, size_t cap)
@@ -195,7 +195,7 @@ static int measure_recording(struct measure_settings *s)
     return status;
 }
 
-/* ---- a sound card --------------------------------------------------------------------------------------------------- */
+/* ---- a sound card ------------------------------------------------------------------------------------------------ */
 
 static int measure_card(struct measure_settings *s)
 {
@@ -213,7 +213,7 @@ static int measure_card(struct measure_settings *s)
     return status;
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------------------------------ */
+/* ---- the sweep --------------------------------------------------------------------------------------------------- */
 
 static int write_sweep(struct measure_settings *s)
 {

@@ -25,7 +25,7 @@ static double total_distortion(const struct measured_pair *pair)
     return pair->harmonics[0].n_octaves > 0 ? sqrt(sum) : NAN;
 }
 
-/* ---- warnings ------------------------------------------------------------------------------------------------------- */
+/* ---- warnings ---------------------------------------------------------------------------------------------------- */
 
 static int warn_input(const struct measured_input *input, int number)
 {
@@ -74,7 +74,7 @@ int measure_report_warn(const struct measurement_settings *s, const struct measu
     return n;
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static json_t *harmonic_json(const struct harmonic *harmonic, int order)
 {
@@ -134,7 +134,7 @@ int measure_report_json(const struct measurement_settings *s, const struct measu
     return json_print(all, 9, path);
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void print_harmonics(const struct measured_pair *pair)
 {

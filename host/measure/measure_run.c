@@ -84,7 +84,7 @@ static bool measure_takes(struct takes *t, struct measurement_settings *settings
     return good;
 }
 
-/* ---- levels --------------------------------------------------------------------------------------------------------- */
+/* ---- levels ------------------------------------------------------------------------------------------------------ */
 
 static double db(double linear)
 {

@@ -24,7 +24,7 @@ struct making {
     double origin;                /* where m->h begins in them */
 };
 
-/* ---- one pair ------------------------------------------------------------------------------------------------------ */
+/* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
 /* The mean of the sections of a pair: the spectrum of its response. */
 static void average(struct making *k, int output, int input, double complex *bins)
@@ -41,7 +41,7 @@ static void average(struct making *k, int output, int input, double complex *bin
 /* The RMS before all harmonics that count: only noise is there. h is a whole transform. */
 static double rms_ahead(const struct sweep_analysis *a, const double *h)
 {
-    int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_octave_s(a->sweep) * log(8) * a->rate);
+    int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_growth_s(a->sweep) * log(8) * a->rate);
     int64_t first = (int64_t)a->transform.size - (int64_t)(0.9 * a->sweep->length_s * a->rate);
     double sum = 0;
     for (int64_t i = first; i < end; i++) sum += h[i] * h[i];
@@ -108,7 +108,7 @@ static bool measure_pair(struct making *k, int output, int input, double *h, str
     return true;
 }
 
-/* ---- what comes before the pairs ----------------------------------------------------------------------------------- */
+/* ---- what comes before the pairs --------------------------------------------------------------------------------- */
 
 static void measure_inputs(struct making *k)
 {
@@ -230,7 +230,7 @@ static bool place(struct making *k, char *why, size_t cap)
     return m->h || no_memory(why, cap);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static bool check_heard(const struct measurement *m, char *why, size_t cap)
 {

@@ -57,7 +57,7 @@ double sweep_start_s(const struct sweep *s, int section)
     return sweep_lead_s() + section * sweep_section_s(s);
 }
 
-double sweep_octave_s(const struct sweep *s)
+double sweep_growth_s(const struct sweep *s)
 {
     return s->length_s / log(end_hz(s) / start_hz(s));
 }
@@ -65,7 +65,7 @@ double sweep_octave_s(const struct sweep *s)
 double sweep_value(const struct sweep *s, double t)
 {
     if (!(t > 0 && t < s->length_s)) return 0;
-    double l = sweep_octave_s(s), fade_in = 1 / start_hz(s), fade_out = l * log(end_hz(s) / s->to_hz);
+    double l = sweep_growth_s(s), fade_in = 1 / start_hz(s), fade_out = l * log(end_hz(s) / s->to_hz);
     double left = s->length_s - t, gain = s->level;
     if (t < fade_in) gain *= 0.5 - 0.5 * cos(M_PI * t / fade_in);
     if (left < fade_out) gain *= 0.5 - 0.5 * cos(M_PI * left / fade_out);

@@ -25,15 +25,15 @@ struct sweep {
 
 enum { SWEEP_MOST_OUTPUTS = 64 };
 
-/* Sets to_hz for a rate if it is 0, and checks that the sweep can be played or recorded at that rate. false: why has the
- * reason. */
+/* Sets to_hz for a rate if it is 0, and checks that the sweep can be played or recorded at that rate. false: why has
+ * the reason. */
 bool sweep_complete(struct sweep *sweep, int rate, char *why, size_t cap);
 
 double sweep_lead_s(void);                                   /* the silence in front of a take, for its noise   */
 double sweep_take_s(const struct sweep *sweep);
 double sweep_section_s(const struct sweep *sweep);
 double sweep_start_s(const struct sweep *sweep, int section); /* the start of a section in its take             */
-double sweep_octave_s(const struct sweep *sweep);            /* L: seconds in which the frequency grows e times */
+double sweep_growth_s(const struct sweep *sweep);            /* L: seconds in which the frequency grows e times */
 
 /* The sweep at t seconds from its start; 0 before and behind it. */
 double sweep_value(const struct sweep *sweep, double t);

@@ -14,7 +14,7 @@ double complex sweep_limits(const struct sweep *s, double hz)
 bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate)
 {
     const double most_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
-    double octave = sweep_octave_s(s) * log(2);
+    double octave = sweep_growth_s(s) * log(2);
     *a = (struct sweep_analysis){.sweep = s, .rate = rate};
     a->reach = (int)(rate * fmin(most_reach_s, 0.5 * octave));
     a->guard = a->reach + (int)(rate * spread_s);
@@ -45,7 +45,8 @@ void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
     double *sweep = (double *)a->inverse, largest = 0;
     a->stretch = stretch;
     memset(a->inverse, 0, (half + 1) * sizeof *a->inverse);
-    for (int i = 0; i < a->n_section; i++) sweep[i] = sweep_value(a->sweep, i / (a->rate * stretch));
+    int n = (int)ceil(a->sweep->length_s * a->rate * stretch);
+    for (int i = 0; i < n; i++) sweep[i] = sweep_value(a->sweep, i / (a->rate * stretch));
     transform_forward(&a->transform, a->inverse);
     for (size_t k = 0; k <= half; k++) largest = fmax(largest, bin_power(a->inverse[k]));
     for (size_t k = 0; k <= half; k++) {
@@ -105,6 +106,7 @@ double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_reco
     memset(bins, 0, (half + 1) * sizeof *bins);
     memset(power, 0, (half + 1) * sizeof *power);
     if ((double)n < least_s * a->rate) return NAN;
+    if (n > (int64_t)a->transform.size) n = (int64_t)a->transform.size; /* of a short sweep */
     double *real = (double *)bins, offset = mean(x + silence, n), sum = 0;
     for (int64_t i = 0; i < n; i++) {
         double value = (double)x[silence + i] - offset;

@@ -47,13 +47,14 @@ void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch);
 void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
                         double complex *bins);
 
-/* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds to
- * a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is none. */
+/* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds
+ * to a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is
+ * none. */
 double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
                          double complex *bins, double *power);
 
-/* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of the
- * first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
+/* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of
+ * the first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
 int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak);
 
 #endif

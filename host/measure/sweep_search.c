@@ -88,10 +88,10 @@ bool sweep_find_delay(struct sweep_analysis *a, const struct sweep_recording *re
 
 /* ---- the clock ------------------------------------------------------------------------------------------------------
  *
- * Two sections of an output differ by noise and by a delay: the difference of the clocks over the time between them. The
- * sum of their cross spectra, over all outputs and inputs, is W e^(i w delay) with W > 0. Its transform has a peak at the
- * delay, which gives whole frames; the slope of its phase gives the rest. W is the power of the recordings, not of the
- * responses: that is the best weight in white noise.
+ * Two sections of an output differ by noise and by a delay: the difference of the clocks over the time between them.
+ * The sum of their cross spectra, over all outputs and inputs, is W e^(i w delay) with W > 0. Its transform has a peak
+ * at the delay, which gives whole frames; the slope of its phase gives the rest. W is the power of the recordings, not
+ * of the responses: that is the best weight in white noise.
  */
 
 static bool in_band(const struct sweep_analysis *a, size_t k)

@@ -1,5 +1,5 @@
-/* Any bytes as the comment of a sweep's file. A sweep that is accepted is within the limits of the options, and stays the
- * same when it is described and parsed again. */
+/* Any bytes as the comment of a sweep's file. A sweep that is accepted is within the limits of the options, and stays
+ * the same when it is described and parsed again. */
 #include "fuzz.h"
 
 #include "host/measure/sweep.h"

@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, SAN, chance, noise, write
+from conftest import BUILD, SAN, chance, good, noise, write
 
 PROGRAM = BUILD / "tests/haloconv_faults"
 SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
@@ -23,6 +23,7 @@ TIMES = {"time", "seconds", "times_realtime", "files_a_second"}  # in reports
 # Commands run in a new folder beside the folder `in`.
 CONVOLVE = ["convolve", "-q", "--backend", "cpu"]
 BATCH = ["batch", "../in/list.csv", "-q", "-o", "out", "--backend", "cpu", "--workers", "2"]
+SWEEP = ["--rate", "4000", "--from", "100", "--to", "1600", "--length", "0.1", "--silence", "0.1", "--outputs", "2"]
 COMMANDS = {
     "wav": [*CONVOLVE, "../in/x.wav", "../in/h.wav", "-o", "y.wav"],
     "long": [*CONVOLVE, "../in/long.wav", "../in/h.wav", "-o", "y.wav", "--json"],
@@ -43,6 +44,9 @@ COMMANDS = {
     "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256",
                 "-o", "y.wav", "--json"],
     "invert": ["design", "invert", "../in/h.wav", "--taps", "256", "-o", "y.wav"],
+    "sweep": ["measure", "--write-sweep", "y.flac", "-q", *SWEEP],
+    "measure": ["measure", "--from-recording", "../in/sweep.flac", "--sweep", "../in/sweep.flac", "-o", "y.wav",
+                "--json"],
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],
@@ -67,6 +71,7 @@ def inputs(tmp_path_factory):
     write(folder / "room.wav", noise(6000, 4) * 10 ** (-3 * np.arange(6000)[:, None] / 4800).astype(np.float32))
     np.savetxt(folder / "h.txt", noise(300, 2))
     (folder / "house.txt").write_text("20 3\n1000 0\n")
+    good("measure", "--write-sweep", folder / "sweep.flac", *SWEEP)
     (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
                                       "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")

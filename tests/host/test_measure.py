@@ -221,6 +221,12 @@ def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     assert not (folder / "h.wav").exists()
 
 
+def test_a_recording_may_end_before_the_last_silence(folder):
+    room = make_room(1, 1)
+    report, got = measure(play(write_sweep("--averages", 1, silence=6), room)[:2 * RATE + 1300])
+    assert np.abs(errors(report, got, room)).max() < CLOSE
+
+
 def test_the_reference_is_a_pair_that_is_heard(folder):
     room = make_room(1, 2)
     report, got = measure(play(write_sweep(), room) * [0, 1] + 1e-6 * generator(5).standard_normal((1, 2)))
@@ -228,7 +234,8 @@ def test_the_reference_is_a_pair_that_is_heard(folder):
     assert np.abs(errors(report, got, room)[:, 1]).max() < CLOSE
 
 
-@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)], ids=str)
+@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)],
+                         ids=str)
 def test_another_sweep_is_refused(folder, options):
     """The sweep differs from the one that was played."""
     write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)

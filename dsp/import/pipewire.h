@@ -17,7 +17,6 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
-    bool is_output[NODE_PORTS]; /* the graph's outputs                              */
     const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of one copy of the graph */
 };
 

@@ -497,6 +497,8 @@ $(patsubst %,$(BUILD)/tests/%_test,live_scenarios jack_reconnect portaudio_busy 
 # The test has a batch_worker of its own.
 $(BUILD)/tests/progress_test: $(BUILD)/tests/fuzz_host.a
 $(BUILD)/tests/progress_test: HELP_LIBS = $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a $(HOST_LIBS) -ldl
+$(BUILD)/tests/acoustics_test: $(patsubst %,$(BUILD)/host/acoustics/%.o,acoustics decay octave)
+$(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)

@@ -61,7 +61,9 @@ enum {                        /* flags of hc_responses_load                     
  *                48000 Hz with a warning. A text that names no channels is a mask of one channel, else a configuration
  *   .pcm, .raw,  one channel of 32-bit floats without a header, the lowest byte first, as DRC and rePhase write them;
  *   .bin, .f32   .dbl and .f64: of 64 bits
- *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar
+ *   .conf        a configuration, in the format of jconvolver with mcfx's packed matrix; haloconv(1) has its grammar.
+ *                Or one of BruteFIR, which may also be named .cfg, .bf or .brutefir_config, or have no extension
+ *   .cfg         a configuration of Convolver, as Roon and JRiver read it, too
  *   else         a sound file
  *
  * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files.

@@ -10,6 +10,8 @@ int run_command(int argc, char **argv);
 int presets_command(int argc, char **argv);
 int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
+int design_crossover_command(int argc, char **argv);
+int mask_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int import_command(int argc, char **argv);

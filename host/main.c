@@ -59,6 +59,9 @@ static const struct command {
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"design crossover", "--cutoff HZ,... -o MASK", "the filters of a crossover, and their configuration",
+     design_crossover_command, false},
+    {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
     {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},
@@ -90,7 +93,8 @@ static void print_help(FILE *file, bool only_bench)
           "A mask is a sound file with one response a channel, or a text of coefficients (.txt, .csv: one frame a\n"
           "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
           "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
-          "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver. hall-%r.wav stands\n"
+          "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver, or a file of another\n"
+          "program: `man haloconv` lists those that are read, and `haloconv import` converts them. hall-%r.wav stands\n"
           "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another.\n"
           "\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by signal N.\n",

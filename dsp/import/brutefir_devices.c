@@ -10,7 +10,7 @@ static const char *const io_names[] = {"input", "output"};
 struct device { /* an input or output structure */
     int io;
     struct brutefir_channel *channels; /* [n]: its logical channels */
-    int n, open, n_used;
+    int n, n_used;                     /* n_used: channels of the device */
     int used[BRUTEFIR_MOST], mapping[BRUTEFIR_MOST];
     bool is_mapped;
     const struct statement *ports; /* of JACK */
@@ -45,7 +45,6 @@ static void take_channels(struct brutefir *b, const struct statement *s, void *s
         BRUTEFIR_REFUSE(b, s, "%d of %d channels; name each once", n, open);
         return;
     }
-    d->open = open;
     d->n_used = n;
     if (!is_whole)
         BRUTEFIR_WARN(b, s, "%d of the %d channels of the device are used; they are %ss %d to %d here, in this order",
@@ -114,7 +113,7 @@ static void take_dither(struct brutefir *b, const struct statement *s, void *str
 {
     (void)structure;
     const struct value *value = brutefir_value(b, s, VALUE_BOOLEAN);
-    if (value && value->number)
+    if (value && value->number != 0)
         BRUTEFIR_WARN(b, s, "no dither is added here; the output keeps floats where its format can");
 }
 
@@ -158,7 +157,7 @@ static const struct field device_fields[] = {
     {"subdelay", take_subdelay}, {"maxdelay", NULL},      {"individual_maxdelay", NULL},
     {"dither", take_dither},     {"merge", NULL},
 };
-enum { N_INPUT_FIELDS = 9 };
+enum { SEEN_CHANNELS = 4, N_INPUT_FIELDS = 9 }; /* a bit; the fields behind the ninth are those of outputs only */
 
 /* Gives the logical channels their channels of the device. */
 static void map_channels(struct brutefir *b, const struct statement *s, struct device *d)
@@ -202,9 +201,9 @@ void brutefir_take_device(struct brutefir *b, const struct statement *s)
     b->n_channels[io] += d->n;
     int n_fields = io == BRUTEFIR_IN ? N_INPUT_FIELDS : (int)(sizeof device_fields / sizeof *device_fields);
     unsigned seen = brutefir_fields(b, s->values[d->n - 1].block, device_fields, n_fields, d);
-    if (!(seen & 4)) {
+    if (!(seen & SEEN_CHANNELS)) {
         brutefir_warn_missing(b, s->line, s->name, "channels", "2");
-        d->n_used = d->open = 2;
+        d->n_used = 2;
     }
     if (d->n_used) map_channels(b, s, d);
 }

@@ -52,6 +52,7 @@ static void take_skip(struct brutefir *b, const struct statement *s, void *struc
     brutefir_int(b, s, 0, 1 << 30, &((struct brutefir_coeff *)structure)->skip);
 }
 
+enum { SEEN_FILENAME = 1, SEEN_FORMAT = 2 }; /* the bits of the first two */
 static const struct field coeff_fields[] = {
     {"filename", take_file}, {"format", take_format}, {"attenuation", take_attenuation},
     {"blocks", take_blocks}, {"skip", take_skip},     {"shared_mem", NULL},
@@ -67,9 +68,9 @@ void brutefir_take_coeff(struct brutefir *b, const struct statement *s)
     if (!coeff->name) return;
     unsigned seen = BRUTEFIR_FIELDS(b, s->values->block, coeff_fields, coeff);
     bool is_dirac = coeff->file && strcmp(coeff->file, "dirac pulse") == 0;
-    if (!(seen & 1)) BRUTEFIR_REFUSE(b, s, "has no filename; add one");
+    if (!(seen & SEEN_FILENAME)) BRUTEFIR_REFUSE(b, s, "has no filename; add one");
     if (is_dirac && coeff->skip) BRUTEFIR_REFUSE(b, s, "a dirac pulse has no bytes to skip; take the skip away");
-    if (!is_dirac && !(seen & 2)) {
+    if (!is_dirac && !(seen & SEEN_FORMAT)) {
         brutefir_warn_missing(b, s->line, s->name, "format", "\"text\"");
         coeff->format = raw_format_find("text");
     }
@@ -134,14 +135,16 @@ static void take_filter_delay(struct brutefir *b, const struct statement *s, voi
     if (filter->delay < 0) filter->delay = 0;
 }
 
+/* Bits of the first rows. */
+enum { SEEN_FROM = 1 | 2 | 4, SEEN_TO = 8 | 16 | 32, SEEN_COEFF = 64 };
 static const struct field filter_fields[] = {
     {"from_inputs", take_inputs},
-    {"inputs", take_inputs},
-    {"to_outputs", take_outputs},
-    {"outputs", take_outputs},
-    {"coeff", take_filter_coeff},
+    {"inputs", take_inputs}, /* an older name */
     {"from_filters", take_from_filters},
+    {"to_outputs", take_outputs},
+    {"outputs", take_outputs}, /* an older name */
     {"to_filters", take_to_filters},
+    {"coeff", take_filter_coeff},
     {"delay", take_filter_delay},
     {"process", NULL},
     {"crossfade", NULL},
@@ -156,7 +159,7 @@ void brutefir_take_filter(struct brutefir *b, const struct statement *s)
     b->n_filters++;
     if (!filter->name) return;
     unsigned seen = BRUTEFIR_FIELDS(b, s->values->block, filter_fields, filter);
-    if (!(seen & 0x23)) BRUTEFIR_REFUSE(b, s, "has no from_inputs and no from_filters; add one of them");
-    if (!(seen & 0x4c)) BRUTEFIR_REFUSE(b, s, "has no to_outputs and no to_filters; add one of them");
-    if (!(seen & 0x10)) BRUTEFIR_REFUSE(b, s, "has no coeff; name one, or give -1 for none");
+    if (!(seen & SEEN_FROM)) BRUTEFIR_REFUSE(b, s, "has no from_inputs and no from_filters; add one of them");
+    if (!(seen & SEEN_TO)) BRUTEFIR_REFUSE(b, s, "has no to_outputs and no to_filters; add one of them");
+    if (!(seen & SEEN_COEFF)) BRUTEFIR_REFUSE(b, s, "has no coeff; name one, or give -1 for none");
 }

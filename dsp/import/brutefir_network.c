@@ -174,6 +174,10 @@ void brutefir_network(struct brutefir *b)
     check_names(b, BRUTEFIR_IN, false, "input");
     check_names(b, BRUTEFIR_OUT, false, "output");
     check_names(b, 0, true, "filter");
+    for (int n = 0; n < b->n_coeffs; n++)
+        if (b->coeffs[n].blocks > b->n_blocks)
+            IMPORT_REFUSE(b->import, b->coeffs[n].line, "coeff", "%d blocks, but filter_length gives %d; give fewer",
+                          b->coeffs[n].blocks, b->n_blocks);
     for (int n = 0; n < b->n_filters; n++) {
         struct brutefir_filter *filter = &b->filters[n];
         for (int io = BRUTEFIR_IN; io <= BRUTEFIR_OUT; io++) {

@@ -4,34 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double PI = 3.14159265358979323846, LEAST_LUFS = -70, CLASS_LU = 0.1, RELATIVE_LU = -10;
-
-/* BS.1770 has the coefficients for 48 kHz. These are the analogue filters that give them by the bilinear transform: a
- * shelf of +4 dB, and a high-pass at 38 Hz. */
-static void design(struct loudness *m, double rate)
-{
-    const double shelf_hz = 1681.974450955533, gain_db = 3.999843853973347, shelf_q = 0.7071752369554196;
-    const double low_hz = 38.13547087602444, low_q = 0.5003270373238773;
-    double k = tan(PI * shelf_hz / rate), vh = pow(10, gain_db / 20), vb = pow(vh, 0.4996667741545416);
-    double a0 = 1 + k / shelf_q + k * k;
-    m->b[0][0] = (vh + vb * k / shelf_q + k * k) / a0;
-    m->b[0][1] = 2 * (k * k - vh) / a0;
-    m->b[0][2] = (vh - vb * k / shelf_q + k * k) / a0;
-    m->a[0][0] = 2 * (k * k - 1) / a0;
-    m->a[0][1] = (1 - k / shelf_q + k * k) / a0;
-    k = tan(PI * low_hz / rate);
-    a0 = 1 + k / low_q + k * k;
-    m->b[1][0] = 1;
-    m->b[1][1] = -2;
-    m->b[1][2] = 1;
-    m->a[1][0] = 2 * (k * k - 1) / a0;
-    m->a[1][1] = (1 - k / low_q + k * k) / a0;
-}
+static const double LEAST_LUFS = -70, CLASS_LU = 0.1, RELATIVE_LU = -10;
 
 bool loudness_open(struct loudness *m, int n_channels, int rate)
 {
     *m = (struct loudness){.n_channels = n_channels, .step = rate / 10 > 0 ? rate / 10 : 1};
-    design(m, rate > 4000 ? rate : 4000); /* the shelf must lie below half the rate */
+    k_weighting(rate, m->filters);
     m->state = calloc((size_t)n_channels, sizeof *m->state);
     return m->state != NULL;
 }
@@ -63,10 +41,11 @@ static double weigh(const struct loudness *m, int ch, const float *x, int n)
     for (int i = 0; i < n; i++) {
         double y = (double)x[i];
         for (int f = 0; f < 2; f++) { /* transposed direct form II */
+            const struct biquad *filter = &m->filters[f];
             double in = y;
-            y = m->b[f][0] * in + s[f][0];
-            s[f][0] = m->b[f][1] * in - m->a[f][0] * y + s[f][1];
-            s[f][1] = m->b[f][2] * in - m->a[f][1] * y;
+            y = filter->b0 * in + s[f][0];
+            s[f][0] = filter->b1 * in - filter->a1 * y + s[f][1];
+            s[f][1] = filter->b2 * in - filter->a2 * y;
         }
         sum += y * y;
     }

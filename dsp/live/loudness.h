@@ -5,6 +5,8 @@
 #ifndef LOUDNESS_H
 #define LOUDNESS_H
 
+#include "dsp/signal/k_weighting.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,7 +14,7 @@ enum { LOUDNESS_STEPS = 4, LOUDNESS_CLASSES = 1000 }; /* steps of 100 ms in a bl
 
 struct loudness {
     int n_channels, step;              /* step: frames                                                         */
-    double b[2][3], a[2][2];           /* the two filters of the K-weighting; a[0] of each is 1                */
+    struct biquad filters[2];          /* the K-weighting                                                      */
     double (*state)[2][2];             /* [n_channels]                                                         */
     int pos, n_steps;                  /* frames of the present step; whole steps so far                       */
     double sum, sums[LOUDNESS_STEPS];  /* of squares: of the present step, of the latest ones                  */

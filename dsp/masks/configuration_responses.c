@@ -173,7 +173,7 @@ static void make_responses(struct loader *l, int n_in, hc_responses *r)
     if (l->sounds.sounds && l->pairs.pairs) {
         for (size_t i = 0; i < c->n_impulses && !c->arena->is_short; i++)
             carry_out[c->impulses[i].kind](l, &c->impulses[i]);
-        if (l->import.c) network_pairs(&l->import.network, &l->sounds, &l->pairs, l->sounds.rate);
+        if (l->import.network.outputs) network_pairs(&l->import.network, &l->sounds, &l->pairs, l->sounds.rate);
         sounds_report(&l->sounds);
         count_channels(l, r);
         check_inputs(c, r, n_in);

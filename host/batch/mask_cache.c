@@ -1,6 +1,6 @@
 #include "mask_cache.h"
 
-#include "host/masks/mask_analysis.h"
+#include "host/acoustics/acoustics.h"
 #include "host/message.h"
 #include "mask_cut.h"
 
@@ -87,16 +87,16 @@ static struct cached_mask *add(struct mask_cache *cache, const struct mask_key *
 static bool find_t30(struct cached_mask *mask)
 {
     const hc_responses *taps = &mask->responses;
-    struct mask_figures *figures = calloc((size_t)taps->n_channels + 1, sizeof *figures);
+    struct acoustics acoustics;
     double sum = 0;
     int n = 0;
-    if (!figures)
-        return message_write(mask->why, sizeof mask->why, "%s: no memory for its decay time; leave --report out",
-                             mask->key.path);
-    mask_find_decay(taps->channel, taps->n_channels, taps->n_frames, mask->key.rate, figures);
-    for (int ch = 0; ch < taps->n_channels; ch++)
-        if (!isnan(figures[ch].t30_s)) sum += figures[ch].t30_s, n++;
-    free(figures);
+    for (int ch = 0; ch < taps->n_channels; ch++) {
+        if (!acoustics_find(&acoustics, taps->channel[ch], taps->n_frames, mask->key.rate, false))
+            return message_write(mask->why, sizeof mask->why, "%s: no memory for its decay time; leave --report out",
+                                 mask->key.path);
+        double t30_s = acoustics.all.value[ACOUSTIC_T30];
+        if (!isnan(t30_s)) sum += t30_s, n++;
+    }
     if (n) mask->t30_s = sum / n;
     return true;
 }

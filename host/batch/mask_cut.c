@@ -1,23 +1,11 @@
 #include "mask_cut.h"
 
+#include "host/acoustics/acoustics.h"
 #include "host/files/output_range.h"
 #include "host/message.h"
 
 #include <math.h>
 #include <string.h>
-
-/* The frame of the direct sound; 0: the mask is silent. */
-static int find_onset(const hc_responses *mask)
-{
-    const float within_20_db = 0.1f;
-    float peak = 0;
-    for (int ch = 0; ch < mask->n_channels; ch++)
-        for (int i = 0; i < mask->n_frames; i++) peak = fmaxf(peak, fabsf(mask->channel[ch][i]));
-    for (int i = 0; i < mask->n_frames && peak > 0; i++)
-        for (int ch = 0; ch < mask->n_channels; ch++)
-            if (fabsf(mask->channel[ch][i]) >= within_20_db * peak) return i;
-    return 0;
-}
 
 /* Keeps n_frames from frame `first` on, and fades the last n_fade of them. */
 static void keep_frames(hc_responses *mask, int first, int n_frames, int n_fade)
@@ -40,7 +28,7 @@ bool mask_cut(struct cached_mask *mask)
     if (responses->n_channels == 0)
         return message_write(mask->why, sizeof mask->why,
                              "%s: is a configuration; align and early need a sound file or a text", key->path);
-    mask->onset = find_onset(responses);
+    mask->onset = acoustics_start(responses->channel, responses->n_channels, responses->n_frames);
     int first = key->align ? mask->onset : 0, n_fade = 0;
     int left = mask->n_frames = responses->n_frames - first;
     double early = fmax(round(key->early_ms * key->rate / 1000), 1); /* frames, may be infinite */

@@ -4,6 +4,7 @@
 #include "host/message.h"
 #include "mask_diagnostics.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { NAMES_SHOWN = 16 };
@@ -33,7 +34,26 @@ static double bytes_of(const hc_responses *mask)
     return (double)mask->distinct_frames * sizeof(float);
 }
 
-void configuration_report_print(const char *path, const hc_responses *mask)
+static void print_gains(const hc_responses *mask, const struct headroom *headroom)
+{
+    char where[64];
+    for (int ch = 0; ch < mask->n_out && mask->n_out > 1; ch++) {
+        if (mask->n_out > NAMES_SHOWN && ch >= NAMES_SHOWN - 2 && ch < mask->n_out - 1) continue;
+        const struct sine_gain *gain = &headroom->outputs[ch];
+        printf("  %-16s output %d ", ch == 0 ? "sine gain" : "", ch + 1);
+        print_name(mask->out_port[ch].name);
+        if (gain->gain > 0)
+            printf(": at most %+.2f dB", 20 * log10(gain->gain));
+        else
+            printf(": silent");
+        if (gain->gain > 0 && mask->rate) printf(" (%.0f Hz)", gain->frequency * mask->rate);
+        putchar('\n');
+    }
+    snprintf(where, sizeof where, "output %d, all inputs", headroom->loudest + 1);
+    headroom_print(&headroom->outputs[headroom->loudest], mask->rate, where);
+}
+
+void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom)
 {
     printf("%s: configuration, %d input%s, %d output%s\n", path, mask->n_in, message_s(mask->n_in), mask->n_out,
            message_s(mask->n_out));
@@ -52,6 +72,7 @@ void configuration_report_print(const char *path, const hc_responses *mask)
     }
     print_ports("inputs", mask->in_port, mask->n_in, "<-");
     print_ports("outputs", mask->out_port, mask->n_out, "->");
+    print_gains(mask, headroom);
 }
 
 static json_t *ports_json(const hc_port *ports, int n)
@@ -63,14 +84,24 @@ static json_t *ports_json(const hc_port *ports, int n)
     return all;
 }
 
-json_t *configuration_report_json(const char *path, const hc_responses *mask)
+static json_t *gains_json(const hc_responses *mask, const struct headroom *headroom)
 {
-    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:i, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
-                     json_text(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out, "routes",
-                     mask->n_routes, "responses", mask->n_distinct, "rate", json_known(mask->rate), "frames",
+    json_t *all = json_array();
+    for (int ch = 0; ch < mask->n_out; ch++)
+        json_array_append_new(all, headroom_json(&headroom->outputs[ch], mask->rate));
+    return all;
+}
+
+json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom)
+{
+    double largest = headroom->outputs[headroom->loudest].gain;
+    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:i, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}",
+                     "file", json_text(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out,
+                     "routes", mask->n_routes, "responses", mask->n_distinct, "rate", json_known(mask->rate), "frames",
                      mask->n_frames, "seconds",
                      mask->rate ? json_real((double)mask->n_frames / mask->rate) : json_null(), "bytes", bytes_of(mask),
                      "partition", json_known(mask->partition), "client", json_text(mask->client), "server",
                      json_text(mask->server), "input", ports_json(mask->in_port, mask->n_in), "output",
-                     ports_json(mask->out_port, mask->n_out), "diagnostics", mask_diagnostics_json(mask));
+                     ports_json(mask->out_port, mask->n_out), "output_gain", gains_json(mask, headroom),
+                     "suggested_gain_db", headroom_gain_db(largest), "diagnostics", mask_diagnostics_json(mask));
 }

@@ -3,12 +3,13 @@
 #define CONFIGURATION_REPORT_H
 
 #include "dsp/haloconv_masks.h"
+#include "headroom.h"
 
 #include <jansson.h>
 
-void configuration_report_print(const char *path, const hc_responses *mask);
+void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom);
 
 /* An object that the caller owns; NULL: no memory. */
-json_t *configuration_report_json(const char *path, const hc_responses *mask);
+json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom);
 
 #endif

@@ -2,15 +2,14 @@
 
 #include "host/files/file_convolution.h"
 #include "host/files/sound_format.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 #include "host/option.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static bool ends_with(const char *path, const char *extension)
 {
@@ -33,30 +32,16 @@ int mask_write_check(const char *command, const char *path, int format, bool jso
     return -1;
 }
 
-static bool write_text(const struct mask_out *m, char *why, size_t cap)
+static void print_text(FILE *file, const void *data)
 {
-    struct part_file part;
-    if (!part_file_open(&part, m->path, why, cap)) return false;
-    const char *dot = strrchr(m->path, '.');
-    char separator = strcasecmp(dot, ".csv") == 0 ? ',' : ' ';
-    int kept = dup(part.fd);
-    FILE *file = kept >= 0 ? fdopen(kept, "w") : NULL;
-    bool good = file != NULL;
-    for (int i = 0; good && i < m->n_frames; i++)
-        for (int ch = 0; good && ch < m->n_channels; ch++) {
+    const struct mask_out *m = data;
+    char separator = ends_with(m->path, ".csv") ? ',' : ' ';
+    for (int i = 0; i < m->n_frames && !ferror(file); i++)
+        for (int ch = 0; ch < m->n_channels; ch++) {
             /* Nine digits are enough to read the same float again. */
             double value = (float)m->h[(size_t)ch * (size_t)m->n_frames + (size_t)i];
-            good = fprintf(file, "%.9g%c", value, ch + 1 < m->n_channels ? separator : '\n') > 0;
+            fprintf(file, "%.9g%c", value, ch + 1 < m->n_channels ? separator : '\n');
         }
-    int error = errno;
-    if (file && fclose(file) != 0 && good) {
-        error = errno;
-        good = false;
-    }
-    if (good) return part_file_commit(&part, m->path, why, cap);
-    part_file_abandon(&part);
-    return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", m->path,
-                         strerror(error));
 }
 
 static bool write_frames(struct sound_out *out, const struct mask_out *m, char *why, size_t cap)
@@ -88,5 +73,5 @@ static bool write_sound(const struct mask_out *m, char *why, size_t cap)
 
 bool mask_write(const struct mask_out *m, char *why, size_t cap)
 {
-    return is_text(m->path) ? write_text(m, why, cap) : write_sound(m, why, cap);
+    return is_text(m->path) ? text_out(m->path, print_text, m, why, cap) : write_sound(m, why, cap);
 }

@@ -38,8 +38,11 @@ COMMANDS = {
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
     "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
+    "crossover": ["design", "crossover", "--cutoff", "3000", "--type", "linear", "-o", "y.wav", "--json"],
+    "mask": ["mask", "convolve", "-", "../in/h.txt", "-o", "y.wav", "--json"],
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
+    "info_room": ["info", "../in/room.wav"],
     "check": ["check", "../in/room.conf", "--json"],
     "check_text": ["check", "../in/room.conf"],
 }
@@ -57,6 +60,7 @@ def inputs(tmp_path_factory):
     write(folder / "long.wav", noise(1100000, 2), subtype="PCM_16")
     write(folder / "h.wav", noise(300, 2))
     write(folder / "h-44100.wav", noise(300, 2), rate=44100)
+    write(folder / "room.wav", noise(6000, 4) * 10 ** (-3 * np.arange(6000)[:, None] / 4800).astype(np.float32))
     np.savetxt(folder / "h.txt", noise(300, 2))
     (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"

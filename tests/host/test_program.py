@@ -67,7 +67,12 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 
 
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
+MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
+                                                    "reverse", "stretch", "split", "decay", "normalise")]
+DESIGN_HELPS = ["design", "design crossover"]
+HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices",
+            *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
 def options_of(command):
@@ -82,18 +87,19 @@ def test_help_and_man_page_agree(command):
 
 
 @pytest.mark.parametrize("command",
-                         ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", "bench"])
+                         ["convolve", "jack", "live", "batch", "design", "mask", "info", "check", "devices",
+                          "bench"])
 def test_the_man_page_promises_no_other_options(command):
     """Each option that a command's section names is in the command's --help."""
     page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
     sections = {name.strip('"'): text for name, text in re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M)}
     text = sections[command.upper()] + (sections["JACK AND LIVE"] if command in ("jack", "live") else "")
-    known = set().union(*(options_of(c.split()) for c in (BENCH_HELPS if command == "bench" else [command])))
+    known = set().union(*(options_of(c.split()) for c in HELPS.get(command, [command])))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:])
+@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

@@ -100,6 +100,18 @@ def test_a_file_that_is_read_is_never_overwritten():
     refused("convolve", "in.wav", "brutefir.conf", "-o", "bare.f64", "--format", "wav", says="choose another output")
 
 
+@pytest.mark.parametrize("name", ["brutefir.conf", "roon.cfg", "room_brutefir"])
+def test_every_command_takes_the_file_itself(name):
+    """The commands that need no sound card; jack and live load masks by the same call."""
+    os.rename("brutefir.conf" if name.startswith("room") else name, name)
+    played(name, 2)
+    pathlib.Path("list.csv").write_text(f"input,mask,output\nin.wav,{name},made.wav\n", encoding="utf-8")
+    good("batch", "list.csv", "-o", ".", "--format", "float")
+    assert np.array_equal(soundfile.read("made.wav")[0], soundfile.read("out.wav")[0])
+    assert "configuration, 2 inputs, 2 outputs" in good("info", name).stdout
+    assert good("check", name).stdout.startswith("ok: 2 inputs, 2 outputs")
+
+
 def test_every_computed_filter_is_told_with_length_and_rest():
     done = good("import", "equalizer.txt", "-o", "x.conf", "--rate", RATE)
     n = soundfile.info("x-1.wav").frames

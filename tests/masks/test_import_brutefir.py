@@ -75,8 +75,7 @@ def assert_null(want, got):
     assert len(got) >= n and want.shape[1] == got.shape[1]
     peak = np.abs(want).max()
     error = np.abs(got[:n] - want).max() / peak
-    print(f"{20 * np.log10(error):.1f} dB")
-    assert error <= NULL and peak > 0.01
+    assert error <= NULL and peak > 0.01, f"{20 * np.log10(error):.1f} dB of {peak}"
 
 
 CONSTRUCTS = {
@@ -203,6 +202,7 @@ ERRORS = {  # behind GOOD, from line 5 on: the line of the error, and words of i
     'coeff 0 { filename: "dirac pulse"; skip: 4; };': (5, "no bytes to skip"),
     'coeff 0 { filename: "a.txt"; format: "text"; blocks: 1.5; };': (5, "1.5; whole numbers"),
     'coeff 0 { filename: "a.txt"; format: "text"; attenuation: "loud"; };': (5, "needs one number"),
+    'coeff 0 { filename: "a.txt"; format: "text"; blocks: 5; };': (5, "5 blocks, but filter_length gives 4"),
     'coeff 0 { filename: "no.txt"; format: "text"; }; filter 1 { inputs: 0; outputs: 1; coeff: 0; };': (5, "No such"),
     'input "a" { channels: 2; };': (5, "1 names for 2 channels"),
     'input "a", "b" { channels: 1; };': (5, "a mapping for each"),

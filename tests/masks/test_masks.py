@@ -212,8 +212,14 @@ def test_info_in_words(room):
     path, _ = room
     said = good("info", path).stdout
     assert re.findall("^channel .*", said, re.M) == ["channel 1", "channel 2"]
-    for word in ["2 channels", "48000 Hz", "48000 frames", "peak", "RMS", "leading silence", "T30", "plan"]:
+    for word in ["2 channels", "48000 Hz", "48000 frames", "peak", "RMS", "leading silence", "T30"]:
         assert word in said, said
+
+
+def test_info_shows_the_plan_if_it_is_asked_for(room):
+    path, _ = room
+    said, more = good("info", path).stdout, good("info", path, "--plan").stdout
+    assert more.startswith(said + "plan for blocks of 64 frames") and "plan" not in said
 
 
 def test_info_shows_every_level_of_the_plan(room):

@@ -1,0 +1,46 @@
+/* decay - the energy decay curve of a response, where it meets the noise, and lines through it.
+ *
+ *   level of h^2      \                       The curve is Schroeder's backward integral (J. Acoust. Soc. Am. 37, 1965).
+ *   in windows         \__                    ISO 3382-1:2009, 5.3.3 ends it where the decay meets the noise, and adds
+ *                         \___                the energy of the decay that lies below the noise. The crossing is found
+ *                            .\~~~~~~~ noise  as in Lundeby, Vigran, Bietz and Vorländer, Acustica 81, 1995: a line
+ *      start                  n              through the levels just above the noise, in windows as long as 2 dB of it.
+ *
+ * The noise is also subtracted from the energy in front of the crossing: it would lengthen the decay (Guski and
+ * Vorländer, Acta Acustica 100, 2014, method E).
+ */
+#ifndef DECAY_H
+#define DECAY_H
+
+#include <stdbool.h>
+
+struct decay_fit {           /* a line through the curve; slope 0: there is none            */
+    double slope;            /* dB a second, below 0                                        */
+    double at_start_db;      /* its level at the start of the response                      */
+    double from_s, to_s;     /* the part of the curve that it fits, from the start          */
+    double r2;               /* the squared coefficient of correlation                      */
+};
+
+struct decay {
+    int rate, n;             /* frames until the decay meets the noise, or until the response ends */
+    double *energy;          /* [n + 1], of frame i and all behind it, also of the decay behind frame n */
+    double before;           /* energy in front of the start: the ringing of a reversed filter */
+    double noise;            /* mean square; 0: the response ends before it meets a noise   */
+    bool falls;              /* by 10 dB and more, so that `late` is known                  */
+    double fall_db;          /* of the levels from the loudest window to the end, if it does not */
+    struct decay_fit late;   /* levels of h^2 just above the noise, or before the end       */
+};
+
+/* h[n], n >= 1, from the start of the response on; its last value is not 0. n_ends: the filter's ringing falsifies that
+ * many values at the end. window: frames of the shortest window for a level. false: no memory. */
+bool decay_make(struct decay *decay, const double *h, int n, int n_ends, int rate, int window);
+void decay_free(struct decay *decay);
+
+double decay_total(const struct decay *decay);         /* all energy                              */
+double decay_after(const struct decay *decay, double seconds); /* the energy behind that time; NaN: behind frame n */
+double decay_db(const struct decay *decay, int frame); /* the curve, 0...n: 0 dB is all energy    */
+
+/* The line of least squares through the curve between two levels. */
+struct decay_fit decay_fit(const struct decay *decay, double from_db, double to_db);
+
+#endif

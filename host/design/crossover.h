@@ -1,0 +1,49 @@
+/* crossover - filters that cut a signal into bands which add up to it again.
+ *
+ *   types    Linkwitz-Riley   each filter is the square of a Butterworth filter (S. H. Linkwitz, J. Audio Eng. Soc.
+ *                             24(1), 1976). Low-pass and high-pass add up to an all-pass; every band runs through the
+ *                             all-passes of the cutoffs that do not cut it, so that all bands add up to one, too
+ *            linear           the same magnitudes with linear phase; the bands add up to a delay
+ *            steep            linear-phase low-passes by a Kaiser window; the bands add up to a delay
+ *
+ *   linear phase: rest = delay; for each cutoff: band = low-pass * rest, rest = rest - band; the last band is the rest
+ */
+#ifndef CROSSOVER_H
+#define CROSSOVER_H
+
+#include <complex.h>
+#include <stdbool.h>
+
+enum { CROSSOVER_MOST_CUTOFFS = 15 };
+enum crossover_type { CROSSOVER_LINKWITZ_RILEY, CROSSOVER_LINEAR, CROSSOVER_STEEP };
+
+struct crossover {
+    enum crossover_type type;
+    int rate, order;               /* order: 2, 4 or 8, times 6 dB an octave; not of steep                  */
+    int n_cutoffs;
+    double cutoff_hz[CROSSOVER_MOST_CUTOFFS]; /* rising                                                      */
+    double error_db;               /* energy of what is cut off a filter, relative to the whole; not of steep */
+    double attenuation_db;         /* of steep                                                              */
+    double transition_hz;          /* of steep; 0: half of each cutoff                                      */
+
+    int n_ways, n_frames;          /* made: the filters h[n_ways][n_frames], from malloc                    */
+    double *h;
+    int delay;                     /* frames; of linear phase                                               */
+};
+
+struct crossover_figures {         /* measured on the taps as floats                                        */
+    double error;                  /* largest distance from the exact response, at any frequency; of steep: the
+                                      largest gain in a stop band                                           */
+    double sum_db;                 /* largest distance of the sum's magnitude from 0 dB                     */
+};
+
+/* The width in Hz from pass band to stop band of steep. */
+double crossover_transition(const struct crossover *crossover, int cutoff);
+
+/* Makes the filters. false: why has the reason; h is NULL or has to be freed. */
+bool crossover_make(struct crossover *crossover, char *why, unsigned long cap);
+
+/* false: no memory. */
+bool crossover_measure(const struct crossover *crossover, struct crossover_figures *figures);
+
+#endif

@@ -1,0 +1,245 @@
+/* haloconv design crossover - makes the filters of a crossover, and a configuration that plays them. */
+#include "crossover.h"
+#include "host/commands.h"
+#include "host/files/text_out.h"
+#include "host/json_print.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FRAMES = 1 << 24, MOST_INPUTS = 512, MOST_OUTPUTS = 1024 }; /* of a configuration */
+
+struct crossover_settings {
+    const char *output;
+    int format, channels;
+    bool json;
+    struct crossover crossover;
+    char configuration[PATH_MAX];
+};
+
+/* ---- options ------------------------------------------------------------------------------------ */
+
+static bool take_cutoffs(const struct option_use *use, void *to)
+{
+    struct crossover *c = to;
+    const char *at = use->text;
+    for (c->n_cutoffs = 0; c->n_cutoffs < CROSSOVER_MOST_CUTOFFS; at++) {
+        char *end;
+        double hz = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(hz > (c->n_cutoffs ? c->cutoff_hz[c->n_cutoffs - 1] : 0))) break;
+        c->cutoff_hz[c->n_cutoffs++] = hz;
+        at = end;
+        if (!*at) return true;
+    }
+    return option_refuse(use, "needs rising frequencies in Hz with commas between, such as 300,3000; at most %d",
+                         CROSSOVER_MOST_CUTOFFS);
+}
+
+static bool take_order(const struct option_use *use, void *to)
+{
+    int order = atoi(use->text);
+    if (strcmp(use->text, "2") != 0 && strcmp(use->text, "4") != 0 && strcmp(use->text, "8") != 0)
+        return option_refuse(use, "needs 2, 4 or 8");
+    *(int *)to = order;
+    return true;
+}
+
+static const struct option_row crossover_options[] = {
+    {"output", 'o', "FILE",
+     "A sound file with a channel for each way, or .txt or .csv for text; the configuration is beside it, with the "
+     "extension .conf",
+     option_text, OPTION_TO(struct crossover_settings, output)},
+    {"cutoff", 0, "HZ,HZ,...", "Where the ways meet; N ways have N - 1 cutoffs", take_cutoffs,
+     OPTION_TO(struct crossover_settings, crossover)},
+    {"type", 0, "linkwitz-riley|linear|steep",
+     "linkwitz-riley: no latency, the ways add up to an all-pass; linear: the same magnitudes with linear phase, the "
+     "ways add up to a delay; steep: linear phase, with as many taps as --transition needs [linkwitz-riley]",
+     option_choice, OPTION_TO(struct crossover_settings, crossover.type)},
+    {"order", 0, "2|4|8", "Slopes of 12, 24 or 48 dB an octave, of linkwitz-riley and linear [4]", take_order,
+     OPTION_TO(struct crossover_settings, crossover.order)},
+    {"error", 0, "DB", "Cut a filter where the energy of the rest is so far below the whole [-170]", option_number,
+     OPTION_TO(struct crossover_settings, crossover.error_db), .min = -200, .max = -20},
+    {"attenuation", 0, "DB", "Attenuation of the stop bands of steep [80]", option_number,
+     OPTION_TO(struct crossover_settings, crossover.attenuation_db), .min = 21, .max = 140},
+    {"transition", 0, "HZ", "Width from pass band to stop band of steep [half of each cutoff]", option_number,
+     OPTION_TO(struct crossover_settings, crossover.transition_hz), .min = 0.1, .max = 1e8},
+    {"channels", 0, "N", "Channels that the configuration cuts into bands [2]", option_int,
+     OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MOST_INPUTS},
+    {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct crossover_settings, crossover.rate), .min = 1,
+     .max = 100000000},
+    OPTION_FORMAT(OPTION_TO(struct crossover_settings, format), "OUTPUT's extension and float"),
+    OPTION_JSON(OPTION_TO(struct crossover_settings, json)),
+    {0}};
+
+static const struct command_line crossover_line = {
+    .command = "design crossover",
+    .usage = "--cutoff HZ,... -o MASK",
+    .text = "Makes the filters of a crossover, and a configuration (.conf) that plays them: each of its inputs has an "
+            "output for each way, with the band in its name. Prints taps, delay, and how exact filters and their sum "
+            "are; these are measured on the taps as floats.\v"
+            "  haloconv design crossover --cutoff 300,3000 -o xo.wav\n"
+            "  haloconv jack xo.conf",
+    .groups = {{NULL, crossover_options}}};
+
+/* Fills in what was not given, and refuses what the type does not use. -1: go on; else the exit status. */
+static int choose_filters(struct crossover *c)
+{
+    bool is_steep = c->type == CROSSOVER_STEEP;
+    if (is_steep && (c->order || c->error_db < 0))
+        return message_usage("design crossover", "--type steep: takes no --order and --error; see --transition");
+    if (!is_steep && (c->attenuation_db > 0 || c->transition_hz > 0))
+        return message_usage("design crossover", "--attenuation and --transition are for --type steep; see --order");
+    if (!c->order) c->order = 4;
+    if (!(c->error_db < 0)) c->error_db = -170;
+    if (!(c->attenuation_db > 0)) c->attenuation_db = 80;
+    return -1;
+}
+
+static int check_steep(const struct crossover *c)
+{
+    for (int i = 0; i < c->n_cutoffs; i++) {
+        double width = crossover_transition(c, i), below = c->cutoff_hz[i];
+        double above = (i + 1 < c->n_cutoffs ? c->cutoff_hz[i + 1] : 0.5 * c->rate) - c->cutoff_hz[i];
+        if (width > 2 * fmin(below, above))
+            return message_usage("design crossover", "--transition %g: must be at most %g beside the cutoff %g", width,
+                                 2 * fmin(below, above), c->cutoff_hz[i]);
+        if ((c->attenuation_db - 7.95) / 2.285 / (M_PI * width / (0.5 * c->rate)) * 2 > MOST_FRAMES)
+            return message_usage("design crossover", "--transition %g: needs too many taps; widen it", width);
+    }
+    return -1;
+}
+
+static int check(const struct crossover_settings *s)
+{
+    const struct crossover *c = &s->crossover;
+    if (!c->n_cutoffs) return message_usage("design crossover", "needs --cutoff HZ, or several with commas between");
+    double most = c->cutoff_hz[c->n_cutoffs - 1];
+    if (!(most < 0.5 * c->rate))
+        return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", most,
+                             0.5 * c->rate);
+    if (s->channels * (c->n_cutoffs + 1) > MOST_OUTPUTS)
+        return message_usage("design crossover", "--channels %d: a configuration has at most %d outputs", s->channels,
+                             MOST_OUTPUTS);
+    if (s->output && strcmp(s->output, "-") == 0)
+        return message_usage("design crossover", "-o -: the configuration needs the name of a file; give one");
+    for (const char *at = s->output; at && *at; at++)
+        if ((unsigned char)*at < ' ')
+            return message_usage("design crossover", "-o: a configuration cannot name a file with control characters");
+    int status = c->type == CROSSOVER_STEEP ? check_steep(c) : -1;
+    return status >= 0 ? status : mask_write_check("design crossover", s->output, s->format, s->json);
+}
+
+static int parse(int argc, char **argv, struct crossover_settings *s)
+{
+    *s = (struct crossover_settings){.channels = 2, .crossover = {.rate = 48000}};
+    int status = option_parse(&crossover_line, argc, argv, s);
+    if (status < 0) status = choose_filters(&s->crossover);
+    if (status < 0) status = check(s);
+    if (status >= 0) return status;
+    const char *slash = strrchr(s->output, '/'), *dot = strrchr(s->output, '.');
+    int stem =
+        (int)(dot && (!slash || dot > slash + 1) && dot > s->output ? (size_t)(dot - s->output) : strlen(s->output));
+    if (snprintf(s->configuration, sizeof s->configuration, "%.*s.conf", stem, s->output) < PATH_MAX) return -1;
+    return message_usage("design crossover", "%s: the name is too long", s->output);
+}
+
+/* ---- the configuration -------------------------------------------------------------------------- */
+
+/* "to-300Hz", "300-3000Hz" or "from-3000Hz". */
+static const char *band_name(const struct crossover *c, int way, char *text, size_t cap)
+{
+    if (way == 0)
+        snprintf(text, cap, "to-%.10gHz", c->cutoff_hz[0]);
+    else if (way == c->n_cutoffs)
+        snprintf(text, cap, "from-%.10gHz", c->cutoff_hz[way - 1]);
+    else
+        snprintf(text, cap, "%.10g-%.10gHz", c->cutoff_hz[way - 1], c->cutoff_hz[way]);
+    return text;
+}
+
+/* Writes the name of a file, in quotes if it needs them. */
+static void print_name(FILE *file, const char *name)
+{
+    const char *quote = strpbrk(name, " \t\"'\\#") ? "\"" : "";
+    fputs(quote, file);
+    for (; *name; name++) fprintf(file, strchr("\"\\", *name) ? "\\%c" : "%c", *name);
+    fputs(quote, file);
+}
+
+static void print_configuration(FILE *file, const void *data)
+{
+    const struct crossover_settings *s = data;
+    static const char *const types[] = {"Linkwitz-Riley", "linear phase", "linear phase, steep"};
+    const struct crossover *c = &s->crossover;
+    const char *slash = strrchr(s->output, '/'), *name = slash ? slash + 1 : s->output;
+    char band[64];
+    fprintf(file, "# A crossover of %d ways, %s, delay %d frames at %d Hz, made by haloconv design crossover\n",
+            c->n_ways, types[c->type], c->delay, c->rate);
+    fprintf(file, "/convolver/new %d %d 256 %d\n", s->channels, s->channels * c->n_ways, c->n_frames);
+    for (int ch = 1; ch <= s->channels; ch++) fprintf(file, "/input/name %d in-%d\n", ch, ch);
+    for (int ch = 1, out = 1; ch <= s->channels; ch++)
+        for (int way = 0; way < c->n_ways; way++, out++)
+            fprintf(file, "/output/name %d %d-%s\n", out, ch, band_name(c, way, band, sizeof band));
+    for (int ch = 1, out = 1; ch <= s->channels; ch++)
+        for (int way = 0; way < c->n_ways; way++, out++) {
+            fprintf(file, "/impulse/read %d %d 1 0 0 0 %d ", ch, out, way + 1);
+            print_name(file, name);
+            fputc('\n', file);
+        }
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int report(const struct crossover_settings *s)
+{
+    const struct crossover *c = &s->crossover;
+    struct crossover_figures figures;
+    if (message_is_quiet() && !s->json) return 0;
+    if (!crossover_measure(c, &figures)) return message_error("%s: no memory to measure it; use --quiet", s->output);
+    bool is_steep = c->type == CROSSOVER_STEEP;
+    double error_db = 20 * log10(figures.error), attenuation_db = -error_db;
+    message_note("%s: %d ways, %d taps at %d Hz, delay %d frames (%.2f ms)", s->output, c->n_ways, c->n_frames, c->rate,
+                 c->delay, 1e3 * c->delay / c->rate);
+    if (is_steep)
+        message_note("%s: attenuation %.1f dB in the stop bands", s->output, attenuation_db);
+    else
+        message_note("%s: every filter within %.1f dB of the exact response", s->output, error_db);
+    message_note("%s: the ways add up to %s within %.2g dB", s->output,
+                 c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db);
+    message_note("%s: %d input%s, %d outputs", s->configuration, s->channels, message_s(s->channels),
+                 s->channels * c->n_ways);
+    if (!s->json) return 0;
+    json_t *cutoffs = json_array();
+    for (int i = 0; i < c->n_cutoffs; i++) json_array_append_new(cutoffs, json_real(c->cutoff_hz[i]));
+    return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:f, s:o}", "kind", "crossover", "rate", c->rate,
+                                "ways", c->n_ways, "taps", c->n_frames, "delay", c->delay, "cutoff", cutoffs,
+                                is_steep ? "attenuation_db" : "error_db",
+                                json_number(is_steep ? attenuation_db : error_db), "sum_db", figures.sum_db,
+                                "configuration", json_text(s->configuration)),
+                      12, s->output);
+}
+
+int design_crossover_command(int argc, char **argv)
+{
+    struct crossover_settings settings;
+    char why[MESSAGE_CAP];
+    int status = parse(argc, argv, &settings);
+    if (status >= 0) return status;
+    struct crossover *c = &settings.crossover;
+    bool good = crossover_make(c, why, sizeof why);
+    if (good && c->n_frames > MOST_FRAMES)
+        good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
+                             settings.output, c->n_frames, MOST_FRAMES);
+    struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
+    good = good && mask_write(&out, why, sizeof why) &&
+           text_out(settings.configuration, print_configuration, &settings, why, sizeof why);
+    status = good ? report(&settings) : message_error("%s", why);
+    free(c->h);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* acoustics_report - the acoustics of a response, as text and as JSON. */
+#ifndef ACOUSTICS_REPORT_H
+#define ACOUSTICS_REPORT_H
+
+#include "host/acoustics/acoustics.h"
+
+#include <jansson.h>
+
+/* Print T30 or why there is none; of a room also the other figures, and a table by octave. */
+void acoustics_report_print(const struct acoustics *acoustics);
+
+/* An object that the caller owns; NULL: no memory. rate: Hz, 0 = unknown. */
+json_t *acoustics_report_json(const struct acoustics *acoustics, int rate);
+
+#endif

@@ -1,0 +1,225 @@
+/* Operations on the time axis: trim, fade, reverse, stretch, split. */
+#include "dsp/masks/resample.h"
+#include "host/acoustics/acoustics.h"
+#include "mask_operation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- trim --------------------------------------------------------------------------------------- */
+
+/* The frame after the last one of a channel that is at least so loud, or, with NaN, at which its decay meets the noise
+ * floor. A channel without noise ends with its last value that is not 0. false: no memory. */
+static bool find_end(const struct mask_job *job, int ch, double least, int *end)
+{
+    const hc_responses *mask = &job->masks[0];
+    const float *h = mask->channel[ch];
+    struct acoustics acoustics;
+    for (*end = mask->n_frames; *end > 0 && !(isnan(least) ? h[*end - 1] != 0 : fabs((double)h[*end - 1]) >= least);)
+        --*end;
+    if (!isnan(least) || *end == 0) return true;
+    if (!acoustics_find(&acoustics, h, mask->n_frames, job->out.rate, false)) return false;
+    double decay_s = acoustics.all.value[ACOUSTIC_NOISE_TIME];
+    if (!isnan(decay_s)) *end = acoustics.start + (int)lrint(decay_s * job->out.rate);
+    return true;
+}
+
+static bool trim(struct mask_job *job)
+{
+    const struct mask_settings *s = job->settings;
+    const hc_responses *mask = &job->masks[0];
+    int first = 0, end = 0, end_of_channel;
+    double peak = 0;
+    for (int ch = 0; ch < mask->n_channels; ch++) peak = fmax(peak, mask_peak(mask, ch));
+    if (!(peak > 0)) return MASK_REFUSE(job, "%s: is silent; there is nothing to trim", s->names.list[0]);
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
+        if (end_of_channel > end) end = end_of_channel;
+    }
+    for (bool is_silent = s->start; is_silent && first < end - 1; first += is_silent)
+        for (int ch = 0; ch < mask->n_channels; ch++)
+            if (fabs((double)mask->channel[ch][first]) >= peak * 1e-3) is_silent = false;
+    if (isnan(s->below_db) && end == mask->n_frames)
+        message_note("%s: the decay meets no noise floor, and the end stays; --below DB cuts at a level",
+                     s->names.list[0]);
+    mask_job_tell(job, "cut_start", "%.0f frames cut at the start", first);
+    mask_job_tell(job, "cut_end", "%.0f at the end", mask->n_frames - end);
+    return mask_job_copy(job, end - first, -first);
+}
+
+static const struct option_row trim_options[] = {
+    {"below", 0, "DB",
+     "Cut what comes after the last frame within DB of the peak [from where the decay meets the noise floor]",
+     option_number, OPTION_TO(struct mask_settings, below_db), .min = 1, .max = 300},
+    {"start", 0, NULL, "Cut the silence in front, too: all before the first frame within 60 dB of the peak",
+     option_flag, OPTION_TO(struct mask_settings, start)},
+    {0}};
+
+const struct mask_operation mask_trim = {
+    .line = MASK_LINE("trim", "MASK",
+                      "Cuts the end of a mask, from where its decay meets the noise floor (as info finds it). All "
+                      "channels are cut at the same frame, the last one that a channel needs.",
+                      "  haloconv mask trim hall.wav --start -o short.wav", trim_options, "one MASK", 1, 1),
+    .summary = "cut the noise at the end, and the silence in front",
+    .apply = trim};
+
+/* ---- fade --------------------------------------------------------------------------------------- */
+
+static int check_fade(const struct mask_settings *s)
+{
+    return s->in_ms > 0 || s->out_ms > 0 ? -1 : message_usage("mask fade", "needs --in MS, --out MS or both");
+}
+
+static bool fade(struct mask_job *job)
+{
+    const struct mask_settings *s = job->settings;
+    int n = job->masks[0].n_frames, n_in = mask_job_frames(job, s->in_ms), n_out = mask_job_frames(job, s->out_ms);
+    if (n_in > n || n_out > n)
+        return MASK_REFUSE(job, "%s: has %.1f ms, less than the fade; shorten the fade", s->names.list[0],
+                           1e3 * n / job->out.rate);
+    if (!mask_job_copy(job, n, 0)) return false;
+    for (int ch = 0; ch < job->out.n_channels; ch++) {
+        double *h = mask_job_result(job, ch);
+        for (int i = 0; i < n_in; i++) h[i] *= mask_rise(i, n_in);
+        for (int i = 0; i < n_out; i++) h[n - 1 - i] *= mask_rise(i, n_out);
+    }
+    return true;
+}
+
+static const struct option_row fade_options[] = {
+    {"in", 0, "MS", "Rise from 0 in the first MS milliseconds [0]", option_number,
+     OPTION_TO(struct mask_settings, in_ms), .max = LONGEST_MS},
+    {"out", 0, "MS", "Fall to 0 in the last MS milliseconds [0]", option_number,
+     OPTION_TO(struct mask_settings, out_ms), .max = LONGEST_MS},
+    {0}};
+
+const struct mask_operation mask_fade = {
+    .line = MASK_LINE("fade", "MASK", "Fades a mask in or out, along half a cosine.",
+                      "  haloconv mask fade hall.wav --out 50 -o soft.wav", fade_options, "one MASK", 1, 1),
+    .summary = "fade in or out",
+    .check = check_fade,
+    .apply = fade};
+
+/* ---- reverse ------------------------------------------------------------------------------------ */
+
+static bool reverse(struct mask_job *job)
+{
+    const hc_responses *mask = &job->masks[0];
+    if (!mask_job_make(job, mask->n_channels, mask->n_frames)) return false;
+    for (int ch = 0; ch < mask->n_channels; ch++)
+        for (int i = 0; i < mask->n_frames; i++)
+            mask_job_result(job, ch)[i] = (double)mask->channel[ch][mask->n_frames - 1 - i];
+    return true;
+}
+
+const struct mask_operation mask_reverse = {.line = MASK_LINE("reverse", "MASK", "Plays a mask backwards.",
+                                                              "  haloconv mask reverse hall.wav -o rise.wav", NULL,
+                                                              "one MASK", 1, 1),
+                                            .summary = "backwards",
+                                            .apply = reverse};
+
+/* ---- stretch ------------------------------------------------------------------------------------ */
+
+static int check_stretch(const struct mask_settings *s)
+{
+    return s->factor > 0 ? -1 : message_usage("mask stretch", "needs --factor F, such as 1.5");
+}
+
+/* Resampling to F times the rate gives F times the frames; at the old rate they take F times as long. */
+static bool stretch(struct mask_job *job)
+{
+    enum { UNIT = 1000000 };
+    hc_responses *mask = &job->masks[0];
+    const char *name = job->settings->names.list[0];
+    int to = (int)lrint(UNIT * job->settings->factor), length = 0;
+    if (to == UNIT) return mask_job_copy(job, mask->n_frames, 0);
+    int error = resample_length(UNIT, to, mask->n_frames, name, &length, job->why, sizeof job->why);
+    if (error == HC_EUNSUPPORTED)
+        return MASK_REFUSE(job, "mask stretch: this build has no resampler; build it with soxr");
+    if (error || !mask_job_make(job, mask->n_channels, length)) return false;
+    float *taps = malloc((size_t)length * sizeof *taps);
+    if (!taps) return mask_job_no_memory(job);
+    for (int ch = 0; !error && ch < mask->n_channels; ch++) {
+        error = resample(UNIT, to, 1, (const float *const *)&mask->channel[ch], mask->n_frames, &taps, length, name,
+                         job->why, sizeof job->why);
+        for (int i = 0; !error && i < length; i++) mask_job_result(job, ch)[i] = (double)taps[i];
+    }
+    free(taps);
+    return !error;
+}
+
+static const struct option_row stretch_options[] = {
+    {"factor", 0, "F", "The length of the result, as a multiple of that of the mask; 2: a room of twice the size",
+     option_number, OPTION_TO(struct mask_settings, factor), .min = 0.05, .max = 20},
+    {0}};
+
+const struct mask_operation mask_stretch = {
+    .line =
+        MASK_LINE("stretch", "MASK --factor F",
+                  "Resamples a mask in time: every time in it becomes F times as long, and every frequency is divided "
+                  "by F. The gain is kept: a low-pass of gain 1 stays one.",
+                  "  haloconv mask stretch room.wav --factor 1.5 -o larger.wav", stretch_options, "one MASK", 1, 1),
+    .summary = "longer or shorter in time, as a larger or smaller room",
+    .check = check_stretch,
+    .apply = stretch};
+
+/* ---- split -------------------------------------------------------------------------------------- */
+
+static int check_split(const struct mask_settings *s)
+{
+    if (isnan(s->at_ms)) return message_usage("mask split", "needs --at MS");
+    if (!s->late) return message_usage("mask split", "needs --late FILE, for the second part");
+    if (strcmp(s->late, s->output ? s->output : "") == 0)
+        return message_usage("mask split", "-o and --late are the same file; give two names");
+    return mask_write_check("mask split", s->late, s->format, s->json);
+}
+
+/* late = h - early, of the early part as it is written: a float. The two floats then add up to h, but for the last
+ * rounding. */
+static bool split(struct mask_job *job)
+{
+    const struct mask_settings *s = job->settings;
+    const hc_responses *mask = &job->masks[0];
+    int n = mask->n_frames, n_fade = mask_job_frames(job, s->fade_ms), half = n_fade / 2;
+    int onset = acoustics_start(mask->channel, mask->n_channels, n);
+    double middle = onset + (double)mask_job_frames(job, s->at_ms);
+    int first = (int)fmin(fmax(middle - half, 0), n), end = (int)fmin((double)first + n_fade, n);
+    if (first >= n)
+        return MASK_REFUSE(job, "%s: ends %.1f ms after the direct sound; give a shorter --at", s->names.list[0],
+                           1e3 * (n - onset) / job->out.rate);
+    if (!mask_job_copy(job, n, 0)) return false;
+    double *late = job->h;
+    job->h = NULL;
+    bool good = mask_job_make(job, mask->n_channels, end > 0 ? end : 1);
+    for (int ch = 0; good && ch < mask->n_channels; ch++)
+        for (int i = 0; i < end; i++) {
+            double *rest = late + (size_t)ch * (size_t)n + i;
+            float early = (float)(i < first ? *rest : *rest * mask_rise(n_fade - 1 - (i - first), n_fade));
+            mask_job_result(job, ch)[i] = (double)early;
+            *rest -= (double)early;
+        }
+    struct mask_out out = {s->late, s->format, job->out.rate, mask->n_channels, n, late};
+    good = good && mask_write(&out, job->why, sizeof job->why);
+    free(late);
+    return good;
+}
+
+static const struct option_row split_options[] = {
+    {"at", 0, "MS", "Where the late part begins, in milliseconds after the direct sound (see align)", option_number,
+     OPTION_TO(struct mask_settings, at_ms), .max = LONGEST_MS},
+    {"fade", 0, "MS", "Length of the crossfade, whose middle is there [2]", option_number,
+     OPTION_TO(struct mask_settings, fade_ms), .max = LONGEST_MS},
+    {"late", 0, "FILE", "The late part, with silence in front instead of the early one", option_text,
+     OPTION_TO(struct mask_settings, late)},
+    {0}};
+
+const struct mask_operation mask_split = {
+    .line = MASK_LINE(
+        "split", "MASK --at MS --late MASK",
+        "Splits a mask into its early and its late part, with a short crossfade. `haloconv mask add` of both "
+        "is the mask again.",
+        "  haloconv mask split hall.wav --at 80 -o early.wav --late late.wav", split_options, "one MASK", 1, 1),
+    .summary = "early and late parts, which add up",
+    .check = check_split,
+    .apply = split};

@@ -1,0 +1,120 @@
+#include "mask_report.h"
+
+#include "acoustics_report.h"
+#include "headroom.h"
+#include "host/json_print.h"
+#include "host/message.h"
+#include "mask_diagnostics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool mask_report_make(struct mask_report *report)
+{
+    enum { TRUE_STEREO = 4 };
+    const hc_responses *mask = report->mask;
+    report->figures = calloc((size_t)mask->n_channels, sizeof *report->figures);
+    if (!report->figures || !mask_analyse(mask->channel, mask->n_channels, mask->n_frames, mask->rate, report->figures))
+        return false;
+    for (int ch = 0; ch < mask->n_channels; ch++)
+        if (report->figures[ch].response.gain > report->figures[report->loudest].response.gain) report->loudest = ch;
+    if (mask->n_channels != TRUE_STEREO) return true;
+    hc_route routes[TRUE_STEREO];
+    struct sine_gain outputs[2];
+    for (int ch = 0; ch < TRUE_STEREO; ch++)
+        routes[ch] =
+            (hc_route){.in = ch / 2, .out = ch % 2, .taps = mask->channel[ch], .n_taps = mask->n_frames, .gain = 1};
+    if (!headroom_find(routes, TRUE_STEREO, 2, outputs)) return false;
+    report->true_stereo = outputs[outputs[1].gain > outputs[0].gain];
+    return true;
+}
+
+void mask_report_free(struct mask_report *report)
+{
+    free(report->figures);
+}
+
+static double db(double linear)
+{
+    return linear > 0 ? 20 * log10(linear) : -INFINITY;
+}
+
+/* ---- as JSON ---------------------------------------------------------------------------------------------------- */
+
+static json_t *channel_json(const struct mask_figures *f, int rate)
+{
+    double t30_s = f->acoustics.all.value[ACOUSTIC_T30];
+    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak",
+                     json_number(f->peak), "peak_db", json_number(db(f->peak)), "peak_frame", f->peak_frame, "peak_s",
+                     json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
+                     json_number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", json_number(t30_s),
+                     "t30_reason", isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(),
+                     "dc_gain", json_number(f->dc_gain), "dc_gain_db", json_number(db(fabs(f->dc_gain))), "l1",
+                     json_number(f->l1), "l1_db", json_number(db(f->l1)), "response_peak",
+                     json_number(f->response.gain), "response_peak_db", json_number(db(f->response.gain)),
+                     "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN), "acoustics",
+                     acoustics_report_json(&f->acoustics, rate));
+}
+
+json_t *mask_report_json(const struct mask_report *report)
+{
+    const hc_responses *mask = report->mask;
+    json_t *channels = json_array(), *true_stereo = json_null();
+    double l1 = 0, largest = report->figures[report->loudest].response.gain;
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        json_array_append_new(channels, channel_json(&report->figures[ch], mask->rate));
+        l1 = fmax(l1, report->figures[ch].l1);
+    }
+    if (report->true_stereo.gain > 0)
+        json_decref(true_stereo), true_stereo = headroom_json(&report->true_stereo, mask->rate);
+    double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
+    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "file",
+                     json_text(report->path), "format", report->format, "channels", mask->n_channels, "rate",
+                     json_known(mask->rate), "file_rate", json_known(mask->file_rate), "frames", mask->n_frames,
+                     "seconds", json_number(seconds), "largest_gain_db", json_number(db(l1)), "largest_response_db",
+                     json_number(db(largest)), "suggested_gain_db", headroom_gain_db(largest), "true_stereo",
+                     true_stereo, "channel", channels, "diagnostics", mask_diagnostics_json(mask));
+}
+
+/* ---- as text ---------------------------------------------------------------------------------------------------- */
+
+static void print_frames(const char *name, int frames, int rate)
+{
+    printf("  %-16s %d frames", name, frames);
+    if (rate) printf(" (%.2f ms)", 1000.0 * frames / rate);
+    putchar('\n');
+}
+
+static void print_channel(int ch, const struct mask_figures *f, int rate)
+{
+    printf("channel %d\n", ch + 1);
+    printf("  %-16s %.2f dBFS\n", "peak", db(f->peak));
+    print_frames("peak after", f->peak_frame, rate);
+    printf("  %-16s %.2f dBFS\n", "RMS", db(f->rms));
+    print_frames("leading silence", f->leading_silence, rate);
+    printf("  %-16s %+.2f dB at 0 Hz", "gain", db(fabs(f->dc_gain)));
+    if (rate)
+        printf(", at most %+.2f dB for a sine (%.0f Hz)", db(f->response.gain), f->response.frequency * rate);
+    else
+        printf(", at most %+.2f dB for a sine", db(f->response.gain));
+    printf(", at most %+.2f dB for any signal (L1)\n", db(f->l1));
+    acoustics_report_print(&f->acoustics);
+}
+
+void mask_report_print(const struct mask_report *report)
+{
+    const hc_responses *mask = report->mask;
+    char where[32];
+    printf("%s: %d channel%s, ", report->path, mask->n_channels, message_s(mask->n_channels));
+    if (mask->rate)
+        printf("%d Hz, %d frames (%.3f s), ", mask->rate, mask->n_frames, (double)mask->n_frames / mask->rate);
+    else
+        printf("%d frames, ", mask->n_frames);
+    printf("%s\n", report->format);
+    if (mask->file_rate != 0 && mask->file_rate != mask->rate) printf("resampled from %d Hz\n", mask->file_rate);
+    for (int ch = 0; ch < mask->n_channels; ch++) print_channel(ch, &report->figures[ch], mask->rate);
+    snprintf(where, sizeof where, "channel %d", report->loudest + 1);
+    headroom_print(&report->figures[report->loudest].response, mask->rate, where);
+    headroom_print(&report->true_stereo, mask->rate, "true stereo, both inputs");
+}

@@ -1,0 +1,27 @@
+/* mask_report - the figures of a mask from a sound file or a text, for `haloconv info`. */
+#ifndef MASK_REPORT_H
+#define MASK_REPORT_H
+
+#include "dsp/haloconv_masks.h"
+#include "mask_analysis.h"
+
+#include <jansson.h>
+
+struct mask_report {
+    const char *path, *format;      /* "wav:float"; the caller's                                                 */
+    const hc_responses *mask;       /* the caller's                                                              */
+    struct mask_figures *figures;   /* [mask->n_channels]                                                        */
+    int loudest;                    /* the channel with the largest sine gain                                    */
+    struct sine_gain true_stereo;   /* the larger of both outputs, if there are four channels; else its gain is 0 */
+};
+
+/* Set path, format and mask. false: no memory; free it then too. */
+bool mask_report_make(struct mask_report *report);
+void mask_report_free(struct mask_report *report);
+
+void mask_report_print(const struct mask_report *report);
+
+/* An object that the caller owns; NULL: no memory. */
+json_t *mask_report_json(const struct mask_report *report);
+
+#endif

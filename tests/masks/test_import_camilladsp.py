@@ -199,7 +199,8 @@ def test_every_filter_nulls_against_its_definition(folder):
     for i, (body, _) in enumerate(CONSTRUCTS.values()):
         text += f"  f{i}:\n    {body}\n"
     text += f"mixers:\n  fan:\n    channels: {{in: 1, out: {n}}}\n    mapping:\n"
-    text += "".join(f"      - {{dest: {i}, sources: [{'*in' if i else '&in {channel: 0, gain: 0}'}]}}\n" for i in range(n))
+    for i in range(n):
+        text += f"      - {{dest: {i}, sources: [{'*in' if i else '&in {channel: 0, gain: 0}'}]}}\n"
     text += "pipeline:\n  - {type: Mixer, name: fan}\n"
     for i in range(n):  # `channel` until version 2, `channels` since version 3
         which = f"channel: {i}" if i % 2 else f"channels: [{i}]"
@@ -293,7 +294,8 @@ def test_raw_files_of_every_format(name, folder):
         pathlib.Path("h.bin").write_text("4 3\nlength: 40\n" * 3 + "\n".join(map(repr, map(float, h))))
     text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + (
         f"filters: {{c: {{type: Conv, parameters: {{type: Raw, filename: h.bin, format: {name}, "
-        f"skip_bytes_lines: {skip}, read_bytes_lines: {30 * size}}}}}}}\npipeline: [{{type: Filter, channels: [0], names: [c]}}]\n")
+        f"skip_bytes_lines: {skip}, read_bytes_lines: {30 * size}}}}}}}\n"
+        "pipeline: [{type: Filter, channels: [0], names: [c]}]\n")
     y = through(text, np.eye(1, 60, dtype=np.float32).T)
     assert np.abs(y[:30, 0] - h[:30]).max() <= 2 * step + 1e-7 and np.abs(y[30:]).max() <= 1e-7
 

@@ -25,7 +25,7 @@ HAS_PIPEWIRE = STAGE.exists() and all(map(shutil.which, ("pipewire", "pw-cli", "
 PATIENCE = 120 if SAN else 60
 DAEMON = """
 context.properties = { core.daemon = true core.name = pipewire-0 default.clock.rate = 48000 support.dbus = false
-    default.clock.quantum = 2048 default.clock.min-quantum = 2048 default.clock.max-quantum = 2048 }
+    default.clock.quantum = 4096 default.clock.min-quantum = 4096 default.clock.max-quantum = 4096 }
 context.spa-libs = { audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }
 context.modules = [
     { name = libpipewire-module-protocol-native } { name = libpipewire-module-metadata }

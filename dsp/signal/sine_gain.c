@@ -26,7 +26,7 @@ struct zoom {
     double best, at; /* the largest sum so far; its place in bins */
 };
 
-/* ---- the transform --------------------------------------------------------------------------------------------------*/
+/* ---- the transform ------------------------------------------------------------------------------------------------ */
 
 /* Cuts zeros off at both ends: they change no magnitude. */
 static struct sine_gain_part cut_zeros(struct sine_gain_part part)
@@ -70,7 +70,7 @@ static bool transform_parts(struct zoom *z)
     return true;
 }
 
-/* ---- between the bins -----------------------------------------------------------------------------------------------*/
+/* ---- between the bins --------------------------------------------------------------------------------------------- */
 
 static double weight_at(double x) /* x: bins */
 {

@@ -1,7 +1,7 @@
 /* sine_gain - the largest gain that responses give to a sine, over all frequencies.
  *
- * The responses of several inputs to one output add up: the worst case is a sine on each input with the phase that suits
- * it, so the gain at a frequency is the sum of the magnitudes |H|.
+ * The responses of several inputs to one output add up: the worst case is a sine on each input, with the phase that
+ * suits it, so the gain at a frequency is the sum of the magnitudes |H|.
  *
  *   bins        a transform of at least twice the length n of the longest response
  *   intervals   between two bins, where the sum could be larger than at all bins: 8 points

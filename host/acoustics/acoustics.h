@@ -1,7 +1,7 @@
 /* acoustics - the figures of ISO 3382-1:2009 of one response, broadband and by octave.
  *
- * They count from the start of the response: the first frame within 20 dB of its peak. Noise is handled as decay.h says,
- * octaves as octave.h says. A response is looked at for 120 s.
+ * They count from the start of the response: the first frame within 20 dB of its peak. decay.h says how noise is
+ * handled, octave.h how octaves are. A response is looked at for 120 s.
  */
 #ifndef ACOUSTICS_H
 #define ACOUSTICS_H

@@ -90,8 +90,8 @@ static struct decay_fit fit_levels(const struct levels *l, double from_s, double
     return line_of(&sums, first, last);
 }
 
-/* The first line: from the loudest level to 10 dB above the noise, in windows that are short enough for three levels but
- * too long for a peak of the noise to be 10 dB above it. */
+/* The first line: from the loudest level to 10 dB above the noise, in windows that are short enough for three levels,
+ * but too long for a peak of the noise to be 10 dB above it. */
 static struct decay_fit fit_first(struct levels *l, int window, double noise_db)
 {
     enum { SHORTEST = 8 };

@@ -1,13 +1,18 @@
 /* decay - the energy decay curve of a response, where it meets the noise, and lines through it.
  *
- *   level of h^2      \                       The curve is Schroeder's backward integral (J. Acoust. Soc. Am. 37, 1965).
- *   in windows         \__                    ISO 3382-1:2009, 5.3.3 ends it where the decay meets the noise, and adds
- *                         \___                the energy of the decay that lies below the noise. The crossing is found
- *                            .\~~~~~~~ noise  as in Lundeby, Vigran, Bietz and Vorländer, Acustica 81, 1995: a line
- *      start                  n              through the levels just above the noise, in windows as long as 2 dB of it.
+ *   level of h^2  \
+ *   in windows     \__
+ *                     \___
+ *                        .\~~~~~~~~~~~~ noise
+ *   start                n            end
  *
- * The noise is also subtracted from the energy in front of the crossing: it would lengthen the decay (Guski and
- * Vorländer, Acta Acustica 100, 2014, method E).
+ * The curve is Schroeder's backward integral (J. Acoust. Soc. Am. 37, 1965). ISO 3382-1:2009, 5.3.3 ends it where the
+ * decay meets the noise, and adds the energy of the decay below the noise. The crossing is found as in Lundeby, Vigran,
+ * Bietz and Vorländer (Acustica 81, 1995): a line goes through the levels 5 to 25 dB above the noise, in windows as
+ * long as 2 dB of it, and the noise is measured where the line is 10 dB below; both are repeated.
+ *
+ * The energy of the noise in front of the crossing is subtracted, because it would lengthen the decay (Guski and
+ * Vorländer, Acta Acustica 100, 2014).
  */
 #ifndef DECAY_H
 #define DECAY_H

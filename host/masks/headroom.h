@@ -16,7 +16,9 @@ struct headroom {
     struct sine_gain *outputs;  /* [n_out] */
     int loudest;                /* output  */
 };
-bool headroom_make(struct headroom *headroom, const hc_responses *configuration); /* false: no memory; free it then too */
+
+/* false: no memory; free it then too. */
+bool headroom_make(struct headroom *headroom, const hc_responses *configuration);
 void headroom_free(struct headroom *headroom);
 
 /* The gain to use, in whole dB: 0 or below. */

@@ -60,21 +60,21 @@ static json_t *channel_json(const struct mask_figures *f, int rate)
 json_t *mask_report_json(const struct mask_report *report)
 {
     const hc_responses *mask = report->mask;
-    json_t *channels = json_array(), *true_stereo = json_null();
+    const struct sine_gain *true_stereo = &report->true_stereo;
+    json_t *channels = json_array();
     double l1 = 0, largest = report->figures[report->loudest].response.gain;
     for (int ch = 0; ch < mask->n_channels; ch++) {
         json_array_append_new(channels, channel_json(&report->figures[ch], mask->rate));
         l1 = fmax(l1, report->figures[ch].l1);
     }
-    if (report->true_stereo.gain > 0)
-        json_decref(true_stereo), true_stereo = headroom_json(&report->true_stereo, mask->rate);
     double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
     return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "file",
                      json_text(report->path), "format", report->format, "channels", mask->n_channels, "rate",
                      json_known(mask->rate), "file_rate", json_known(mask->file_rate), "frames", mask->n_frames,
                      "seconds", json_number(seconds), "largest_gain_db", json_number(db(l1)), "largest_response_db",
                      json_number(db(largest)), "suggested_gain_db", headroom_gain_db(largest), "true_stereo",
-                     true_stereo, "channel", channels, "diagnostics", mask_diagnostics_json(mask));
+                     true_stereo->gain > 0 ? headroom_json(true_stereo, mask->rate) : json_null(), "channel", channels,
+                     "diagnostics", mask_diagnostics_json(mask));
 }
 
 /* ---- as text ---------------------------------------------------------------------------------------------------- */

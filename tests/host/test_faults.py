@@ -18,7 +18,7 @@ from conftest import BUILD, SAN, chance, noise, write
 PROGRAM = BUILD / "tests/haloconv_faults"
 SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
 LEAK = 99  # exit status of a sanitizer
-OLD = {"y.wav", "y.flac", "y.txt"}  # an output that is there before the command runs
+OLD = {"y.wav", "y.flac", "y.txt", "y.svg"}  # an output that is there before the command runs
 TIMES = {"time", "seconds", "times_realtime", "files_a_second"}  # in reports
 # Commands run in a new folder beside the folder `in`.
 CONVOLVE = ["convolve", "-q", "--backend", "cpu"]
@@ -40,9 +40,13 @@ COMMANDS = {
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
     "crossover": ["design", "crossover", "--cutoff", "3000", "--type", "linear", "-o", "y.wav", "--json"],
     "mask": ["mask", "convolve", "-", "../in/h.txt", "-o", "y.wav", "--json"],
+    "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256",
+                "-o", "y.wav", "--json"],
+    "invert": ["design", "invert", "../in/h.wav", "--taps", "256", "-o", "y.wav"],
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],
+    "plot": ["info", "-q", "../in/room.conf", "--plot", "y.svg", "--panels", "phase,decay,spectrogram"],
     "check": ["check", "../in/room.conf", "--json"],
     "check_text": ["check", "../in/room.conf"],
 }
@@ -62,6 +66,7 @@ def inputs(tmp_path_factory):
     write(folder / "h-44100.wav", noise(300, 2), rate=44100)
     write(folder / "room.wav", noise(6000, 4) * 10 ** (-3 * np.arange(6000)[:, None] / 4800).astype(np.float32))
     np.savetxt(folder / "h.txt", noise(300, 2))
+    (folder / "house.txt").write_text("20 3\n1000 0\n")
     (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
                                       "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")

@@ -69,9 +69,9 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
-DESIGN_HELPS = ["design", "design crossover"]
+DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "info", "check", "devices",
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check", "devices",
             *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
@@ -87,7 +87,7 @@ def test_help_and_man_page_agree(command):
 
 
 @pytest.mark.parametrize("command",
-                         ["convolve", "jack", "live", "batch", "design", "mask", "info", "check", "devices",
+                         ["convolve", "jack", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
                           "bench"])
 def test_the_man_page_promises_no_other_options(command):
     """Each option that a command's section names is in the command's --help."""
@@ -99,7 +99,7 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
+@pytest.mark.parametrize("command", COMMANDS[:9] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 
@@ -192,6 +192,9 @@ def test_install_and_uninstall(folder):
     if (BUILD / "haloconv.lv2").exists():
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
+    if (BUILD / "haloconv_plot.so").exists():
+        subprocess.run([prefix / "bin/haloconv", "info", prefix / "share/haloconv/impulses/room.wav", "--plot", "room.png"],
+                       check=True, timeout=60, stdout=subprocess.DEVNULL)
     verify_units(prefix)
     assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.1"
     (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'

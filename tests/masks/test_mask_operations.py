@@ -185,7 +185,7 @@ def test_reverse_twice_and_onto_the_input_itself(masks):
 
 
 def test_convolving_with_a_dirac_changes_nothing(masks):
-    (masks and write("dirac.wav", np.ones((1, 1))))
+    write("dirac.wav", np.ones((1, 1)))
     assert (mask("convolve", "a.wav", "dirac.wav") == masks[0]).all()
 
 
@@ -278,7 +278,7 @@ def test_normalise_reaches_the_level(masks, by, level_of, within_db):
     assert max(abs(20 * np.log10(level_of(y[:, ch])) + 3) for ch in range(2)) < within_db
 
 
-def test_pipes_equal_files(masks):
+def test_pipes_equal_files(folder, masks):
     good("mask", "trim", "a.wav", "--start", "-o", "t.wav")
     want = mask("fade", "t.wav", "--out", 10)
     head = subprocess.Popen([HALOCONV, "mask", "trim", "a.wav", "--start", "-o", "-"], stdout=subprocess.PIPE,
@@ -287,7 +287,7 @@ def test_pipes_equal_files(masks):
                           stdout=subprocess.PIPE, check=True)
     head.stdout.close()
     assert head.wait(timeout=300) == 0
-    (masks and open("piped.wav", "wb").write(tail.stdout))
+    (folder / "piped.wav").write_bytes(tail.stdout)
     assert (read("piped.wav") == want).all()
 
 
@@ -325,7 +325,7 @@ FAILURES = {"convolve a.wav three.wav": "mask channels", "channels a.wav --chann
             "blend a.wav silent.wav --mix 0.1 --level energy": "--level none", "decay b.wav --to 1": "--from",
             "decay b.wav --octaves 63:1": "63 Hz",
             "split b.wav --at 20 --late z.wav": "--at", "reverse none.wav": "none.wav", "reverse -": "-: is empty",
-            "reverse x.conf": "configuration", "add a.wav b.wav --gains 300,300": "3.4e38"}
+            "reverse x.conf": "configuration", "add huge.wav b.wav --gains 300,0": "range of a float"}
 
 
 def test_wrong_usage_is_refused(masks):
@@ -333,11 +333,10 @@ def test_wrong_usage_is_refused(masks):
         refused("mask", *words.split(), exit=2, says=says)
 
 
-def test_what_cannot_be_done_is_refused(masks):
+def test_what_cannot_be_done_is_refused(folder, masks):
     write("three.wav", noise(10, 3))
     write("silent.wav", np.zeros((100, 2)))
-    open("x.conf", "w").write("/convolver/new 1 1 64 64\n/impulse/dirac 1 1 1 0\n")
+    (folder / "x.conf").write_text("/convolver/new 1 1 64 64\n/impulse/dirac 1 1 1 0\n")
     write("huge.wav", np.full((10, 1), 1e38, np.float32))
     for words, says in FAILURES.items():
-        refused("mask", *words.replace("a.wav b.wav --gains", "huge.wav b.wav --gains").split(), "-o", "y.wav",
-                says=says.replace("3.4e38", "range of a float"))
+        refused("mask", *words.split(), "-o", "y.txt", says=says)

@@ -1,0 +1,465 @@
+"""`haloconv info --plot`: the pictures are read back as a reader does, by the labels of their axes.
+
+A vertex of a curve lies within the rounding of the SVG (1/100 unit, PIXEL here) of the value that scipy or numpy give.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import xml.etree.ElementTree as ElementTree
+import zlib
+
+import numpy as np
+import pytest
+import scipy.signal
+from conftest import BUILD, HALOCONV, SAN, generator, good, refused, write
+
+RATE = 48000
+PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
+SVG = "{http://www.w3.org/2000/svg}"
+FILTER_PANELS = ["impulse", "step", "magnitude", "phase", "group-delay"]
+
+
+# ---- reading a picture ----------------------------------------------------------------------------------------------
+def number(text):
+    text = text.replace("\N{MINUS SIGN}", "-")
+    return float(text[:-1]) * 1000 if text.endswith("k") else float(text)
+
+
+def points_of(path):
+    """The strokes of a path: a list of [n][2]."""
+    strokes = []
+    for command, text in re.findall(r"([MLHV])([^MLHV]*)", path.get("d")):
+        if command == "M":
+            strokes.append([])
+        numbers = [float(word) for word in text.split()]
+        before = strokes[-1][-1] if strokes[-1] else None
+        strokes[-1].append({"H": lambda: (*numbers, before[1]), "V": lambda: (before[0], *numbers)}.get(
+            command, lambda: numbers)())
+    return [np.array(stroke) for stroke in strokes]
+
+
+class Panel:
+    """curves: {name: strokes, in values}; the places of the labels give the scales."""
+
+    def __init__(self, group):
+        lines = [points_of(path)[0] for path in group.findall(f"{SVG}path") if not path.get("fill").startswith("#")]
+        labels = [t for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"]
+        row = min(float(t.get("y")) for t in labels)
+        marks = [(float(t.get("x")), number(t.text)) for t in labels if float(t.get("y")) == row]
+        self.x_label = labels[-1].text
+        self.log = "Hz" in self.x_label
+        self.x = self.scale([x for x, _ in marks], [np.log(v) if self.log else v for _, v in marks])
+        edges = [line[0, 1] for line in lines if len(line) == 2 and line[0, 1] == line[1, 1]]
+        labels = [t for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "end" and t.get("x") == "92"]
+        places = [min(edges, key=lambda edge: abs(edge - float(t.get("y")) + 7)) for t in labels] if edges else []
+        self.y = self.scale(places, [number(t.text) for t in labels]) if places else None
+        self.frame = next(line for line in lines if len(line) == 5)
+        self.inks = {}
+        self.curves = {}
+        for path in group.iter(f"{SVG}path"):
+            title = path.find(f"{SVG}title")
+            if title is not None:
+                self.inks[title.text] = (path.get("stroke"), path.get("stroke-dasharray"))
+                self.curves[title.text] = [self.values(stroke) for stroke in points_of(path)] if path.get("d") else []
+
+    @staticmethod
+    def scale(places, values):
+        """(value at place 0, value of a unit), from the marks farthest apart; all marks agree."""
+        unit = (values[-1] - values[0]) / (places[-1] - places[0])
+        at_zero = values[0] - unit * places[0]
+        assert np.allclose(at_zero + unit * np.array(places), values, atol=abs(unit) * 2 * PIXEL)
+        return at_zero, unit
+
+    def values(self, stroke):
+        x = self.x[0] + self.x[1] * stroke[:, 0]
+        return np.stack([np.exp(x) if self.log else x, self.y[0] + self.y[1] * stroke[:, 1]], axis=1)
+
+    def check(self, name, reference, least=-np.inf):
+        """Each vertex is reference(x), and reference(x) lies within a unit of the line, where it is above `least`."""
+        tolerance = abs(self.y[1]) * PIXEL
+
+        def slack(x, want):
+            return tolerance + np.max([np.abs(reference(self.moved(x, units)) - want) for units in (-PIXEL, PIXEL)], 0)
+        for stroke in self.curves[name]:
+            x, y = stroke.T
+            want = reference(x)
+            over = (np.abs(y - want) - slack(x, want))[want > least]
+            assert (over <= 0).all(), (name, x[want > least][over.argmax()], over.max() / tolerance)
+            places = (np.log(x) if self.log else x) / self.x[1] - self.x[0] / self.x[1]
+            fine = np.arange(places[0], places[-1], 1 / 8)
+            line = np.interp(fine, places, y)
+            lowest, highest = np.full(802, np.inf), np.full(802, -np.inf)  # of the line, in each unit of the page
+            for at, value in ((fine, line), (places, y)):
+                np.minimum.at(lowest, at.astype(int) + 1, value)
+                np.maximum.at(highest, at.astype(int) + 1, value)
+            at = self.moved(np.exp(self.x[0]) if self.log else self.x[0], fine)
+            want = reference(at)
+            unit = fine.astype(int)
+            lost = np.maximum(want - np.max([highest[unit + i] for i in range(3)], 0),
+                              np.min([lowest[unit + i] for i in range(3)], 0) - want) - slack(at, want)
+            shown = want > least
+            assert shown.sum() > 20 and (lost[shown] <= 0).all(), (name, at[shown][lost[shown].argmax()])
+
+    def moved(self, x, units):
+        return x * np.exp(self.x[1] * units) if self.log else x + self.x[1] * units
+
+
+def picture(path):
+    root = ElementTree.parse(path).getroot()
+    assert root.get("width") == "800"
+    groups = {group.find(f"{SVG}title").text: group for group in root.findall(f"{SVG}g")}
+    return groups.pop("legend"), {name: Panel(group) for name, group in groups.items()}
+
+
+def plot(*masks, options=()):
+    good("info", *masks, "--plot", "p.svg", *options)
+    texts_are_readable("p.svg")
+    return picture("p.svg")
+
+
+def texts_are_readable(path):
+    """No two texts overlap, and none leaves the page, in a font whose mean letter is 0.6 of its height wide."""
+    root = ElementTree.parse(path).getroot()
+    boxes = []
+    for text in root.iter(f"{SVG}text"):
+        x, y, size = (float(text.get(key)) for key in ("x", "y", "font-size"))
+        width = 0.6 * size * len(text.text)
+        x -= width * {None: 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
+        assert size >= 20 and x >= 0 and x + width <= 800 and size <= y <= float(root.get("height")), text.text
+        boxes.append((x, y - 0.75 * size, x + width, y, text.text))  # capitals and digits
+    boxes.sort(key=lambda box: box[1])
+    for i, one in enumerate(boxes):
+        for other in itertools.takewhile(lambda box: box[1] < one[3], boxes[i + 1:]):
+            assert other[0] >= one[2] or other[2] <= one[0], (one, other)
+
+
+def response(h):
+    return lambda hz: scipy.signal.freqz(h, worN=hz, fs=RATE)[1]
+
+
+def db(values):
+    return 20 * np.log10(np.maximum(np.abs(values), 1e-30))
+
+
+def minimum_phase():
+    h = scipy.signal.sosfilt([[1, 0.4, 0.2, 1, -1.2, 0.6]], np.eye(1, 400)[0])
+    return np.concatenate([np.zeros(7), h]).astype(np.float32)
+
+
+FILTERS = {
+    "lowpass": scipy.signal.firwin(255, 4000, fs=RATE).astype(np.float32),
+    "minimum": minimum_phase(),
+    "prime": scipy.signal.firwin2(997, [0, 300, 1000, 8000, 24000], [1, 2, 0.3, 1, 0.1], fs=RATE).astype(np.float32),
+    "tap": np.array([0.5], np.float32),
+}
+
+
+@pytest.fixture(scope="module")
+def filters(tmp_path_factory):
+    """All filters in one plot of the panels for filters, not smoothed."""
+    folder = tmp_path_factory.mktemp("plot")
+    for name, h in FILTERS.items():
+        write(folder / f"{name}.wav", h)
+    good("info", *(f"{name}.wav" for name in FILTERS), "--plot", "p.svg", "--smooth", "off", cwd=folder)
+    texts_are_readable(folder / "p.svg")
+    return picture(folder / "p.svg")
+
+
+# ---- the curves -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", FILTERS)
+def test_magnitude_is_that_of_freqz(filters, name):
+    reference = response(FILTERS[name])
+    panel = filters[1]["magnitude"]
+    panel.check(f"{name}.wav", lambda hz: db(reference(hz)), least=-90)
+    ends = np.concatenate(panel.curves[f"{name}.wav"])[[0, -1], 0]
+    assert ends[0] <= 20 * 1.001 and ends[1] >= RATE / 2 * 0.999  # the whole axis
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_phase_is_that_of_freqz_without_delay(filters, name):
+    h = FILTERS[name]
+
+    def phase(hz):
+        return np.degrees(np.angle(response(h)(hz) * np.exp(2j * np.pi * hz / RATE * np.abs(h).argmax())))
+    strokes = filters[1]["phase"].curves[f"{name}.wav"]
+    assert sum(map(len, strokes)) > 100
+    for stroke in strokes:
+        off, slack = ((value - phase(stroke[:, 0]) + 180) % 360 - 180
+                      for value in (stroke[:, 1], phase(stroke[:, 0] * 1.0002)))
+        assert (np.abs(off) <= abs(filters[1]["phase"].y[1]) * PIXEL + np.abs(slack)).all(), (name, np.abs(off).max())
+
+
+def test_group_delay_is_that_of_the_filter(filters):
+    panel = filters[1]["group-delay"]
+    for name in ("lowpass", "prime", "tap"):  # linear phase
+        delay = (len(FILTERS[name]) - 1) / 2 / RATE * 1000
+        values = np.concatenate(panel.curves[f"{name}.wav"])[:, 1]
+        assert np.abs(values - delay).max() <= abs(panel.y[1]) * PIXEL, name
+    panel.check("minimum.wav", lambda hz: scipy.signal.group_delay((FILTERS["minimum"], 1), w=hz, fs=RATE)[1] / 48)
+
+
+def test_impulse_and_step_are_the_samples_and_their_sums(filters):
+    for name, h in FILTERS.items():
+        for panel, want in (("impulse", h), ("step", np.cumsum(h, dtype=float))):
+            panel = filters[1][panel]
+            values = np.concatenate(panel.curves[f"{name}.wav"])
+            frames = values[:, 0] * RATE / 1000
+            assert np.abs(frames - np.round(frames)).max() <= abs(panel.x[1]) * 48 * PIXEL
+            at = np.round(frames).astype(int)
+            last = want[-1] if panel is filters[1]["step"] else 0
+            value = np.where(at < 0, 0, np.where(at < len(want), want[np.clip(at, 0, len(want) - 1)], last))
+            assert np.abs(values[:, 1] - value).max() <= abs(panel.y[1]) * PIXEL, name
+            assert values[:, 1].max() >= want.max() - abs(panel.y[1]) * PIXEL  # no peak is lost
+
+
+def test_decay_has_the_slope_of_the_exponential_and_its_lines(folder):
+    """White noise that falls by 60 dB in 0.8 s; the energy left follows the curve 60 t / 0.8 until the noise."""
+    t = np.arange(RATE) / RATE
+    rooms = {}
+    for name, fall in (("a", 0.8), ("b", 0.5)):
+        rooms[name] = (generator(7).choice([-0.5, 0.5], RATE) * 10 ** (-3 * t / fall)).astype(np.float32)
+        write(f"{name}.wav", rooms[name])
+    panel = plot("a.wav", options=("--panels", "decay"))[1]["decay"]
+    curve, = panel.curves.pop("a.wav")
+    assert panel.x_label == "Time (ms)"
+    assert np.abs(curve[:, 1] + 60 * curve[:, 0] / 800)[curve[:, 1] > -50].max() <= 0.05
+    assert list(panel.curves) == ["EDT 0.80 s", "T20 0.80 s", "T30 0.80 s"]
+    for (line,) in panel.curves.values():
+        assert (line[1, 1] - line[0, 1]) / (line[1, 0] - line[0, 0]) == pytest.approx(-60 / 800, rel=0.01)
+    both = plot("a.wav", "b.wav", options=("--panels", "decay"))[1]["decay"]
+    assert list(both.curves) == ["a.wav", "b.wav", "T30 0.80 s", "T30 0.50 s"]
+    assert both.inks["T30 0.50 s"] == both.inks["b.wav"] != both.inks["a.wav"]
+
+
+def test_smoothing_is_the_mean_power_of_the_band(folder):
+    """The mean is over bins of 1/2^17 of the rate; between two of them the power is taken as even."""
+    h = generator(5).standard_normal(4000).astype(np.float32) * np.exp(-np.arange(4000) / 600)
+    write("h.wav", h.astype(np.float32))
+    power = np.abs(np.fft.rfft(h.astype(np.float32), 1 << 17)) ** 2
+    below = np.concatenate([[0], np.cumsum(power)])
+    for width in ("1/1", "1/3", "1/48"):
+        octaves = eval(width)  # noqa: S307: one of the three above
+        panel = plot("h.wav", options=("--smooth", width, "--panels", "magnitude"))[1]["magnitude"]
+
+        def mean(hz):
+            bins = np.round(hz / RATE * (1 << 17))
+            low, high = (np.minimum(bins * 2 ** (sign * octaves / 2) + 0.5, len(power)) for sign in (-1, 1))
+            edge = np.arange(len(below))
+            return 10 * np.log10((np.interp(high, edge, below) - np.interp(low, edge, below)) / (high - low))
+        for stroke in panel.curves["h.wav"]:
+            off = np.abs(stroke[:, 1] - mean(stroke[:, 0]))
+            slack = np.abs(mean(stroke[:, 0] * 1.0003) - mean(stroke[:, 0] / 1.0003))
+            assert (off <= slack + abs(panel.y[1]) * PIXEL).all(), (width, off.max())
+
+
+def test_a_spectrogram_shows_what_sounds_when(folder):
+    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: after 0.3 s only the lower one is there."""
+    t = np.arange(RATE) / RATE
+    h = sum(np.sin(2 * np.pi * hz * t) * 10 ** (-3 * t / fall) for hz, fall in ((200, 0.8), (5000, 0.1)))
+    write("h.wav", (h / 4).astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "spectrogram")
+    root = ElementTree.parse("p.svg").getroot()
+    group = [g for g in root.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "spectrogram"][0]
+    labels = {t.text: float(t.get("y")) - 7 for t in group.findall(f"{SVG}text") if t.get("x") == "92"}
+    times = {t.text: float(t.get("x")) for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"}
+    boxes = np.array([[*box.min(0), *box.max(0)] for path in group.find(f"{SVG}g").findall(f"{SVG}path")
+                      for box in points_of(path)])
+
+    def sounds(hz, ms):
+        x = times["0"] + (times["200"] - times["0"]) * ms / 200 + 0.5
+        y = labels["200"] + (labels["5k"] - labels["200"]) * np.log(hz / 200) / np.log(25)
+        return ((boxes[:, :2] < (x, y)).all(1) & (boxes[:, 2:] > (x, y)).all(1)).any()
+    assert [sounds(200, ms) for ms in (20, 300, 600)] == [True, True, True]
+    assert [sounds(5000, ms) for ms in (20, 60, 300)] == [True, True, False]
+    assert not any(sounds(hz, ms) for hz in (1000, 16000) for ms in (100, 300))
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+def test_legend_and_panels_have_every_curve_in_the_same_ink(filters):
+    legend, panels = filters
+    names = [f"{name}.wav" for name in FILTERS]
+    assert [text.text for text in legend.findall(f"{SVG}text")] == names
+    inks = [(line.get("stroke"), line.get("stroke-dasharray")) for line in legend.findall(f"{SVG}path")]
+    assert len(set(inks)) == len({colour for colour, _ in inks}) == len({dash for _, dash in inks}) == len(names)
+    assert list(panels) == FILTER_PANELS
+    for panel in panels.values():
+        assert panel.inks == dict(zip(names, inks))
+
+
+def test_sixteen_curves_differ_and_the_rest_is_counted(folder):
+    write("many.wav", generator(1).standard_normal((64, 19)).astype(np.float32))
+    done = good("info", "many.wav", "--plot", "p.svg", "--panels", "magnitude")
+    legend, panels = picture("p.svg")
+    assert len(panels["magnitude"].curves) == len(set(panels["magnitude"].inks.values())) == 16
+    assert [text.text for text in legend.findall(f"{SVG}text")] == [f"many.wav, channel {ch}" for ch in range(1, 17)]
+    assert "first 16 responses; 3 are left out" in done.stderr
+
+
+def test_rooms_and_filters_get_their_panels(folder):
+    t = np.arange(RATE // 2) / RATE
+    write("room.wav", (generator(3).standard_normal(len(t)) * 10 ** (-3 * t / 0.6) / 8).astype(np.float32))
+    assert list(plot("room.wav")[1]) == ["impulse-db", "magnitude", "decay", "spectrogram"]
+    write("late.wav", np.concatenate([np.zeros(RATE), FILTERS["lowpass"]]).astype(np.float32))
+    legend, panels = plot("late.wav", options=("--panels", "group-delay,impulse"))
+    assert list(panels) == ["impulse", "group-delay"]
+    assert list(plot("late.wav")[1]) == FILTER_PANELS  # a delayed filter is no room
+
+
+def test_names_of_any_bytes_are_safe(folder):
+    """Markup, control characters, broken UTF-8, marks that turn the text, and a name that is too long."""
+    names = {b"a<b>&\"c.wav": "a<b>&\"c.wav", "h\u00e4ll\u20ac \u97f3.wav".encode(): "h\u00e4ll\u20ac \u97f3.wav",
+             b"esc\x1b[31m\x01\xff.wav": "esc\ufffd[31m\ufffd\ufffd.wav", "\u202etxt.wav".encode(): "\ufffdtxt.wav",
+             b"x" * 100 + b"end.wav": None}
+    write("h.wav", FILTERS["lowpass"])
+    for name in names:
+        shutil.copy(b"h.wav", name)
+    options = ["--plot", "p.svg", "--panels", "step"]
+    subprocess.run([HALOCONV, "info", *names, *options], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    texts = [text.text for text in picture("p.svg")[0].findall(f"{SVG}text")]
+    long = texts.pop()
+    assert texts == [name for name in names.values() if name]
+    assert long.startswith("xxx") and long.endswith("end.wav") and "\u2026" in long and len(long) * 0.63 * 20 < 620
+
+
+def test_a_configuration_shows_its_pairs(folder):
+    write("h.wav", np.stack([FILTERS["minimum"], np.roll(FILTERS["minimum"], 3)], axis=1))
+    (folder / "x.conf").write_text("/convolver/new 2 2 64 1000\n/input/name 1 left\n"
+                                   "/impulse/read 1 1 0.5 10 0 0 1 h.wav\n/impulse/read 2 1 1 0 0 0 2 h.wav\n"
+                                   "/impulse/dirac 2 2 0.25 4\n")
+    texts = [text.text for text in plot("x.conf", options=("--rate", RATE))[0].findall(f"{SVG}text")]
+    assert texts == ["x.conf, left to out-1", "x.conf, in-2 to out-1", "x.conf, in-2 to out-2"]
+    legend, panels = plot("x.conf", options=("--pair", "1:1,2:2", "--panels", "impulse,magnitude"))
+    assert [text.text for text in legend.findall(f"{SVG}text")] == [texts[0], texts[2]]
+    impulse = np.concatenate(panels["impulse"].curves[texts[0]])
+    top = impulse[impulse[:, 1].argmax()]
+    assert abs(top[1] - 0.5 * FILTERS["minimum"].max()) < 0.01
+    assert round(top[0] * RATE / 1000) == 10 + FILTERS["minimum"].argmax()
+    assert refused("info", "x.conf", "--plot", "p.svg", "--pair", "1:2", says=["input 1 to output 2", "--pair"])
+
+
+# ---- inputs that are odd --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("h", [np.zeros(100), np.ones(1), np.array([0, 0, -1e-30]), np.full(3, 1e30),
+                               np.tile([1, -1], 50)], ids=["silence", "tap", "tiny", "huge", "alternating"])
+def test_odd_responses_are_drawn(folder, h):
+    """Every panel has its frame, marks and numbers that are finite."""
+    write("h.wav", h.astype(np.float32))
+    good("info", "h.wav", "--plot", "p.svg", "--panels", "all")
+    text = (folder / "p.svg").read_text()
+    assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
+    assert len(picture("p.svg")[1]) == 8
+
+
+def test_four_million_taps_are_a_small_picture_that_keeps_its_peaks(folder):
+    n = 1 << (20 if SAN else 22)
+    first, second = n // 3, n // 5 * 4
+    h = (generator(2).standard_normal(n) * 0.01).astype(np.float32)
+    h[[first, second]] = 0.9, -0.7
+    write("h.wav", h)
+    legend, panels = plot("h.wav", options=("--panels", "impulse,impulse-db,magnitude,phase", "--smooth", "off"))
+    for name, panel in panels.items():
+        assert sum(map(len, panel.curves["h.wav"])) <= 676 * 8, name
+    assert (folder / "p.svg").stat().st_size < 500_000
+    impulse = np.concatenate(panels["impulse"].curves["h.wav"])
+    for peak, frame in ((impulse[:, 1].argmax(), first), (impulse[:, 1].argmin(), second)):
+        assert abs(impulse[peak, 0] * RATE - frame) <= panels["impulse"].x[1] * PIXEL * RATE + 1
+        assert abs(impulse[peak, 1] - h[frame]) <= abs(panels["impulse"].y[1]) * PIXEL
+
+
+@pytest.mark.parametrize("args,exit,says", [
+    (("h.wav", "--plot", "-"), 2, [".svg"]), (("h.wav", "--plot", "p.pdf"), 2, ["p.pdf", ".svg"]),
+    (("h.wav", "--plot", "svg"), 2, [".svg"]), (("h.wav", "--plot", "p.svg", "--panels", "step,loudness"), 2, ["spectrogram"]),
+    (("h.wav", "--plot", "p.svg", "--panels", ""), 2, ["spectrogram"]), (("h.wav", "--plot", "p.svg", "--smooth", "1/49"), 2, ["48"]),
+    (("h.wav", "--plot", "p.svg", "--smooth", "0.5"), 2, ["1/N"]), (("h.wav", "--plot", "p.svg", "--pair", "1:"), 2, ["IN:OUT"]),
+    (("h.wav", "h.wav"), 2, ["--plot"]), (("h.wav", "h.wav", "--plot", "p.svg", "--json"), 2, ["--json"]),
+    (("h.wav", "--plot", "p.svg", "--pair", "1:1"), 1, ["--pair"]), (("h.txt", "--plot", "p.svg"), 1, ["--rate"]),
+    (("mask.svg", "--plot", "mask.svg"), 1, ["mask.svg"]), (("h.wav", "--plot", "no/p.svg"), 1, ["no/p.svg"]),
+])
+def test_what_cannot_be_drawn_is_refused(folder, args, exit, says):
+    write("h.wav", FILTERS["lowpass"])
+    write("mask.svg", FILTERS["lowpass"], format="WAV")
+    (folder / "h.txt").write_text("1\n0.5\n")
+    before = sorted(folder.iterdir())
+    refused("info", *args, exit=exit, says=says)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_the_same_mask_gives_the_same_bytes(folder):
+    write("h.wav", FILTERS["prime"])
+    for path in ("a.svg", "b.svg"):
+        good("info", "h.wav", "--plot", path, "--panels", "all")
+    assert (folder / "a.svg").read_bytes() == (folder / "b.svg").read_bytes()
+
+
+# ---- PNG ------------------------------------------------------------------------------------------------------------
+def pixels_of(path):
+    """[height][width][3] of a PNG with 8 bits and no interlacing; its checksums are checked."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body, header = 8, b"", None
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        chunk = data[at + 8:at + 8 + length]
+        assert zlib.crc32(kind + chunk) == struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0]
+        header = chunk if kind == b"IHDR" else header
+        body += chunk if kind == b"IDAT" else b""
+        at += 12 + length
+    width, height, bits, colour, _, _, interlace = struct.unpack(">IIBBBBB", header)
+    assert (bits, colour, interlace) == (8, 2, 0)
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + 3 * width)
+    kind, raw = rows[:, 0], rows[:, 1:].reshape(height, width, 3).astype(int)
+    out = np.zeros((height + 1, width + 1, 3), int)  # a row above and a column to the left, of zeros
+    for diagonal in range(height + width - 1):  # its pixels need those of the two diagonals before
+        y = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
+        x = diagonal - y
+        left, up, corner = out[y + 1, x], out[y, x + 1], out[y, x]
+        guess = left + up - corner
+        far_left, far_up, far = (np.abs(guess - of) for of in (left, up, corner))
+        paeth = np.where((far_left <= far_up) & (far_left <= far), left, np.where(far_up <= far, up, corner))
+        add = np.choose(kind[y][:, None], [0 * left, left, up, (left + up) // 2, paeth])
+        out[y + 1, x + 1] = (raw[y, x] + add) & 255
+    return out[1:, 1:]
+
+
+def needs_cairo():
+    if not (BUILD / "haloconv_plot.so").exists():
+        pytest.skip("built without Cairo")
+
+
+def test_a_png_shows_what_the_svg_shows(folder):
+    """Its size is twice that of the SVG, and each vertex of a curve has the colour of that curve, or of one above it."""
+    needs_cairo()
+    write("a.wav", FILTERS["lowpass"])
+    write("b.wav", FILTERS["minimum"])
+    plot_options = ("--panels", "magnitude")
+    _, panels = plot("a.wav", "b.wav", options=plot_options)
+    (folder / "leaks").write_text("leak:libfontconfig.so\n")  # it keeps what it has read until the program ends
+    good("info", "a.wav", "b.wav", "--plot", "p.png", *plot_options,
+         env={**os.environ, "LSAN_OPTIONS": "suppressions=leaks:print_suppressions=0"})
+    pixels = pixels_of(folder / "p.png")
+    root = ElementTree.parse("p.svg").getroot()
+    assert pixels.shape[:2] == (2 * float(root.get("height")), 1600)
+    for panel in panels.values():
+        top, bottom = (int(2 * y) for y in (panel.frame[:, 1].min(), panel.frame[:, 1].max()))
+        inside = pixels[top + 4:bottom - 4, 204:1548]
+        for colour, _ in panel.inks.values():
+            wanted = [int(colour[i:i + 2], 16) for i in (1, 3, 5)]
+            assert (np.abs(inside - wanted).max(2) < 40).sum() > 1000, colour
+        assert len(np.unique(inside.reshape(-1, 3), axis=0)) > 20
+    assert (pixels[:8] == 255).all() and (pixels[:, :8] == 255).all() and (pixels[:, -8:] == 255).all()  # no text is cut
+
+
+def test_only_a_png_loads_cairo(folder):
+    """Its libraries would be locked in the memory of a live session. Without them the program draws SVG."""
+    needs_cairo()
+    linked = subprocess.run(["ldd", HALOCONV], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "libsndfile" in linked and "cairo" not in linked and "fontconfig" not in linked
+    shutil.copy(HALOCONV, "alone")
+    write("h.wav", FILTERS["tap"])
+    for path, status in (("p.svg", 0), ("p.png", 1)):
+        done = subprocess.run(["./alone", "info", "h.wav", "--plot", path], stdout=subprocess.DEVNULL, text=True,
+                              stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == status and (status == 0 or "name the picture .svg" in done.stderr), done.stderr

@@ -25,7 +25,7 @@ struct reading { /* of one filter */
     const char *command; /* for diagnostics of the network   */
 };
 
-/* One number or more, all needed. */
+/* A number that is needed. */
 #define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
 #define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
 #define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
@@ -405,7 +405,7 @@ static int fractional_delay_make(const void *data, int rate, double **taps, doub
     }
     double *tail;
     int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &tail, rest_db), shift = (int)whole;
-    *taps = n ? calloc((size_t)(n + shift), sizeof **taps) : NULL;
+    *taps = n ? calloc((size_t)n + (size_t)shift, sizeof **taps) : NULL;
     if (*taps) memcpy(*taps + shift, tail, (size_t)n * sizeof *tail);
     free(tail);
     return *taps ? n + shift : 0;

@@ -17,16 +17,20 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
-    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of one copy of the graph */
+    int copy;             /* of the graph that is being made, from 0: warnings are for the first one */
+    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of that copy                 */
 };
 
 struct node_type {
     const char *label;
     int n_in, n_out;
-    /* Sets play_out from play_in, for a copy of the graph, from 0. NULL: the type cannot be a convolution. */
-    void (*play)(struct import *import, struct node *node, int copy);
+    /* Sets play_out from play_in. NULL: the type cannot be a convolution. */
+    void (*play)(struct import *import, struct node *node);
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
 };
+
+/* Warns about controls that the node does not have: PipeWire ignores them. */
+void node_warn_controls(struct import *import, const struct node *node);
 
 /* The type of a builtin node; NULL: there is none. */
 const struct node_type *node_type_find(const char *label);

@@ -26,8 +26,7 @@ static double control(struct import *import, const struct node *node, int index,
     return relaxed_number(import, node->statement, controls, relaxed_get(controls, name) ? name : number, missing);
 }
 
-/* PipeWire ignores controls that a node does not have. */
-static void warn_controls(struct import *import, const struct node *node)
+void node_warn_controls(struct import *import, const struct node *node)
 {
     const struct relaxed *controls = relaxed_get(node->json, "control");
     for (const struct relaxed *c = controls ? controls->first : NULL; c; c = c->next) {
@@ -38,38 +37,28 @@ static void warn_controls(struct import *import, const struct node *node)
     }
 }
 
-/* Copies of the graph repeat no warning, and make no filter again. */
-static bool is_first(struct import *import, const struct node *node, int copy)
-{
-    if (copy == 0) warn_controls(import, node);
-    return copy == 0;
-}
-
 /* ---- nodes without a filter --------------------------------------------------------------------- */
 
-static void play_copy(struct import *import, struct node *node, int copy)
+static void play_copy(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
+    (void)import;
     node->play_out[0] = node->play_in[0];
 }
 
-static void play_invert(struct import *import, struct node *node, int copy)
+static void play_invert(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], -1);
 }
 
-static void play_linear(struct import *import, struct node *node, int copy)
+static void play_linear(struct import *import, struct node *node)
 {
     double mult = control(import, node, 1, 1), add = control(import, node, 2, 0);
-    if (is_first(import, node, copy) && add != 0)
-        NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
+    if (add != 0) NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], mult);
 }
 
-static void play_mixer(struct import *import, struct node *node, int copy)
+static void play_mixer(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
     for (int i = 0; i < NODE_PORTS; i++)
         node->play_out[0] = signal_add(
             &import->network, node->play_out[0],
@@ -105,7 +94,7 @@ static double whole_frames(const struct import *import, double seconds, double m
     return fmax(fmin(floor((double)((float)seconds * (float)rate)), longest), 0) / rate;
 }
 
-static void play_delay(struct import *import, struct node *node, int copy)
+static void play_delay(struct import *import, struct node *node)
 {
     struct network *net = &import->network;
     const struct relaxed *config = relaxed_get(node->json, "config");
@@ -113,7 +102,7 @@ static void play_delay(struct import *import, struct node *node, int copy)
     struct comb comb = {.feedback = control(import, node, 1, 0), .feedforward = control(import, node, 2, 0)};
     comb.delay_s = whole_frames(import, control(import, node, 0, 0), most_s > 0 ? fmin(most_s, MOST_DELAY_S) : 1);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
-    if (is_first(import, node, copy) && is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
+    if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
         NODE_REFUSE(import, node, "Feedback needs a delay, and a value between -1 and 1; its output would never end");
     if (!is_comb) {
         node->play_out[0] = signal_delay(net, node->play_in[0], comb.delay_s);
@@ -167,16 +156,15 @@ static void play_sections(struct import *import, struct node *node, int in, cons
     node->play_out[in] = n ? signal_filter(net, node->play_in[in], filter) : node->play_in[in];
 }
 
-static void play_biquad(struct import *import, struct node *node, int copy)
+static void play_biquad(struct import *import, struct node *node)
 {
     struct section s;
-    is_first(import, node, copy);
     if (section_of(import, node->type->label, control(import, node, 0, 0), control(import, node, 1, 0),
                    control(import, node, 2, 0), &s))
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
-static int count(const struct relaxed *list)
+static int count_items(const struct relaxed *list)
 {
     int n = 0;
     for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
@@ -184,15 +172,14 @@ static int count(const struct relaxed *list)
 }
 
 /* Coefficients for some rates: those of the rate that is nearest to the session's. */
-static void play_raw(struct import *import, struct node *node, int copy)
+static void play_raw(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
-    struct section s = {.form = SECTION_GIVEN, .n_given = count(list)};
+    struct section s = {.form = SECTION_GIVEN, .n_given = count_items(list)};
     if (s.n_given == 0) {
         NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
     }
-    is_first(import, node, copy);
     s.given = arena_alloc(import->c->arena, (size_t)s.n_given, sizeof *s.given);
     if (!s.given) return;
     struct rated_biquad *to = s.given;
@@ -213,11 +200,10 @@ static void play_raw(struct import *import, struct node *node, int copy)
 }
 
 /* The filters of all channels, or `filters1` and so on of one. */
-static void play_parametric(struct import *import, struct node *node, int copy)
+static void play_parametric(struct import *import, struct node *node)
 {
     const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");
-    for (const struct relaxed *key = config && is_first(import, node, copy) ? config->first : NULL; key;
-         key = key->next)
+    for (const struct relaxed *key = config ? config->first : NULL; key; key = key->next)
         if (strncmp(key->key, "filename", 8) == 0)
             IMPORT_REFUSE(import, key->line, node->statement,
                           "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
@@ -244,15 +230,14 @@ static void play_parametric(struct import *import, struct node *node, int copy)
     }
 }
 
-static void play_dc_block(struct import *import, struct node *node, int copy)
+static void play_dc_block(struct import *import, struct node *node)
 {
     double r = control(import, node, 0, 0.995);
     struct rated_biquad given = {.biquad = {1, -1, 0, -r, 0}}, *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
     struct section s = {.form = SECTION_GIVEN, .given = kept, .n_given = 1};
     if (!kept) return;
     *kept = given;
-    if (is_first(import, node, copy) && !biquad_is_stable(&given.biquad))
-        NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
+    if (!biquad_is_stable(&given.biquad)) NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
     for (int i = 0; biquad_is_stable(&given.biquad) && i < NODE_PORTS; i++) play_sections(import, node, i, &s, 1);
 }
 
@@ -267,7 +252,7 @@ struct convolver { /* one impulse response, as its configuration says */
     int offset, length, channel;
 };
 
-static const struct filter *hilbert(const struct convolver *v)
+static const struct filter *hilbert_response(const struct convolver *v)
 {
     int length = (v->length > 0 ? v->length : 64) - v->offset, half = length / 2;
     double *taps = length > 0 && length <= CONFIGURATION_TAPS ? calloc((size_t)length, sizeof *taps) : NULL;
@@ -366,8 +351,10 @@ static const char *choose_file(const struct convolver *v, const struct relaxed *
         sprintf(name, "%.*s%%r%s", (int)start, first->text, first->text + end);
         return name;
     }
-    IMPORT_WARN(v->import, list->line, v->node->statement,
-                "of the files for other rates %.200s is taken, and resampled; name them by their rates", first->text);
+    if (v->node->copy == 0)
+        IMPORT_WARN(v->import, list->line, v->node->statement,
+                    "of the files for other rates %.200s is taken, and resampled; name them by their rates",
+                    first->text);
     return first->text;
 }
 
@@ -394,7 +381,8 @@ static const struct signal *convolve(struct import *import, const struct node *n
     for (const struct relaxed *key = json ? json->first : NULL; key; key = key->next) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= strcmp(key->key, known[i]) == 0;
-        if (!is_known) IMPORT_WARN(import, key->line, node->statement, "PipeWire does not know \"%.40s\"", key->key);
+        if (!is_known && node->copy == 0)
+            IMPORT_WARN(import, key->line, node->statement, "PipeWire does not know \"%.40s\"", key->key);
     }
     v.gain = relaxed_number(import, node->statement, json, "gain", 1);
     v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
@@ -407,22 +395,20 @@ static const struct signal *convolve(struct import *import, const struct node *n
     }
     in = signal_delay(net, in, convolver_delay(&v));
     if (strncmp(v.file, "/dirac", 6) == 0) return signal_gain(net, in, v.gain);
-    if (strncmp(v.file, "/hilbert", 8) == 0) return signal_filter(net, in, hilbert(&v));
+    if (strncmp(v.file, "/hilbert", 8) == 0) return signal_filter(net, in, hilbert_response(&v));
     if (strncmp(v.file, INLINE_IR, strlen(INLINE_IR)) == 0) return signal_filter(net, in, inline_response(&v));
     return signal_filter(net, in, file_response(&v));
 }
 
-static void play_convolver(struct import *import, struct node *node, int copy)
+static void play_convolver(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
-    node->play_out[0] = convolve(import, node, relaxed_get(node->json, "config"), copy, node->play_in[0]);
+    node->play_out[0] = convolve(import, node, relaxed_get(node->json, "config"), node->copy, node->play_in[0]);
 }
 
-static void play_convolver_2(struct import *import, struct node *node, int copy)
+static void play_convolver_2(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
-    int n = count(list), i = 0;
-    is_first(import, node, copy);
+    int n = count_items(list), i = 0;
     if (n < 1 || n > NODE_PORTS) {
         NODE_REFUSE(import, node, "has %d impulses; 1 to %d are possible", n, NODE_PORTS);
         return;
@@ -431,9 +417,9 @@ static void play_convolver_2(struct import *import, struct node *node, int copy)
         node->play_out[i] = convolve(import, node, item, i, node->play_in[0]);
 }
 
-static void play_null(struct import *import, struct node *node, int copy)
+static void play_null(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
+    (void)import, (void)node;
 }
 
 /* ---- the types ---------------------------------------------------------------------------------- */

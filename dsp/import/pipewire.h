@@ -32,6 +32,15 @@ struct node_type {
 /* Warns about controls that the node does not have: PipeWire ignores them. */
 void node_warn_controls(struct import *import, const struct node *node);
 
+#define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
+
+/* A delay of at most most_s, in seconds: PipeWire rounds down to whole frames of its graph. */
+double node_whole_frames(const struct import *import, double seconds, double most_s);
+
+/* What the impulse response of a configuration makes of a signal. channel: of its file, if it names none. */
+const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
+                                   int channel, const struct signal *in);
+
 /* The type of a builtin node; NULL: there is none. */
 const struct node_type *node_type_find(const char *label);
 

@@ -241,7 +241,7 @@ static void read_dither(struct reading *r)
 static const struct {
     const char *name;
     void (*read)(struct reading *r);
-    const char *keys; /* of the parameters; NULL: those of the type */
+    const char *keys; /* of the parameters of all its types */
 } filter_types[] = {
     {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
     {"Gain", read_gain, "gain inverted mute scale"},

@@ -1,4 +1,4 @@
-#include "camilladsp.h"
+#include "camilladsp_filters.h"
 
 #ifdef HC_WITH_YAML
 
@@ -9,50 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_ORDER = 64,    /* of a Butterworth or Linkwitz-Riley filter */
-    MOST_SECTIONS = 128 /* of an equaliser                           */
-};
 #define SOUND_M_PER_S 343.0
 
-struct reading { /* of one filter */
-    struct camilladsp *d;
-    const yaml_node_t *node; /* the filter                   */
-    const yaml_node_t *map;  /* its parameters; NULL: none   */
-    const char *type;        /* the type of the parameters   */
-    struct camilladsp_filter *filter;
-    int line;
-    const char *command; /* for diagnostics of the network   */
-};
-
-/* One number or more, all needed. */
-#define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
-#define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
-#define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
-
-static struct network *network_of(const struct reading *r)
+struct network *reading_network(const struct reading *r)
 {
     return &r->d->yaml.import->network;
 }
 
-static bool has(const struct reading *r, const char *key)
+bool reading_has(const struct reading *r, const char *key)
 {
     return yaml_value(&r->d->yaml, r->map, key) != NULL;
 }
 
-static void set_filter(struct reading *r, const struct filter *filter)
+void reading_set_filter(struct reading *r, const struct filter *filter)
 {
     r->filter->filter = filter;
     r->filter->has_filter = true;
 }
 
-static void set_sections(struct reading *r, const struct section *sections, int n)
-{
-    if (n > 0) set_filter(r, filter_of_sections(network_of(r), sections, n, r->line, r->command));
-}
-
-/* The numbers of a list, from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory is short. */
-static double *read_numbers(struct reading *r, const char *key, int *n)
+double *reading_numbers(struct reading *r, const char *key, int *n)
 {
     struct yaml *y = &r->d->yaml;
     const yaml_node_t *list = yaml_list(y, r->map, key, false);
@@ -67,222 +42,13 @@ static double *read_numbers(struct reading *r, const char *key, int *n)
     return values;
 }
 
-/* ---- Biquad ------------------------------------------------------------------------------------- */
-
-enum width { NO_WIDTH, Q, Q_OR_BANDWIDTH, Q_OR_SLOPE };
-
-static const struct biquad_type {
-    const char *name;
-    enum biquad_kind kind;
-    enum width width;
-    bool has_gain;
-} biquad_types[] = {
-    {"Lowpass", BIQUAD_LOWPASS, Q, false},
-    {"Highpass", BIQUAD_HIGHPASS, Q, false},
-    {"LowpassFO", BIQUAD_LOWPASS_1, NO_WIDTH, false},
-    {"HighpassFO", BIQUAD_HIGHPASS_1, NO_WIDTH, false},
-    {"Peaking", BIQUAD_PEAK, Q_OR_BANDWIDTH, true},
-    {"Lowshelf", BIQUAD_LOWSHELF, Q_OR_SLOPE, true},
-    {"Highshelf", BIQUAD_HIGHSHELF, Q_OR_SLOPE, true},
-    {"LowshelfFO", BIQUAD_LOWSHELF_1, NO_WIDTH, true},
-    {"HighshelfFO", BIQUAD_HIGHSHELF_1, NO_WIDTH, true},
-    {"Notch", BIQUAD_NOTCH, Q_OR_BANDWIDTH, false},
-    {"Bandpass", BIQUAD_BANDPASS, Q_OR_BANDWIDTH, false},
-    {"Allpass", BIQUAD_ALLPASS, Q_OR_BANDWIDTH, false},
-    {"AllpassFO", BIQUAD_ALLPASS_1, NO_WIDTH, false},
-};
-
-/* A number that must be above 0 and at most `most`. */
-static double positive(struct reading *r, const char *key, double most)
-{
-    double value = NUMBER(r, key);
-    if (value > 0 && value <= most) return value;
-    REFUSE(r, "%s is %g; give one above 0, and at most %g", key, value, most);
-    return 1;
-}
-
-static double frequency(struct reading *r, const char *key)
-{
-    double hz = NUMBER(r, key);
-    if (hz > 0 && hz < r->d->rate / 2.0) return hz;
-    REFUSE(r, "%s is %g Hz; give one between 0 and half the sample rate, %g Hz", key, hz, r->d->rate / 2.0);
-    return r->d->rate / 4.0;
-}
-
-static void read_cookbook(struct reading *r, const struct biquad_type *type)
-{
-    struct section s = {.kind = type->kind, .q = 1};
-    s.hz = frequency(r, "freq");
-    if (type->has_gain) s.gain_db = NUMBER(r, "gain");
-    if (type->width == Q_OR_BANDWIDTH && has(r, "bandwidth"))
-        s.octaves = positive(r, "bandwidth", 20);
-    else if (type->width == Q_OR_SLOPE && has(r, "slope"))
-        s.q = biquad_q_of_slope(s.gain_db, positive(r, "slope", 12) / 12); /* 12 dB per octave is the steepest */
-    else if (type->width != NO_WIDTH)
-        s.q = positive(r, "q", 1e6);
-    set_sections(r, &s, 1);
-}
-
-/* Coefficients are those for the text's rate: another session gets their response resampled. */
-static void read_free(struct reading *r)
-{
-    struct biquad b = {NUMBER(r, "b0"), NUMBER(r, "b1"), NUMBER(r, "b2"), NUMBER(r, "a1"), NUMBER(r, "a2")};
-    double *taps, rest_db;
-    if (!biquad_is_stable(&b)) {
-        REFUSE(r, "it is not stable: its output grows without bound; correct a1 and a2");
-        return;
-    }
-    int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &taps, &rest_db);
-    set_filter(r, n ? filter_of_taps(network_of(r), taps, n, r->line, r->command) : NULL);
-    if (!n) r->d->yaml.import->c->arena->is_short = true;
-    free(taps);
-}
-
-static void read_biquad(struct reading *r)
-{
-    struct section s = {.q = 1};
-    if (strcmp(r->type, "Free") == 0) {
-        read_free(r);
-        return;
-    }
-    if (strcmp(r->type, "GeneralNotch") == 0) {
-        s.form = SECTION_GENERAL_NOTCH;
-        s.hz = frequency(r, "freq_p");
-        s.other_hz = frequency(r, "freq_z");
-        s.q = positive(r, "q_p", 1e6);
-        s.is_unity_at_dc = yaml_bool(&r->d->yaml, r->map, "normalize_at_dc", false);
-        set_sections(r, &s, 1);
-        return;
-    }
-    if (strcmp(r->type, "LinkwitzTransform") == 0) {
-        s.form = SECTION_LINKWITZ_TRANSFORM;
-        s.hz = frequency(r, "freq_act");
-        s.q = positive(r, "q_act", 1e6);
-        s.other_hz = frequency(r, "freq_target");
-        s.other_q = positive(r, "q_target", 1e6);
-        set_sections(r, &s, 1);
-        return;
-    }
-    for (size_t i = 0; i < sizeof biquad_types / sizeof *biquad_types; i++) {
-        if (strcmp(r->type, biquad_types[i].name) != 0) continue;
-        read_cookbook(r, &biquad_types[i]);
-        return;
-    }
-    REFUSE(r, "the biquad type \"%.40s\" is unknown; use one of CamillaDSP's", r->type);
-}
-
-/* ---- BiquadCombo -------------------------------------------------------------------------------- */
-
-/* A Butterworth filter of `order`: sections with the q of its pairs of poles, and one of first order for an odd order.
- * Returns their number. */
-static int butterworth(struct section *sections, int order, double hz, bool is_low)
-{
-    int n = order / 2;
-    for (int i = 0; i < n; i++)
-        sections[i] = (struct section){
-            .kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS, .hz = hz, .q = 1 / (2 * sin(M_PI / order * (i + 0.5)))};
-    if (order % 2)
-        sections[n++] = (struct section){.kind = is_low ? BIQUAD_LOWPASS_1 : BIQUAD_HIGHPASS_1, .hz = hz, .q = 1};
-    return n;
-}
-
-/* A Linkwitz-Riley filter is a Butterworth filter of half its order, twice. */
-static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_low)
-{
-    struct section sections[2 * MOST_ORDER];
-    double hz = frequency(r, "freq");
-    int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MOST_ORDER);
-    if (is_linkwitz_riley && order % 2) {
-        REFUSE(r, "order %d; a Linkwitz-Riley filter has an even order", order);
-        return;
-    }
-    int n = butterworth(sections, is_linkwitz_riley ? order / 2 : order, hz, is_low);
-    if (is_linkwitz_riley) n += butterworth(sections + n, order / 2, hz, is_low);
-    set_sections(r, sections, n);
-}
-
-static void read_tilt(struct reading *r)
-{
-    double gain_db = NUMBER(r, "gain");
-    struct section sections[] = {
-        {.kind = BIQUAD_LOWSHELF, .hz = 110, .q = 0.35, .gain_db = -gain_db / 2},
-        {.kind = BIQUAD_HIGHSHELF, .hz = 3500, .q = 0.35, .gain_db = gain_db / 2},
-    };
-    set_sections(r, sections, 2);
-}
-
-static void read_five_points(struct reading *r)
-{
-    static const struct {
-        enum biquad_kind kind;
-        const char *hz, *q, *gain;
-    } points[] = {{BIQUAD_LOWSHELF, "fls", "qls", "gls"},
-                  {BIQUAD_PEAK, "fp1", "qp1", "gp1"},
-                  {BIQUAD_PEAK, "fp2", "qp2", "gp2"},
-                  {BIQUAD_PEAK, "fp3", "qp3", "gp3"},
-                  {BIQUAD_HIGHSHELF, "fhs", "qhs", "ghs"}};
-    struct section sections[5];
-    int n = 0;
-    for (int i = 0; i < 5; i++) {
-        struct section s = {.kind = points[i].kind, .hz = frequency(r, points[i].hz)};
-        s.q = positive(r, points[i].q, 1e6);
-        s.gain_db = NUMBER(r, points[i].gain);
-        if (s.q > 0.001) sections[n++] = s; /* CamillaDSP leaves out those with a smaller q */
-    }
-    set_sections(r, sections, n);
-}
-
-/* Peaks in the middles of equal bands between two frequencies, on a logarithmic axis; each is as wide as its band. */
-static void read_graphic(struct reading *r)
-{
-    struct section sections[MOST_SECTIONS];
-    int n_bands, n = 0;
-    double from = has(r, "freq_min") ? frequency(r, "freq_min") : 20;
-    double to = has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
-    double *gains = read_numbers(r, "gains", &n_bands);
-    if (!gains || n_bands > MOST_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
-        REFUSE(r, "gains or frequencies; give 1 to %d gains, and freq_min below freq_max below half the sample rate",
-               MOST_SECTIONS);
-        free(gains);
-        return;
-    }
-    double octaves = log2(to / from) / n_bands;
-    for (int i = 0; i < n_bands; i++)
-        if (fabs(gains[i]) > 0.001) /* as CamillaDSP */
-            sections[n++] = (struct section){
-                .kind = BIQUAD_PEAK, .hz = from * exp2((i + 0.5) * octaves), .octaves = octaves, .gain_db = gains[i]};
-    free(gains);
-    set_sections(r, sections, n);
-}
-
-static void read_combo(struct reading *r)
-{
-    const char *type = r->type;
-    if (strcmp(type, "ButterworthLowpass") == 0)
-        read_crossover(r, false, true);
-    else if (strcmp(type, "ButterworthHighpass") == 0)
-        read_crossover(r, false, false);
-    else if (strcmp(type, "LinkwitzRileyLowpass") == 0)
-        read_crossover(r, true, true);
-    else if (strcmp(type, "LinkwitzRileyHighpass") == 0)
-        read_crossover(r, true, false);
-    else if (strcmp(type, "Tilt") == 0)
-        read_tilt(r);
-    else if (strcmp(type, "FivePointPeq") == 0)
-        read_five_points(r);
-    else if (strcmp(type, "GraphicEqualizer") == 0)
-        read_graphic(r);
-    else
-        REFUSE(r, "the combination \"%.40s\" is unknown; use one of CamillaDSP's", type);
-}
-
 /* ---- DiffEq ------------------------------------------------------------------------------------- */
 
 static void read_difference_equation(struct reading *r)
 {
     static double one[] = {1};
     int n_a, n_b, n = 0;
-    double *a = read_numbers(r, "a", &n_a), *b = read_numbers(r, "b", &n_b), *taps = NULL, rest_db;
+    double *a = reading_numbers(r, "a", &n_a), *b = reading_numbers(r, "b", &n_b), *taps = NULL, rest_db;
     if ((n_a && !a) || (n_b && !b)) goto end;
     if (n_a) a[0] = 1; /* CamillaDSP does not use a0 */
     if (n_a > RECURSION_ORDER + 1 || !recursion_is_stable(a, n_a))
@@ -290,7 +56,7 @@ static void read_difference_equation(struct reading *r)
                RECURSION_ORDER + 1);
     else if ((n = recursion_taps(b ? b : one, n_b ? n_b : 1, a ? a : one, n_a ? n_a : 1, SECTIONS_REST_DB,
                                  SECTIONS_TAPS, &taps, &rest_db)))
-        set_filter(r, filter_of_taps(network_of(r), taps, n, r->line, r->command));
+        reading_set_filter(r, filter_of_taps(reading_network(r), taps, n, r->line, r->command));
     else
         r->d->yaml.import->c->arena->is_short = true;
 end:
@@ -330,7 +96,7 @@ static void read_sound(struct reading *r)
     if (!*name) return;
     place.channel = yaml_whole(y, r->map, "channel", 0, 0, MASK_MAX_CHANNELS - 1);
     place.file = configuration_file(y->import->c, name);
-    set_filter(r, filter_of_file(network_of(r), &place));
+    reading_set_filter(r, filter_of_file(reading_network(r), &place));
 }
 
 /* skip_bytes_lines and read_bytes_lines count lines of a text, bytes of other formats. */
@@ -355,15 +121,15 @@ static void read_raw(struct reading *r)
     raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
     raw.most = most / bytes;
     place.file = configuration_raw_file(y->import->c, name, &raw);
-    set_filter(r, filter_of_file(network_of(r), &place));
+    reading_set_filter(r, filter_of_file(reading_network(r), &place));
 }
 
 static void read_values(struct reading *r)
 {
     int n;
-    double *values = read_numbers(r, "values", &n);
+    double *values = reading_numbers(r, "values", &n);
     if (values)
-        set_filter(r, filter_of_taps(network_of(r), values, n, r->line, r->command));
+        reading_set_filter(r, filter_of_taps(reading_network(r), values, n, r->line, r->command));
     else
         REFUSE(r, "values is missing; give a list of coefficients");
     free(values);
@@ -405,7 +171,7 @@ static int fractional_delay_make(const void *data, int rate, double **taps, doub
     }
     double *tail;
     int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &tail, rest_db), shift = (int)whole;
-    *taps = n ? calloc((size_t)(n + shift), sizeof **taps) : NULL;
+    *taps = n ? calloc((size_t)n + (size_t)shift, sizeof **taps) : NULL;
     if (*taps) memcpy(*taps + shift, tail, (size_t)n * sizeof *tail);
     free(tail);
     return *taps ? n + shift : 0;
@@ -429,15 +195,15 @@ static void read_delay(struct reading *r)
         return;
     }
     if (!yaml_bool(y, r->map, "subsample", false)) {
-        r->filter->delay_s = network_seconds(network_of(r), round(frames));
+        r->filter->delay_s = network_seconds(reading_network(r), round(frames));
         return;
     }
     if (frames < 0.1) return; /* as CamillaDSP */
     double whole = frames < 4 ? 0 : floor(frames) - 4, *rest_s = arena_alloc(y->import->c->arena, 1, sizeof *rest_s);
     if (!rest_s) return;
-    *rest_s = network_seconds(network_of(r), frames - whole);
-    r->filter->delay_s = network_seconds(network_of(r), whole);
-    set_filter(r, filter_computed(network_of(r), fractional_delay_make, rest_s, r->line, r->command));
+    *rest_s = network_seconds(reading_network(r), frames - whole);
+    r->filter->delay_s = network_seconds(reading_network(r), whole);
+    reading_set_filter(r, filter_computed(reading_network(r), fractional_delay_make, rest_s, r->line, r->command));
 }
 
 static void read_volume(struct reading *r)
@@ -475,15 +241,15 @@ static void read_dither(struct reading *r)
 static const struct {
     const char *name;
     void (*read)(struct reading *r);
-    const char *keys; /* of the parameters; NULL: those of the type */
+    const char *keys; /* of the parameters of all its types */
 } filter_types[] = {
     {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
     {"Gain", read_gain, "gain inverted mute scale"},
     {"Delay", read_delay, "delay unit subsample"},
-    {"Biquad", read_biquad,
+    {"Biquad", camilladsp_biquad,
      "type freq q gain bandwidth slope a1 a2 b0 b1 b2 freq_p freq_z q_p normalize_at_dc freq_act q_act freq_target "
      "q_target"},
-    {"BiquadCombo", read_combo,
+    {"BiquadCombo", camilladsp_combination,
      "type freq order gain fls qls gls fp1 qp1 gp1 fp2 qp2 gp2 fp3 qp3 gp3 fhs qhs ghs freq_min freq_max gains"},
     {"DiffEq", read_difference_equation, "a b"},
     {"Volume", read_volume, "ramp_time fader limit"},

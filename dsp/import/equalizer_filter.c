@@ -1,10 +1,11 @@
 #include "equalizer_filter.h"
 
 #include "dsp/engine/backend.h"
-#include "dsp/signal/biquad.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/minimum_phase.h"
+#include "dsp/signal/recursion.h"
 #include "dsp/signal/response_cut.h"
+#include "sections.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,30 +13,13 @@
 #include <string.h>
 #include <strings.h>
 
-#define REST_DB (-150.0)         /* the energy that is cut off a response, relative to the whole */
 #define GRAPHIC_REST_DB (-100.0) /* of a graphic equaliser: the kinks of its curve decay slowly */
 enum {
-    MOST_TAPS = 1 << 20, /* of one filter: 22 s at 48 kHz    */
-    GRAPHIC_HZ = 4,      /* bins of the spectrum for each Hz */
-    MOST_ORDER = 64      /* of an IIR filter                 */
+    GRAPHIC_HZ = 4, /* bins of the spectrum for each Hz */
+    MOST_ORDER = 64 /* of an IIR filter                 */
 };
 
 /* ---- sections ----------------------------------------------------------------------------------- */
-
-struct section {
-    enum biquad_kind kind;
-    double hz, gain_db, q;
-    double octaves; /* bandwidth; 0: q is given         */
-};
-
-static int make_section(const void *data, int rate, double **taps, double *rest_db)
-{
-    const struct section *s = data;
-    double hz = fmin(s->hz, 0.499 * rate); /* a filter above half the rate acts at its end */
-    double q = s->octaves > 0 ? biquad_q_of_bandwidth(rate, hz, s->octaves) : s->q;
-    struct biquad b = biquad_make(s->kind, rate, hz, s->gain_db, q);
-    return biquad_taps(&b, 1, REST_DB, MOST_TAPS, taps, rest_db);
-}
 
 struct type {
     const char *name;
@@ -150,33 +134,11 @@ struct iir {
     double b[MOST_ORDER + 1], a[MOST_ORDER + 1];
 };
 
-/* The response until it has fallen to nothing; an unstable filter never does. */
 static int make_iir(const void *data, int rate, double **taps, double *rest_db)
 {
     const struct iir *f = data;
     (void)rate;
-    double *h = *taps = calloc(MOST_TAPS, sizeof *h);
-    for (int i = 0; h && i < MOST_TAPS; i++) {
-        h[i] = i <= f->order ? f->b[i] : 0;
-        for (int k = 1; k <= f->order && k <= i; k++) h[i] -= f->a[k] * h[i - k];
-    }
-    int n = h ? response_cut(h, MOST_TAPS, REST_DB, MOST_TAPS, rest_db) : 0;
-    if (n == MOST_TAPS) *rest_db = 0; /* it has not decayed */
-    return n;
-}
-
-/* The step-down recursion: a filter is stable if all its reflection coefficients are below 1. */
-static bool is_stable(const struct iir *f)
-{
-    double a[MOST_ORDER + 1], next[MOST_ORDER + 1];
-    memcpy(a, f->a, sizeof a);
-    for (int order = f->order; order > 0; order--) {
-        double k = a[order];
-        if (!(fabs(k) < 1)) return false;
-        for (int i = 0; i < order; i++) next[i] = (a[i] - k * a[order - i]) / (1 - k * k);
-        memcpy(a, next, sizeof a);
-    }
-    return true;
+    return recursion_taps(f->b, f->order + 1, f->a, f->order + 1, SECTIONS_REST_DB, SECTIONS_TAPS, taps, rest_db);
 }
 
 static bool iir_read(struct network *net, char *parameters, int line, const struct filter **filter, char *why,
@@ -209,7 +171,7 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
         f->b[i] /= a0;
         f->a[i] /= a0;
     }
-    if (!is_stable(f)) {
+    if (!recursion_is_stable(f->a, f->order + 1)) {
         fail(0, why, cap, "the filter is not stable; its output would grow without bound");
         return false;
     }
@@ -245,10 +207,9 @@ bool equalizer_filter_read(struct network *net, char *parameters, int line, cons
     if (strcmp(name, "IIR") == 0) return iir_read(net, at, line, filter, why, cap);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(name, types[i].name) != 0) continue;
-        struct section *s = arena_alloc(net->c->arena, 1, sizeof *s);
-        if (!s) return true;
-        if (!section_read(s, &types[i], at, why, cap)) return false;
-        *filter = filter_computed(net, make_section, s, line, "Filter");
+        struct section s;
+        if (!section_read(&s, &types[i], at, why, cap)) return false;
+        *filter = filter_of_sections(net, &s, 1, line, "Filter");
         return true;
     }
     fail(0, why, cap, "%s is not a type of filter; PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC and IIR are",

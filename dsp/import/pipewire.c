@@ -79,7 +79,9 @@ static bool add_node(struct graph *g, const struct relaxed *json)
         IMPORT_REFUSE(import, json->line, node->statement, "the label \"%.40s\" is unknown; use another node", label);
     else if (!node->type->play)
         IMPORT_REFUSE(import, json->line, node->statement, "%s cannot be a convolution; remove the node", label);
-    return node->type && node->type->play;
+    if (!node->type || !node->type->play) return false;
+    node_warn_controls(import, node);
+    return true;
 }
 
 static void add_link(struct graph *g, const struct relaxed *json)
@@ -187,7 +189,7 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
         number = -1;
     }
     if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
-    IMPORT_REFUSE(import, (count ? count : position)->line, stream, "its number of channels; 1 to %d are possible",
+    IMPORT_REFUSE(import, count ? count->line : args->line, stream, "its number of channels; 1 to %d are possible",
                   MASK_MAX_CHANNELS);
     return 0;
 }
@@ -217,7 +219,7 @@ static int count_copies(struct graph *g, const struct relaxed *args)
 
 /* ---- the signals -------------------------------------------------------------------------------- */
 
-static void play_copy(struct graph *g, int copy)
+static void play_graph(struct graph *g, int copy)
 {
     struct import *import = g->import;
     struct network *net = &import->network;
@@ -231,7 +233,8 @@ static void play_copy(struct graph *g, int copy)
                                   : in->external >= 0 && channel < import->c->n_in ? signal_input(net, channel)
                                                                                    : NULL;
         }
-        if (node->type->play) node->type->play(import, node, copy);
+        node->copy = copy;
+        node->type->play(import, node);
     }
     for (int out = 0; out < g->n_out && copy * g->n_out + out < import->c->n_out; out++)
         if (g->outputs[out].node >= 0)
@@ -279,7 +282,8 @@ static void read_graph(struct import *import, const struct relaxed *args)
     }
     int copies = count_copies(&g, args);
     if (!order_nodes(&g)) return;
-    for (int copy = 0; copy < copies && !import->network.is_too_large; copy++) play_copy(&g, copy);
+    for (int copy = 0; copy < copies && (copy == 0 || import->c->diagnostics.n_errors == 0); copy++)
+        play_graph(&g, copy);
 }
 
 static void read_module(struct import *import, const struct relaxed *args)

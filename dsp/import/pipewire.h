@@ -17,17 +17,29 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
-    bool is_output[NODE_PORTS]; /* the graph's outputs                              */
-    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of one copy of the graph */
+    int copy;             /* of the graph that is being made, from 0: warnings are for the first one */
+    const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of that copy                 */
 };
 
 struct node_type {
     const char *label;
     int n_in, n_out;
-    /* Sets play_out from play_in, for a copy of the graph, from 0. NULL: the type cannot be a convolution. */
-    void (*play)(struct import *import, struct node *node, int copy);
+    /* Sets play_out from play_in. NULL: the type cannot be a convolution. */
+    void (*play)(struct import *import, struct node *node);
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
 };
+
+/* Warns about controls that the node does not have: PipeWire ignores them. */
+void node_warn_controls(struct import *import, const struct node *node);
+
+#define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
+
+/* A delay of at most most_s, in seconds: PipeWire rounds down to whole frames of its graph. */
+double node_whole_frames(const struct import *import, double seconds, double most_s);
+
+/* What the impulse response of a configuration makes of a signal. channel: of its file, if it names none. */
+const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
+                                   int channel, const struct signal *in);
 
 /* The type of a builtin node; NULL: there is none. */
 const struct node_type *node_type_find(const char *label);

@@ -1,4 +1,3 @@
-#include "dsp/signal/hilbert.h"
 #include "pipewire.h"
 #include "sections.h"
 
@@ -10,9 +9,6 @@
 enum { MOST_SECTIONS = 64 };
 #define MOST_DELAY_S 100.0
 #define DEFAULT_Q M_SQRT1_2 /* of low and high passes and shelves, in place of a q of 0 */
-#define INLINE_IR "/ir:"
-
-#define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
 
 /* ---- controls ----------------------------------------------------------------------------------- */
 
@@ -26,8 +22,7 @@ static double control(struct import *import, const struct node *node, int index,
     return relaxed_number(import, node->statement, controls, relaxed_get(controls, name) ? name : number, missing);
 }
 
-/* PipeWire ignores controls that a node does not have. */
-static void warn_controls(struct import *import, const struct node *node)
+void node_warn_controls(struct import *import, const struct node *node)
 {
     const struct relaxed *controls = relaxed_get(node->json, "control");
     for (const struct relaxed *c = controls ? controls->first : NULL; c; c = c->next) {
@@ -38,38 +33,28 @@ static void warn_controls(struct import *import, const struct node *node)
     }
 }
 
-/* Copies of the graph repeat no warning, and make no filter again. */
-static bool is_first(struct import *import, const struct node *node, int copy)
-{
-    if (copy == 0) warn_controls(import, node);
-    return copy == 0;
-}
-
 /* ---- nodes without a filter --------------------------------------------------------------------- */
 
-static void play_copy(struct import *import, struct node *node, int copy)
+static void play_copy(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
+    (void)import;
     node->play_out[0] = node->play_in[0];
 }
 
-static void play_invert(struct import *import, struct node *node, int copy)
+static void play_invert(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], -1);
 }
 
-static void play_linear(struct import *import, struct node *node, int copy)
+static void play_linear(struct import *import, struct node *node)
 {
     double mult = control(import, node, 1, 1), add = control(import, node, 2, 0);
-    if (is_first(import, node, copy) && add != 0)
-        NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
+    if (add != 0) NODE_REFUSE(import, node, "Add %g adds a constant, which no convolution does; remove it", add);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], mult);
 }
 
-static void play_mixer(struct import *import, struct node *node, int copy)
+static void play_mixer(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
     for (int i = 0; i < NODE_PORTS; i++)
         node->play_out[0] = signal_add(
             &import->network, node->play_out[0],
@@ -97,23 +82,22 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     return n;
 }
 
-/* PipeWire rounds a delay down to whole frames of its graph. */
-static double whole_frames(const struct import *import, double seconds, double most_s)
+double node_whole_frames(const struct import *import, double seconds, double most_s)
 {
     int rate = import->c->rate;
     double longest = ceil(floor(most_s * rate) / 64) * 64 - 1;
     return fmax(fmin(floor((double)((float)seconds * (float)rate)), longest), 0) / rate;
 }
 
-static void play_delay(struct import *import, struct node *node, int copy)
+static void play_delay(struct import *import, struct node *node)
 {
     struct network *net = &import->network;
     const struct relaxed *config = relaxed_get(node->json, "config");
     double most_s = relaxed_number(import, node->statement, config, "max-delay", 1);
     struct comb comb = {.feedback = control(import, node, 1, 0), .feedforward = control(import, node, 2, 0)};
-    comb.delay_s = whole_frames(import, control(import, node, 0, 0), most_s > 0 ? fmin(most_s, MOST_DELAY_S) : 1);
+    comb.delay_s = node_whole_frames(import, control(import, node, 0, 0), most_s > 0 ? fmin(most_s, MOST_DELAY_S) : 1);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
-    if (is_first(import, node, copy) && is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
+    if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
         NODE_REFUSE(import, node, "Feedback needs a delay, and a value between -1 and 1; its output would never end");
     if (!is_comb) {
         node->play_out[0] = signal_delay(net, node->play_in[0], comb.delay_s);
@@ -167,16 +151,15 @@ static void play_sections(struct import *import, struct node *node, int in, cons
     node->play_out[in] = n ? signal_filter(net, node->play_in[in], filter) : node->play_in[in];
 }
 
-static void play_biquad(struct import *import, struct node *node, int copy)
+static void play_biquad(struct import *import, struct node *node)
 {
     struct section s;
-    is_first(import, node, copy);
     if (section_of(import, node->type->label, control(import, node, 0, 0), control(import, node, 1, 0),
                    control(import, node, 2, 0), &s))
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
-static int count(const struct relaxed *list)
+static int count_items(const struct relaxed *list)
 {
     int n = 0;
     for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
@@ -184,15 +167,14 @@ static int count(const struct relaxed *list)
 }
 
 /* Coefficients for some rates: those of the rate that is nearest to the session's. */
-static void play_raw(struct import *import, struct node *node, int copy)
+static void play_raw(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
-    struct section s = {.form = SECTION_GIVEN, .n_given = count(list)};
+    struct section s = {.form = SECTION_GIVEN, .n_given = count_items(list)};
     if (s.n_given == 0) {
         NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
     }
-    is_first(import, node, copy);
     s.given = arena_alloc(import->c->arena, (size_t)s.n_given, sizeof *s.given);
     if (!s.given) return;
     struct rated_biquad *to = s.given;
@@ -213,11 +195,10 @@ static void play_raw(struct import *import, struct node *node, int copy)
 }
 
 /* The filters of all channels, or `filters1` and so on of one. */
-static void play_parametric(struct import *import, struct node *node, int copy)
+static void play_parametric(struct import *import, struct node *node)
 {
     const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");
-    for (const struct relaxed *key = config && is_first(import, node, copy) ? config->first : NULL; key;
-         key = key->next)
+    for (const struct relaxed *key = config ? config->first : NULL; key; key = key->next)
         if (strncmp(key->key, "filename", 8) == 0)
             IMPORT_REFUSE(import, key->line, node->statement,
                           "reads a text of Equalizer APO; give its lines as filters = [ ... ], or convolve with it");
@@ -244,196 +225,39 @@ static void play_parametric(struct import *import, struct node *node, int copy)
     }
 }
 
-static void play_dc_block(struct import *import, struct node *node, int copy)
+static void play_dc_block(struct import *import, struct node *node)
 {
     double r = control(import, node, 0, 0.995);
     struct rated_biquad given = {.biquad = {1, -1, 0, -r, 0}}, *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
     struct section s = {.form = SECTION_GIVEN, .given = kept, .n_given = 1};
     if (!kept) return;
     *kept = given;
-    if (is_first(import, node, copy) && !biquad_is_stable(&given.biquad))
-        NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
+    if (!biquad_is_stable(&given.biquad)) NODE_REFUSE(import, node, "R %g; 0 to below 1 are possible", r);
     for (int i = 0; biquad_is_stable(&given.biquad) && i < NODE_PORTS; i++) play_sections(import, node, i, &s, 1);
 }
 
 /* ---- convolvers --------------------------------------------------------------------------------- */
 
-struct convolver { /* one impulse response, as its configuration says */
-    struct import *import;
-    const struct node *node;
-    const struct relaxed *json;
-    const char *file;
-    double gain;
-    int offset, length, channel;
-};
-
-static const struct filter *hilbert(const struct convolver *v)
+static void play_convolver(struct import *import, struct node *node)
 {
-    int length = (v->length > 0 ? v->length : 64) - v->offset, half = length / 2;
-    double *taps = length > 0 && length <= CONFIGURATION_TAPS ? calloc((size_t)length, sizeof *taps) : NULL;
-    if (!taps) {
-        NODE_REFUSE(v->import, v->node, "a Hilbert transformer of %d frames; give a length above its offset", length);
-        return NULL;
-    }
-    for (int k = 1; k < half; k += 2) {
-        taps[half - k] = v->gain * hilbert_tap(k, half);
-        taps[half + k] = -taps[half - k];
-    }
-    const struct filter *filter =
-        filter_of_taps(&v->import->network, taps, length, v->node->json->line, v->node->statement);
-    free(taps);
-    return filter;
+    node->play_out[0] = node_convolve(import, node, relaxed_get(node->json, "config"), node->copy, node->play_in[0]);
 }
 
-/* "/ir:RATE,VALUE,VALUE..." */
-static const struct filter *inline_response(const struct convolver *v)
-{
-    const char *text = v->file + strlen(INLINE_IR);
-    char *end;
-    int n = 0;
-    double rate = strtod(text, &end);
-    double *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* a value has a digit, and a separator behind it */
-    if (!taps) {
-        v->import->c->arena->is_short = true;
-        return NULL;
-    }
-    for (text = end + strspn(end, ", "); *text; text = end + strspn(end, ", ")) {
-        taps[n] = v->gain * strtod(text, &end);
-        if (end == text || !isfinite(taps[n])) break;
-        n++;
-    }
-    const struct filter *filter = NULL;
-    if (*text || n == 0 || rate != v->import->c->rate)
-        NODE_REFUSE(v->import, v->node, "\"%.40s\" is no response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
-                    v->import->c->rate, v->import->c->rate);
-    else
-        filter = filter_of_taps(&v->import->network, taps, n, v->node->json->line, v->node->statement);
-    free(taps);
-    return filter;
-}
-
-/* `length` frames count from the start of the file, also if there is an offset. */
-static const struct filter *file_response(const struct convolver *v)
-{
-    struct impulse place = {.kind = IMPULSE_READ,
-                            .line = v->node->json->line,
-                            .command = v->node->statement,
-                            .gain = (float)v->gain,
-                            .offset = v->offset,
-                            .channel = v->channel,
-                            .is_in_turn = true};
-    if (v->length > 0) place.length = v->length - v->offset;
-    if (v->length > 0 && place.length <= 0) {
-        NODE_REFUSE(v->import, v->node, "length %d, but offset %d; the length counts from the start of the file",
-                    v->length, v->offset);
-        return NULL;
-    }
-    place.file = configuration_file(v->import->c, v->file);
-    return filter_of_file(&v->import->network, &place);
-}
-
-/* Do two names differ only in one number, which %r can stand for? Gives the parts around it. */
-static bool rate_differs(const char *a, const char *b, size_t *start, size_t *end)
-{
-    size_t same = 0, tail = 0, n = strlen(a), m = strlen(b);
-    while (a[same] && a[same] == b[same]) same++;
-    while (same > 0 && a[same - 1] >= '0' && a[same - 1] <= '9') same--;
-    while (tail < n - same && tail < m - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
-    while (tail > 0 && a[n - tail] >= '0' && a[n - tail] <= '9') tail--;
-    *start = same;
-    *end = n - tail;
-    return n - tail > same && strspn(a + same, "0123456789") == n - tail - same &&
-           strspn(b + same, "0123456789") == m - tail - same;
-}
-
-/* A list has a file for each of some rates. Their names become a pattern with %r, or the first is taken. */
-static const char *choose_file(const struct convolver *v, const struct relaxed *list)
-{
-    const struct relaxed *first = list->first;
-    size_t start = 0, end = 0;
-    bool is_pattern = first && first->next;
-    if (!first) return NULL;
-    for (const struct relaxed *item = first->next; item && is_pattern; item = item->next) {
-        size_t item_start, item_end;
-        is_pattern = rate_differs(first->text, item->text, &item_start, &item_end) &&
-                     (item == first->next || (item_start == start && item_end == end));
-        start = item_start;
-        end = item_end;
-    }
-    if (!first->next) return first->text;
-    char *name = is_pattern ? arena_alloc(v->import->c->arena, strlen(first->text) + 3, 1) : NULL;
-    if (name) {
-        sprintf(name, "%.*s%%r%s", (int)start, first->text, first->text + end);
-        return name;
-    }
-    IMPORT_WARN(v->import, list->line, v->node->statement,
-                "of the files for other rates %.200s is taken, and resampled; name them by their rates", first->text);
-    return first->text;
-}
-
-/* A whole number is a delay in frames, another in seconds. At most 10 s. */
-static double convolver_delay(const struct convolver *v)
-{
-    const struct relaxed *delay = relaxed_get(v->json, "delay");
-    double value = relaxed_number(v->import, v->node->statement, v->json, "delay", 0);
-    bool is_frames = delay && !delay->text[strspn(delay->text, "+-0123456789")];
-    double seconds = is_frames ? network_seconds(&v->import->network, value) : whole_frames(v->import, value, 10);
-    return fmax(fmin(seconds, 10), 0);
-}
-
-/* What a response makes of the signal. `channel`: of the file, if the configuration names none. */
-static const struct signal *convolve(struct import *import, const struct node *node, const struct relaxed *json,
-                                     int channel, const struct signal *in)
-{
-    static const char *const known[] = {"gain",    "delay",   "filename",         "offset",    "length",
-                                        "channel", "latency", "resample_quality", "blocksize", "tailsize"};
-    struct network *net = &import->network;
-    struct convolver v = {.import = import, .node = node, .json = json};
-    const struct relaxed *file = relaxed_get(json, "filename");
-    if (!in) return NULL;
-    for (const struct relaxed *key = json ? json->first : NULL; key; key = key->next) {
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= strcmp(key->key, known[i]) == 0;
-        if (!is_known) IMPORT_WARN(import, key->line, node->statement, "PipeWire does not know \"%.40s\"", key->key);
-    }
-    v.gain = relaxed_number(import, node->statement, json, "gain", 1);
-    v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
-    v.length = relaxed_whole(import, node->statement, json, "length", 0);
-    v.channel = (int)fmax(relaxed_whole(import, node->statement, json, "channel", channel), 0);
-    v.file = file && file->kind == RELAXED_LIST ? choose_file(&v, file) : relaxed_text(json, "filename", NULL);
-    if (!v.file || !*v.file) {
-        NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
-        return NULL;
-    }
-    in = signal_delay(net, in, convolver_delay(&v));
-    if (strncmp(v.file, "/dirac", 6) == 0) return signal_gain(net, in, v.gain);
-    if (strncmp(v.file, "/hilbert", 8) == 0) return signal_filter(net, in, hilbert(&v));
-    if (strncmp(v.file, INLINE_IR, strlen(INLINE_IR)) == 0) return signal_filter(net, in, inline_response(&v));
-    return signal_filter(net, in, file_response(&v));
-}
-
-static void play_convolver(struct import *import, struct node *node, int copy)
-{
-    is_first(import, node, copy);
-    node->play_out[0] = convolve(import, node, relaxed_get(node->json, "config"), copy, node->play_in[0]);
-}
-
-static void play_convolver_2(struct import *import, struct node *node, int copy)
+static void play_convolver_2(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
-    int n = count(list), i = 0;
-    is_first(import, node, copy);
+    int n = count_items(list), i = 0;
     if (n < 1 || n > NODE_PORTS) {
         NODE_REFUSE(import, node, "has %d impulses; 1 to %d are possible", n, NODE_PORTS);
         return;
     }
     for (const struct relaxed *item = list->first; item; item = item->next, i++)
-        node->play_out[i] = convolve(import, node, item, i, node->play_in[0]);
+        node->play_out[i] = node_convolve(import, node, item, i, node->play_in[0]);
 }
 
-static void play_null(struct import *import, struct node *node, int copy)
+static void play_null(struct import *import, struct node *node)
 {
-    is_first(import, node, copy);
+    (void)import, (void)node;
 }
 
 /* ---- the types ---------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ static void unescape(char *text, size_t length)
             to = put_character(to, end == hex + 4 ? c : '?');
             at += 4;
         } else {
-            *to++ = name && *name ? values[name - names] : *at;
+            *to++ = (char)(name && *name ? values[name - names] : *at);
         }
     }
     *to = 0;

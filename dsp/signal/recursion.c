@@ -8,7 +8,7 @@
 
 bool recursion_is_stable(const double *a, int n_a)
 {
-    double p[RECURSION_ORDER + 1], q[RECURSION_ORDER + 1];
+    double p[RECURSION_ORDER + 1] = {0}, q[RECURSION_ORDER + 1] = {0};
     if (n_a - 1 > RECURSION_ORDER) return false;
     if (n_a > 0) memcpy(p, a, (size_t)n_a * sizeof *p);
     for (int order = n_a - 1; order > 0; order--) {

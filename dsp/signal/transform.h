@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifndef CMPLX /* some releases of glibc define it for gcc alone */
+#define CMPLX(x, y) __builtin_complex((double)(x), (double)(y))
+#endif
+
 struct transform {
     size_t size;            /* real values: a power of two, at least 4             */
     double complex *roots;  /* [size / 2]: e^(-2 pi i k / (size / 2))              */

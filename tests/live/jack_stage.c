@@ -9,9 +9,9 @@
  *                                        messages, such as c001, one a cycle
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
- * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and another records, so that the graph has no loop: a sound is recorded in
- * the cycle in which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY. Prints `begun` with the
- * first recorded frame.
+ * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and
+ * another records, so that the graph has no loop: a sound is recorded in the cycle in which it is played, and frame 0 of
+ * RECORD is the output for frame 0 of PLAY. Prints `begun` with the first recorded frame.
  */
 #include <jack/jack.h>
 #include <jack/midiport.h>

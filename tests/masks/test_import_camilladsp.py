@@ -1,7 +1,7 @@
 """Configurations of CamillaDSP. CamillaDSP is in no Debian release, so its pipeline is computed here in float64.
 
-The biquads come from analog prototypes and scipy's bilinear transform, the crossovers from scipy's Butterworth design and
-the fractional delays from Thiran's formula, as CamillaDSP's README describes them.
+The biquads come from analog prototypes and scipy's bilinear transform, the crossovers from scipy's Butterworth design
+and the fractional delays from Thiran's formula, as CamillaDSP's README describes them.
 """
 
 import json
@@ -134,8 +134,8 @@ CONSTRUCTS = {
     "allpass by q": a_biquad("Allpass", freq=1000, q=0.5),
     "allpass by bandwidth": a_biquad("Allpass", freq=400, bandwidth=1.2),
     "allpass of first order": a_biquad("AllpassFO", freq=1000),
-    "general notch": a_filter("Biquad", "type: GeneralNotch, freq_p: 1000, freq_z: 2000, q_p: 2.0, normalize_at_dc: true",
-                              series(general_notch(1000, 2000, 2.0, True))),
+    "general notch": a_filter("Biquad", "type: GeneralNotch, freq_p: 1000, freq_z: 2000, q_p: 2.0, normalize_at_dc: "
+                              "true", series(general_notch(1000, 2000, 2.0, True))),
     "general notch above": a_filter("Biquad", "type: GeneralNotch, freq_p: 2500, freq_z: 800, q_p: 0.8",
                                     series(general_notch(2500, 800, 0.8))),
     "linkwitz transform": a_filter("Biquad", "type: LinkwitzTransform, freq_act: 100, q_act: 1.2, freq_target: 25, "
@@ -199,8 +199,8 @@ def test_every_filter_nulls_against_its_definition(folder):
     for i, (body, _) in enumerate(CONSTRUCTS.values()):
         text += f"  f{i}:\n    {body}\n"
     text += f"mixers:\n  fan:\n    channels: {{in: 1, out: {n}}}\n    mapping:\n"
-    text += "".join(f"      - {{dest: {i}, sources: [&in {{channel: 0, gain: 0}}]}}\n".replace("&in ", "&in " if i == 0 else "")
-                    for i in range(n))
+    for i in range(n):
+        text += f"      - {{dest: {i}, sources: [{'*in' if i else '&in {channel: 0, gain: 0}'}]}}\n"
     text += "pipeline:\n  - {type: Mixer, name: fan}\n"
     for i in range(n):  # `channel` until version 2, `channels` since version 3
         which = f"channel: {i}" if i % 2 else f"channels: [{i}]"
@@ -213,8 +213,9 @@ def test_every_filter_nulls_against_its_definition(folder):
 
 def test_values_of_camilladsps_own_tests(folder):
     """filters/biquad.rs, check_result: the first frames of a low pass, to three digits."""
-    text = DEVICES.format(rate=44100, n_in=1, n_out=1) + ("filters: {l: {type: Biquad, parameters: {type: Lowpass, freq: "
-                                                          "10000, q: 0.5}}}\npipeline: [{type: Filter, names: [l]}]\n")
+    text = DEVICES.format(rate=44100, n_in=1, n_out=1) + (
+        "filters: {l: {type: Biquad, parameters: {type: Lowpass, freq: 10000, q: 0.5}}}\n"
+        "pipeline: [{type: Filter, names: [l]}]\n")
     y = through(text, np.eye(1, 8, dtype=np.float32).T, 44100)
     assert np.abs(y[:, 0] - [0.215, 0.461, 0.281, 0.039, 0.004, 0, 0, 0]).max() < 1e-3
 
@@ -292,8 +293,9 @@ def test_raw_files_of_every_format(name, folder):
     else:
         pathlib.Path("h.bin").write_text("4 3\nlength: 40\n" * 3 + "\n".join(map(repr, map(float, h))))
     text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + (
-        f"filters: {{c: {{type: Conv, parameters: {{type: Raw, filename: h.bin, format: {name}, skip_bytes_lines: {skip}, "
-        f"read_bytes_lines: {30 * size}}}}}}}\npipeline: [{{type: Filter, channels: [0], names: [c]}}]\n")
+        f"filters: {{c: {{type: Conv, parameters: {{type: Raw, filename: h.bin, format: {name}, "
+        f"skip_bytes_lines: {skip}, read_bytes_lines: {30 * size}}}}}}}\n"
+        "pipeline: [{type: Filter, channels: [0], names: [c]}]\n")
     y = through(text, np.eye(1, 60, dtype=np.float32).T)
     assert np.abs(y[:30, 0] - h[:30]).max() <= 2 * step + 1e-7 and np.abs(y[30:]).max() <= 1e-7
 
@@ -373,8 +375,8 @@ def test_aliases_that_multiply_are_bounded(folder):
     """Every alias costs two bytes, and stands for all filters of a step."""
     names = ", ".join(["f"] * 3000)
     steps = "".join("  - *s\n" for _ in range(3000))
-    text = (DEVICES.format(rate=RATE, n_in=1, n_out=1) + "filters: {f: {type: Gain, parameters: {gain: 0}}}\npipeline:\n"
-            f"  - &s {{type: Filter, channels: [0], names: [{names}]}}\n{steps}")
+    text = (DEVICES.format(rate=RATE, n_in=1, n_out=1) + "filters: {f: {type: Gain, parameters: {gain: 0}}}\n"
+            f"pipeline:\n  - &s {{type: Filter, channels: [0], names: [{names}]}}\n{steps}")
     pathlib.Path("a.yml").write_text(text)
     refused("check", "a.yml", says="more than 65536 filters")
 

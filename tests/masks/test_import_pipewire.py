@@ -25,7 +25,7 @@ HAS_PIPEWIRE = STAGE.exists() and all(map(shutil.which, ("pipewire", "pw-cli", "
 PATIENCE = 120 if SAN else 60
 DAEMON = """
 context.properties = { core.daemon = true core.name = pipewire-0 default.clock.rate = 48000 support.dbus = false
-    default.clock.quantum = 2048 default.clock.min-quantum = 2048 default.clock.max-quantum = 2048 }
+    default.clock.quantum = 4096 default.clock.min-quantum = 4096 default.clock.max-quantum = 4096 }
 context.spa-libs = { audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }
 context.modules = [
     { name = libpipewire-module-protocol-native } { name = libpipewire-module-metadata }
@@ -199,7 +199,8 @@ def test_pipewire_and_haloconv_play_the_same(folder):
                "copies": (module(EQUALIZER, 4, 4, "copies"), 4)}
     worst = compare(modules, noise(FRAMES, n, seed=3), {"each": n, "matrix": 2, "copies": 4})
     names = {"each": list(NODES)}
-    found = [(names.get(name, [name] * 9)[i], db) for name, residuals in worst.items() for i, db in enumerate(residuals)]
+    found = [(names.get(name, [name] * 9)[i], db)
+             for name, residuals in worst.items() for i, db in enumerate(residuals)]
     assert max(db for _, db in found) <= NULL_DB, "\n".join(f"{name}: {db:.1f} dB" for name, db in found)
 
 
@@ -243,7 +244,8 @@ def test_nodes_of_newer_releases_match_their_recursions(construct, folder):
     label, (b, a) = NEWER[construct]
     x = noise(20000, seed=5)
     ports = 'inputs = [ "n:0" ] outputs = [ "n:0" ]' if "dcblock" in label else ""
-    y = ours("context.modules = [ " + module(f"nodes = [ {{ type = builtin name = n {label} }} ] {ports}", 1, 1) + " ]", x)
+    graph = f"nodes = [ {{ type = builtin name = n {label} }} ] {ports}"
+    y = ours("context.modules = [ " + module(graph, 1, 1) + " ]", x)
     db = residual_db(y[:, 0], scipy.signal.lfilter(b, a, x[:, 0].astype(float)))
     assert db <= NULL_DB, f"{db:.1f} dB"
 
@@ -253,7 +255,8 @@ def test_convolver2_and_parametric_equalizers_have_eight_ports(folder):
     x, ir = noise(4000, 2, seed=8), read("ir.wav")
     graph = """
       nodes = [ { type = builtin name = eq label = param_eq config = {
-                    filters1 = [ { type = bq_peaking freq = 900 gain = 5 q = 2 } { type = bq_lowpass freq = 5000 q = 0 } ]
+                    filters1 = [ { type = bq_peaking freq = 900 gain = 5 q = 2 }
+                                 { type = bq_lowpass freq = 5000 q = 0 } ]
                     filters = [ { type = bq_peaking freq = 400 gain = -3 } ] } }
                 { type = builtin name = cv label = convolver2 config = { impulses = [
                     { filename = "ir.wav" channel = 2 } { filename = "ir.wav" gain = 0.5 } ] } } ]
@@ -285,8 +288,8 @@ REFUSED = {
     "nonlinear": ("nodes = [\n\n { type = builtin name = r label = clamp } ]", [":3: node r: clamp"]),
     "unknown": ("nodes = [ { type = builtin name = r label = warp } ]", ['"warp"']),
     "constant": ("nodes = [ { type = builtin name = r label = linear control = { Add = 1 } } ]", ["Add"]),
-    "no port": ("nodes = [ { type = builtin name = r label = copy } ] links = [\n { output = \"r:Out 7\" input = \"r:In\" } ]",
-                [":2: filter.graph", "r:Out 7"]),
+    "no port": ("nodes = [ { type = builtin name = r label = copy } ] links = [\n { output = \"r:Out 7\" "
+                "input = \"r:In\" } ]", [":2: filter.graph", "r:Out 7"]),
     "loop": ("nodes = [ { type = builtin name = m label = mixer } { type = builtin name = c label = copy } ]\n"
              "links = [ { output = \"m:Out\" input = \"c:In\" } { output = \"c:Out\" input = \"m:In 2\" } ]\n"
              "inputs = [ \"m:In 1\" ] outputs = [ \"m:Out\" ]", ["loop"]),
@@ -294,13 +297,13 @@ REFUSED = {
               "[ { output = \"a:Out\" input = \"c:In\" } { output = \"a:Out\" input = \"c:In\" } ]", ["linked twice"]),
     "endless": ("nodes = [ { type = builtin name = d label = delay control = { \"Delay (s)\" = 0.1 Feedback = 1 } } ]",
                 ["Feedback"]),
-    "unstable": ("nodes = [ { type = builtin name = d label = bq_raw config = { coefficients = [\n { rate = 48000 a1 = 3 } "
-                 "] } } ]", [":2: node d", "stable"]),
+    "unstable": ("nodes = [ { type = builtin name = d label = bq_raw config = { coefficients = [\n { rate = 48000 "
+                 "a1 = 3 } ] } } ]", [":2: node d", "stable"]),
     "no number": ("nodes = [ { type = builtin name = d label = bq_peaking control = { Freq = high } } ]", ['"high"']),
     "channels": ("nodes = [ { type = builtin name = d label = copy } ] inputs = [ \"d:In\" null ]", ["copies"]),
     "open": ("nodes = [ { type = builtin name = \"d } ]", ["not closed"]),
-    "file of an equalizer": ("nodes = [ { type = builtin name = q label = param_eq config = { filename = \"q.txt\" } } ] "
-                             "inputs = [ \"q:In 1\" ] outputs = [ \"q:Out 1\" ]", ["Equalizer APO"]),
+    "file of an equalizer": ("nodes = [ { type = builtin name = q label = param_eq config = { filename = \"q.txt\" } } "
+                             "] inputs = [ \"q:In 1\" ] outputs = [ \"q:Out 1\" ]", ["Equalizer APO"]),
 }
 
 

@@ -1,0 +1,36 @@
+/* camilladsp_filters - a filter of CamillaDSP while it is read, for the readers of its types. */
+#ifndef HALOCONV_CAMILLADSP_FILTERS_H
+#define HALOCONV_CAMILLADSP_FILTERS_H
+
+#include "camilladsp.h"
+
+#ifdef HC_WITH_YAML
+
+struct reading { /* of one filter */
+    struct camilladsp *d;
+    const yaml_node_t *node; /* the filter                   */
+    const yaml_node_t *map;  /* its parameters; NULL: none   */
+    const char *type;        /* the type of the parameters   */
+    struct camilladsp_filter *filter;
+    int line;
+    const char *command; /* for diagnostics of the network   */
+};
+
+/* A number that is needed. */
+#define NUMBER(r, key) yaml_number(&(r)->d->yaml, (r)->map, key, NAN)
+#define REFUSE(r, ...) YAML_REFUSE(&(r)->d->yaml, (r)->node, __VA_ARGS__)
+#define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
+
+struct network *reading_network(const struct reading *r);
+bool reading_has(const struct reading *r, const char *key);
+void reading_set_filter(struct reading *r, const struct filter *filter);
+
+/* The numbers of a list, from malloc. NULL: an error was reported, the list is empty (*n is 0), or memory is short. */
+double *reading_numbers(struct reading *r, const char *key, int *n);
+
+/* Filters of the types Biquad and BiquadCombo. */
+void camilladsp_biquad(struct reading *r);
+void camilladsp_combination(struct reading *r);
+
+#endif
+#endif

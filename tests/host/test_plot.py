@@ -373,13 +373,14 @@ def test_four_million_taps_are_a_small_picture_that_keeps_its_peaks(folder):
 
 
 @pytest.mark.parametrize("args,exit,says", [
-    (("h.wav", "--plot", "-"), 2, [".svg"]), (("h.wav", "--plot", "p.pdf"), 2, ["p.pdf", ".svg"]),
-    (("h.wav", "--plot", "svg"), 2, [".svg"]), (("h.wav", "--plot", "p.svg", "--panels", "step,loudness"), 2, ["spectrogram"]),
-    (("h.wav", "--plot", "p.svg", "--panels", ""), 2, ["spectrogram"]), (("h.wav", "--plot", "p.svg", "--smooth", "1/49"), 2, ["48"]),
-    (("h.wav", "--plot", "p.svg", "--smooth", "0.5"), 2, ["1/N"]), (("h.wav", "--plot", "p.svg", "--pair", "1:"), 2, ["IN:OUT"]),
-    (("h.wav", "h.wav"), 2, ["--plot"]), (("h.wav", "h.wav", "--plot", "p.svg", "--json"), 2, ["--json"]),
-    (("h.wav", "--plot", "p.svg", "--pair", "1:1"), 1, ["--pair"]), (("h.txt", "--plot", "p.svg"), 1, ["--rate"]),
-    (("mask.svg", "--plot", "mask.svg"), 1, ["mask.svg"]), (("h.wav", "--plot", "no/p.svg"), 1, ["no/p.svg"]),
+    (["h.wav", "--plot", "-"], 2, ".svg"), (["h.wav", "--plot", "p.pdf"], 2, ".svg"),
+    (["h.wav", "--plot", "svg"], 2, ".svg"), (["h.wav", "--plot", "p.svg", "--panels", "step,loudness"], 2, "spectrogram"),
+    (["h.wav", "--plot", "p.svg", "--panels", ""], 2, "spectrogram"),
+    (["h.wav", "--plot", "p.svg", "--smooth", "1/49"], 2, "48"), (["h.wav", "--plot", "p.svg", "--smooth", "0.5"], 2, "1/N"),
+    (["h.wav", "--plot", "p.svg", "--pair", "1:"], 2, "IN:OUT"), (["h.wav", "h.wav"], 2, "--plot"),
+    (["h.wav", "h.wav", "--plot", "p.svg", "--json"], 2, "--json"),
+    (["h.wav", "--plot", "p.svg", "--pair", "1:1"], 1, "--pair"), (["h.txt", "--plot", "p.svg"], 1, "--rate"),
+    (["mask.svg", "--plot", "mask.svg"], 1, "mask.svg"), (["h.wav", "--plot", "no/p.svg"], 1, "no/p.svg"),
 ])
 def test_what_cannot_be_drawn_is_refused(folder, args, exit, says):
     write("h.wav", FILTERS["lowpass"])

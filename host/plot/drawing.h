@@ -27,7 +27,7 @@ enum text_place { TEXT_START, TEXT_MIDDLE, TEXT_END };
 struct shape {
     enum { SHAPE_PATH, SHAPE_TEXT, SHAPE_GROUP, SHAPE_GROUP_END } kind;
     struct ink ink;
-    size_t first, n; /* of a path: its points; of a text: its place; of a group: two corners of what it shows, or none */
+    size_t first, n; /* points of a path; the place of a text; two corners of what a group shows, or none */
     char *text;      /* clean UTF-8; of a path or group: its name, or NULL */
     double size;     /* of a text */
     enum text_place place;

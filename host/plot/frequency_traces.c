@@ -100,8 +100,8 @@ static void trace_magnitude(const struct spectrum *s, const struct axis *x, stru
     trace_finish(trace);
 }
 
-/* The delay of a band is the mean of the delays of its bins, weighted by their energy: at the nulls between the modes of
- * a room the delay of a bin has no meaning. The delay of a bin is Re(X / H), X the spectrum of n h[n]. */
+/* The delay of a band is the mean of the delays of its bins, weighted by their energy: at the nulls between the modes
+ * of a room the delay of a bin has no meaning. The delay of a bin is Re(X / H), X the spectrum of n h[n]. */
 static void trace_group_delay(struct spectrum *s, const struct axis *x, struct trace *trace)
 {
     double *delay = s->power;

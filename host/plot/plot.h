@@ -10,8 +10,8 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_IMPULSE_DB,        /* the same as a level                                                   */
     PLOT_STEP,              /* the running sum of the response                                       */
     PLOT_MAGNITUDE,
-    PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within 60 dB of
-                               the largest                                                           */
+    PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within
+                               60 dB of the largest                                                  */
     PLOT_GROUP_DELAY,       /* there, too                                                            */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* one for each curve                                                    */
@@ -39,7 +39,7 @@ bool plot_check(const char *path, char *why, size_t cap);
 
 /* Draws 1 to PLOT_MOST_CURVES curves. The file gets its name only when it is complete; the same curves give the same
  * bytes as SVG. false: why has the reason. */
-bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings, char *why,
-                size_t cap);
+bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,
+                char *why, size_t cap);
 
 #endif

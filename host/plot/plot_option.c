@@ -8,7 +8,8 @@
 bool plot_option_path(const struct option_use *use, void *to)
 {
     char why[MESSAGE_CAP];
-    if (!plot_check(use->text, why, sizeof why)) return option_refuse(use, "%s", why + strlen(use->text) + 2);
+    if (!plot_check(use->text, why, sizeof why))
+        return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* it begins with the value, too */
     return option_text(use, to);
 }
 

@@ -50,7 +50,7 @@ COMMANDS = {
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],
-    "plot": ["info", "-q", "../in/room.conf", "--plot", "y.svg", "--panels", "phase,decay,spectrogram"],
+    "plot": ["info", "-q", "../in/room.conf", "--plot", "y.svg", "--panels", "magnitude,decay,spectrogram"],
     "check": ["check", "../in/room.conf", "--json"],
     "check_text": ["check", "../in/room.conf"],
 }

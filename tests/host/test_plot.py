@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import BUILD, HALOCONV, SAN, generator, good, refused, write
+from conftest import BUILD, HALOCONV, SAN, generator, good, peak_mb, refused, write
 
 RATE = 48000
 PIXEL = 0.012  # units: the rounding of a point and of the mark that it is measured by
@@ -345,9 +345,12 @@ def test_a_configuration_shows_its_pairs(folder):
 @pytest.mark.parametrize("h", [np.zeros(100), np.ones(1), np.array([0, 0, -1e-30]), np.full(3, 1e30),
                                np.tile([1, -1], 50)], ids=["silence", "tap", "tiny", "huge", "alternating"])
 def test_odd_responses_are_drawn(folder, h):
-    """Every panel has its frame, marks and numbers that are finite."""
+    """Every panel has its frame, marks and numbers that are finite. A short response needs no long transform."""
     write("h.wav", h.astype(np.float32))
-    good("info", "h.wav", "--plot", "p.svg", "--panels", "all")
+    options = ("info", "h.wav", "--plot", "p.svg", "--panels", "all")
+    good(*options)
+    if not SAN and (BUILD / "tests/measure").exists():
+        assert peak_mb(*options, stdout=subprocess.DEVNULL) < 50
     text = (folder / "p.svg").read_text()
     assert "nan" not in text.lower().replace("font", "") and "inf" not in text.lower()
     assert len(picture("p.svg")[1]) == 8
@@ -370,13 +373,14 @@ def test_four_million_taps_are_a_small_picture_that_keeps_its_peaks(folder):
 
 
 @pytest.mark.parametrize("args,exit,says", [
-    (("h.wav", "--plot", "-"), 2, [".svg"]), (("h.wav", "--plot", "p.pdf"), 2, ["p.pdf", ".svg"]),
-    (("h.wav", "--plot", "svg"), 2, [".svg"]), (("h.wav", "--plot", "p.svg", "--panels", "step,loudness"), 2, ["spectrogram"]),
-    (("h.wav", "--plot", "p.svg", "--panels", ""), 2, ["spectrogram"]), (("h.wav", "--plot", "p.svg", "--smooth", "1/49"), 2, ["48"]),
-    (("h.wav", "--plot", "p.svg", "--smooth", "0.5"), 2, ["1/N"]), (("h.wav", "--plot", "p.svg", "--pair", "1:"), 2, ["IN:OUT"]),
-    (("h.wav", "h.wav"), 2, ["--plot"]), (("h.wav", "h.wav", "--plot", "p.svg", "--json"), 2, ["--json"]),
-    (("h.wav", "--plot", "p.svg", "--pair", "1:1"), 1, ["--pair"]), (("h.txt", "--plot", "p.svg"), 1, ["--rate"]),
-    (("mask.svg", "--plot", "mask.svg"), 1, ["mask.svg"]), (("h.wav", "--plot", "no/p.svg"), 1, ["no/p.svg"]),
+    (["h.wav", "--plot", "-"], 2, ".svg"), (["h.wav", "--plot", "p.pdf"], 2, ".svg"),
+    (["h.wav", "--plot", "svg"], 2, ".svg"), (["h.wav", "--plot", "p.svg", "--panels", "step,loudness"], 2, "spectrogram"),
+    (["h.wav", "--plot", "p.svg", "--panels", ""], 2, "spectrogram"),
+    (["h.wav", "--plot", "p.svg", "--smooth", "1/49"], 2, "48"), (["h.wav", "--plot", "p.svg", "--smooth", "0.5"], 2, "1/N"),
+    (["h.wav", "--plot", "p.svg", "--pair", "1:"], 2, "IN:OUT"), (["h.wav", "h.wav"], 2, "--plot"),
+    (["h.wav", "h.wav", "--plot", "p.svg", "--json"], 2, "--json"),
+    (["h.wav", "--plot", "p.svg", "--pair", "1:1"], 1, "--pair"), (["h.txt", "--plot", "p.svg"], 1, "--rate"),
+    (["mask.svg", "--plot", "mask.svg"], 1, "mask.svg"), (["h.wav", "--plot", "no/p.svg"], 1, "no/p.svg"),
 ])
 def test_what_cannot_be_drawn_is_refused(folder, args, exit, says):
     write("h.wav", FILTERS["lowpass"])
@@ -447,7 +451,7 @@ def test_a_png_shows_what_the_svg_shows(folder):
         inside = pixels[top + 4:bottom - 4, 204:1548]
         for colour, _ in panel.inks.values():
             wanted = [int(colour[i:i + 2], 16) for i in (1, 3, 5)]
-            assert (np.abs(inside - wanted).max(2) < 40).sum() > 1000, colour
+            assert (np.abs(inside - wanted).max(2) < 5).sum() > 1000, colour
         assert len(np.unique(inside.reshape(-1, 3), axis=0)) > 20
     assert (pixels[:8] == 255).all() and (pixels[:, :8] == 255).all() and (pixels[:, -8:] == 255).all()  # no text is cut
 

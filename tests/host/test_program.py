@@ -193,8 +193,9 @@ def test_install_and_uninstall(folder):
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
     if (BUILD / "haloconv_plot.so").exists():
-        subprocess.run([prefix / "bin/haloconv", "info", prefix / "share/haloconv/impulses/room.wav", "--plot", "room.png"],
-                       check=True, timeout=60, stdout=subprocess.DEVNULL)
+        room = prefix / "share/haloconv/impulses/room.wav"
+        subprocess.run([prefix / "bin/haloconv", "info", room, "--plot", "room.png"], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
     verify_units(prefix)
     assert os.readlink(prefix / "lib/libhaloconv.so") == "libhaloconv.so.1"
     (folder / "use.c").write_text('#include <haloconv.h>\n#include <stdio.h>\nint main(void)\n{\n'

@@ -37,6 +37,7 @@ static const struct command_line jack_line = {
 #include "host/stopwatch.h"
 #include "jack_connections.h"
 #include "jack_midi.h"
+#include "jack_server.h"
 #include "midi.h"
 #include "nsm.h"
 #include "osc.h"
@@ -70,18 +71,6 @@ struct jack_host {
     struct nsm *nsm;            /* the session manager; NULL: none */
     struct session_state state; /* under a session manager: the state at the start */
 };
-
-static char jack_error[256]; /* last error line of libjack */
-
-static void keep_jack_error(const char *text)
-{
-    snprintf(jack_error, sizeof jack_error, "%s", text);
-}
-
-static void ignore_jack_info(const char *text)
-{
-    (void)text;
-}
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
@@ -189,17 +178,8 @@ static bool choose_names(struct jack_host *h, char *why, size_t cap)
 static bool open_client(void *data, char *why, size_t cap)
 {
     struct jack_host *h = data;
-    const char *server = h->server[0] ? h->server : NULL;
-    jack_options_t options = JackNoStartServer | (server ? JackServerName : JackNullOption);
-    jack_status_t status = 0;
-    jack_error[0] = 0;
-    h->client = jack_client_open(h->name, options, &status, server);
-    if (h->client) return true;
-    if (status & JackServerFailed)
-        return message_write(why, cap, "jack: no server%s%s answers; start one, as with: jackd%s%s -d alsa",
-                             server ? " " : "", h->server, server ? " -n " : "", h->server);
-    return message_write(why, cap, "jack: the server refused the client (status 0x%x%s%s); see the server's messages",
-                         (unsigned)status, *jack_error ? ", " : "", jack_error);
+    h->client = jack_server_join(h->name, h->server, why, cap);
+    return h->client != NULL;
 }
 
 static bool register_side(struct jack_host *h, struct jack_side *side, char *why, size_t cap)
@@ -442,8 +422,6 @@ int jack_command(int argc, char **argv)
                                 .tend = tend,
                                 .stats.fd = -1};
     control_hold_signals();
-    jack_set_error_function(keep_jack_error);
-    jack_set_info_function(ignore_jack_info);
     if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
         control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);

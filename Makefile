@@ -321,7 +321,7 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
 TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
-              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so))
+              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
@@ -531,6 +531,8 @@ $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/t
 	$(call link,-shared -ldl -pthread)
 $(BUILD)/tests/jack_stage: $(BUILD)/tests/jack_stage.o
 	$(call link,$(call pkg,--libs,jack) -pthread)
+$(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/fuzz_host.a $(BUILD)/libhaloconv.a
+	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o %haloconv_faults.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
 

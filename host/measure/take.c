@@ -118,10 +118,12 @@ static bool has_passed(struct take *t, int64_t goal)
     return frames_passed(t) >= goal;
 }
 
+/* A take with a gap is not played to its end. */
 static bool has_played(struct take *t, int64_t goal)
 {
     (void)goal;
     struct take_job *job = atomic_load(&t->job);
+    if (atomic_load(&t->gaps) != job->gaps_before) return true;
     return atomic_load(&job->played) >= job->n_play && atomic_load(&job->recorded) >= job->n_record;
 }
 
@@ -155,14 +157,18 @@ static bool play_job(struct take *t, struct take_job *job, void (*progress)(void
 bool take_play(struct take *t, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,
                void (*progress)(void *data, int64_t frames), void *data, char *why, size_t cap)
 {
-    struct take_job job = {.output = output, .play = play, .n_play = n_play, .record = record, .n_record = n_record};
+    struct take_job job = {.output = output,
+                           .play = play,
+                           .n_play = n_play,
+                           .record = record,
+                           .n_record = n_record,
+                           .gaps_before = atomic_load(&t->gaps)};
     if (t->is_closed)
         return message_write(why, cap, "%s: an earlier take ended the sound; open it again", t->settings.api);
     for (int i = 0; i < t->settings.n_inputs; i++) /* no page fault in the callback */
         memset(record[i], 0, (size_t)n_record * sizeof *record[i]);
-    int before = atomic_load(&t->gaps);
     if (!play_job(t, &job, progress, data, why, cap)) return false;
-    int gaps = atomic_load(&t->gaps) - before;
+    int gaps = atomic_load(&t->gaps) - job.gaps_before;
     return gaps == 0 || message_write(why, cap, "%s: the sound was interrupted %d time%s; %s", t->settings.api, gaps,
                                       message_s(gaps), t->driver->gap);
 }

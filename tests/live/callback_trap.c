@@ -30,7 +30,12 @@ _Noreturn void check_skip(const char *why)
     abort();
 }
 
-static JackProcessCallback callback;
+enum { MOST_CLIENTS = 4 };
+static struct watched {
+    JackProcessCallback callback;
+    void *data;
+} watched[MOST_CLIENTS]; /* the clients of the program */
+static int n_watched;
 static const char *planted, *allowed;
 static _Thread_local volatile char selector; /* 0: system calls are let by, 1: they are not */
 static _Thread_local bool is_watched;
@@ -57,9 +62,9 @@ static void watch_this_thread(void)
 {
     struct sigaction action = {.sa_sigaction = on_system_call, .sa_flags = SA_SIGINFO};
     sigaction(SIGSYS, &action, NULL);
-    bool watched = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) == 0;
+    bool good = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) == 0;
     static const char yes[] = "trap: watching system calls too\n", no[] = "trap: this kernel lets system calls by\n";
-    (void)!write(STDERR_FILENO, watched ? yes : no, watched ? sizeof yes - 1 : sizeof no - 1);
+    (void)!write(STDERR_FILENO, good ? yes : no, good ? sizeof yes - 1 : sizeof no - 1);
     is_watched = true;
 }
 
@@ -75,11 +80,12 @@ static void plant(void)
 
 static int on_process(jack_nframes_t n, void *data)
 {
+    struct watched *client = data;
     if (!is_watched) watch_this_thread();
     trap_let_by(allowed);
     trap_arm();
     if (!allowed) selector = 1; /* a wake-up is a system call as well */
-    int result = callback(n, data);
+    int result = client->callback(n, client->data);
     if (planted && ++calls == 100) plant();
     selector = 0;
     const char *caught = trap_disarm();
@@ -91,8 +97,10 @@ int jack_set_process_callback(jack_client_t *client, JackProcessCallback process
 {
     int (*real)(jack_client_t *, JackProcessCallback, void *);
     *(void **)&real = dlsym(RTLD_NEXT, "jack_set_process_callback");
-    callback = process;
+    if (n_watched == MOST_CLIENTS) abort();
+    struct watched *one = &watched[n_watched++];
+    *one = (struct watched){process, data};
     planted = getenv("HC_TRAP_PLANT");
     allowed = getenv("HC_TRAP_ALLOW");
-    return real(client, on_process, data);
+    return real(client, on_process, one);
 }

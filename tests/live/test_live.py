@@ -194,6 +194,12 @@ def run(folder):
                 return client
 
             @staticmethod
+            def process(*args, end=signal.SIGTERM, **kwargs):
+                process = subprocess.Popen(*args, **kwargs)
+                stack.callback(stop, process, end)
+                return process
+
+            @staticmethod
             def jack(server, mask, *options, **kwargs):
                 return Run.client("jack", mask, "--server", server.name, "--name", "hc", *options, **kwargs)
 

@@ -201,5 +201,5 @@ void take_close(struct take *t)
     if (!t) return;
     stop(t);
     pthread_sigmask(SIG_SETMASK, &t->signals, NULL);
-    free(t);
+    if (!t->is_stuck) free(t);
 }

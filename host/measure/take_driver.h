@@ -31,6 +31,7 @@ struct take {
     int rate;
     sigset_t signals;            /* the caller's                                                                   */
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
+    bool is_stuck;               /* the library did not come back from closing: a callback may still run           */
     struct take_side player, recorder;
     _Atomic(struct take_job *) job; /* NULL: silence                                                               */
     atomic_int gaps;             /* interruptions of the sound since take_open                                     */

@@ -175,7 +175,7 @@ ARROWS = {
     "host/masks": {"host": ANY, "host/files": ANY},
     "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
-    "host/measure": {"host": ANY, "host/live": ["host/live/jack_server.h"]},
+    "host/measure": {"host": ANY, "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_analysis.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
 }

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, HALOCONV, SAN, assert_close, generator, noise, write
 from scipy.signal import fftconvolve
-from test_live import PATIENCE, alone, needs_jack, run, stop, wait_for
+from test_live import PATIENCE, alone, needs_jack, needs_portaudio, run, stop, wait_for
 
 assert alone and run  # fixtures
 
@@ -59,8 +59,8 @@ def write_sound():
     return x
 
 
-def command(server, outputs, inputs, n_out, n_in, n_frames=RECORDED):
-    return [str(word) for word in (STAGE, "jack", server.name, outputs, inputs, n_out, n_in, "x.f32", "y.f32", n_frames)]
+def command(server, outputs, inputs, n_out, n_in, n_frames=RECORDED, api="jack"):
+    return [str(word) for word in (STAGE, api, server.name, outputs, inputs, n_out, n_in, "x.f32", "y.f32", n_frames)]
 
 
 @contextlib.contextmanager
@@ -71,11 +71,12 @@ def freewheel(server):
     assert server.tool("jack_freewheel", "n").returncode == 0
 
 
-def takes(server, *args):
+def takes(server, *args, **kwargs):
     """The sounds [n_out][n_in][RECORDED] of takes on each output in turn."""
-    done = server.tool(*command(server, *args))
+    with freewheel(server):
+        done = server.tool(*command(server, *args, **kwargs))
     assert done.returncode == 0, done.stderr
-    return np.fromfile("y.f32", np.float32).reshape(*args[2:], RECORDED).astype(np.float64)
+    return np.fromfile("y.f32", np.float32).reshape(*args[2:4], RECORDED).astype(np.float64)
 
 
 def gap(server):
@@ -101,10 +102,25 @@ def test_a_take_is_the_response_of_each_output_to_the_frame(run, kind):
     for outputs, inputs, n_out, n_in, first_out, first_in in [("room", "room", N_OUT, N_IN, 0, 0),
                                                               ("room", "room:out-1,room:out-2", 2, 2, 0, 0),
                                                               ("room:in-5", "room:out-2", 1, 1, 4, 1)]:
-        with freewheel(server):
-            got = takes(server, outputs, inputs, n_out, n_in)
+        got = takes(server, outputs, inputs, n_out, n_in)
         for o in range(n_out):
             assert_close(got[o].T, want[first_out + o, first_in:first_in + n_in].T)
+
+
+@needs_jack
+@needs_portaudio
+def test_a_take_through_portaudio_has_one_latency_for_all_outputs(run):
+    """PortAudio's one client makes a loop of the graph, which JACK opens by a delay of whole cycles."""
+    h, x = room_responses(), write_sound()
+    write_room(h)
+    want, server = through(h, x), run.server(PERIOD)
+    open_room(run, server, "haloconv")
+    device = "JACK Audio Connection Kit: room"
+    got = takes(server, device, device, N_OUT, N_IN, api="portaudio")
+    latency = int(np.flatnonzero(got[0, 0])[0]) - int(np.flatnonzero(want[0, 0])[0])
+    assert 0 <= latency <= 4 * PERIOD
+    for o in range(N_OUT):
+        assert_close(got[o, :, latency:].T, want[o, :, :RECORDED - latency].T)
 
 
 @needs_jack

@@ -10,6 +10,7 @@ int run_command(int argc, char **argv);
 int presets_command(int argc, char **argv);
 int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
+int measure_command(int argc, char **argv);
 int info_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int devices_command(int argc, char **argv);

@@ -56,6 +56,7 @@ static const struct command {
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
     {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"devices", "", "GPUs and audio devices", devices_command, false},

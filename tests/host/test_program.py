@@ -67,7 +67,8 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 
 
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "info", "check", "devices", *BENCH_HELPS]
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "measure", "info", "check", "devices",
+            *BENCH_HELPS]
 
 
 def options_of(command):
@@ -82,7 +83,7 @@ def test_help_and_man_page_agree(command):
 
 
 @pytest.mark.parametrize("command",
-                         ["convolve", "jack", "live", "batch", "design", "info", "check", "devices", "bench"])
+                         ["convolve", "jack", "live", "batch", "design", "measure", "info", "check", "devices", "bench"])
 def test_the_man_page_promises_no_other_options(command):
     """Each option that a command's section names is in the command's --help."""
     page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
@@ -93,7 +94,7 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:8] + BENCH_HELPS[1:])
+@pytest.mark.parametrize("command", COMMANDS[:9] + BENCH_HELPS[1:])
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

@@ -1,0 +1,66 @@
+#include "harmonics.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The spectrum of n frames of h from frame `first` on, which may be negative: h is periodic. The first and the last
+ * tenth fade. */
+static void window_bins(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n, double complex *bins)
+{
+    int64_t size = (int64_t)a->transform.size;
+    double *real = (double *)bins, fade = 0.1 * (double)n;
+    memset(bins, 0, (a->transform.size / 2 + 1) * sizeof *bins);
+    for (int64_t i = 0; i < n; i++) {
+        double edge = fmin((double)i, (double)(n - i)) / fade;
+        double gain = edge < 1 ? 0.5 - 0.5 * cos(M_PI * edge) : 1;
+        real[i] = gain * h[((first + i) % size + size) % size];
+    }
+    transform_forward(&a->transform, bins);
+}
+
+/* The mean power of a third of an octave, of bins or, if they are NULL, of powers. */
+static double band_power(const struct sweep_analysis *a, const double complex *bins, const double *powers, double hz)
+{
+    double unit = (double)a->rate / (double)a->transform.size, sum = 0;
+    size_t first = (size_t)ceil(hz * exp2(-1.0 / 6) / unit), end = (size_t)floor(hz * exp2(1.0 / 6) / unit) + 1;
+    for (size_t k = first; k < end; k++) sum += bins ? bin_power(bins[k]) : powers[k];
+    return end > first ? sum / (double)(end - first) : 0;
+}
+
+static void measure_order(const struct sweep_analysis *a, int order, int64_t n, const double *noise,
+                          const struct harmonics_scratch *scratch, struct harmonic *harmonic)
+{
+    const double edge = exp2(1.0 / 6), lowest = 1000.0 / 1024; /* Hz: octaves below 1000 */
+    double linear_sum = 0, order_sum = 0, noise_sum = 0;
+    *harmonic = (struct harmonic){0};
+    for (int third = 0;; third++) {
+        double hz = lowest * exp2(third / 3.0);
+        if (hz * edge * order > a->sweep->to_hz) break;
+        if (hz < a->sweep->from_hz * edge) continue;
+        double linear = band_power(a, scratch->linear, NULL, hz);
+        double distorted = band_power(a, scratch->order, NULL, order * hz);
+        linear_sum += linear;
+        order_sum += distorted;
+        noise_sum += (double)n * band_power(a, NULL, noise, order * hz);
+        if (third % 3 != 0 || harmonic->n_octaves == MOST_OCTAVES) continue;
+        harmonic->octave[harmonic->n_octaves].hz = hz;
+        harmonic->octave[harmonic->n_octaves++].share = sqrt(distorted / linear);
+    }
+    harmonic->share = sqrt(order_sum / linear_sum); /* NAN: the band is too narrow for this order */
+    harmonic->noise = sqrt(noise_sum / linear_sum);
+}
+
+void harmonics_measure(const struct sweep_analysis *a, const double *h, int64_t direct, const double *noise,
+                       struct harmonics_scratch *scratch, struct harmonic *harmonics)
+{
+    double octave = sweep_octave_s(a->sweep) * a->rate * a->stretch;
+    int64_t n_linear = (int64_t)(a->rate * a->sweep->silence_s);
+    window_bins(a, h, direct - a->reach, a->reach + n_linear, scratch->linear);
+    for (int order = HARMONIC_FIRST; order <= HARMONIC_LAST; order++) {
+        double at = (double)direct - octave * log(order);
+        int64_t before = (int64_t)(0.25 * octave * log((order + 1.0) / order));
+        int64_t behind = (int64_t)(0.75 * octave * log(order / (order - 1.0)));
+        window_bins(a, h, (int64_t)at - before, before + behind, scratch->order);
+        measure_order(a, order, before + behind, noise, scratch, &harmonics[order - HARMONIC_FIRST]);
+    }
+}

@@ -1,0 +1,236 @@
+/* haloconv measure - measures impulse responses with sweeps. */
+#include "dsp/haloconv_masks.h"
+#include "host/commands.h"
+#include "host/files/files_read.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+#include "measure_report.h"
+#include "measure_run.h"
+#include "sweep_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct measure_settings {
+    const char *write_sweep, *from_recording, *sweep_file, *output;
+    struct take_settings take; /* its rate is that of --write-sweep, too */
+    bool is_jack, is_portaudio;
+    int format, latency;
+    bool json;
+    struct sweep sweep;
+    int loopback;
+};
+
+enum { LATENCY_KEEP, LATENCY_REMOVE };
+
+/* ---- options -------------------------------------------------------------------------------------------------------- */
+
+#define TO(field) OPTION_TO(struct measure_settings, field)
+
+static const struct option_row measure_options[] = {
+    {"write-sweep", 0, "FILE", "Write the sweep to a sound file, to be played and recorded by another program",
+     option_text, TO(write_sweep)},
+    {"from-recording", 0, "FILE", "Measure by this recording of the sweep; a channel is an input", option_text,
+     TO(from_recording)},
+    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it knows its options", option_text,
+     TO(sweep_file)},
+    {"output", 'o', "FILE",
+     "The responses: a sound file with a channel for each pair, output 1 to all inputs first; - is standard output",
+     option_text, TO(output)},
+    {"jack", 0, NULL, "Measure through JACK", option_flag, TO(is_jack)},
+    {"portaudio", 0, NULL, "Measure through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
+    {"latency", 0, "keep|remove",
+     "Keep the time from the play to the record in the responses, or remove the same time from all of them: that of "
+     "the "
+     "loopback, or else of the direct sound of the first pair [remove]",
+     option_choice, TO(latency)},
+    {"loopback", 0, "INPUT",
+     "This input is connected with an output: its response is the time reference, and is divided out of the others",
+     option_int, TO(loopback), .min = 1, .max = 1024},
+    OPTION_FORMAT(TO(format), "OUTPUT's extension; float for responses, pcm24 for a sweep"),
+    OPTION_JSON(TO(json)),
+    {0}};
+
+static const struct option_row sweep_options[] = {
+    {"outputs", 0, "N", "Outputs, measured one after the other [1]", option_int, TO(sweep.n_outputs), .min = 1,
+     .max = SWEEP_MOST_OUTPUTS},
+    {"rate", 0, "HZ", "Sample rate of the sound card [its own], or of --write-sweep [48000]", option_int, TO(take.rate),
+     .min = 1000, .max = 1000000},
+    {"from", 0, "HZ", "Lowest frequency of the responses; the sweep begins an octave below [20]", option_number,
+     TO(sweep.from_hz), .min = 0.1, .max = 1e6},
+    {"to", 0, "HZ", "Highest frequency of the responses; the sweep ends at 1.1 times this [20000, or 0.45 of the rate]",
+     option_number, TO(sweep.to_hz), .min = 1, .max = 1e6},
+    {"length", 0, "SECONDS", "Length of a sweep; twice the length lowers the noise by 3 dB [6]", option_number,
+     TO(sweep.length_s), .min = 0.01, .max = 300},
+    {"silence", 0, "SECONDS",
+     "Silence behind a sweep, and length of the responses: longer than the decay of the room [2]", option_number,
+     TO(sweep.silence_s), .min = 0.01, .max = 60},
+    {"averages", 0, "N",
+     "Sweeps of each output, which are averaged; two or more also tell the clock of the recorder from that of the "
+     "player [2]",
+     option_int, TO(sweep.averages), .min = 1, .max = 100},
+    {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_db, TO(sweep.level)},
+    {0}};
+
+static const struct option_row card_options[] = {
+    {"inputs", 0, "N", "Inputs to record, the loopback included [1]", option_int, TO(take.n_inputs), .min = 1,
+     .max = 1024},
+    {"play-to", 0, "NAME",
+     "Device to play to, by its number or (a part of) its name in `haloconv devices`; for JACK ports or clients, with "
+     "commas between [the default device; the ports of the sound card]",
+     option_text, TO(take.output_device)},
+    {"record-from", 0, "NAME", "Device to record from, likewise", option_text, TO(take.input_device)},
+    {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(take.server)},
+    {0}};
+
+static const struct command_line measure_line = {
+    .command = "measure",
+    .usage = "-o MASK",
+    .text = "Measures the impulse responses of a room, of loudspeakers or of a device, from each output to each input, "
+            "with "
+            "exponential sine sweeps. Prints the noise floor, the dynamic range and the harmonic distortion.\v"
+            "  haloconv measure --portaudio --outputs 2 -o room.wav\n"
+            "  haloconv measure --jack --outputs 2 --inputs 2 --loopback 2 -o room.wav\n"
+            "  haloconv measure --write-sweep sweep.wav --outputs 2\n"
+            "  haloconv measure --from-recording rec.wav --sweep sweep.wav -o room.wav",
+    .groups = {{NULL, measure_options}, {"Sweep:", sweep_options}, {"Sound card:", card_options}}};
+
+static int check(const struct measure_settings *s)
+{
+    bool is_live = s->is_jack || s->is_portaudio;
+    const struct take_settings *take = &s->take;
+    if ((s->write_sweep != NULL) + (s->from_recording != NULL) + s->is_jack + s->is_portaudio != 1)
+        return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
+    if (s->write_sweep && (s->output || s->json || s->loopback))
+        return message_usage("measure", "--write-sweep: takes no -o, --json or --loopback; they are for a measurement");
+    if (s->sweep_file && !s->from_recording)
+        return message_usage("measure", "--sweep %s: belongs to --from-recording", s->sweep_file);
+    if (!is_live && (take->n_inputs || take->output_device || take->input_device))
+        return message_usage("measure", "--inputs, --play-to and --record-from: need --jack or --portaudio");
+    if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
+    if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
+        return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
+    if (!(s->sweep.level > 0 && s->sweep.level <= 1)) return message_usage("measure", "--level: needs 0 dB or less");
+    return s->write_sweep ? -1 : mask_write_check("measure", s->output, s->format, s->json);
+}
+
+static int parse(int argc, char **argv, struct measure_settings *s)
+{
+    *s = (struct measure_settings){
+        .latency = LATENCY_REMOVE,
+        .sweep = {.n_outputs = 1, .averages = 2, .from_hz = 20, .length_s = 6, .silence_s = 2, .level = 0.1}};
+    int status = option_parse(&measure_line, argc, argv, s);
+    return status >= 0 ? status : check(s);
+}
+
+/* ---- a recording ---------------------------------------------------------------------------------------------------- */
+
+static bool check_recording(const struct measure_settings *s, const struct measurement_settings *m, int64_t n_frames,
+                            char *why, size_t cap)
+{
+    double lasts = (double)n_frames / m->rate, needs = s->sweep.n_outputs * sweep_take_s(&s->sweep);
+    double least = needs - sweep_lead_s() - s->sweep.silence_s;
+    if (m->n_inputs < 1 + (s->loopback > 0) || s->loopback > m->n_inputs)
+        return message_write(why, cap,
+                             "%s: has %d channel%s, and --loopback %d needs one more; record the "
+                             "microphones, too",
+                             s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
+    return lasts >= least ||
+           message_write(why, cap,
+                         "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name the sweep's file "
+                         "with --sweep",
+                         s->from_recording, lasts, needs);
+}
+
+static bool analyse(struct measure_settings *s, const hc_responses *file, struct measurement_settings *settings,
+                    struct measurement *m, char *why, size_t cap)
+{
+    struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
+    if (s->sweep_file && !sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
+    *settings = (struct measurement_settings){.sweep = &s->sweep,
+                                              .rate = file->rate,
+                                              .n_inputs = file->n_channels,
+                                              .loopback = s->loopback,
+                                              .keep_latency = s->latency == LATENCY_KEEP};
+    if (!sweep_complete(&s->sweep, file->rate, why, cap) || !check_recording(s, settings, file->n_frames, why, cap))
+        return false;
+    for (int o = 0; o < s->sweep.n_outputs; o++)
+        recordings[o] = (struct sweep_recording){file->channel, file->n_frames, -o * sweep_take_s(&s->sweep)};
+    return measurement_make(settings, recordings, m, why, cap);
+}
+
+static int report(const struct measure_settings *s, const struct measurement_settings *settings,
+                  const struct measurement *m)
+{
+    char why[MESSAGE_CAP];
+    struct mask_out out = {s->output, s->format, m->rate, m->n_outputs * m->n_inputs, m->n_frames, m->h};
+    if (!mask_write(&out, why, sizeof why)) return message_error("%s", why);
+    measure_report_warn(settings, m);
+    if (s->json) return measure_report_json(settings, m, s->output);
+    if (!message_is_quiet()) measure_report_print(settings, m, s->output);
+    return 0;
+}
+
+static int measure_recording(struct measure_settings *s)
+{
+    char why[MESSAGE_CAP];
+    hc_responses file = {0};
+    struct measurement m = {0};
+    struct measurement_settings settings;
+    struct files_read read = {0};
+    bool good =
+        (files_read_add(&read, s->from_recording) && (!s->sweep_file || files_read_add(&read, s->sweep_file))) ||
+        message_write(why, sizeof why, "measure: no memory; free some");
+    good = good && files_read_spare(&read, s->output, why, sizeof why) &&
+           hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
+           analyse(s, &file, &settings, &m, why, sizeof why);
+    int status = good ? report(s, &settings, &m) : message_error("%s", why);
+    measurement_free(&m);
+    hc_responses_free(&file);
+    files_read_free(&read);
+    return status;
+}
+
+/* ---- a sound card --------------------------------------------------------------------------------------------------- */
+
+static int measure_card(struct measure_settings *s)
+{
+    char why[MESSAGE_CAP];
+    struct measurement m;
+    struct take_settings take = s->take;
+    take.api = s->is_jack ? "jack" : "portaudio";
+    take.n_outputs = s->sweep.n_outputs;
+    if (take.n_inputs == 0) take.n_inputs = 1;
+    struct measurement_settings settings = {
+        .n_inputs = take.n_inputs, .loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
+    bool good = measure_run(take, &s->sweep, &settings, &m, why, sizeof why);
+    int status = good ? report(s, &settings, &m) : message_error("%s", why);
+    measurement_free(&m);
+    return status;
+}
+
+/* ---- the sweep ------------------------------------------------------------------------------------------------------ */
+
+static int write_sweep(struct measure_settings *s)
+{
+    char why[MESSAGE_CAP];
+    int rate = s->take.rate ? s->take.rate : 48000;
+    if (!sweep_complete(&s->sweep, rate, why, sizeof why) ||
+        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why))
+        return message_error("%s", why);
+    message_note("%s: %d channel%s, %.1f s, peak %.1f dBFS; play it once, and record without a pause", s->write_sweep,
+                 s->sweep.n_outputs, message_s(s->sweep.n_outputs), s->sweep.n_outputs * sweep_take_s(&s->sweep),
+                 20 * log10(s->sweep.level));
+    return 0;
+}
+
+int measure_command(int argc, char **argv)
+{
+    struct measure_settings settings;
+    int status = parse(argc, argv, &settings);
+    if (status >= 0) return status;
+    return settings.write_sweep      ? write_sweep(&settings)
+           : settings.from_recording ? measure_recording(&settings)
+                                     : measure_card(&settings);
+}

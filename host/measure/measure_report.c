@@ -1,0 +1,176 @@
+#include "measure_report.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static double db(double linear)
+{
+    return linear > 0 ? 20 * log10(linear) : -INFINITY;
+}
+
+/* The number that the user gives an input: the loopback is not among the measured ones. */
+static int input_number(const struct measurement_settings *s, int input)
+{
+    return input + 1 + (s->loopback > 0 && input + 1 >= s->loopback);
+}
+
+static double total_distortion(const struct measured_pair *pair)
+{
+    double sum = 0;
+    for (int i = 0; i < N_HARMONICS; i++)
+        if (pair->harmonics[i].n_octaves > 0) sum += pair->harmonics[i].share * pair->harmonics[i].share;
+    return pair->harmonics[0].n_octaves > 0 ? sqrt(sum) : NAN;
+}
+
+/* ---- warnings ------------------------------------------------------------------------------------------------------- */
+
+static int warn_input(const struct measured_input *input, int number)
+{
+    const double loud = db(input->peak) + 1, quiet = -50 - db(input->peak);
+    if (input->n_clipped > 0)
+        return message_note("warning: input %d: %lld samples are clipped; lower its gain by 6 dB and measure again",
+                            number, (long long)input->n_clipped),
+               1;
+    if (loud > 0)
+        return message_note("warning: input %d: too loud, its peak is %.1f dBFS; lower its gain by %.0f dB", number,
+                            db(input->peak), ceil(loud + 5)),
+               1;
+    if (quiet > 0)
+        return message_note("warning: input %d: too quiet, its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
+                            number, db(input->peak), ceil(quiet + 20)),
+               1;
+    return 0;
+}
+
+static int warn_pair(const struct measured_pair *pair, int output, int input)
+{
+    const double least_range_db = 40, rise_db = 6;
+    double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
+    if (!pair->is_heard)
+        return message_note("warning: output %d is not heard by input %d; its response is noise", output, input), 1;
+    if (range < least_range_db && before > range + rise_db)
+        return message_note("warning: output %d, input %d: the response has not decayed at its end; use a longer "
+                            "--silence",
+                            output, input),
+               1;
+    if (range < least_range_db)
+        return message_note(
+                   "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer "
+                   "--length or more --averages",
+                   output, input, range),
+               1;
+    return 0;
+}
+
+int measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_inputs; i++) n += warn_input(&m->inputs[i], i + 1);
+    for (int o = 0; o < m->n_outputs; o++)
+        for (int i = 0; i < m->n_inputs; i++) n += warn_pair(&m->pairs[o * m->n_inputs + i], o + 1, input_number(s, i));
+    return n;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------------------------- */
+
+static json_t *harmonic_json(const struct harmonic *harmonic, int order)
+{
+    json_t *octaves = json_array();
+    for (int i = 0; i < harmonic->n_octaves; i++)
+        json_array_append_new(octaves, json_pack("{s:o, s:o, s:o}", "hz", json_number(harmonic->octave[i].hz), "db",
+                                                 json_number(db(harmonic->octave[i].share)), "percent",
+                                                 json_number(100 * harmonic->octave[i].share)));
+    bool is_known = harmonic->n_octaves > 0;
+    return json_pack("{s:i, s:o, s:o, s:o, s:o}", "order", order, "db",
+                     json_number(is_known ? db(harmonic->share) : NAN), "percent",
+                     json_number(is_known ? 100 * harmonic->share : NAN), "noise_db",
+                     json_number(is_known ? db(harmonic->noise) : NAN), "octaves", octaves);
+}
+
+static json_t *pair_json(const struct measurement_settings *s, const struct measurement *m, int output, int input)
+{
+    const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
+    json_t *harmonics = json_array();
+    for (int i = 0; i < N_HARMONICS; i++)
+        json_array_append_new(harmonics, harmonic_json(&pair->harmonics[i], HARMONIC_FIRST + i));
+    return json_pack(
+        "{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
+        output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
+        pair->is_heard, "direct_s", json_number(pair->direct_s), "peak_db", json_number(db(pair->peak)), "silence_dbfs",
+        json_number(db(pair->silence_rms)), "noise_before_db", json_number(db(pair->noise_before / pair->peak)),
+        "noise_floor_db", json_number(db(measurement_noise(pair))), "dynamic_range_db",
+        json_number(-db(measurement_noise(pair))), "distortion_db", json_number(db(total_distortion(pair))),
+        "distortion_percent", json_number(100 * total_distortion(pair)), "harmonics", harmonics);
+}
+
+static json_t *inputs_json(const struct measurement_settings *s, const struct measurement *m)
+{
+    json_t *inputs = json_array();
+    for (int i = 0; i < s->n_inputs; i++)
+        json_array_append_new(inputs, json_pack("{s:i, s:b, s:o, s:I}", "input", i + 1, "loopback",
+                                                i + 1 == s->loopback, "peak_dbfs", json_number(db(m->inputs[i].peak)),
+                                                "clipped", (json_int_t)m->inputs[i].n_clipped));
+    return inputs;
+}
+
+int measure_report_json(const struct measurement_settings *s, const struct measurement *m, const char *path)
+{
+    const struct sweep *w = s->sweep;
+    json_t *pairs = json_array();
+    for (int o = 0; o < m->n_outputs; o++)
+        for (int i = 0; i < m->n_inputs; i++) json_array_append_new(pairs, pair_json(s, m, o, i));
+    json_t *sweep =
+        json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz", json_number(w->to_hz),
+                  "length_s", json_number(w->length_s), "silence_s", json_number(w->silence_s), "averages", w->averages,
+                  "level_db", json_number(db(w->level)));
+    json_t *all = json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o}", "file", json_text(path),
+                            "rate", m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs,
+                            "reference_frame", m->reference_frame, "latency_s", json_number(m->latency_s), "clock_ppm",
+                            json_number(1e6 * m->drift), "latency", s->keep_latency ? "keep" : "remove", "sweep", sweep,
+                            "recorded", inputs_json(s, m), "pairs", pairs);
+    return json_print(all, 9, path);
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------------------- */
+
+static void print_harmonics(const struct measured_pair *pair)
+{
+    printf("  %-18s", "distortion");
+    for (int i = 0; i < N_HARMONICS; i++)
+        if (pair->harmonics[i].n_octaves > 0)
+            printf("%s%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", i > 0 ? "" : "", HARMONIC_FIRST + i,
+                   100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
+                   pair->harmonics[i].share < 2 * pair->harmonics[i].noise ? ", noise" : "");
+    putchar('\n');
+}
+
+static void print_pair(const struct measurement_settings *s, const struct measurement *m, int output, int input)
+{
+    const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
+    printf("channel %d: output %d, input %d\n", output * m->n_inputs + input + 1, output + 1, input_number(s, input));
+    printf("  %-18s %.3f ms after the reference\n", "direct sound", 1000 * pair->direct_s);
+    printf("  %-18s %.1f dB\n", "peak", db(pair->peak));
+    printf("  %-18s %.1f dBFS in the silence before the sweep\n", "noise", db(pair->silence_rms));
+    printf("  %-18s %.1f dB from the peak to the noise floor\n", "dynamic range", -db(measurement_noise(pair)));
+    print_harmonics(pair);
+}
+
+void measure_report_print(const struct measurement_settings *s, const struct measurement *m, const char *path)
+{
+    int n = m->n_outputs * m->n_inputs;
+    printf("%s: %d response%s, %d Hz, %d frames (%.3f s), flat from %g to %g Hz\n", path, n, message_s(n), m->rate,
+           m->n_frames, (double)m->n_frames / m->rate, s->sweep->from_hz, s->sweep->to_hz);
+    printf("  %-18s frame %d; %.3f ms after the play\n", "reference", m->reference_frame, 1000 * m->latency_s);
+    if (isnan(m->drift))
+        printf("  %-18s not measured; it needs --averages 2 or more\n", "clock difference");
+    else
+        printf("  %-18s %+.3f ppm, corrected\n", "clock difference", 1e6 * m->drift);
+    for (int i = 0; i < s->n_inputs; i++)
+        printf("  input %-12d peak %.1f dBFS, %lld clipped samples%s\n", i + 1, db(m->inputs[i].peak),
+               (long long)m->inputs[i].n_clipped, i + 1 == s->loopback ? ", the loopback" : "");
+    for (int o = 0; o < m->n_outputs; o++)
+        for (int i = 0; i < m->n_inputs; i++) print_pair(s, m, o, i);
+}

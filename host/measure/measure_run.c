@@ -1,0 +1,150 @@
+#include "measure_run.h"
+
+#include "host/message.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double longest_latency_s = 0.5; /* of a sound card and the way of the sound */
+static const double check_share = 0.25;      /* of the level, for the check of levels */
+
+/* The takes of a sweep. */
+struct takes {
+    struct take *take;
+    const struct sweep *sweep;
+    const char *what; /* for the status line */
+    int n_inputs;
+    int64_t n_play, n_record;
+    float *play;      /* [n_play] */
+    float *memory;    /* [n_outputs][n_inputs][n_record] */
+    float **channels; /* [n_outputs][n_inputs] */
+    struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
+    int output;     /* the one that plays */
+    double later_s; /* what comes after these takes */
+};
+
+static void show_progress(void *data, int64_t frames)
+{
+    const struct takes *t = data;
+    double take_s = (double)t->n_record / take_rate(t->take), done_s = (double)frames / take_rate(t->take);
+    message_status("%s: output %d of %d, %.0f s left", t->what, t->output + 1, t->sweep->n_outputs,
+                   take_s * (t->sweep->n_outputs - t->output) - done_s + t->later_s);
+}
+
+static bool takes_open(struct takes *t, int rate, char *why, size_t cap)
+{
+    size_t n = (size_t)t->sweep->n_outputs * (size_t)t->n_inputs;
+    t->n_play = (int64_t)(rate * sweep_take_s(t->sweep));
+    t->n_record = t->n_play + (int64_t)(rate * longest_latency_s);
+    t->play = malloc((size_t)t->n_play * sizeof *t->play);
+    t->memory = malloc(n * (size_t)t->n_record * sizeof *t->memory);
+    t->channels = malloc(n * sizeof *t->channels);
+    if (!t->play || !t->memory || !t->channels)
+        return message_write(why, cap, "measure: no memory for the recording; use a shorter --length");
+    for (size_t i = 0; i < n; i++) t->channels[i] = t->memory + i * (size_t)t->n_record;
+    for (int o = 0; o < t->sweep->n_outputs; o++)
+        t->recordings[o] = (struct sweep_recording){t->channels + o * t->n_inputs, t->n_record, 0};
+    sweep_fill(t->sweep, rate, 0, t->play, (int)t->n_play);
+    return true;
+}
+
+static void takes_close(struct takes *t)
+{
+    free(t->play);
+    free(t->memory);
+    free(t->channels);
+}
+
+/* A take with a gap is played once more. */
+static bool takes_play(struct takes *t, char *why, size_t cap)
+{
+    char again[MESSAGE_CAP];
+    for (t->output = 0; t->output < t->sweep->n_outputs; t->output++) {
+        float *const *record = t->recordings[t->output].channel;
+        if (take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, why, cap))
+            continue;
+        if (!take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, again,
+                       sizeof again))
+            return false;
+        message_note("output %d was measured again: %s", t->output + 1, why);
+    }
+    return true;
+}
+
+static bool measure_takes(struct takes *t, struct measurement_settings *settings, struct measurement *m, char *why,
+                          size_t cap)
+{
+    settings->sweep = t->sweep;
+    settings->rate = take_rate(t->take);
+    bool good = takes_open(t, settings->rate, why, cap) && takes_play(t, why, cap);
+    if (good) message_status("%s: computing", t->what);
+    good = good && measurement_make(settings, t->recordings, m, why, cap);
+    takes_close(t);
+    message_status("%s", "");
+    return good;
+}
+
+/* ---- levels --------------------------------------------------------------------------------------------------------- */
+
+static double db(double linear)
+{
+    return 20 * log10(linear);
+}
+
+/* What the sweep will reach, by a sweep at check_share of its level. */
+static bool judge(const struct measurement *m, int n_inputs, char *why, size_t cap)
+{
+    const double loudest = 0.9, quietest = 0.003; /* -50 dBFS */
+    for (int i = 0; i < n_inputs; i++) {
+        double peak = m->inputs[i].peak, expected = peak / check_share;
+        if (m->inputs[i].n_clipped > 0)
+            return message_write(why, cap,
+                                 "input %d: clipped by a sweep %.0f dB below --level; lower the gain of the input by "
+                                 "%.0f dB or more",
+                                 i + 1, -db(check_share), 6 - db(check_share));
+        if (expected > loudest)
+            return message_write(
+                why, cap,
+                "input %d: too loud, the sweep would reach %.1f dBFS; lower --level or the gain of the "
+                "input by %.0f dB",
+                i + 1, db(expected), ceil(db(expected) + 6));
+        if (expected < quietest)
+            message_note(
+                "input %d: quiet, the sweep will reach %.1f dBFS; raise the gain of the input by up to %.0f dB", i + 1,
+                db(expected), floor(-12 - db(expected)));
+    }
+    return true;
+}
+
+static bool check_levels(struct take *take, const struct sweep *sweep, struct measurement_settings *settings, char *why,
+                         size_t cap)
+{
+    struct measurement m;
+    struct sweep quiet = *sweep;
+    quiet.level *= check_share;
+    quiet.averages = 1;
+    quiet.length_s = fmin(sweep->length_s, fmax(1, 10 / sweep->from_hz));
+    quiet.silence_s = fmin(sweep->silence_s, 0.5);
+    struct takes takes = {.take = take, .sweep = &quiet, .what = "level check", .n_inputs = settings->n_inputs};
+    takes.later_s = sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s);
+    bool good = measure_takes(&takes, settings, &m, why, cap) && judge(&m, settings->n_inputs, why, cap);
+    measurement_free(&m);
+    return good;
+}
+
+bool measure_run(struct take_settings take_settings, struct sweep *sweep, struct measurement_settings *settings,
+                 struct measurement *m, char *why, size_t cap)
+{
+    *m = (struct measurement){0};
+    struct take *take = take_open(&take_settings, why, cap);
+    if (!take) return false;
+    struct takes takes = {.take = take, .sweep = sweep, .what = "sweep", .n_inputs = settings->n_inputs};
+    bool good = sweep_complete(sweep, take_rate(take), why, cap);
+    if (good)
+        message_note("%d output%s, %.0f s, peak %.1f dBFS; a check of the levels comes first", sweep->n_outputs,
+                     message_s(sweep->n_outputs), sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s),
+                     db(sweep->level));
+    good = good && check_levels(take, sweep, settings, why, cap) && measure_takes(&takes, settings, m, why, cap);
+    take_close(take);
+    return good;
+}

@@ -1,0 +1,15 @@
+/* measure_run - measures through a sound card: opens it, checks the levels by a short and quiet sweep, then plays the
+ * sweep on one output after the other. */
+#ifndef MEASURE_RUN_H
+#define MEASURE_RUN_H
+
+#include "measurement.h"
+#include "take.h"
+
+/* take: outputs and inputs are those of sweep and settings. sweep: completed here, once the rate is known. settings: its
+ * sweep and rate are set here. Shows the progress on the status line. false: why has the reason, also after SIGINT. Free
+ * *m in either case. */
+bool measure_run(struct take_settings take, struct sweep *sweep, struct measurement_settings *settings,
+                 struct measurement *m, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,306 @@
+#include "measurement.h"
+
+#include "harmonics.h"
+#include "host/message.h"
+#include "stretch.h"
+#include "sweep_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double full_scale = 0.9999; /* the largest number of 16 bits is 0.99997 */
+static const double most_drift = 1e-3;   /* of two clocks; a larger one is another sweep */
+
+struct making {
+    const struct measurement_settings *settings;
+    const struct sweep_recording *recordings;
+    struct measurement *m;
+    struct sweep_analysis a;
+    double complex *bins, *extra; /* [size / 2 + 1] each */
+    double complex *loopback;     /* [size / 2 + 1]: the inverse of the loopback, without its delay; NULL: none */
+    double *noise;                /* [size / 2 + 1] */
+    int64_t reference;            /* of the sections' responses: the frame of the time zero */
+    double origin;                /* where m->h begins in them */
+};
+
+/* ---- one pair ------------------------------------------------------------------------------------------------------ */
+
+/* The mean of the sections of a pair: the spectrum of its response. */
+static void average(struct making *k, int output, int input, double complex *bins)
+{
+    int n = k->settings->sweep->averages;
+    size_t n_bins = k->a.transform.size / 2 + 1;
+    memset(bins, 0, n_bins * sizeof *bins);
+    for (int section = 0; section < n; section++) {
+        sweep_section_bins(&k->a, &k->recordings[output], input, section, k->extra);
+        for (size_t b = 0; b < n_bins; b++) bins[b] += k->extra[b] / n;
+    }
+}
+
+/* The RMS before all harmonics that count: only noise is there. h is a whole transform. */
+static double rms_ahead(const struct sweep_analysis *a, const double *h)
+{
+    int64_t end = (int64_t)a->transform.size - (int64_t)(sweep_octave_s(a->sweep) * log(8) * a->rate);
+    int64_t first = (int64_t)a->transform.size - (int64_t)(0.9 * a->sweep->length_s * a->rate);
+    double sum = 0;
+    for (int64_t i = first; i < end; i++) sum += h[i] * h[i];
+    return end > first ? sqrt(sum / (double)(end - first)) : 0;
+}
+
+static int64_t find_direct(const struct sweep_analysis *a, const double *h, double *peak, bool *is_heard)
+{
+    const double least = 10; /* peak over RMS; that of noise alone is 5 */
+    int64_t peak_frame, direct = sweep_direct(a, h, a->n_section, &peak_frame);
+    *peak = fabs(h[peak_frame]);
+    *is_heard = *peak > least * rms_ahead(a, h);
+    return direct;
+}
+
+/* Divides the loopback's own response out. */
+static void divide_loopback(const struct making *k, double complex *bins)
+{
+    for (size_t b = 0; k->loopback && b <= k->a.transform.size / 2; b++) bins[b] *= k->loopback[b];
+}
+
+static void measure_noise(struct making *k, int output, int input, struct measured_pair *pair)
+{
+    size_t half = k->a.transform.size / 2;
+    double sum = 0;
+    pair->silence_rms = sweep_noise_power(&k->a, &k->recordings[output], input, k->extra, k->noise);
+    for (size_t b = 0; b <= half; b++) {
+        k->noise[b] /= k->settings->sweep->averages;
+        if (k->loopback) k->noise[b] *= bin_power(k->loopback[b]);
+        sum += k->noise[b] * (b == 0 || b == half ? 1 : 2);
+    }
+    pair->noise_before = isnan(pair->silence_rms) ? NAN : sqrt(sum / (double)k->a.transform.size);
+}
+
+/* h: the response in the player's frames, from the origin on. */
+static void measure_tail(const struct measurement *m, const double *h, struct measured_pair *pair)
+{
+    int first = m->n_frames - (m->n_frames - m->reference_frame) / 10;
+    double sum = 0;
+    for (int i = first; i < m->n_frames; i++) sum += h[i] * h[i];
+    pair->noise_tail = sqrt(sum / (m->n_frames - first));
+}
+
+static bool measure_pair(struct making *k, int output, int input, double *h, struct measured_pair *pair)
+{
+    const struct sweep_analysis *a = &k->a;
+    struct measurement *m = k->m;
+    double *response = (double *)k->bins;
+    average(k, output, input, k->bins);
+    divide_loopback(k, k->bins);
+    transform_inverse(&a->transform, k->bins);
+    int64_t direct = find_direct(a, response, &pair->peak, &pair->is_heard);
+    pair->direct_s = (double)(direct - k->reference) / a->rate / a->stretch;
+    measure_noise(k, output, input, pair);
+    struct harmonics_scratch scratch = {malloc((a->transform.size / 2 + 1) * sizeof *scratch.linear), k->extra};
+    if (!scratch.linear) return false;
+    harmonics_measure(a, response, direct, k->noise, &scratch, pair->harmonics);
+    free(scratch.linear);
+    /* The harmonics lie before the direct sound. */
+    for (int64_t i = 0; i < direct - a->reach; i++) response[i] = 0;
+    stretch(response, (size_t)a->n_section, k->origin, a->stretch, h, (size_t)m->n_frames);
+    for (int i = 0; i < m->n_frames; i++) h[i] *= a->stretch;
+    measure_tail(m, h, pair);
+    return true;
+}
+
+/* ---- what comes before the pairs ----------------------------------------------------------------------------------- */
+
+static void measure_inputs(struct making *k)
+{
+    for (int o = 0; o < k->settings->sweep->n_outputs; o++) {
+        const struct sweep_recording *r = &k->recordings[o];
+        if (o > 0 && r->channel == k->recordings[o - 1].channel) continue; /* one file */
+        for (int i = 0; i < k->settings->n_inputs; i++) {
+            struct measured_input *input = &k->m->inputs[i];
+            for (int64_t n = 0; n < r->n_frames; n++) {
+                double value = fabs((double)r->channel[i][n]);
+                input->peak = fmax(input->peak, value);
+                input->n_clipped += value >= full_scale;
+            }
+        }
+    }
+}
+
+/* The loudest input, by its peak; not the loopback, which may hear one output only. */
+static int loudest_input(const struct making *k)
+{
+    int loopback = k->settings->loopback - 1, best = loopback == 0 ? 1 : 0;
+    for (int i = 0; i < k->settings->n_inputs; i++)
+        if (i != loopback && k->m->inputs[i].peak > k->m->inputs[best].peak) best = i;
+    return best;
+}
+
+static bool no_memory(char *why, size_t cap)
+{
+    return message_write(why, cap, "measure: no memory for a sweep of this length; use a shorter one");
+}
+
+static bool find_clock(struct making *k, char *why, size_t cap)
+{
+    double drift;
+    for (int step = 0; step < 2; step++) { /* the second step measures what the first one left */
+        if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift)) return no_memory(why, cap);
+        k->m->drift = drift;
+        if (isnan(drift)) return true;
+        if (fabs(drift) > most_drift)
+            return message_write(why, cap,
+                                 "the recording does not fit the sweep: sections %.4f s apart, not %.4f s; name the "
+                                 "sweep's file with --sweep, or give the options that it was written with",
+                                 sweep_section_s(k->a.sweep) * (1 + drift), sweep_section_s(k->a.sweep));
+        sweep_analysis_set_clock(&k->a, 1 + drift);
+    }
+    return true;
+}
+
+/* The response of an output to the loopback, in k->bins; returns its peak. */
+static double loopback_response(struct making *k, int output, int64_t *direct, bool *is_heard)
+{
+    double peak;
+    average(k, output, k->settings->loopback - 1, k->bins);
+    transform_inverse(&k->a.transform, k->bins);
+    *direct = find_direct(&k->a, (const double *)k->bins, &peak, is_heard);
+    return peak;
+}
+
+/* Inverts the loopback of the output that it hears best. Its delay stays, so that every response keeps its place. */
+static bool find_loopback(struct making *k, char *why, size_t cap)
+{
+    const double least_share = 1e-10; /* of the largest power */
+    const struct transform *t = &k->a.transform;
+    int best = 0;
+    double best_peak = 0, largest = 0;
+    bool is_heard;
+    for (int o = 0; o < k->settings->sweep->n_outputs; o++) {
+        double peak = loopback_response(k, o, &k->reference, &is_heard);
+        if (is_heard && peak > best_peak) best = o;
+        if (is_heard) best_peak = fmax(best_peak, peak);
+    }
+    if (!(best_peak > 0))
+        return message_write(why, cap, "--loopback %d: no sweep is heard there; connect an output with this input",
+                             k->settings->loopback);
+    loopback_response(k, best, &k->reference, &is_heard);
+    double *h = (double *)k->bins;
+    for (int64_t i = 0; i < k->reference - k->a.reach; i++) h[i] = 0;
+    memset(h + k->a.n_section, 0, (t->size - (size_t)k->a.n_section) * sizeof *h);
+    transform_forward(t, k->bins);
+    k->loopback = malloc((t->size / 2 + 1) * sizeof *k->loopback);
+    if (!k->loopback) return no_memory(why, cap);
+    for (size_t b = 0; b <= t->size / 2; b++) largest = fmax(largest, bin_power(k->bins[b]));
+    for (size_t b = 0; b <= t->size / 2; b++) {
+        double hz = (double)b * k->a.rate * k->a.stretch / (double)t->size;
+        double complex delay = cexp(-2 * M_PI * I * fmod((double)b * (double)k->reference / (double)t->size, 1));
+        k->loopback[b] =
+            delay * sweep_limits(k->a.sweep, hz) * conj(k->bins[b]) / (bin_power(k->bins[b]) + least_share * largest);
+    }
+    return true;
+}
+
+/* Without a loopback the time zero is the direct sound of the first pair. */
+static void find_reference(struct making *k)
+{
+    double peak;
+    bool is_heard;
+    average(k, 0, k->settings->loopback == 1 ? 1 : 0, k->bins);
+    transform_inverse(&k->a.transform, k->bins);
+    k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+}
+
+/* Chooses the frames of the responses. */
+static bool place(struct making *k, char *why, size_t cap)
+{
+    const double before_s = 50 / k->a.sweep->to_hz; /* the upper limit of the band rings for so long */
+    struct measurement *m = k->m;
+    bool keep = k->settings->keep_latency;
+    m->latency_s = (double)(k->reference - k->a.guard + k->a.delay) / k->a.rate / k->a.stretch;
+    if (keep && m->latency_s < 0)
+        return message_write(why, cap,
+                             "--latency keep: the recording begins %.3f s after the sweep; use --latency remove",
+                             -m->latency_s);
+    m->reference_frame = (int)(keep ? round(m->latency_s * k->a.rate) : ceil(before_s * k->a.rate));
+    k->origin = keep ? (double)(k->a.guard - k->a.delay) : (double)k->reference - m->reference_frame * k->a.stretch;
+    m->n_frames = m->reference_frame + (int)ceil(k->a.sweep->silence_s * k->a.rate);
+    m->h = malloc((size_t)m->n_outputs * (size_t)m->n_inputs * (size_t)m->n_frames * sizeof *m->h);
+    return m->h || no_memory(why, cap);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+
+static bool check_heard(const struct measurement *m, char *why, size_t cap)
+{
+    for (int o = 0; o < m->n_outputs; o++) {
+        bool is_heard = false;
+        for (int i = 0; i < m->n_inputs; i++) is_heard |= m->pairs[o * m->n_inputs + i].is_heard;
+        if (!is_heard)
+            return message_write(why, cap,
+                                 "no input heard the sweep of output %d; check cables and levels, and that the sweep "
+                                 "and its options are those that were played",
+                                 o + 1);
+    }
+    return true;
+}
+
+static bool measure_pairs(struct making *k, char *why, size_t cap)
+{
+    struct measurement *m = k->m;
+    for (int o = 0; o < m->n_outputs; o++)
+        for (int i = 0; i < m->n_inputs; i++) {
+            bool skip = k->settings->loopback > 0 && i >= k->settings->loopback - 1;
+            int pair = o * m->n_inputs + i;
+            if (!measure_pair(k, o, i + skip, m->h + (size_t)pair * (size_t)m->n_frames, &m->pairs[pair]))
+                return no_memory(why, cap);
+        }
+    return check_heard(m, why, cap);
+}
+
+static bool make(struct making *k, char *why, size_t cap)
+{
+    const struct measurement_settings *s = k->settings;
+    struct measurement *m = k->m;
+    m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
+    m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
+    size_t n_bins = k->a.transform.size / 2 + 1;
+    k->bins = malloc(n_bins * sizeof *k->bins);
+    k->extra = malloc(n_bins * sizeof *k->extra);
+    k->noise = malloc(n_bins * sizeof *k->noise);
+    if (!m->pairs || !m->inputs || !k->bins || !k->extra || !k->noise) return no_memory(why, cap);
+    measure_inputs(k);
+    if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
+    if (!find_clock(k, why, cap)) return false;
+    if (s->loopback && !find_loopback(k, why, cap)) return false;
+    if (!s->loopback) find_reference(k);
+    return place(k, why, cap) && measure_pairs(k, why, cap);
+}
+
+bool measurement_make(const struct measurement_settings *s, const struct sweep_recording *recordings,
+                      struct measurement *m, char *why, size_t cap)
+{
+    struct making k = {.settings = s, .recordings = recordings, .m = m};
+    *m = (struct measurement){
+        .rate = s->rate, .n_outputs = s->sweep->n_outputs, .n_inputs = s->n_inputs - (s->loopback > 0), .drift = NAN};
+    if (!sweep_analysis_open(&k.a, s->sweep, s->rate)) return no_memory(why, cap);
+    bool good = make(&k, why, cap);
+    free(k.bins);
+    free(k.extra);
+    free(k.noise);
+    free(k.loopback);
+    sweep_analysis_close(&k.a);
+    return good;
+}
+
+void measurement_free(struct measurement *m)
+{
+    free(m->h);
+    free(m->pairs);
+    free(m->inputs);
+    *m = (struct measurement){0};
+}
+
+double measurement_noise(const struct measured_pair *pair)
+{
+    return pair->noise_tail / pair->peak;
+}

@@ -1,0 +1,57 @@
+/* measurement - from the recordings of sweeps to impulse responses and their figures. */
+#ifndef MEASUREMENT_H
+#define MEASUREMENT_H
+
+#include "sweep_analysis.h"
+
+enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 12 };
+
+struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
+    double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part     */
+    int n_octaves;
+    struct {
+        double hz, share;          /* of the fundamental; a third of an octave wide                                 */
+    } octave[MOST_OCTAVES];
+};
+
+struct measured_pair {             /* an output and an input                                                        */
+    bool is_heard;
+    double direct_s;               /* the direct sound, after the reference                                         */
+    double peak;                   /* of the response                                                               */
+    double silence_rms;            /* of the recording before the sweep; NAN: there was too little                  */
+    double noise_before, noise_tail; /* RMS in the response: as that silence predicts it (or NAN), and at its end   */
+    struct harmonic harmonics[N_HARMONICS];
+};
+
+struct measured_input {            /* of all recordings                                                             */
+    double peak;
+    int64_t n_clipped;             /* samples at full scale                                                         */
+};
+
+struct measurement {
+    int rate, n_outputs, n_inputs; /* n_inputs: without the loopback                                                */
+    int n_frames;
+    int reference_frame;           /* of the responses: the time zero of direct_s                                   */
+    double latency_s;              /* from the play to the reference                                                */
+    double drift;                  /* the recorder's clock over the player's, less 1; NAN: not known                */
+    double *h;                     /* [n_outputs][n_inputs][n_frames]                                               */
+    struct measured_pair *pairs;   /* [n_outputs][n_inputs]                                                         */
+    struct measured_input *inputs; /* [n_inputs], and behind them the loopback                                      */
+};
+
+struct measurement_settings {
+    const struct sweep *sweep;
+    int rate, n_inputs;            /* of the recordings, the loopback included                                      */
+    int loopback;                  /* the input with the loopback, from 1; 0: none                                  */
+    bool keep_latency;
+};
+
+/* recordings: [n_outputs]. false: why has the reason. Free *m in either case. */
+bool measurement_make(const struct measurement_settings *settings, const struct sweep_recording *recordings,
+                      struct measurement *m, char *why, size_t cap);
+void measurement_free(struct measurement *m);
+
+/* The noise floor over the peak of a pair. */
+double measurement_noise(const struct measured_pair *pair);
+
+#endif

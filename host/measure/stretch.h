@@ -1,0 +1,11 @@
+/* stretch - a response in the frames of another clock. */
+#ifndef STRETCH_H
+#define STRETCH_H
+
+#include <stddef.h>
+
+/* y[n]: frame i is that of x[n_x] at first + i * ratio, by a windowed sinc; x counts as 0 beyond its ends. x must have
+ * little above 0.49 of its rate; then the error is below -110 dB. */
+void stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n);
+
+#endif

@@ -1,0 +1,131 @@
+#include "sweep_analysis.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double complex sweep_limits(const struct sweep *s, double hz)
+{
+    double x = hz / (s->from_hz / 4), sigma = 0.0125 * s->to_hz; /* the skirt is 4 sigma wide on each side */
+    double complex high_pass = -x * x / CMPLX(1 - x * x, M_SQRT2 * x);
+    return high_pass * 0.5 * erfc((hz - 1.05 * s->to_hz) / (sigma * M_SQRT2));
+}
+
+bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate)
+{
+    const double most_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
+    double octave = sweep_octave_s(s) * log(2);
+    *a = (struct sweep_analysis){.sweep = s, .rate = rate};
+    a->reach = (int)(rate * fmin(most_reach_s, 0.5 * octave));
+    a->guard = a->reach + (int)(rate * spread_s);
+    a->n_section = a->guard + (int)ceil(rate * sweep_section_s(s));
+    /* The noise of the division fills the sweep's length before frame 0. */
+    size_t size = transform_size((size_t)a->n_section + (size_t)ceil(rate * s->length_s));
+    if (!transform_open(&a->transform, size)) return false;
+    a->inverse = malloc((size / 2 + 1) * sizeof *a->inverse);
+    if (a->inverse) {
+        sweep_analysis_set_clock(a, 1);
+        return true;
+    }
+    sweep_analysis_close(a);
+    return false;
+}
+
+void sweep_analysis_close(struct sweep_analysis *a)
+{
+    transform_close(&a->transform);
+    free(a->inverse);
+    a->inverse = NULL;
+}
+
+void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch)
+{
+    const double least_share = 1e-16; /* of the largest power; far below that of the sweep's band */
+    size_t half = a->transform.size / 2;
+    double *sweep = (double *)a->inverse, largest = 0;
+    a->stretch = stretch;
+    memset(a->inverse, 0, (half + 1) * sizeof *a->inverse);
+    for (int i = 0; i < a->n_section; i++) sweep[i] = sweep_value(a->sweep, i / (a->rate * stretch));
+    transform_forward(&a->transform, a->inverse);
+    for (size_t k = 0; k <= half; k++) largest = fmax(largest, bin_power(a->inverse[k]));
+    for (size_t k = 0; k <= half; k++) {
+        double hz = (double)k * a->rate * stretch / (double)a->transform.size;
+        double power = bin_power(a->inverse[k]) + least_share * largest;
+        a->inverse[k] = sweep_limits(a->sweep, hz) * conj(a->inverse[k]) / power;
+    }
+}
+
+/* The frame of the recording at t seconds of the take. */
+static double frame_at(const struct sweep_analysis *a, const struct sweep_recording *r, double t)
+{
+    return (t - r->begins_s) * a->stretch * a->rate + (double)a->delay;
+}
+
+/* The part of the silence in front of a take that is free of systems' ringing: its first frame and length. */
+static int64_t find_silence(const struct sweep_analysis *a, const struct sweep_recording *r, int64_t *first)
+{
+    double start = frame_at(a, r, sweep_start_s(a->sweep, 0));
+    int64_t begin = (int64_t)(start - 0.95 * sweep_lead_s() * a->rate), end = (int64_t)start - a->guard;
+    *first = begin > 0 ? begin : 0;
+    if (end > r->n_frames) end = r->n_frames;
+    return end - *first;
+}
+
+static double mean(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
+    return n > 0 ? sum / (double)n : 0;
+}
+
+void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recording *r, int input, int section,
+                        double complex *bins)
+{
+    size_t half = a->transform.size / 2;
+    const float *x = r->channel[input];
+    int64_t silence, n_silence = find_silence(a, r, &silence);
+    double *real = (double *)bins, offset = mean(x + silence, n_silence); /* a converter's DC */
+    double start = frame_at(a, r, sweep_start_s(a->sweep, section));
+    int64_t first = (int64_t)floor(start) - a->guard;
+    memset(bins, 0, (half + 1) * sizeof *bins);
+    for (int64_t i = 0; i < a->n_section; i++)
+        if (first + i >= 0 && first + i < r->n_frames) real[i] = (double)x[first + i] - offset;
+    transform_forward(&a->transform, bins);
+    double turn = 2 * M_PI * (start - floor(start)) / (double)a->transform.size;
+    for (size_t k = 0; k <= half; k++) bins[k] *= a->inverse[k] * cexp(I * turn * (double)k);
+}
+
+double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *r, int input,
+                         double complex *bins, double *power)
+{
+    const double least_s = 0.1, window_power = 3.0 / 8; /* of a Hann window */
+    size_t half = a->transform.size / 2;
+    const float *x = r->channel[input];
+    int64_t silence, n = find_silence(a, r, &silence);
+    memset(bins, 0, (half + 1) * sizeof *bins);
+    memset(power, 0, (half + 1) * sizeof *power);
+    if (n < least_s * a->rate) return NAN;
+    double *real = (double *)bins, offset = mean(x + silence, n), sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double value = (double)x[silence + i] - offset;
+        sum += value * value;
+        real[i] = value * (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)n));
+    }
+    transform_forward(&a->transform, bins);
+    for (size_t k = 0; k <= half; k++) power[k] = bin_power(bins[k] * a->inverse[k]) / (window_power * (double)n);
+    return sqrt(sum / (double)n);
+}
+
+int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(h[i]) > fabs(h[largest])) largest = i;
+    int64_t at = largest > a->reach ? largest - a->reach : 0;
+    while (fabs(h[at]) < 0.1 * fabs(h[largest])) at++;
+    int64_t end = at + (int64_t)ceil(2 * a->rate / a->sweep->to_hz); /* the upper limit rings before the direct sound */
+    for (int64_t i = at; i < n && i <= end; i++)
+        if (fabs(h[i]) > fabs(h[at])) at = i;
+    *peak = largest;
+    return at;
+}

@@ -1,0 +1,59 @@
+/* sweep_analysis - turns the recording of a sweep into an impulse response, by division of spectra.
+ *
+ *   recording        guard | sweep, convolved with the room ....... | silence
+ *   response         -guard ..... 0 = sweep's start ..... direct sound, decay ...... section's end
+ *   its order n      L ln(n) earlier than the linear response; earlier than 0 is at the end of the transform
+ *
+ * The sweep's spectrum is known in double precision, so the division is exact wherever the sweep has energy. The
+ * response is the room's within these limits: a high pass of second order (Butterworth, like the coupling of an
+ * amplifier) at from_hz / 4, and at the top a skirt between to_hz and 1.1 to_hz whose phase is linear.
+ */
+#ifndef SWEEP_ANALYSIS_H
+#define SWEEP_ANALYSIS_H
+
+#include "dsp/signal/transform.h"
+#include "sweep.h"
+
+struct sweep_recording {            /* of one output                                                    */
+    float *const *channel;          /* [n_inputs][n_frames]                                             */
+    int64_t n_frames;
+    double begins_s;                /* the time of its first frame, on the player's clock from the start of the take */
+};
+
+struct sweep_analysis {
+    const struct sweep *sweep;
+    int rate;                       /* of the recorder, Hz                                              */
+    double stretch;                 /* seconds of the recorder's clock in a second of the player's      */
+    int64_t delay;                  /* recorder frames that the response is later than the play         */
+    int guard;                      /* frames of a section before the sweep's start                     */
+    int reach;                      /* frames before the direct sound that are free of harmonics        */
+    int n_section;                  /* frames of a section, guard included                              */
+    struct transform transform;
+    double complex *inverse;        /* [size / 2 + 1]: the limits of the response / the sweep's spectrum */
+};
+
+/* Limits of the response at a frequency. */
+double complex sweep_limits(const struct sweep *sweep, double hz);
+
+/* false: no memory. */
+bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *sweep, int rate);
+void sweep_analysis_close(struct sweep_analysis *a);
+
+/* Takes a clock into account from now on. */
+void sweep_analysis_set_clock(struct sweep_analysis *a, double stretch);
+
+/* The spectrum of a section's response, in bins[size / 2 + 1]; its frame 0 is `guard` frames before the sweep's start.
+ * The recording counts as silent beyond its ends. */
+void sweep_section_bins(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
+                        double complex *bins);
+
+/* The spectrum of the silence in front of a take, divided by the sweep's, as the power that a frame of the noise adds to
+ * a bin: power[size / 2 + 1]. bins: scratch, of the same length. Returns the RMS of the silence; NAN: there is none. */
+double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_recording *recording, int input,
+                         double complex *bins, double *power);
+
+/* The direct sound of a response that is in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of the
+ * first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
+int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak);
+
+#endif

@@ -1,0 +1,13 @@
+/* sweep_file - the sound file of a sweep, a channel for each output, whose comment describes the sweep. */
+#ifndef SWEEP_FILE_H
+#define SWEEP_FILE_H
+
+#include "sweep.h"
+
+/* format: as far as the user asked for it. false: why has the reason. */
+bool sweep_file_write(const struct sweep *sweep, int rate, const char *path, int format, char *why, size_t cap);
+
+/* The sweep that is described in a file of sweep_file_write. */
+bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap);
+
+#endif

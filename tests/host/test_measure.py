@@ -1,0 +1,242 @@
+"""haloconv measure: sweeps through rooms that numpy simulates by convolution, in float64."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.signal
+import scipy.special
+from conftest import generator, good, read, refused, soundfile, write
+
+RATE = 8000
+BAND = (20, 3200)  # --from and --to
+CLOSE = 10 ** (-90 / 20)
+
+
+# ---- the simulated room ---------------------------------------------------------------------------------------------
+def write_sweep(*options, length=1, silence=0.25, rate=RATE):
+    """Writes sweep.wav; its samples [n_frames][n_outputs]."""
+    good("measure", "--write-sweep", "sweep.wav", "--rate", rate, "--to", BAND[1], "--length", length,
+         "--silence", silence, *options)
+    return read("sweep.wav")
+
+
+def make_room(n_outputs, n_inputs, delay=37, n=1200, seed=1):
+    """[n_outputs][n_inputs][n]: a direct sound after `delay` frames and more, and noise that decays by 60 dB."""
+    h = generator(seed).standard_normal((n_outputs, n_inputs, n)) * 10 ** (-3 * np.arange(n) / n)
+    for o, i in np.ndindex(n_outputs, n_inputs):
+        direct = delay + 11 * i + 5 * o
+        h[o, i, :direct] = 0
+        h[o, i, direct] = 5
+    return 0.1 * h
+
+
+def play(x, room):
+    """[n_frames][n_inputs]: what the inputs hear of the outputs x."""
+    return sum(np.stack([scipy.signal.fftconvolve(x[:, o], h) for h in room[o]], 1) for o in range(len(room)))
+
+
+def limits(hz):
+    """The limits of a response as the man page states them."""
+    high_pass = scipy.signal.butter(2, BAND[0] / 4, "high", analog=True)
+    return scipy.signal.freqs(*high_pass, hz)[1] * 0.5 * scipy.special.erfc(
+        (hz - 1.05 * BAND[1]) / (0.0125 * BAND[1] * np.sqrt(2)))
+
+
+def limited(h, shift, n_frames):
+    """h, limited to the band, `shift` frames later (or a part of a frame)."""
+    hz = np.fft.rfftfreq(1 << 17, 1 / RATE)
+    return np.fft.irfft(np.fft.rfft(h, 1 << 17) * limits(hz) * np.exp(-2j * np.pi * hz * shift / RATE))[:n_frames]
+
+
+def measure(y, *options, rate=RATE):
+    """Writes rec.wav; the report and the responses [n_frames][n_pairs]."""
+    write("rec.wav", y, rate)
+    done = good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", "--json", *options)
+    report = json.loads(done.stdout)
+    report["said"] = done.stderr
+    return report, read("h.wav")
+
+
+def errors(report, got, room, started=0):
+    """[n_frames][n_pairs]: the difference from the room, over its peak. started: frames of the recording before the
+    sweep's file began."""
+    shift = report["reference_frame"] - report["latency_s"] * RATE + started
+    want = np.stack([limited(h, shift, len(got)) for pairs in room for h in pairs], 1)
+    assert got.shape == want.shape
+    return (got - want) / np.abs(want).max()
+
+
+# ---- accuracy -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n_outputs,n_inputs,started", [(1, 1, 0), (2, 2, 4321), (8, 2, -3000)])
+def test_measured_responses_are_those_of_the_room(folder, n_outputs, n_inputs, started):
+    """Whenever the recorder was started."""
+    x = write_sweep("--outputs", n_outputs)
+    room = make_room(n_outputs, n_inputs)
+    y = play(x, room)
+    y = np.concatenate([np.zeros((max(started, 0), n_inputs)), y[max(-started, 0):]])
+    report, got = measure(y)
+    assert np.abs(errors(report, got, room, started)).max() < CLOSE
+    assert report["latency_s"] == pytest.approx((37 + started) / RATE) and abs(report["clock_ppm"]) < 1e-4
+    assert [(p["output"], p["input"]) for p in report["pairs"]] == [(o + 1, i + 1) for o, i in np.ndindex(n_outputs,
+                                                                                                          n_inputs)]
+    delays = [5 * o + 11 * i for o, i in np.ndindex(n_outputs, n_inputs)]
+    assert [p["direct_s"] * RATE for p in report["pairs"]] == pytest.approx(delays, abs=1.01)  # or the frame before
+
+
+def test_a_linear_phase_low_pass_is_measured(folder):
+    room = [[np.pad(scipy.signal.firwin(201, 2000, fs=RATE), (50, 0))]]
+    report, got = measure(play(write_sweep(), room))
+    assert np.abs(errors(report, got, room)).max() < CLOSE
+
+
+def test_latency_is_kept(folder):
+    room = make_room(1, 1, delay=300)
+    report, got = measure(play(write_sweep("--averages", 1), room), "--latency", "keep")
+    assert report["reference_frame"] == 300 and report["clock_ppm"] is None
+    want = limited(room[0, 0], 0, len(got))
+    assert np.abs(got[:, 0] - want).max() < CLOSE * np.abs(want).max()
+
+
+def test_noise_is_as_low_as_theory_says(folder):
+    """White noise, 60 dB below the sweep. Each frame of the response has the noise of all frames of the division's
+    kernel, limits / sweep; averages divide its power."""
+    x, averages = write_sweep("--averages", 3, silence=0.5), 3
+    room = make_room(1, 2)
+    y = play(x, room)
+    sigma = 1e-3 * 0.1 / np.sqrt(2)
+    report, got = measure(y + sigma * generator(2).standard_normal(y.shape))
+    start = x[RATE:RATE + RATE, 0]  # one section's sweep
+    hz = np.fft.rfftfreq(1 << 15, 1 / RATE)
+    spectrum = np.fft.rfft(start, 1 << 15)
+    kernel = np.fft.irfft(limits(hz) / np.where(hz > 0, spectrum, 1))
+    want = sigma * np.sqrt((kernel ** 2).sum() / averages)
+    noise = errors(report, got, room) * np.abs(limited(room[0, 0], 0, 1000)).max()
+    rms_db = 20 * np.log10(np.sqrt((noise ** 2).mean()) / want)
+    assert abs(rms_db) < 0.7, rms_db
+    for pair in report["pairs"]:
+        floor_db = 20 * np.log10(want) - pair["peak_db"]
+        assert pair["silence_dbfs"] == pytest.approx(20 * np.log10(sigma), abs=0.3)
+        assert pair["noise_before_db"] == pytest.approx(floor_db, abs=0.7)
+        assert pair["noise_floor_db"] == pytest.approx(floor_db, abs=1.5)  # of 400 frames
+        assert pair["dynamic_range_db"] == -pair["noise_floor_db"]
+
+
+def in_another_clock(y, ppm):
+    """Frame m is that of y at m / (1 + ppm / 1e6), by a sinc of 200 frames in Kaiser's window."""
+    reach = 100
+    at = np.arange(len(y)) / (1 + 1e-6 * ppm)
+    near = np.floor(at).astype(int)[:, None] + np.arange(1 - reach, reach + 1)
+    distance = at[:, None] - near
+    weights = np.sinc(distance) * np.i0(14 * np.sqrt(np.maximum(0, 1 - (distance / reach) ** 2))) / np.i0(14)
+    return np.einsum("mk,mkc->mc", weights, np.pad(y, ((reach, reach + 99), (0, 0)))[near + reach])
+
+
+@pytest.mark.parametrize("ppm", [3, -40])
+def test_the_clock_of_the_recorder_is_corrected(folder, ppm):
+    room = make_room(1, 1)
+    report, got = measure(in_another_clock(play(write_sweep(), room), ppm))
+    assert report["clock_ppm"] == pytest.approx(ppm, abs=1e-3)
+    assert np.abs(errors(report, got, room)).max() < CLOSE
+
+
+def test_a_recorder_may_have_another_rate(folder):
+    room = make_room(1, 1)
+    y = play(write_sweep(silence=0.5), room)
+    y = np.pad(y, ((0, -len(y) % 4), (0, 0)))
+    _, got = measure(scipy.signal.resample(y, len(y) // 4 * 5), rate=RATE * 5 // 4)
+    got = np.abs(np.fft.rfft(got[:, 0], RATE * 5 // 4))[30:3100]  # at whole Hz
+    want = np.abs(np.fft.rfft(limited(room[0, 0], 200, RATE), RATE))[30:3100]
+    assert np.abs(got - want).max() < 1e-3 * want.max()
+
+
+def test_a_loopback_is_the_time_reference_and_is_divided_out(folder):
+    """The converters filter and delay both inputs; the loopback on input 1 hears output 2 only."""
+    x = write_sweep("--outputs", 2)
+    room = make_room(2, 1)
+    y = np.stack([np.pad(x[:, 1], (0, room.shape[2] - 1)), play(x, room)[:, 0]], 1)
+    section = scipy.signal.butter(1, 3, "high", fs=RATE, output="sos")
+    low_pass = np.pad(scipy.signal.firwin(801, 3900, fs=RATE), (250, 0))
+    y = scipy.signal.sosfilt(section, scipy.signal.fftconvolve(y, low_pass[:, None], axes=0), axis=0)
+    report, got = measure(y, "--loopback", 1)
+    report["latency_s"] = 0
+    assert np.abs(errors(report, got, room)).max() < CLOSE
+    assert [round(p["direct_s"] * RATE) for p in report["pairs"]] == pytest.approx([37, 42], abs=3)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", "--loopback", 3,
+            says=["--loopback 3", "2 channels"])
+
+
+# ---- distortion -----------------------------------------------------------------------------------------------------
+def test_harmonics_are_those_of_a_known_polynomial(folder):
+    """Chebyshev's polynomial of order n turns a sine into its n-th harmonic. The band leaves space for five."""
+    x = write_sweep("--to", 1400, length=2, rate=16000)
+    shares = {2: 0.02, 3: 0.01, 4: 0.003, 5: 0.002}
+    y = x.copy()
+    for order, share in shares.items():
+        term = np.polynomial.Chebyshev.basis(order)(x / 0.1)
+        y += 0.1 * share * (term - np.polynomial.Chebyshev.basis(order)(0))  # silence stays silence
+    report, _ = measure(y, rate=16000)
+    pair = report["pairs"][0]
+    for harmonic in pair["harmonics"]:
+        want = 20 * np.log10(shares[harmonic["order"]])
+        assert harmonic["db"] == pytest.approx(want, abs=0.1), harmonic
+        assert harmonic["percent"] == pytest.approx(100 * 10 ** (want / 20), rel=0.012)
+        octaves = [octave["db"] for octave in harmonic["octaves"] if octave["hz"] > 60]
+        assert len(octaves) >= 2 and octaves == pytest.approx([want] * len(octaves), abs=0.1)
+    total = np.sqrt(sum(share ** 2 for share in shares.values()))
+    assert pair["distortion_percent"] == pytest.approx(100 * total, rel=0.012)
+
+
+# ---- recordings that cannot be right --------------------------------------------------------------------------------
+@pytest.mark.parametrize("change,says", [
+    (lambda y: np.clip(20 * y, -1, 1), ["input 1", "clipped"]),
+    (lambda y: 0.95 * y / np.abs(y).max(), ["too loud", "lower its gain by 6 dB"]),
+    (lambda y: 1e-3 * y, ["input 1", "too quiet", "dB"]),
+    (lambda y: y + 0.1 * generator(3).standard_normal(y.shape), ["above the noise", "--averages"]),
+    (lambda y: y * [1, 0] + 1e-6 * generator(3).standard_normal(y.shape), ["output 1 is not heard by input 2"])],
+                         ids=["clipped", "loud", "quiet", "noisy", "deaf"])
+def test_a_recording_with_a_wrong_level_is_named(folder, change, says):
+    report, _ = measure(change(play(write_sweep(), make_room(1, 2))))
+    for word in says:
+        assert word in report["said"], report["said"]
+    assert ("clipped" in says) == (report["recorded"][0]["clipped"] > 0)
+
+
+def test_a_good_recording_gives_no_warning(folder):
+    report, _ = measure(play(write_sweep(), make_room(1, 2)))
+    assert report["said"] == ""
+    report, _ = measure(play(write_sweep(silence=0.1), make_room(1, 1, n=12000)))
+    assert "not decayed" in report["said"]
+
+
+@pytest.mark.parametrize("change,says", [
+    (lambda y: y[:RATE], "record all of it"),
+    (lambda y: np.roll(0.01 * generator(4).standard_normal(y.shape), 0), ["", ";"]),
+    (lambda y: np.full_like(y, np.nan), "finite")], ids=["short", "noise", "nan"])
+def test_a_recording_without_the_sweep_is_refused(folder, change, says):
+    write("rec.wav", change(play(write_sweep(), make_room(1, 1))), RATE)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says=says)
+    assert not (folder / "h.wav").exists()
+
+
+def test_another_sweep_is_refused(folder):
+    """The options differ from those of the sweep that was played."""
+    write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)
+    for option in [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2)]:
+        options = dict([("--length", 1), ("--silence", 0.25), ("--averages", 2)]) | dict([option])
+        refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", *sum(options.items(), ()), says="sweep")
+    soundfile.write("other.wav", np.zeros(100), RATE)
+    refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", "--sweep", "other.wav", says="has no comment")
+
+
+@pytest.mark.parametrize("args,exit,says", [
+    ((), 2, "--write-sweep FILE or"),
+    (("--write-sweep", "s.wav", "--from-recording", "r.wav"), 2, "needs"),
+    (("--write-sweep", "s.wav", "--to", 23000), 1, "--to 21817"),
+    (("--write-sweep", "s.wav", "--from", 6000), 1, "two octaves"),
+    (("--write-sweep", "s.wav", "--length", 0.3), 1, "use 0.4"),
+    (("--write-sweep", "s.wav", "--level", 3), 2, "0 dB or less"),
+    (("--from-recording", "r.wav"), 2, "-o"),
+    (("--from-recording", "r.wav", "-o", "h.wav"), 1, "r.wav")], ids=str)
+def test_wrong_options_are_named(folder, args, exit, says):
+    refused("measure", *args, exit=exit, says=says)

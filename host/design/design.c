@@ -76,7 +76,8 @@ static const struct command_line design_line = {
         "Makes a filter or a room. KIND is lowpass, highpass, bandpass or bandstop: a linear-phase FIR by the window "
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
         "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
-        "attenuation; these are measured on the mask.\v"
+        "attenuation; these are measured on the mask. Other filters: `haloconv design correct --help`, and the same "
+        "for design target, design invert and design minphase.\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",

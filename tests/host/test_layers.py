@@ -173,7 +173,7 @@ ARROWS = {
              "host/design": ANY, "host/measure": ANY},
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
     "host/masks": {"host": ANY, "host/files": ANY},
-    "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h"]},
+    "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h", "host/masks/mask_diagnostics.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/measure": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_write.h"],
                      "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h"]},

@@ -1,0 +1,178 @@
+#include "frequency_curve.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MOST_HZ 1e9
+#define MOST_DB 1000 /* a gain beyond it is no gain, and its power might not be finite */
+
+static const char blanks[] = " \t\r", separators[] = " \t\r,;";
+
+struct reading {
+    struct frequency_curve *curve;
+    size_t capacity;
+    int line;
+    char *why;
+    size_t cap;
+};
+
+static bool refuse(struct reading *r, const char *reason)
+{
+    snprintf(r->why, r->cap, "%s", reason);
+    return false;
+}
+
+static bool add(struct reading *r, double hz, double db)
+{
+    struct frequency_curve *curve = r->curve;
+    if (!(hz >= 0 && hz <= MOST_HZ)) return refuse(r, "the frequency is not between 0 and 1e9 Hz; correct it");
+    if (!(fabs(db) <= MOST_DB)) return refuse(r, "the gain is not between -1000 and 1000 dB; correct it");
+    if (hz == 0) return true;
+    if (curve->n == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 64;
+        struct frequency_point *points = realloc(curve->points, r->capacity * sizeof *points);
+        if (!points) return refuse(r, "no memory for the curve; free some");
+        curve->points = points;
+    }
+    curve->points[curve->n++] = (struct frequency_point){hz, db};
+    return true;
+}
+
+static bool begins_number(char c)
+{
+    return c && strchr("0123456789+-.", c);
+}
+
+/* Reads the numbers up to `end`. The first two are a point. Commas beside other separators may be decimal commas. */
+static bool read_point(struct reading *r, const char *at, const char *end)
+{
+    double value[2] = {0};
+    int n = 0;
+    bool has_comma = false, has_other = false;
+    at += strspn(at, blanks);
+    if (at >= end) return true;
+    while (at < end && begins_number(*at)) {
+        char *behind;
+        double number = strtod(at, &behind);
+        if (behind == at || (behind < end && !strchr(separators, *behind))) break;
+        if (n < 2) value[n] = number;
+        n++;
+        at = behind + strspn(behind, separators);
+        if (at >= end) break;
+        bool comma = memchr(behind, ',', (size_t)(at - behind)) != NULL;
+        has_comma |= comma;
+        has_other |= !comma;
+    }
+    if (n < 2) return refuse(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
+    if (has_comma && has_other)
+        return refuse(r, "a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
+    return add(r, value[0], value[1]);
+}
+
+static bool read_pairs(struct reading *r, const char *text, const char *end)
+{
+    while (text < end) {
+        const char *semicolon = memchr(text, ';', (size_t)(end - text));
+        if (!semicolon) semicolon = end;
+        if (!read_point(r, text, semicolon)) return false;
+        text = semicolon + 1;
+    }
+    return true;
+}
+
+static bool read_line(struct reading *r, const char *line, const char *end)
+{
+    static const char graphic[] = "GraphicEQ:";
+    line += strspn(line, blanks);
+    if (strncasecmp(line, graphic, strlen(graphic)) == 0) return read_pairs(r, line + strlen(graphic), end);
+    if (*line == '*' || *line == '#') return true;
+    if (r->curve->n == 0 && !begins_number(*line)) return true; /* a header */
+    return read_point(r, line, end);
+}
+
+static bool read_lines(struct reading *r, const char *text)
+{
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        const char *end = text + length, *comment = memchr(text, '#', length);
+        r->line++;
+        if (!read_line(r, text, comment ? comment : end)) return false;
+        text = end + (*end == '\n');
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = ((const struct frequency_point *)a)->hz, y = ((const struct frequency_point *)b)->hz;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the points, and refuses two gains at one frequency. */
+static bool finish(struct reading *r)
+{
+    struct frequency_curve *curve = r->curve;
+    size_t n = 0;
+    if (curve->n == 0) return refuse(r, "has no points; write lines with a frequency in Hz and a gain in dB");
+    qsort(curve->points, curve->n, sizeof *curve->points, compare);
+    for (size_t i = 0; i < curve->n; i++) {
+        struct frequency_point p = curve->points[i];
+        bool again = n > 0 && curve->points[n - 1].hz == p.hz;
+        if (again && curve->points[n - 1].db != p.db) {
+            snprintf(r->why, r->cap, "two gains at %g Hz; leave one of them out", p.hz);
+            return false;
+        }
+        if (!again) curve->points[n++] = p;
+    }
+    curve->n = n;
+    return true;
+}
+
+static bool finish_or_free(struct reading *r, bool good)
+{
+    if (good && finish(r)) return true;
+    frequency_curve_free(r->curve);
+    return false;
+}
+
+bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *line, char *why, size_t cap)
+{
+    struct reading r = {.curve = curve, .why = why, .cap = cap};
+    *curve = (struct frequency_curve){0};
+    bool good = finish_or_free(&r, read_lines(&r, text));
+    *line = r.line;
+    return good;
+}
+
+bool frequency_curve_read_pairs(struct frequency_curve *curve, const char *text, char *why, size_t cap)
+{
+    struct reading r = {.curve = curve, .why = why, .cap = cap};
+    *curve = (struct frequency_curve){0};
+    return finish_or_free(&r, read_pairs(&r, text, text + strlen(text)));
+}
+
+void frequency_curve_free(struct frequency_curve *curve)
+{
+    free(curve->points);
+    *curve = (struct frequency_curve){0};
+}
+
+double frequency_curve_db(const struct frequency_curve *curve, double hz)
+{
+    const struct frequency_point *p = curve->points;
+    size_t low = 0, high = curve->n - 1;
+    if (hz <= p[low].hz) return p[low].db;
+    if (hz >= p[high].hz) return p[high].db;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (p[middle].hz <= hz)
+            low = middle;
+        else
+            high = middle;
+    }
+    return p[low].db + (p[high].db - p[low].db) * log(hz / p[low].hz) / log(p[high].hz / p[low].hz);
+}

@@ -1,0 +1,175 @@
+/* haloconv design correct - makes filters that bring measured loudspeakers to a target. */
+#include "correction.h"
+#include "correction_report.h"
+#include "design_files.h"
+#include "host/commands.h"
+#include "host/json_print.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_TAPS = 64, MOST_TAPS = 1 << 20, MOST_FILES = 256 };
+
+static const double smoothings[] = {
+    CORRECTION_VARIABLE, 0, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 6, 1.0 / 12, 1.0 / 24, 1.0 / 48};
+
+struct correct_settings {
+    struct option_names names; /* MEASUREMENT... */
+    const char *output, *target;
+    int format, rate, taps; /* rate, taps 0: not given */
+    bool json;
+    double band_hz[2];
+    int smooth, average, phase;
+    struct correction_settings correction;
+};
+
+static const struct option_row file_options[] = {
+    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
+     OPTION_TO(struct correct_settings, output)},
+    {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
+     OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
+    OPTION_FORMAT(OPTION_TO(struct correct_settings, format), "OUTPUT's extension and float"),
+    OPTION_JSON(OPTION_TO(struct correct_settings, json)),
+    {0}};
+
+static const struct option_row correction_options[] = {
+    {"cycles", 0, "N",
+     "Length of the window after the direct sound, in periods of the frequency; 0: the whole response [15]",
+     option_number, OPTION_TO(struct correct_settings, correction.cycles), .max = 1000},
+    {"smooth", 0, "variable|off|1/1|1/2|1/3|1/6|1/12|1/24|1/48",
+     "Smoothing in octaves; variable: 1/48 up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on [1/12]", option_choice,
+     OPTION_TO(struct correct_settings, smooth)},
+    {"average", 0, "power|complex",
+     "How the measurements of several positions are averaged; complex keeps only what they have in common [power]",
+     option_choice, OPTION_TO(struct correct_settings, average)},
+    {"target", 0, "CURVE",
+     "Text with a frequency in Hz and a gain in dB a line; its shape counts, not its level [flat]", option_text,
+     OPTION_TO(struct correct_settings, target)},
+    {"band", 0, "LOW,HIGH",
+     "Correct these frequencies [up to where the response has fallen by 10 dB; there the target falls as well]",
+     option_band, OPTION_TO(struct correct_settings, band_hz)},
+    {"boost", 0, "DB", "Largest boost [6]", option_number, OPTION_TO(struct correct_settings, correction.boost_db),
+     .max = 60},
+    {"cut", 0, "DB", "Largest cut [24]", option_number, OPTION_TO(struct correct_settings, correction.cut_db),
+     .max = 100},
+    {0}};
+
+static const struct option_row filter_options[] = {
+    {"phase", 0, "minimum|linear|mixed",
+     "Phase of the filter; mixed: minimum, and the excess phase of the response reversed below 300 Hz [minimum]",
+     option_choice, OPTION_TO(struct correct_settings, phase)},
+    {"preringing", 0, "MS", "How long mixed phase may ring before a sound; this is its delay, too [40]", option_number,
+     OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
+    {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
+     OPTION_TO(struct correct_settings, taps), .min = LEAST_TAPS, .max = MOST_TAPS},
+    {"normalise", 0, NULL, "Scale the filter such that its largest gain is 0 dB", option_flag,
+     OPTION_TO(struct correct_settings, correction.normalise)},
+    {0}};
+
+static const struct command_line correct_line = {
+    .command = "design correct",
+    .usage = "MEASUREMENT... -o MASK",
+    .text =
+        "Makes a filter for each channel that brings a measured response to a target. A MEASUREMENT is a sound file or "
+        "a text with an impulse response for each channel; several are positions of the microphone. Prints the band, "
+        "the boost, and how far the response is from the target, before and after, in 1/6 octave means of the whole "
+        "response.\v"
+        "  haloconv design correct left_and_right.wav -o filter.wav\n"
+        "  haloconv design correct seat1.wav seat2.wav seat3.wav --target house.txt --phase mixed \\\n"
+        "    -o filter.wav",
+    .groups = {{NULL, file_options}, {"Correction:", correction_options}, {"Filter:", filter_options}},
+    .names = "measurements",
+    .least_names = 1,
+    .most_names = MOST_FILES,
+    .names_to = offsetof(struct correct_settings, names)};
+
+static int parse(int argc, char **argv, struct correct_settings *s)
+{
+    *s = (struct correct_settings){.smooth = 6};
+    correction_settings_init(&s->correction, 0);
+    int status = option_parse(&correct_line, argc, argv, s);
+    return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
+}
+
+/* What depends on the rate. -1: go on; else the exit status. */
+static int choose(struct correct_settings *s, int rate)
+{
+    struct correction_settings preset, *c = &s->correction;
+    int status = design_band_check("design correct", s->band_hz, rate);
+    if (status >= 0) return status;
+    correction_settings_init(&preset, rate);
+    c->rate = rate;
+    c->taps = s->taps ? s->taps : preset.taps;
+    c->phase = (enum correction_phase)s->phase;
+    c->octaves = smoothings[s->smooth];
+    c->complex_average = s->average == 1;
+    c->low_hz = s->band_hz[0];
+    c->high_hz = s->band_hz[1];
+    if (c->phase == CORRECTION_MIXED && c->preringing_ms * 1e-3 * rate > c->taps / 2)
+        return message_usage("design correct",
+                             "--preringing %g: is longer than half the filter; use --taps %.0f or more",
+                             c->preringing_ms, c->preringing_ms * 2e-3 * rate);
+    return -1;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------ */
+
+static int make(struct correct_settings *s, const struct correction_measurement *measurements)
+{
+    struct correction correction;
+    char why[MESSAGE_CAP];
+    if (!correction_make(&correction, &s->correction, measurements, s->names.n, why, sizeof why))
+        return message_error("%s", why);
+    struct mask_out out = {s->output,           s->format,   s->correction.rate, correction.n_channels,
+                           correction.n_frames, correction.h};
+    int status = 0;
+    if (!mask_write(&out, why, sizeof why)) {
+        status = message_error("%s", why);
+    } else {
+        correction_print(&correction, &s->correction, s->output);
+        if (s->json) status = json_print(correction_json(&correction, &s->correction), 12, s->output);
+    }
+    correction_free(&correction);
+    return status;
+}
+
+static int run(struct correct_settings *s, hc_responses *masks, struct correction_measurement *measurements)
+{
+    struct frequency_curve target = {0};
+    char why[MESSAGE_CAP];
+    int rate = s->rate;
+    for (int i = 0; i < s->names.n; i++) {
+        hc_responses *mask = &masks[i];
+        if (!design_mask_read(mask, s->names.list[i], &rate, why, sizeof why)) return message_error("%s", why);
+        measurements[i] =
+            (struct correction_measurement){s->names.list[i], mask->channel, mask->n_channels, mask->n_frames};
+    }
+    int status = choose(s, rate);
+    if (status >= 0) return status;
+    if (s->target && !design_curve_read(&target, s->target, why, sizeof why)) return message_error("%s", why);
+    s->correction.target = s->target ? &target : NULL;
+    status = make(s, measurements);
+    frequency_curve_free(&target);
+    return status;
+}
+
+int design_correct_command(int argc, char **argv)
+{
+    struct correct_settings settings;
+    int status = parse(argc, argv, &settings);
+    if (status >= 0) return status;
+    int n = settings.names.n;
+    hc_responses *masks = calloc((size_t)n, sizeof *masks);
+    struct correction_measurement *measurements = calloc((size_t)n, sizeof *measurements);
+    if (masks && measurements)
+        status = run(&settings, masks, measurements);
+    else
+        status = message_error("design correct: no memory for %d measurements; free some", n);
+    for (int i = 0; masks && i < n; i++) hc_responses_free(&masks[i]);
+    free(masks);
+    free(measurements);
+    return status;
+}

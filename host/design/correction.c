@@ -1,0 +1,320 @@
+#include "correction.h"
+
+#include "correction_curve.h"
+#include "dsp/signal/smoothing.h"
+#include "excess_phase.h"
+#include "host/message.h"
+#include "magnitude_fir.h"
+#include "measured_response.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORTEST_MS 10  /* after the direct sound: less shows nothing below 100 Hz */
+#define LEAST_GAIN 1e-5 /* of a filter of minimum phase, relative to its largest */
+
+struct work {
+    const struct correction_settings *settings;
+    const struct correction_measurement *measurements;
+    int n_measurements;
+    struct transform transform;
+    double complex *bins, *scratch, *sum; /* [size / 2 + 1]; sum: of the windowed responses, at one level */
+    double *windowed, *whole;             /* [size / 2 + 1]: mean powers of the positions, at one level */
+    double *smoothed, *octaves;           /* [size / 2 + 1]; octaves: of smoothing */
+};
+
+void correction_settings_init(struct correction_settings *s, int rate)
+{
+    *s = (struct correction_settings){.rate = rate,
+                                      .taps = (int)transform_size((size_t)rate * 2 / 3),
+                                      .cycles = 15,
+                                      .octaves = 1.0 / 12,
+                                      .boost_db = 6,
+                                      .cut_db = 24,
+                                      .preringing_ms = 40};
+}
+
+/* ---- the positions ------------------------------------------------------------------------------ */
+
+static bool check(const struct correction_settings *s, const struct correction_measurement *m, int n, char *why,
+                  size_t cap)
+{
+    for (int i = 0; i < n; i++) {
+        if (m[i].n_channels != m[0].n_channels)
+            return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
+                                 m[i].name, m[i].n_channels, message_s(m[i].n_channels), m[0].name, m[0].n_channels);
+        for (int ch = 0; ch < m[i].n_channels; ch++) {
+            int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
+            double ms = 1e3 * (m[i].n_frames - direct) / s->rate;
+            if (direct < 0)
+                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", m[i].name,
+                                     ch + 1);
+            if (ms < SHORTEST_MS)
+                return message_write(why, cap,
+                                     "%s: channel %d ends %.3g ms after the direct sound; record at least %d ms, and "
+                                     "500 ms to correct the bass",
+                                     m[i].name, ch + 1, ms, SHORTEST_MS);
+        }
+    }
+    return true;
+}
+
+static size_t n_bins(const struct work *w)
+{
+    return w->transform.size / 2 + 1;
+}
+
+static struct response_curve curve_of(const struct work *w, const double *power)
+{
+    return (struct response_curve){power, n_bins(w), (double)w->settings->rate / (double)w->transform.size};
+}
+
+static struct correction_band find_band(const struct work *w, const double *power)
+{
+    smooth_octaves(power, w->smoothed, n_bins(w), 1.0 / 3);
+    struct response_curve curve = curve_of(w, w->smoothed);
+    return band_find(&curve);
+}
+
+/* Adds a position, with its level as measured by the windowed response. */
+static void add_position(struct work *w, const struct correction_measurement *m, int ch)
+{
+    const float *h = m->channel[ch];
+    int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
+    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, w->settings->cycles, w->bins,
+                      w->scratch);
+    double *power = w->octaves; /* not needed yet */
+    for (size_t k = 0; k < n_bins(w); k++) power[k] = bin_power(w->bins[k]);
+    double scale = pow(10, -find_band(w, power).level_db / 20), polarity = h[direct] < 0 ? -1 : 1;
+    double share = scale * scale / w->n_measurements;
+    for (size_t k = 0; k < n_bins(w); k++) {
+        w->sum[k] += polarity * scale / w->n_measurements * w->bins[k];
+        w->windowed[k] += share * power[k];
+    }
+    transform_response_float(&w->transform, h, (size_t)m->n_frames, w->bins);
+    for (size_t k = 0; k < n_bins(w); k++) w->whole[k] += share * bin_power(w->bins[k]);
+}
+
+static void add_positions(struct work *w, int ch)
+{
+    size_t n = n_bins(w);
+    memset(w->sum, 0, n * sizeof *w->sum);
+    memset(w->windowed, 0, n * sizeof *w->windowed);
+    memset(w->whole, 0, n * sizeof *w->whole);
+    for (int i = 0; i < w->n_measurements; i++) add_position(w, &w->measurements[i], ch);
+    for (size_t k = 0; w->settings->complex_average && k < n; k++) w->windowed[k] = bin_power(w->sum[k]);
+}
+
+static double variable_octaves(double hz)
+{
+    double up_to_1k = log(fmin(fmax(hz, 100), 1000) / 100) / log(10), above = log10(fmin(fmax(hz, 1000), 10000)) - 3;
+    return 1.0 / 48 * pow(8, up_to_1k) * pow(2, above);
+}
+
+/* w->windowed -> w->smoothed */
+static void smooth(struct work *w)
+{
+    double octaves = w->settings->octaves, hz = (double)w->settings->rate / (double)w->transform.size;
+    for (size_t k = 0; k < n_bins(w); k++)
+        w->octaves[k] = octaves == CORRECTION_VARIABLE ? variable_octaves((double)k * hz) : octaves;
+    smooth_octaves_varying(w->windowed, w->smoothed, n_bins(w), w->octaves);
+}
+
+static void fill_gain(const struct work *w, const struct correction_curve *c, double *gain)
+{
+    for (size_t k = 0; k < n_bins(w); k++)
+        gain[k] = pow(10, correction_curve_db(c, (double)k * c->response.bin_hz) / 20);
+}
+
+/* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
+ * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
+ * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
+static void match_whole(struct work *w, struct correction_curve *c, double *gain)
+{
+    enum { ROUNDS = 12 };
+    size_t n = n_bins(w);
+    double *product = (double *)w->bins, *whole = (double *)w->scratch, *smoothed = whole + n;
+    for (size_t k = 0; k < n; k++) {
+        w->octaves[k] = fmax(w->octaves[k], 1.0 / 6);
+        gain[k] = 1;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t k = 0; k < n; k++) product[k] = w->whole[k] * gain[k] * gain[k];
+        smooth_octaves_varying(product, whole, n, w->octaves);
+        for (size_t k = 0; k < n; k++) product[k] = w->smoothed[k] * gain[k] * gain[k];
+        smooth_octaves_varying(product, smoothed, n, w->octaves);
+        for (size_t k = 0; k < n; k++) product[k] = smoothed[k] > 0 ? whole[k] / smoothed[k] : 1;
+        smooth_octaves_varying(product, whole, n, w->octaves); /* twice smoothed: no detail grows from round to round */
+        for (size_t k = 0; k < n; k++) w->smoothed[k] *= whole[k];
+        correction_curve_open(c);
+        fill_gain(w, c, gain);
+    }
+}
+
+/* ---- the filter --------------------------------------------------------------------------------- */
+
+static int delay_frames(const struct correction_settings *s)
+{
+    return s->phase == CORRECTION_MIXED ? (int)lrint(s->preringing_ms * 1e-3 * s->rate) : 0;
+}
+
+/* gain[n_bins], changed -> h[taps] */
+static void filter(struct work *w, double *gain, double *h)
+{
+    const struct correction_settings *s = w->settings;
+    const struct transform *t = &w->transform;
+    int delay = delay_frames(s), fade = s->taps / 4;
+    switch (s->phase) {
+    case CORRECTION_LINEAR:
+        magnitude_linear_phase(t, gain, s->taps, w->bins);
+        magnitude_taps(t, w->bins, s->taps, h);
+        taps_fade_in(h, fade);
+        break;
+    case CORRECTION_MINIMUM:
+        magnitude_minimum_phase(t, gain, LEAST_GAIN, w->bins);
+        magnitude_taps(t, w->bins, s->taps, h);
+        break;
+    case CORRECTION_MIXED:
+        excess_phase_reverse(t, w->sum, delay, s->rate, w->scratch);
+        excess_phase_apply(t, gain, w->sum, delay, w->bins);
+        magnitude_taps(t, w->bins, s->taps, h);
+        taps_fade_in(h, delay / 8);
+        break;
+    }
+    taps_fade_out(h + s->taps - fade, fade);
+}
+
+/* ---- the figures -------------------------------------------------------------------------------- */
+
+/* Of a power from the target, at one level. smoothed is overwritten. */
+static struct correction_deviation deviation(struct work *w, const struct correction_curve *c, const double *power)
+{
+    enum { PER_OCTAVE = 24, MOST_POINTS = 24 * PER_OCTAVE };
+    double low, high, db[MOST_POINTS], mean = 0, square = 0, most = 0;
+    int n = 0;
+    band_judged(&c->band, &low, &high);
+    for (double hz = low; hz <= high && n < MOST_POINTS; hz *= exp2(1.0 / PER_OCTAVE))
+        db[n++] = correction_curve_target_db(c, hz);
+    double *smoothed = (double *)w->scratch; /* the curve needs w->smoothed */
+    smooth_octaves(power, smoothed, n_bins(w), 1.0 / 6);
+    struct response_curve curve = curve_of(w, smoothed);
+    for (int i = 0; i < n; i++) {
+        db[i] = response_curve_db(&curve, low * exp2((double)i / PER_OCTAVE)) - db[i];
+        mean += db[i] / n;
+    }
+    for (int i = 0; i < n; i++) {
+        square += (db[i] - mean) * (db[i] - mean) / n;
+        most = fmax(most, fabs(db[i] - mean));
+    }
+    return (struct correction_deviation){most, sqrt(square)};
+}
+
+static void figures(struct work *w, const struct correction_curve *c, const double *h, struct correction_channel *out)
+{
+    double low, high, least = INFINITY, most = 0, most_anywhere = 0;
+    *out = (struct correction_channel){.low_hz = c->band.low_hz,
+                                       .high_hz = c->band.high_hz,
+                                       .low_is_found = c->band.low_is_found,
+                                       .high_is_found = c->band.high_is_found,
+                                       .before = deviation(w, c, w->whole)};
+    band_judged(&c->band, &low, &high);
+    transform_response(&w->transform, h, (size_t)w->settings->taps, w->bins);
+    for (size_t k = 0; k < n_bins(w); k++) {
+        double power = bin_power(w->bins[k]), hz = (double)k * c->response.bin_hz;
+        bool inside = hz >= low && hz <= high;
+        most_anywhere = fmax(most_anywhere, power);
+        if (inside) most = fmax(most, power);
+        if (inside) least = fmin(least, power);
+        w->whole[k] *= power;
+    }
+    out->after = deviation(w, c, w->whole);
+    out->boost_db = fmax(10 * log10(most), 0);
+    out->cut_db = fmax(-10 * log10(least), 0);
+    out->largest_gain_db = 10 * log10(most_anywhere);
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------- */
+
+static void make_channel(struct work *w, int ch, double *h, struct correction_channel *out)
+{
+    const struct correction_settings *s = w->settings;
+    struct correction_curve c = {.settings = s, .response = curve_of(w, w->smoothed)};
+    add_positions(w, ch);
+    c.band = find_band(w, w->windowed);
+    if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
+    if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
+    smooth(w);
+    match_whole(w, &c, w->windowed);
+    filter(w, w->windowed, h);
+    figures(w, &c, h, out);
+}
+
+static void level(struct correction *c, bool normalise)
+{
+    c->largest_gain_db = -INFINITY;
+    for (int ch = 0; ch < c->n_channels; ch++)
+        c->largest_gain_db = fmax(c->largest_gain_db, c->channel[ch].largest_gain_db);
+    if (!normalise) return;
+    double scale = pow(10, -c->largest_gain_db / 20);
+    for (size_t i = 0; i < (size_t)c->n_channels * (size_t)c->n_frames; i++) c->h[i] *= scale;
+}
+
+static bool work_open(struct work *w)
+{
+    size_t size = magnitude_fir_size(w->settings->taps, w->settings->rate);
+    for (int i = 0; i < w->n_measurements; i++) {
+        size_t whole = transform_size((size_t)w->measurements[i].n_frames + (size_t)w->settings->taps);
+        if (whole > size) size = whole;
+    }
+    if (!transform_open(&w->transform, size)) return false;
+    size_t n = n_bins(w);
+    w->bins = malloc(n * sizeof *w->bins);
+    w->scratch = malloc(n * sizeof *w->scratch);
+    w->sum = malloc(n * sizeof *w->sum);
+    w->windowed = malloc(n * sizeof *w->windowed);
+    w->whole = malloc(n * sizeof *w->whole);
+    w->smoothed = malloc(n * sizeof *w->smoothed);
+    w->octaves = malloc(n * sizeof *w->octaves);
+    return w->bins && w->scratch && w->sum && w->windowed && w->whole && w->smoothed && w->octaves;
+}
+
+static void work_close(struct work *w)
+{
+    free(w->bins);
+    free(w->scratch);
+    free(w->sum);
+    free(w->windowed);
+    free(w->whole);
+    free(w->smoothed);
+    free(w->octaves);
+    transform_close(&w->transform);
+}
+
+bool correction_make(struct correction *c, const struct correction_settings *s,
+                     const struct correction_measurement *measurements, int n, char *why, size_t cap)
+{
+    struct work w = {.settings = s, .measurements = measurements, .n_measurements = n};
+    *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
+    if (!check(s, measurements, n, why, cap)) return false;
+    c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
+    c->h = malloc((size_t)c->n_channels * (size_t)s->taps * sizeof *c->h);
+    c->channel = malloc((size_t)c->n_channels * sizeof *c->channel);
+    bool good = c->h && c->channel && work_open(&w);
+    for (int ch = 0; good && ch < c->n_channels; ch++)
+        make_channel(&w, ch, c->h + (size_t)ch * (size_t)s->taps, &c->channel[ch]);
+    work_close(&w);
+    if (!good) {
+        correction_free(c);
+        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", measurements[0].name);
+    }
+    level(c, s->normalise);
+    return true;
+}
+
+void correction_free(struct correction *c)
+{
+    free(c->h);
+    free(c->channel);
+    *c = (struct correction){0};
+}

@@ -1,0 +1,75 @@
+/* correction - filters that bring the measured responses of loudspeakers in a room to a target.
+ *
+ *   responses --> windows that shorten as the frequency rises --> level --> mean of the positions --> smoothing
+ *             --> target - response, limited --> filter of minimum, linear or mixed phase
+ *
+ * All gains in dB are relative to the measured level, which is the mean over the logarithm of the frequency.
+ */
+#ifndef CORRECTION_H
+#define CORRECTION_H
+
+#include "dsp/signal/frequency_curve.h"
+
+#include <stdbool.h>
+
+enum correction_phase {
+    CORRECTION_MINIMUM,       /* no delay                                                                            */
+    CORRECTION_LINEAR,        /* half the filter of delay; rings before every sound                                  */
+    CORRECTION_MIXED,         /* minimum, and below 300 Hz the excess phase of the response is reversed in time; this
+                                 takes preringing_ms of delay                                                        */
+};
+
+/* For struct correction_settings.octaves: 1/48 octave up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on. */
+#define CORRECTION_VARIABLE (-1.0)
+
+struct correction_settings {
+    int rate;                 /* Hz, of the measurements and of the filter                                           */
+    int taps;
+    enum correction_phase phase;
+    const struct frequency_curve *target; /* only its shape counts; NULL: flat                                       */
+    double low_hz, high_hz;   /* correct this band; 0: up to where the response has fallen by 10 dB. No frequency
+                                 beyond a limit that was found is boosted                                            */
+    double cycles;            /* length of the window after the direct sound, in periods; 0: the whole response      */
+    double octaves;           /* of smoothing; 0: none; CORRECTION_VARIABLE                                          */
+    double boost_db, cut_db;  /* limits, both positive                                                               */
+    double preringing_ms;     /* of mixed phase                                                                      */
+    bool complex_average;     /* add the responses of the positions, not their powers                                */
+    bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
+};
+
+/* The defaults, for a rate. */
+void correction_settings_init(struct correction_settings *settings, int rate);
+
+struct correction_measurement { /* of one position */
+    const char *name;         /* for messages                                                                        */
+    float *const *channel;    /* [n_channels][n_frames], finite                                                      */
+    int n_channels, n_frames;
+};
+
+struct correction_deviation { /* of 1/6 octave means from the target, in the band and from 20 to 20000 Hz            */
+    double most_db, rms_db;
+};
+
+struct correction_channel {
+    double low_hz, high_hz;   /* the band                                                                            */
+    bool low_is_found, high_is_found; /* The response ends there: the target falls as it does                        */
+    struct correction_deviation before, after; /* of the whole response, without the window                          */
+    double boost_db, cut_db;  /* the largest and the smallest gain in the band, cut_db > 0 for a cut                 */
+    double largest_gain_db;   /* for a sine of any frequency                                                         */
+};
+
+struct correction {
+    int n_channels, n_frames; /* n_frames: taps                                                                      */
+    double delay;             /* frames                                                                              */
+    double *h;                /* [n_channels][n_frames]                                                              */
+    struct correction_channel *channel; /* [n_channels]                                                              */
+    double largest_gain_db;   /* of all channels                                                                     */
+};
+
+/* Makes a filter for each channel from n >= 1 measurements with as many channels. false: why has the reason, and
+ * nothing has to be freed. */
+bool correction_make(struct correction *correction, const struct correction_settings *settings,
+                     const struct correction_measurement *measurements, int n, char *why, size_t cap);
+void correction_free(struct correction *correction);
+
+#endif

@@ -1,0 +1,149 @@
+#include "correction_curve.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define GRID_LOW_HZ 10.0 /* what is below counts for no limit of the band */
+#define FALL_DB 10.0
+enum { PER_OCTAVE = 48, MOST_POINTS = 24 * PER_OCTAVE };
+
+double response_curve_db(const struct response_curve *c, double hz)
+{
+    double at = fmin(hz / c->bin_hz, (double)(c->n_bins - 1));
+    size_t k = at >= 1 ? (size_t)at : 1; /* no response has a meaning at 0 Hz */
+    double share = at >= 1 ? at - (double)k : 0;
+    double power = k + 1 < c->n_bins ? c->power[k] * (1 - share) + c->power[k + 1] * share : c->power[k];
+    return 10 * log10(fmax(power, 1e-40));
+}
+
+/* ---- the band ----------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_db(const double *db, int n, double least)
+{
+    double kept[MOST_POINTS];
+    int n_kept = 0;
+    for (int i = 0; i < n; i++)
+        if (db[i] >= least) kept[n_kept++] = db[i];
+    qsort(kept, (size_t)n_kept, sizeof *kept, compare);
+    return kept[n_kept / 2];
+}
+
+/* The last point before the level stays below `least` for an octave, or to the end. */
+static int walk(const double *db, int n, int from, int step, double least)
+{
+    int last = from;
+    for (int i = from; i >= 0 && i < n && abs(i - last) <= PER_OCTAVE; i += step)
+        if (db[i] >= least) last = i;
+    return last;
+}
+
+struct correction_band band_find(const struct response_curve *c)
+{
+    double db[MOST_POINTS], most = -INFINITY, end = c->bin_hz * (double)(c->n_bins - 1);
+    int n = 0, start = 0;
+    for (double hz = GRID_LOW_HZ; hz <= end && n < MOST_POINTS; hz *= exp2(1.0 / PER_OCTAVE))
+        db[n++] = response_curve_db(c, hz);
+    for (int i = 0; i < n; i++) most = fmax(most, db[i]);
+    double level = median_db(db, n, most - 20), least = level - FALL_DB;
+    for (int i = 1; i < n; i++) /* the point that is nearest to the median */
+        if (fabs(db[i] - level) < fabs(db[start] - level)) start = i;
+    int low = walk(db, n, start, -1, least), high = walk(db, n, start, 1, least);
+    bool low_is_found = low > 0, high_is_found = high < n - 1;
+    return (struct correction_band){.low_hz = low_is_found ? GRID_LOW_HZ * exp2((double)low / PER_OCTAVE) : 0,
+                                    .high_hz = high_is_found ? GRID_LOW_HZ * exp2((double)high / PER_OCTAVE) : end,
+                                    .low_is_found = low_is_found,
+                                    .high_is_found = high_is_found,
+                                    .level_db = level};
+}
+
+void band_judged(const struct correction_band *band, double *low_hz, double *high_hz)
+{
+    *low_hz = fmax(band->low_hz, CORRECTION_LOW_HZ);
+    *high_hz = fmin(band->high_hz, CORRECTION_HIGH_HZ);
+    if (*low_hz < *high_hz) return; /* else the band is all below 20 Hz or above 20 kHz */
+    *low_hz = fmax(band->low_hz, 1);
+    *high_hz = band->high_hz;
+}
+
+/* ---- the gain ----------------------------------------------------------------------------------- */
+
+/* The smaller one, with a round corner that begins 1 dB below the limit. */
+static double limit(double db, double most)
+{
+    double over = db - most + 1;
+    return over <= 0 ? db : over >= 2 ? most : db - over * over / 4;
+}
+
+static double roll_off_db(const struct correction_band *band, double hz)
+{
+    double low = band->low_is_found ? pow(band->low_hz / hz, 8) : 0;
+    double high = band->high_is_found ? pow(hz / band->high_hz, 8) : 0;
+    return -10 * log10(1 + (pow(10, FALL_DB / 10) - 1) * (low + high));
+}
+
+static double clamp(double x, double low, double high)
+{
+    return fmin(fmax(x, low), high);
+}
+
+static double shape_db(const struct correction_curve *c, double hz)
+{
+    return c->settings->target ? frequency_curve_db(c->settings->target, hz) : 0;
+}
+
+/* The gain before its limits, and without the fade beyond the band. */
+static double wanted_db(const struct correction_curve *c, double hz)
+{
+    double db = c->level_db + shape_db(c, hz) - response_curve_db(&c->response, hz);
+    return db > 0 ? fmax(db + roll_off_db(&c->band, hz), 0) : db;
+}
+
+double correction_curve_target_db(const struct correction_curve *c, double hz)
+{
+    return wanted_db(c, hz) + response_curve_db(&c->response, hz);
+}
+
+double correction_curve_db(const struct correction_curve *c, double hz)
+{
+    const double fade_octaves = 0.5;
+    double low = fmax(c->band.low_hz, c->response.bin_hz), high = c->band.high_hz, inside = clamp(hz, low, high);
+    double beyond = hz > 0 ? fabs(log2(hz / inside)) : c->band.low_hz > 0 ? fade_octaves : 0;
+    double db = wanted_db(c, inside);
+    db = limit(db, c->settings->boost_db);
+    db = -limit(-db, c->settings->cut_db);
+    return db * (0.5 + 0.5 * cos(M_PI * fmin(beyond / fade_octaves, 1)));
+}
+
+static double mean_gain_db(const struct correction_curve *c)
+{
+    double low, high, sum = 0;
+    int n = 0;
+    band_judged(&c->band, &low, &high);
+    for (double hz = low; hz <= high; hz *= exp2(1.0 / PER_OCTAVE), n++) sum += correction_curve_db(c, hz);
+    return sum / n;
+}
+
+void correction_curve_open(struct correction_curve *c)
+{
+    double low, high, least = INFINITY, most = -INFINITY;
+    c->level_db = 0;
+    band_judged(&c->band, &low, &high);
+    for (double hz = low; hz <= high; hz *= exp2(1.0 / PER_OCTAVE)) {
+        double db = response_curve_db(&c->response, hz) - shape_db(c, hz);
+        least = fmin(least, db);
+        most = fmax(most, db);
+    }
+    for (int i = 0; i < 40; i++) { /* the mean gain rises with the level: bisection */
+        c->level_db = (least + most) / 2;
+        if (mean_gain_db(c) < 0)
+            least = c->level_db;
+        else
+            most = c->level_db;
+    }
+}

@@ -1,0 +1,54 @@
+/* correction_curve - the gain of a correction over frequency: target minus response, within its limits.
+ *
+ *   gain, dB    boost limit  ......___............
+ *                              ___/   \
+ *   0 ________________________/        \__      /\_______    0 dB half an octave beyond the band
+ *                     |                   \____/      |
+ *                  low_hz                          high_hz
+ *
+ * A limit of the band that was found, where the response has fallen by 10 dB, also lowers the target: by 10 dB at the
+ * limit, as a Butterworth filter of 4th order. This reduces boosts, and makes no cut.
+ */
+#ifndef CORRECTION_CURVE_H
+#define CORRECTION_CURVE_H
+
+#include "correction.h"
+
+#define CORRECTION_LOW_HZ 20.0 /* means and deviations are taken between these, inside the band */
+#define CORRECTION_HIGH_HZ 20000.0
+
+struct response_curve { /* a mean power over frequency, at the bins of a transform */
+    const double *power; /* [n_bins] */
+    size_t n_bins;
+    double bin_hz;
+};
+
+double response_curve_db(const struct response_curve *curve, double hz);
+
+struct correction_band {
+    double low_hz, high_hz;
+    bool low_is_found, high_is_found;
+    double level_db; /* the median of the response in the band; what is 20 dB below the maximum does not count */
+};
+
+/* Finds where a curve that was smoothed by a third of an octave has fallen by 10 dB. */
+struct correction_band band_find(const struct response_curve *curve);
+
+/* The frequencies between which the band is judged. */
+void band_judged(const struct correction_band *band, double *low_hz, double *high_hz);
+
+struct correction_curve {
+    const struct correction_settings *settings;
+    struct correction_band band;
+    struct response_curve response; /* smoothed */
+    double level_db;                /* of the target, such that the mean gain in the band is 0 dB */
+};
+
+/* Chooses the level. */
+void correction_curve_open(struct correction_curve *curve);
+
+/* The gain at a frequency; and the level that it aims at. */
+double correction_curve_db(const struct correction_curve *curve, double hz);
+double correction_curve_target_db(const struct correction_curve *curve, double hz);
+
+#endif

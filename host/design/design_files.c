@@ -1,0 +1,83 @@
+#include "design_files.h"
+
+#include "host/masks/mask_diagnostics.h"
+#include "host/message.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000 };
+
+/* The text of a file with a final 0, from malloc. NULL: why has the reason. */
+static char *read_text(const char *path, char *why, size_t cap)
+{
+    bool is_input = strcmp(path, "-") == 0;
+    errno = 0;
+    FILE *file = is_input ? stdin : fopen(path, "re");
+    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
+    char *text = malloc(MOST_CURVE_BYTES + 1);
+    size_t n = text ? fread(text, 1, MOST_CURVE_BYTES, file) : 0;
+    bool good = text && !ferror(file) && n < MOST_CURVE_BYTES && !memchr(text, 0, n);
+    if (good)
+        text[n] = 0;
+    else if (!text)
+        message_write(why, cap, "%s: no memory to read it; free some", path);
+    else if (ferror(file))
+        message_write(why, cap, "%s: %s; check the path", path, strerror(errno ? errno : EIO));
+    else if (n == MOST_CURVE_BYTES)
+        message_write(why, cap, "%s: is longer than 16 MiB; a curve needs a few hundred points", path);
+    else
+        message_write(why, cap, "%s: is not text; write lines with a frequency in Hz and a gain in dB", path);
+    if (!is_input) fclose(file);
+    if (good) return text;
+    free(text);
+    return NULL;
+}
+
+bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap)
+{
+    char *text = read_text(path, why, cap), reason[MESSAGE_CAP];
+    int line;
+    if (!text) return false;
+    bool good = frequency_curve_read(curve, text, &line, reason, sizeof reason);
+    free(text);
+    return good || message_write(why, cap, "%s:%d: %s", path, line, reason);
+}
+
+bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap)
+{
+    bool good = hc_responses_load(path, 0, *rate, 0, mask, why, cap) == HC_OK;
+    if (good && mask->n_channels == 0) {
+        message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
+        good = false;
+    } else if (good) {
+        mask_diagnostics_print(mask, path);
+        if (!*rate) *rate = mask->rate ? mask->rate : TEXT_RATE;
+    }
+    if (!good) hc_responses_free(mask);
+    return good;
+}
+
+bool option_band(const struct option_use *use, void *to)
+{
+    char *end;
+    double *hz = to, low = strtod(use->text, &end), high = 0;
+    bool good = end > use->text && *end == ',';
+    if (good) {
+        const char *second = end + 1;
+        high = strtod(second, &end);
+        good = end > second && !*end && low > 0 && low < high;
+    }
+    if (!good) return option_refuse(use, "needs two frequencies in Hz with a comma between, the lower one first");
+    hz[0] = low;
+    hz[1] = high;
+    return true;
+}
+
+int design_band_check(const char *command, const double *hz, int rate)
+{
+    if (!(hz[1] > 0.5 * rate)) return -1;
+    return message_usage(command, "--band %g,%g: must end at half the rate, %g Hz, or below", hz[0], hz[1], 0.5 * rate);
+}

@@ -1,0 +1,24 @@
+/* design_files - what the commands of `haloconv design` read: curves over frequency, and the responses of a mask. */
+#ifndef DESIGN_FILES_H
+#define DESIGN_FILES_H
+
+#include "dsp/haloconv_masks.h"
+#include "dsp/signal/frequency_curve.h"
+#include "host/option.h"
+
+#include <stdbool.h>
+
+/* Reads a curve; path "-" is standard input. false: why has the reason, and nothing has to be freed. */
+bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap);
+
+/* Reads the responses of a sound file or a text, resampled to *rate. *rate 0: keeps the rate, and writes it there; that
+ * of a text is 48000 Hz. Prints warnings. false: why has the reason, and nothing has to be freed. */
+bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
+
+/* LOW,HIGH in Hz, for a double[2]. */
+option_take option_band;
+
+/* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is no limit. */
+int design_band_check(const char *command, const double *band_hz, int rate);
+
+#endif

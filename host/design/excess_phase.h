@@ -1,0 +1,20 @@
+/* excess_phase - the phase that a response has beyond that of minimum phase, reversed in time: the all-pass filter that
+ * takes it away. Its length is the pre-ringing that a listener beside the measured place hears, so it is cut.
+ */
+#ifndef EXCESS_PHASE_H
+#define EXCESS_PHASE_H
+
+#include "dsp/signal/transform.h"
+
+/* The spectrum of a response whose direct sound is at frame 0 -> the reversed all-pass filter of its excess phase. It
+ * begins at frame -most, fades in up to -most / 2, and changes nothing above 600 Hz. scratch: [size / 2 + 1]. */
+void excess_phase_reverse(const struct transform *transform, double complex *bins, int most, int rate,
+                          double complex *scratch);
+
+/* A filter of that gain -> bins: minimum phase, times the reversed all-pass filter, delayed by `delay` frames. The cut
+ * takes magnitude from the reversed filter; minimum phase makes up for as much as 6 dB. gain[size / 2 + 1] is
+ * overwritten. */
+void excess_phase_apply(const struct transform *transform, double *gain, const double complex *reversed, int delay,
+                        double complex *bins);
+
+#endif

@@ -1,0 +1,137 @@
+/* haloconv design invert - makes the inverse of each response of a mask. */
+#include "design_files.h"
+#include "dsp/signal/transform.h"
+#include "host/commands.h"
+#include "host/json_print.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+#include "inversion.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { NOT_GIVEN = -1, MOST_TAPS = 1 << 22 };
+
+struct invert_settings {
+    struct option_names names; /* MASK */
+    const char *output;
+    int format, rate; /* rate 0: not given */
+    bool json;
+    double band_hz[2];
+    struct inversion_settings inversion;
+};
+
+static const struct option_row invert_options[] = {
+    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
+     OPTION_TO(struct invert_settings, output)},
+    {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
+     OPTION_TO(struct invert_settings, rate), .min = 1000, .max = 1000000},
+    {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
+     OPTION_TO(struct invert_settings, inversion.taps), .min = 16, .max = MOST_TAPS},
+    {"delay", 0, "N", "Delay of MASK and inverse together, in frames; a mixed phase needs one [half the taps]",
+     option_int, OPTION_TO(struct invert_settings, inversion.delay), .max = MOST_TAPS},
+    {"band", 0, "LOW,HIGH", "Invert these frequencies; the gain falls to -40 dB within half an octave [all]",
+     option_band, OPTION_TO(struct invert_settings, band_hz)},
+    {"boost", 0, "DB", "Largest gain, relative to that for the mean level of the response in the band [20]",
+     option_number, OPTION_TO(struct invert_settings, inversion.boost_db), .max = 200},
+    {"regularise", 0, "DB", "Regularisation in the band, that far below the mean level [100]", option_number,
+     OPTION_TO(struct invert_settings, inversion.regularise_db), .max = 200},
+    OPTION_FORMAT(OPTION_TO(struct invert_settings, format), "OUTPUT's extension and float"),
+    OPTION_JSON(OPTION_TO(struct invert_settings, json)),
+    {0}};
+
+static const struct command_line invert_line = {
+    .command = "design invert",
+    .usage = "MASK -o MASK",
+    .text =
+        "Makes the inverse of each response of a mask: both together are a delay. The inversion is regularised "
+        "(Kirkeby "
+        "and Nelson, 1999): it does not boost what lies outside of the band or is too weak. Prints the largest gain, "
+        "and the error of mask and inverse together in the band.\v"
+        "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
+    .groups = {{NULL, invert_options}},
+    .names = "one MASK",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct invert_settings, names)};
+
+/* What depends on the mask. -1: go on; else the exit status. */
+static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
+{
+    struct inversion_settings *i = &s->inversion;
+    int status = design_band_check("design invert", s->band_hz, rate);
+    if (status >= 0) return status;
+    i->rate = rate;
+    i->low_hz = s->band_hz[0];
+    i->high_hz = s->band_hz[1] > 0 ? s->band_hz[1] : 0.5 * rate;
+    if (!i->taps) {
+        size_t taps = transform_size((size_t)mask->n_frames * 2);
+        i->taps = taps < 4096 ? 4096 : taps > MOST_TAPS ? MOST_TAPS : (int)taps;
+    }
+    if (i->delay == NOT_GIVEN) i->delay = i->taps / 2;
+    if (i->delay >= i->taps)
+        return message_usage("design invert", "--delay %d: must be below the number of taps, %d", i->delay, i->taps);
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        int frame = 0;
+        while (frame < mask->n_frames && mask->channel[ch][frame] == 0) frame++;
+        if (frame == mask->n_frames)
+            return message_error("%s: channel %d is silent and has no inverse; leave it out", s->names.list[0], ch + 1);
+    }
+    return -1;
+}
+
+static int report(const struct invert_settings *s, const struct inversion_figures *figures, int n_channels)
+{
+    const struct inversion_settings *i = &s->inversion;
+    json_t *channels = json_array();
+    message_note("%s: %d channel%s, %d taps at %d Hz, delay %d frames (%.2f ms)", s->output, n_channels,
+                 message_s(n_channels), i->taps, i->rate, i->delay, 1e3 * i->delay / i->rate);
+    for (int ch = 0; ch < n_channels; ch++) {
+        message_note("%s: channel %d: largest gain %+.2f dB; error %.1f dB in the band", s->output, ch + 1,
+                     figures[ch].largest_gain_db, figures[ch].error_db);
+        json_array_append_new(channels,
+                              json_pack("{s:o, s:o}", "largest_gain_db", json_number(figures[ch].largest_gain_db),
+                                        "error_db", json_number(figures[ch].error_db)));
+    }
+    json_t *all = json_pack("{s:i, s:i, s:i, s:[f, f], s:o}", "rate", i->rate, "taps", i->taps, "delay", i->delay,
+                            "band_hz", i->low_hz, i->high_hz, "channels", channels);
+    if (s->json) return json_print(all, 12, s->output);
+    json_decref(all);
+    return 0;
+}
+
+static int make(struct invert_settings *s, const hc_responses *mask, int rate)
+{
+    int status = choose(s, mask, rate), n = mask->n_channels;
+    if (status >= 0) return status;
+    size_t taps = (size_t)s->inversion.taps;
+    char why[MESSAGE_CAP];
+    double *h = malloc((size_t)n * taps * sizeof *h);
+    struct inversion_figures *figures = malloc((size_t)n * sizeof *figures);
+    bool good = h && figures;
+    for (int ch = 0; good && ch < n; ch++)
+        good = inversion_make(&s->inversion, mask->channel[ch], mask->n_frames, h + (size_t)ch * taps, &figures[ch]);
+    struct mask_out out = {s->output, s->format, rate, n, s->inversion.taps, h};
+    if (!good)
+        status = message_error("%s: no memory for %zu taps; use fewer", s->output, taps);
+    else
+        status = mask_write(&out, why, sizeof why) ? report(s, figures, n) : message_error("%s", why);
+    free(h);
+    free(figures);
+    return status;
+}
+
+int design_invert_command(int argc, char **argv)
+{
+    struct invert_settings s = {.inversion = {.delay = NOT_GIVEN, .regularise_db = 100, .boost_db = 20}};
+    hc_responses mask;
+    char why[MESSAGE_CAP];
+    int status = option_parse(&invert_line, argc, argv, &s), rate = s.rate;
+    if (status < 0) status = mask_write_check("design invert", s.output, s.format, s.json);
+    if (status >= 0) return status;
+    if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
+    status = make(&s, &mask, rate);
+    hc_responses_free(&mask);
+    return status;
+}

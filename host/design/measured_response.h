@@ -1,0 +1,25 @@
+/* measured_response - the spectrum of a measured impulse response, with a window that shortens as the frequency rises.
+ *
+ *   window   1 |      ___________              cycles / hz long: it holds the room at low frequencies, and only the
+ *              |     /           \___          direct sound at high ones, as the ear does
+ *            0 |____/                \____
+ *                  direct sound
+ *
+ * A window for every third of an octave is transformed, and a bin between two of them is interpolated.
+ */
+#ifndef MEASURED_RESPONSE_H
+#define MEASURED_RESPONSE_H
+
+#include "dsp/signal/transform.h"
+
+/* The frame of the direct sound in h[n]: the largest one within 1 ms after the response comes within 20 dB of its peak.
+ * -1: h is silent. */
+int direct_sound_find(const float *h, int n, int rate);
+
+/* Writes the spectrum of h[n], as if the direct sound were at frame 0, to bins[size / 2 + 1]; scratch is as long.
+ * cycles 0: no window. The transform must hold the response, or measured_response_frames, the longest window. */
+void measured_response(const struct transform *transform, const float *h, int n, int direct, int rate, double cycles,
+                       double complex *bins, double complex *scratch);
+int measured_response_frames(int n, int rate, double cycles);
+
+#endif

@@ -1,0 +1,143 @@
+/* haloconv design minphase - makes the minimum-phase version of each response of a mask. */
+#include "design_files.h"
+#include "host/commands.h"
+#include "host/json_print.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+#include "magnitude_fir.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST 1e-10         /* floor of the magnitude: a zero at a frequency has no minimum phase */
+#define GOOD_ENOUGH_DB -110 /* the change by doubling the transform, which is about the error that is left */
+enum { LARGEST = 1 << 22 };
+
+struct minphase_settings {
+    struct option_names names; /* MASK */
+    const char *output;
+    int format, rate, taps; /* rate, taps 0: those of the mask */
+    bool json;
+};
+
+static const struct option_row minphase_options[] = {
+    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
+     OPTION_TO(struct minphase_settings, output)},
+    {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
+     OPTION_TO(struct minphase_settings, rate), .min = 1000, .max = 1000000},
+    {"taps", 0, "N", "Cut the result to that length [that of MASK]", option_int,
+     OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
+    OPTION_FORMAT(OPTION_TO(struct minphase_settings, format), "OUTPUT's extension and float"),
+    OPTION_JSON(OPTION_TO(struct minphase_settings, json)),
+    {0}};
+
+static const struct command_line minphase_line = {
+    .command = "design minphase",
+    .usage = "MASK -o MASK",
+    .text =
+        "Makes the minimum-phase version of each response of a mask: the same magnitude with the least delay. It is "
+        "computed from the cepstrum of the magnitude, by transforms that are doubled until the result changes by less "
+        "than -110 dB; prints that change. The magnitude is taken to be at least -200 dB below its maximum. The delays "
+        "between the channels are lost.\v"
+        "  haloconv design minphase linear.wav -o minimum.wav",
+    .groups = {{NULL, minphase_options}},
+    .names = "one MASK",
+    .least_names = 1,
+    .most_names = 1,
+    .names_to = offsetof(struct minphase_settings, names)};
+
+/* h[n] -> out[taps], by a transform of that size. false: no memory. */
+static bool minphase(const float *h, int n, size_t size, int taps, double *out)
+{
+    struct transform t;
+    if (!transform_open(&t, size)) return false;
+    double complex *bins = malloc((size / 2 + 1) * sizeof *bins);
+    double *gain = malloc((size / 2 + 1) * sizeof *gain);
+    bool good = bins && gain;
+    if (good) {
+        transform_response_float(&t, h, (size_t)n, bins);
+        for (size_t k = 0; k <= size / 2; k++) gain[k] = cabs(bins[k]);
+        magnitude_minimum_phase(&t, gain, LEAST, bins);
+        magnitude_taps(&t, bins, taps, out);
+    }
+    free(bins);
+    free(gain);
+    transform_close(&t);
+    return good;
+}
+
+static double change_db(const double *a, const double *b, int n)
+{
+    double energy = 0, change = 0;
+    for (int i = 0; i < n; i++) {
+        energy += b[i] * b[i];
+        change += (a[i] - b[i]) * (a[i] - b[i]);
+    }
+    return 10 * log10(change / energy + 1e-40);
+}
+
+/* before: [taps], scratch. */
+static bool make_channel(const float *h, int n, int taps, double *before, double *out, double *error_db)
+{
+    size_t size = transform_size((size_t)(n > taps ? n : taps) * 4);
+    if (!minphase(h, n, size, taps, out)) return false;
+    do {
+        memcpy(before, out, (size_t)taps * sizeof *out);
+        size *= 2;
+        if (!minphase(h, n, size, taps, out)) return false;
+        *error_db = change_db(before, out, taps);
+    } while (*error_db > GOOD_ENOUGH_DB && size < LARGEST);
+    return true;
+}
+
+static bool is_silent(const float *h, int n)
+{
+    int i = 0;
+    while (i < n && h[i] == 0) i++;
+    return i == n;
+}
+
+static int make(const struct minphase_settings *s, const hc_responses *mask, int rate)
+{
+    int taps = s->taps ? s->taps : mask->n_frames, status = 0;
+    double *h = malloc((size_t)(mask->n_channels + 1) * (size_t)taps * sizeof *h), worst_db = -INFINITY;
+    double *before = h ? h + (size_t)mask->n_channels * (size_t)taps : NULL;
+    char why[MESSAGE_CAP];
+    bool good = h != NULL;
+    for (int ch = 0; good && ch < mask->n_channels && status == 0; ch++) {
+        double error_db = 0;
+        if (is_silent(mask->channel[ch], mask->n_frames))
+            status = message_error("%s: channel %d is silent and has no phase; leave it out", s->names.list[0], ch + 1);
+        else
+            good =
+                make_channel(mask->channel[ch], mask->n_frames, taps, before, h + (size_t)ch * (size_t)taps, &error_db);
+        worst_db = fmax(worst_db, error_db);
+    }
+    if (!good) status = message_error("%s: no memory for its transform; use a shorter mask", s->names.list[0]);
+    struct mask_out out = {s->output, s->format, rate, mask->n_channels, taps, h};
+    if (status == 0 && !mask_write(&out, why, sizeof why)) status = message_error("%s", why);
+    free(h);
+    if (status) return status;
+    message_note("%s: %d channel%s, %d taps at %d Hz, minimum phase; error about %.0f dB", s->output, mask->n_channels,
+                 message_s(mask->n_channels), taps, rate, worst_db);
+    if (!s->json) return 0;
+    return json_print(json_pack("{s:i, s:i, s:i, s:o}", "rate", rate, "channels", mask->n_channels, "taps", taps,
+                                "error_db", json_number(worst_db)),
+                      12, s->output);
+}
+
+int design_minphase_command(int argc, char **argv)
+{
+    struct minphase_settings s = {0};
+    hc_responses mask;
+    char why[MESSAGE_CAP];
+    int status = option_parse(&minphase_line, argc, argv, &s), rate = s.rate;
+    if (status < 0) status = mask_write_check("design minphase", s.output, s.format, s.json);
+    if (status >= 0) return status;
+    if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
+    status = make(&s, &mask, rate);
+    hc_responses_free(&mask);
+    return status;
+}

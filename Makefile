@@ -2,7 +2,7 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO, LV2, MPI likewise): a
 #   miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
@@ -37,6 +37,7 @@ $(eval $(call find,SOXR,soxr))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
+$(eval $(call find,CAIRO,cairo))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
@@ -70,6 +71,7 @@ haloconv $(VERSION)
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
+  plots       SVG$(if $(HAVE_CAIRO), and PNG (Cairo $(HAVE_CAIRO)), (no Cairo for PNG))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
@@ -87,7 +89,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE PORTAUDIO JACK ALSA LO LV2
+PARTS := CUDA FFTW SNDFILE SOXR SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr)
@@ -135,13 +137,15 @@ PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 
+PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
+
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
 .PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(BUNDLE:%=%/manifest.ttl)
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) $(BUNDLE:%=%/manifest.ttl)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -203,6 +207,10 @@ $(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
+# Cairo and its libraries too: the program loads them to write a PNG.
+$(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
 
 # ---- the LV2 bundle --------------------------------------------------------------------------------------------------
 # The bundle exports only lv2_descriptor. With -z nodelete a host cannot unload the CUDA runtime.
@@ -374,9 +382,9 @@ run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
-                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(BUNDLE),plugins/*/*.c))
+                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(BUNDLE),plugins/*/*.c))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror -DHC_WITH_CUDA,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \
-             $(if $(MPI_PART),$(call pkg,--cflags,ompi-c))
+             $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
@@ -553,7 +561,8 @@ unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/halo
 install: all impulses
 	install -d $(addprefix $(TO)/,bin include lib/pkgconfig share/man/man1 share/haloconv/impulses)
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(TO)/bin/haloconv)
-	$(if $(MPI_PART),install -d $(TO)/lib/haloconv && install -m 755 $(MPI_PART) $(TO)/lib/haloconv/)
+	$(if $(MPI_PART)$(PLOT_PART),install -d $(TO)/lib/haloconv && \
+	  install -m 755 $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
 	install -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	install -m 644 $(BUILD)/libhaloconv.a $(TO)/lib/
 	install -m 755 $(BUILD)/$(SO) $(TO)/lib/$(SO).$(VERSION)

@@ -1,6 +1,7 @@
 #include "json_print.h"
 
 #include "message.h"
+#include "utf8.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -34,21 +35,9 @@ int json_print(json_t *object, int digits, const char *subject)
     return message_error("%s: no memory for the report as JSON; leave --json out", subject);
 }
 
-/* The bytes of the character at `at` by the rules of UTF-8 (RFC 3629); 0: there is none. */
-static size_t utf8_bytes(const unsigned char *at)
-{
-    size_t n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((at[i] & 0xc0) != 0x80) return 0; /* also the final 0 */
-    bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool is_surrogate = at[0] == 0xed && at[1] >= 0xa0;
-    bool is_beyond = at[0] > 0xf4 || (at[0] == 0xf4 && at[1] >= 0x90); /* U+10FFFF */
-    return is_overlong || is_surrogate || is_beyond ? 0 : n;
-}
-
 json_t *json_text(const char *text)
 {
-    static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+    static const char replacement[] = UTF8_REPLACEMENT;
     if (!text) return json_null();
     char *copy = json_malloc(strlen(text) * (sizeof replacement - 1) + 1), *to = copy;
     if (!copy) return NULL;

@@ -62,7 +62,7 @@ static const struct command {
     {"design target", "CURVE -o MASK", "a filter with the gain of a curve", design_target_command, false},
     {"design invert", "MASK -o MASK", "the inverse of a mask", design_invert_command, false},
     {"design minphase", "MASK -o MASK", "a mask with minimum phase", design_minphase_command, false},
-    {"info", "MASK", "the figures of a mask, and the plan for it", info_command, false},
+    {"info", "MASK...", "the figures of a mask, and the plan for it; plots", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"devices", "", "GPUs and audio devices", devices_command, false},
     {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},

@@ -21,8 +21,9 @@ struct import {
 struct import_format {
     const char *name;         /* "BruteFIR"                                                                  */
     const char *extensions;   /* ".conf .bf": the names that such a file may have                            */
-    bool (*is_format)(const char *text, size_t bytes); /* Does the text look like one? Its first 64 KiB do   */
+    bool (*is_format)(const char *text, size_t bytes); /* Does text[bytes], its first 64 KiB, look like one? */
     void (*read)(struct import *import);
+    bool is_mask;             /* may be a mask instead of a matrix: its channels fit any number of inputs    */
 };
 
 extern const struct import_format format_brutefir, format_convolver, format_camilladsp, format_pipewire,
@@ -30,6 +31,10 @@ extern const struct import_format format_brutefir, format_convolver, format_cami
 
 /* The format of a text; NULL: none of these. path: for its extension. */
 const struct import_format *import_find(const char *path, const char *text, size_t bytes);
+
+/* Is the file at this path read as a configuration? One of jconvolver has the extension .conf; a text of another program
+ * is found by its extension and by what it looks like. */
+bool import_is_configuration(const char *path);
 
 /* Errors and warnings of a reader, with the line, from 1, and the statement that they are about. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \

@@ -21,9 +21,14 @@
 struct network {
     struct configuration *c;       /* counts, diagnostics, arena                                        */
     const struct signal **outputs; /* [MASK_MAX_CHANNELS]                                               */
+    void *chains;                  /* tsearch(3): filters in series                                     */
+    int n_chains;
     int n_terms;                   /* of all signals, bounded: mixers in series multiply them           */
+    int64_t n_frames;              /* of taps computed so far, bounded                                  */
     bool is_too_large;             /* the error is in the diagnostics                                   */
 };
+
+#define NETWORK_REST_DB (-120.0)   /* a computed filter that is cut above this gets a warning           */
 
 /* Computes the taps of a filter for a rate in Hz. Returns their number, and *taps from malloc; 0: no memory. *rest_db:
  * the energy of what is cut off, relative to the whole; -INFINITY: nothing is. */
@@ -49,8 +54,9 @@ const struct signal *signal_filter(struct network *network, const struct signal 
 /* Frames of the text's rate in seconds. */
 double network_seconds(const struct network *network, double frames);
 
-/* false: no memory. */
+/* false: no memory. Close the network before the arena is freed. */
 bool network_open(struct network *network, struct configuration *c);
+void network_close(struct network *network);
 
 /* Sets what an output plays. */
 void network_output(struct network *network, int out, const struct signal *signal);

@@ -3,6 +3,8 @@
 #include "configuration_pairs.h"
 #include "configuration_sounds.h"
 #include "dsp/engine/backend.h"
+#include "dsp/engine/c_locale.h"
+#include "dsp/import/import.h"
 
 #include <errno.h>
 #include <float.h>
@@ -20,7 +22,8 @@ struct loader {
     struct configuration c;
     struct sounds sounds;
     struct pairs pairs;
-    float **hilbert; /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
+    struct import import; /* network.c is NULL: the text is one of jconvolver */
+    float **hilbert;      /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
 };
 
 /* ---- checks ------------------------------------------------------------------------------------- */
@@ -39,39 +42,15 @@ static int cut_to_most(struct configuration *c, const struct impulse *i, int n, 
     return c->max_taps - delay;
 }
 
-/* How many of n frames of a file offset and length select; 0: the command is refused, and the error has been added. */
-static int selected_length(struct configuration *c, const struct impulse *i, const struct sound *sound, int n)
-{
-    int left = n - i->offset, length = i->length && i->length < left ? i->length : left;
-    if (left <= 0) {
-        IMPULSE_REFUSE(c, i, "offset %d, but %s has %d frames; give a smaller one", i->offset, sound->path, n);
-        return 0;
-    }
-    if (i->length > left)
-        IMPULSE_WARN(c, i, "length %d, but %s has %d frames from offset %d on; these are taken", i->length, sound->path,
-                     left, i->offset);
-    if ((double)sound->peak * fabs((double)i->gain) <= (double)FLT_MAX) return length;
-    IMPULSE_REFUSE(c, i, "the gain %g makes %s infinite; give a smaller one", (double)i->gain, sound->path);
-    return 0;
-}
-
 /* ---- the commands ------------------------------------------------------------------------------- */
 
 static void do_read(struct loader *l, const struct impulse *i)
 {
-    struct configuration *c = &l->c;
-    struct sound *sound = sounds_get(&l->sounds, i);
-    if (!sound) return;
-    if (i->channel >= sound->file.n_channels) {
-        IMPULSE_REFUSE(c, i, "channel %d, but %s has %d; they count from 1", i->channel + 1, sound->path,
-                       sound->file.n_channels);
-        return;
-    }
-    int n_taps = selected_length(c, i, sound, sound->file.n_frames);
-    if (n_taps == 0) return;
-    const float *taps = sounds_segment(&l->sounds, sound, i, &n_taps);
-    n_taps = cut_to_most(c, i, n_taps, i->delay);
-    if (taps && n_taps > 0) pairs_add(&l->pairs, i, i->in, i->out, taps, n_taps, i->delay);
+    int n_taps;
+    const float *taps = sounds_taps(&l->sounds, i, &n_taps);
+    if (!taps) return;
+    n_taps = cut_to_most(&l->c, i, n_taps, i->delay);
+    if (n_taps > 0) pairs_add(&l->pairs, i, i->in, i->out, taps, n_taps, i->delay);
 }
 
 /* Each channel of the file holds the responses of one output, one behind the other: of input 1, of input 2 ... */
@@ -91,7 +70,7 @@ static void do_packed(struct loader *l, const struct impulse *i)
                        n_out, c->n_out);
         return;
     }
-    int n_taps = selected_length(c, i, sound, frames);
+    int n_taps = sounds_length(&l->sounds, sound, i, frames);
     if (n_taps == 0) return;
     const float **taps = calloc((size_t)n, sizeof *taps);
     if (!taps) {
@@ -193,6 +172,7 @@ static void make_responses(struct loader *l, int n_in, hc_responses *r)
     if (l->sounds.sounds && l->pairs.pairs) {
         for (size_t i = 0; i < c->n_impulses && !c->arena->is_short; i++)
             carry_out[c->impulses[i].kind](l, &c->impulses[i]);
+        if (l->import.c) network_pairs(&l->import.network, &l->sounds, &l->pairs, l->sounds.rate);
         sounds_report(&l->sounds);
         count_channels(l, r);
         check_inputs(c, r, n_in);
@@ -250,6 +230,27 @@ static int first_error(const struct diagnostics *diagnostics, char *why, size_t 
                 diagnostics->path);
 }
 
+/* Reads a text of another program, whose filters need a rate. */
+static void import_read(struct loader *l, const struct import_format *format, char *text, size_t bytes)
+{
+    struct configuration *c = &l->c;
+    l->import = (struct import){.c = c, .text = text, .bytes = bytes};
+    if (memchr(text, 0, bytes)) {
+        diagnostic(&c->diagnostics, HC_EINVAL, 0, NULL, "is not text; name a sound file .wav");
+        return;
+    }
+    if (!network_open(&l->import.network, c)) return;
+    locale_t was = c_locale_enter();
+    format->read(&l->import);
+    c_locale_leave(was);
+    if (l->sounds.rate == 0 || l->sounds.keep_rate) l->sounds.rate = c->rate;
+    if (l->sounds.rate == 0) {
+        l->sounds.rate = 48000;
+        diagnostic(&c->diagnostics, HC_OK, 0, NULL, "names no rate; its filters are computed for 48000 Hz");
+    }
+    c->defined_line = c->defined_line ? c->defined_line : 1;
+}
+
 int configuration_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, char *why,
                             size_t cap)
 {
@@ -267,7 +268,11 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     l->sounds = (struct sounds){.c = c, .rate = rate, .keep_rate = (flags & HC_KEEP_RATE) != 0};
     char *text = configuration_text(c, &bytes);
     if (text) {
-        configuration_read(c, text, bytes);
+        const struct import_format *format = import_find(path, text, bytes);
+        if (format)
+            import_read(l, format, text, bytes);
+        else
+            configuration_read(c, text, bytes);
         made.client = c->client;
         made.server = c->server;
         sounds_keep_paths(c);
@@ -288,6 +293,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     responses->diagnostics = diagnostics->kept;
     responses->n_errors = diagnostics->n_errors;
     responses->n_warnings = diagnostics->n_warnings;
+    network_close(&l->import.network);
     configuration_free(c);
     free(l);
     return error;

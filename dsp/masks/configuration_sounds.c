@@ -3,6 +3,7 @@
 #include "rate_pattern.h"
 #include "resample.h"
 
+#include <float.h>
 #include <math.h>
 #include <search.h>
 #include <stdio.h>
@@ -108,7 +109,8 @@ static void sound_read(struct sounds *s, struct sound *sound, const struct impul
     }
     if (found.missing[0]) IMPULSE_WARN(c, i, "there is no %s; %s is taken", found.missing, sound->path);
     if (*sound->file.note) IMPULSE_WARN(c, i, "%s: %s", sound->path, sound->file.note);
-    if (sound->file.rate == 0) sound->file.rate = found.rate; /* a text has the rate in its name */
+    if (sound->file.rate == 0)
+        sound->file.rate = found.rate ? found.rate : c->rate; /* a text has the rate in its name */
     size_t samples = (size_t)sound->file.n_channels * (size_t)sound->file.n_frames;
     c->arena->bytes += samples * sizeof(float);
     for (size_t k = 0; k < samples; k++) sound->peak = fmaxf(sound->peak, fabsf(sound->file.channel[0][k]));
@@ -220,4 +222,33 @@ const float *sounds_segment(struct sounds *s, struct sound *sound, const struct 
     *new = key;
     if (!tsearch(new, &sound->segments, by_place)) arena->is_short = true;
     return key.taps;
+}
+
+int sounds_length(struct sounds *s, const struct sound *sound, const struct impulse *i, int n)
+{
+    struct configuration *c = s->c;
+    int left = n - i->offset, length = i->length && i->length < left ? i->length : left;
+    if (left <= 0) {
+        IMPULSE_REFUSE(c, i, "offset %d, but %s has %d frames; give a smaller one", i->offset, sound->path, n);
+        return 0;
+    }
+    if (i->length > left)
+        IMPULSE_WARN(c, i, "length %d, but %s has %d frames from offset %d on; these are taken", i->length, sound->path,
+                     left, i->offset);
+    if ((double)sound->peak * fabs((double)i->gain) <= (double)FLT_MAX) return length;
+    IMPULSE_REFUSE(c, i, "the gain %g makes %s infinite; give a smaller one", (double)i->gain, sound->path);
+    return 0;
+}
+
+const float *sounds_taps(struct sounds *s, const struct impulse *i, int *n_taps)
+{
+    struct sound *sound = sounds_get(s, i);
+    if (!sound) return NULL;
+    if (i->channel >= sound->file.n_channels) {
+        IMPULSE_REFUSE(s->c, i, "channel %d, but %s has %d; they count from 1", i->channel + 1, sound->path,
+                       sound->file.n_channels);
+        return NULL;
+    }
+    *n_taps = sounds_length(s, sound, i, sound->file.n_frames);
+    return *n_taps ? sounds_segment(s, sound, i, n_taps) : NULL;
 }

@@ -38,6 +38,13 @@ struct sound *sounds_get(struct sounds *sounds, const struct impulse *impulse);
  * the error has been added. */
 const float *sounds_segment(struct sounds *sounds, struct sound *sound, const struct impulse *impulse, int *n_taps);
 
+/* How many of n frames of a file offset and length select; 0: the command is refused, and the error has been added. */
+int sounds_length(struct sounds *sounds, const struct sound *sound, const struct impulse *impulse, int n);
+
+/* The taps of a command that plays a segment of a file, at the session's rate. NULL: the error has been added, or
+ * sounds_report will add it. */
+const float *sounds_taps(struct sounds *sounds, const struct impulse *impulse, int *n_taps);
+
 /* Replaces segments taps[n] of *n_taps frames each by the same segments at the session's rate. false: the error has
  * been added. */
 bool sounds_resample(struct sounds *sounds, struct sound *sound, const struct impulse *impulse, const float **taps,

@@ -4,6 +4,7 @@
 #include "configuration_responses.h"
 #include "diagnostics.h"
 #include "dsp/engine/backend.h"
+#include "dsp/import/import.h"
 #include "mask_file.h"
 #include "rate_pattern.h"
 #include "resample.h"
@@ -69,7 +70,7 @@ static int warn_other_rate(hc_responses *responses, const char *path, const stru
                            size_t cap)
 {
     char text[DIAGNOSTIC_CAP];
-    bool is_configuration = mask_file_has_extension(path, ".conf");
+    bool is_configuration = import_is_configuration(file->path);
     snprintf(text, sizeof text, "there is no %.400s; %.400s is taken%s", file->missing, file->path,
              is_configuration ? ", and its delays are not resampled" : "");
     return warn(responses, path, text, why, cap);
@@ -132,7 +133,7 @@ int hc_responses_load(const char *path, int n_in, int rate, unsigned flags, hc_r
     struct rated_file file;
     int error = rate_pattern_find(path, rate, &file, why, cap);
     if (error) return error;
-    bool is_configuration = mask_file_has_extension(path, ".conf");
+    bool is_configuration = import_is_configuration(file.path);
     error = is_configuration ? configuration_responses(file.path, n_in, rate, flags, responses, why, cap)
                              : load_file(&file, n_in, rate, flags, responses, why, cap);
     if (!error && file.missing[0]) error = warn_other_rate(responses, path, &file, why, cap);

@@ -1,31 +1,12 @@
 #include "ranks.h"
 
 #include "host/message.h"
+#include "host/own_library.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* In the program's folder (a build), or in the place of `make install`. */
-static void *library_open(void)
-{
-    static const char *const places[] = {"haloconv_mpi.so", "../lib/haloconv/haloconv_mpi.so"};
-    char program[PATH_MAX], path[PATH_MAX + 40];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0) return NULL;
-    program[n] = 0;
-    char *slash = strrchr(program, '/');
-    if (slash) slash[1] = 0;
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !library; i++) {
-        snprintf(path, sizeof path, "%s%s", program, places[i]);
-        library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    }
-    return library;
-}
 
 /* Set by Open MPI's mpirun, and by the process managers of Slurm and MPICH when they start MPI programs. */
 static bool started_by_mpi(void)
@@ -43,7 +24,7 @@ bool ranks_open(struct ranks *ranks, char *why, size_t cap)
     *ranks = (struct ranks){.rank = 0, .n = 1};
     pthread_mutex_init(&ranks->lock, NULL);
     if (!started_by_mpi()) return true;
-    void *library = library_open();
+    void *library = own_library_open("haloconv_mpi.so");
     if (!library) {
         const char *reason = dlerror();
         return message_write(why, cap, "mpirun: this build has no MPI (%s); build it with Open MPI, or use --shard",

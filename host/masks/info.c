@@ -7,6 +7,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "mask_analysis.h"
 #include "mask_diagnostics.h"
 #include "plan_report.h"
@@ -20,11 +21,13 @@
 #include <string.h>
 
 struct info_settings {
-    struct option_names names; /* MASK */
+    struct option_names names; /* MASK, or several */
     const char *path;
     int rate, block;
     const char *backend;
     bool json;
+    struct plot_choice plot;
+    struct plot_pairs pairs;
 };
 
 struct mask_info {
@@ -52,11 +55,13 @@ static const struct option_row info_options[] = {
     {"block", 0, "N", "Block size in frames that the plan is for; 0: the plan for a file [64]", option_int,
      OPTION_TO(struct info_settings, block), .max = 1 << 20},
     OPTION_JSON(OPTION_TO(struct info_settings, json)),
+    PLOT_OPTIONS(struct info_settings, plot),
+    PLOT_PAIRS_OPTION(OPTION_TO(struct info_settings, pairs)),
     {0}};
 
 static const struct command_line info_line = {
     .command = "info",
-    .usage = "MASK",
+    .usage = "MASK...",
     .text =
         "Prints the figures of a mask and the plan for it. MASK is a sound file, a text of coefficients (.txt, .csv) "
         "or a configuration (.conf).\v"
@@ -64,11 +69,12 @@ static const struct command_line info_line = {
         "(60 dB, from the fall from -5 to -35 dB of the backward integral), the gain at 0 Hz, and the largest gain "
         "that the mask can give: to a sine (the peak of the frequency response), and to any signal (L1, the sum of "
         "|h|). For a configuration: its channels, the number of its responses, their length and their memory.\n\n"
-        "  haloconv info hall.wav --json",
+        "  haloconv info hall.wav --json\n"
+        "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
     .groups = {{NULL, info_options}},
-    .names = "one MASK",
+    .names = "MASK",
     .least_names = 1,
-    .most_names = 1,
+    .most_names = INT_MAX,
     .names_to = offsetof(struct info_settings, names)};
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
@@ -225,21 +231,36 @@ static void print_text(const struct mask_info *subject)
     plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);
 }
 
-int info_command(int argc, char **argv)
+static int print_one(const struct info_settings *settings)
 {
-    struct info_settings settings = {.block = 64, .backend = "cpu"};
-    int status = option_parse(&info_line, argc, argv, &settings);
-    if (status >= 0) return status;
-    settings.path = settings.names.list[0];
-    struct mask_info subject = {.settings = &settings};
-    status = 0;
+    struct mask_info subject = {.settings = settings};
+    int status = 0;
     if (!examine(&subject))
         status = message_error("%s", subject.why);
-    else if (settings.json)
+    else if (settings->json)
         status = print_json(&subject);
     else
         print_text(&subject);
     free(subject.figures);
     hc_responses_free(&subject.mask);
+    return status;
+}
+
+int info_command(int argc, char **argv)
+{
+    struct info_settings settings = {.block = 64, .backend = "cpu", .plot = PLOT_CHOICE_USUAL};
+    int status = option_parse(&info_line, argc, argv, &settings);
+    if (status >= 0) return status;
+    if (settings.names.n > 1 && (!settings.plot.path || settings.json))
+        return message_usage("info", "takes several masks with --plot and without --json only");
+    for (int i = 0; i < settings.names.n && status <= 0; i++) {
+        settings.path = settings.names.list[i];
+        status = print_one(&settings);
+    }
+    char why[MESSAGE_CAP];
+    if (status == 0 && settings.plot.path &&
+        !plot_masks(settings.names.list, settings.names.n, settings.rate, &settings.plot, &settings.pairs, why,
+                    sizeof why))
+        status = message_error("%s", why);
     return status;
 }

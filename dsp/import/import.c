@@ -1,0 +1,51 @@
+#include "import.h"
+
+#include "dsp/masks/mask_file.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOOK_BYTES = 64 << 10 }; /* of a text, to find out what it is */
+
+static const struct import_format *const formats[] = {
+    &format_equalizer_apo,
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+/* Is the path's extension one of a list such as ".conf .bf"? */
+static bool has_extension_of(const char *path, const char *list)
+{
+    char extension[16];
+    for (size_t length; *list; list += length + strspn(list + length, " ")) {
+        length = strcspn(list, " ");
+        if (length >= sizeof extension) continue;
+        memcpy(extension, list, length);
+        extension[length] = 0;
+        if (mask_file_has_extension(path, extension)) return true;
+    }
+    return false;
+}
+
+const struct import_format *import_find(const char *path, const char *text, size_t bytes)
+{
+    for (int i = 0; i < N_FORMATS; i++)
+        if (has_extension_of(path, formats[i]->extensions) &&
+            formats[i]->is_format(text, bytes < LOOK_BYTES ? bytes : LOOK_BYTES))
+            return formats[i];
+    return NULL;
+}
+
+bool import_is_configuration(const char *path)
+{
+    bool is_named = false;
+    if (mask_file_has_extension(path, ".conf")) return true;
+    for (int i = 0; i < N_FORMATS && !is_named; i++) is_named = has_extension_of(path, formats[i]->extensions);
+    char text[LOOK_BYTES + 1];
+    int fd = is_named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    ssize_t bytes = fd >= 0 ? read(fd, text, LOOK_BYTES) : -1;
+    if (fd >= 0) close(fd);
+    if (bytes < 0) return is_named && !mask_file_has_extension(path, ".txt");
+    text[bytes] = 0;
+    return import_find(path, text, (size_t)bytes) != NULL;
+}

@@ -1,0 +1,369 @@
+#include "network.h"
+
+#include "dsp/engine/backend.h"
+#include "dsp/masks/resample.h"
+#include "dsp/signal/transform.h"
+
+#include <math.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_TERMS = 1 << 22, /* of all signals: 1024 x 1024 mixers, a few of them in series       */
+    MOST_FRAMES = 1 << 29 /* of all taps that are computed: a short text must not take minutes */
+};
+
+struct filter {
+    int line;
+    const char *command;
+    filter_make *make; /* NULL: given taps, or a file */
+    const void *data;
+    const double *taps; /* [n_taps]; NULL: a file, if make is NULL too */
+    int n_taps;
+    struct impulse place; /* of a file */
+};
+
+/* Some filters in series. Two signals through the same filters share their chain, and so their taps. */
+struct chain {
+    const struct chain *before; /* NULL: `last` is the first      */
+    const struct filter *last;
+    int index; /* in the order of creation: sums must not depend on addresses */
+    bool is_made;
+    const float *taps; /* [n_taps], for a pair; NULL: an error was reported           */
+    double *exact;     /* the same before they were rounded; NULL: of a file          */
+    int n_taps;
+};
+
+struct term {
+    int in;
+    struct chain *chain; /* NULL: no filter */
+    double gain, delay_s;
+};
+
+struct signal {
+    int n;
+    struct term terms[]; /* by input, chain and delay, all different */
+};
+
+bool network_open(struct network *net, struct configuration *c)
+{
+    *net = (struct network){.c = c, .outputs = arena_alloc(c->arena, MASK_MAX_CHANNELS, sizeof *net->outputs)};
+    return net->outputs != NULL;
+}
+
+void network_close(struct network *net)
+{
+    tdestroy(net->chains, arena_keeps_node);
+}
+
+double network_seconds(const struct network *net, double frames)
+{
+    return frames / (net->c->rate ? net->c->rate : 48000);
+}
+
+/* ---- filters ------------------------------------------------------------------------------------ */
+
+static struct filter *filter_new(struct network *net, int line, const char *command)
+{
+    struct filter *f = arena_alloc(net->c->arena, 1, sizeof *f);
+    if (f) *f = (struct filter){.line = line, .command = command};
+    return f;
+}
+
+const struct filter *filter_computed(struct network *net, filter_make *make, const void *data, int line,
+                                     const char *command)
+{
+    struct filter *f = filter_new(net, line, command);
+    if (!f) return NULL;
+    f->make = make;
+    f->data = data;
+    return f;
+}
+
+const struct filter *filter_of_taps(struct network *net, const double *taps, int n, int line, const char *command)
+{
+    struct filter *f = filter_new(net, line, command);
+    double *copy = f ? arena_alloc(net->c->arena, (size_t)n, sizeof *copy) : NULL;
+    if (!copy) return NULL;
+    memcpy(copy, taps, (size_t)n * sizeof *copy);
+    f->taps = copy;
+    f->n_taps = n;
+    return f;
+}
+
+const struct filter *filter_of_file(struct network *net, const struct impulse *place)
+{
+    struct filter *f = filter_new(net, place->line, place->command);
+    if (f) f->place = *place;
+    return f;
+}
+
+/* ---- signals ------------------------------------------------------------------------------------ */
+
+static int by_chain(const void *a, const void *b)
+{
+    const struct chain *p = a, *q = b;
+    if (p->before != q->before) return p->before < q->before ? -1 : 1;
+    return p->last == q->last ? 0 : p->last < q->last ? -1 : 1;
+}
+
+/* The chain with one more filter behind it. NULL: no memory. */
+static struct chain *chain_extend(struct network *net, const struct chain *before, const struct filter *last)
+{
+    struct chain key = {.before = before, .last = last};
+    void *known = tfind(&key, &net->chains, by_chain);
+    if (known) return *(struct chain **)known;
+    struct chain *new = arena_alloc(net->c->arena, 1, sizeof *new);
+    if (!new) return NULL;
+    *new = key;
+    new->index = ++net->n_chains;
+    if (!tsearch(new, &net->chains, by_chain)) net->c->arena->is_short = true;
+    return new;
+}
+
+static int term_order(const struct term *p, const struct term *q)
+{
+    int a = p->chain ? p->chain->index : 0, b = q->chain ? q->chain->index : 0;
+    if (p->in != q->in) return p->in < q->in ? -1 : 1;
+    if (a != b) return a < b ? -1 : 1;
+    return (p->delay_s > q->delay_s) - (p->delay_s < q->delay_s);
+}
+
+static int by_term(const void *a, const void *b)
+{
+    return term_order(a, b);
+}
+
+/* A signal of n terms, not filled in. NULL: no memory, or too many terms. */
+static struct signal *signal_new(struct network *net, int n)
+{
+    if (net->is_too_large || n == 0) return NULL;
+    if (n > MOST_TERMS - net->n_terms) {
+        net->is_too_large = true;
+        diagnostic(&net->c->diagnostics, HC_EINVAL, 0, NULL,
+                   "its mixers make more than %d paths from inputs to outputs; merge mixers in series", MOST_TERMS);
+        return NULL;
+    }
+    net->n_terms += n;
+    struct signal *s = arena_alloc(net->c->arena, 1, sizeof *s + (size_t)n * sizeof *s->terms);
+    if (s) s->n = n;
+    return s;
+}
+
+/* Sorts the terms, and adds up those that differ in their gain only. */
+static const struct signal *signal_tidy(struct signal *s)
+{
+    int kept = 0;
+    qsort(s->terms, (size_t)s->n, sizeof *s->terms, by_term);
+    for (int i = 0; i < s->n; i++)
+        if (kept > 0 && term_order(&s->terms[kept - 1], &s->terms[i]) == 0)
+            s->terms[kept - 1].gain += s->terms[i].gain;
+        else
+            s->terms[kept++] = s->terms[i];
+    s->n = kept;
+    return s;
+}
+
+static struct signal *signal_copy(struct network *net, const struct signal *from)
+{
+    struct signal *s = from ? signal_new(net, from->n) : NULL;
+    if (s) memcpy(s->terms, from->terms, (size_t)from->n * sizeof *s->terms);
+    return s;
+}
+
+const struct signal *signal_input(struct network *net, int in)
+{
+    struct signal *s = signal_new(net, 1);
+    if (s) s->terms[0] = (struct term){.in = in, .gain = 1};
+    return s;
+}
+
+const struct signal *signal_add(struct network *net, const struct signal *a, const struct signal *b)
+{
+    if (!a || !b) return a ? a : b;
+    struct signal *s = signal_new(net, a->n + b->n);
+    if (!s) return NULL;
+    memcpy(s->terms, a->terms, (size_t)a->n * sizeof *s->terms);
+    memcpy(s->terms + a->n, b->terms, (size_t)b->n * sizeof *s->terms);
+    return signal_tidy(s);
+}
+
+const struct signal *signal_gain(struct network *net, const struct signal *from, double gain)
+{
+    struct signal *s = gain == 0 ? NULL : signal_copy(net, from);
+    for (int i = 0; s && i < s->n; i++) s->terms[i].gain *= gain;
+    return s;
+}
+
+const struct signal *signal_delay(struct network *net, const struct signal *from, double seconds)
+{
+    struct signal *s = signal_copy(net, from);
+    for (int i = 0; s && i < s->n; i++) s->terms[i].delay_s += seconds;
+    return s;
+}
+
+const struct signal *signal_filter(struct network *net, const struct signal *from, const struct filter *filter)
+{
+    struct signal *s = filter ? signal_copy(net, from) : NULL;
+    for (int i = 0; s && i < s->n; i++)
+        if (!(s->terms[i].chain = chain_extend(net, s->terms[i].chain, filter))) return NULL;
+    return s ? signal_tidy(s) : NULL;
+}
+
+void network_output(struct network *net, int out, const struct signal *signal)
+{
+    net->outputs[out] = signal;
+}
+
+/* ---- taps --------------------------------------------------------------------------------------- */
+
+struct maker {
+    struct network *net;
+    struct sounds *sounds;
+    int rate; /* Hz of the taps */
+};
+
+/* Counts frames that are about to be computed. false: too many; the error is reported once. */
+static bool has_budget(struct network *net, const struct filter *f, int64_t frames)
+{
+    if (net->is_too_large) return false;
+    net->n_frames += frames;
+    if (net->n_frames <= MOST_FRAMES) return true;
+    net->is_too_large = true;
+    diagnostic(&net->c->diagnostics, HC_EINVAL, f->line, f->command,
+               "its filters in series need more than %d taps in all; use shorter ones", MOST_FRAMES);
+    return false;
+}
+
+static double *doubles_of(struct network *net, const float *taps, int n)
+{
+    double *all = arena_alloc(net->c->arena, (size_t)n, sizeof *all);
+    for (int i = 0; all && i < n; i++) all[i] = (double)taps[i];
+    return all;
+}
+
+/* Rounds taps[n] to floats. NULL: no memory, or a tap is not finite, which is reported. */
+static float *floats_of(struct network *net, const struct filter *f, const double *taps, int n)
+{
+    float *all = arena_alloc(net->c->arena, (size_t)n, sizeof *all);
+    for (int i = 0; all && i < n; i++) {
+        all[i] = (float)taps[i];
+        if (isfinite(all[i])) continue;
+        diagnostic(&net->c->diagnostics, HC_EINVAL, f->line, f->command, "its taps are not finite; lower its gains");
+        return NULL;
+    }
+    return all;
+}
+
+/* Taps of a text that is for another rate, resampled. NULL: an error was reported. */
+static double *resampled(const struct maker *m, const struct filter *f, int *n)
+{
+    struct configuration *c = m->net->c;
+    char why[DIAGNOSTIC_CAP / 2];
+    const float *from = floats_of(m->net, f, f->taps, f->n_taps);
+    int error = from ? resample_length(c->rate, m->rate, f->n_taps, c->diagnostics.path, n, why, sizeof why) : HC_OK;
+    float *to = from && !error ? arena_alloc(c->arena, (size_t)*n, sizeof *to) : NULL;
+    if (to) error = resample(c->rate, m->rate, 1, &from, f->n_taps, &to, *n, c->diagnostics.path, why, sizeof why);
+    if (error) diagnostic(&c->diagnostics, error, f->line, f->command, "%s", why);
+    return to && !error ? doubles_of(m->net, to, *n) : NULL;
+}
+
+static double *compute(const struct maker *m, const struct filter *f, int *n)
+{
+    struct network *net = m->net;
+    double rest_db, *taps = NULL;
+    *n = f->make(f->data, m->rate, &taps, &rest_db);
+    if (*n == 0 || !arena_keep(net->c->arena, taps)) {
+        free(taps);
+        net->c->arena->is_short = true;
+        return NULL;
+    }
+    if (rest_db > NETWORK_REST_DB)
+        diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
+                   "becomes %d taps, and what is cut off is only %.0f dB below the filter", *n, -rest_db);
+    return taps;
+}
+
+/* The taps of one filter: *floats if it is a file, else the returned doubles. Both NULL: an error was reported. */
+static double *filter_taps(const struct maker *m, const struct filter *f, const float **floats, int *n)
+{
+    *floats = NULL;
+    *n = f->n_taps;
+    if (f->make) return compute(m, f, n);
+    if (!f->taps) {
+        *floats = sounds_taps(m->sounds, &f->place, n);
+        return NULL;
+    }
+    if (m->net->c->rate && m->net->c->rate != m->rate) return resampled(m, f, n);
+    return (double *)f->taps;
+}
+
+static void chain_make(const struct maker *m, struct chain *chain)
+{
+    struct network *net = m->net;
+    struct chain *before = (struct chain *)chain->before;
+    if (chain->is_made) return;
+    chain->is_made = true;
+    if (before) chain_make(m, before);
+    if (before && !before->taps) return;
+    const struct filter *f = chain->last;
+    const float *floats;
+    int n;
+    double *taps = filter_taps(m, f, &floats, &n), gain = f->make || f->taps ? 1 : (double)f->place.gain;
+    if (!taps && !floats) return;
+    chain->n_taps = n;
+    if (!before && floats && gain == 1) { /* taps of a file are shared */
+        chain->taps = floats;
+        return;
+    }
+    int whole = before ? before->n_taps + n - 1 : n;
+    if (!has_budget(net, f, whole)) return;
+    if (!taps && !(taps = doubles_of(net, floats, n))) return;
+    double *exact = arena_alloc(net->c->arena, (size_t)whole, sizeof *exact);
+    if (!exact) return;
+    if (before && !before->exact && !(before->exact = doubles_of(net, before->taps, before->n_taps))) return;
+    if (!before)
+        memcpy(exact, taps, (size_t)n * sizeof *exact);
+    else if (!transform_convolve(before->exact, (size_t)before->n_taps, taps, (size_t)n, exact)) {
+        net->c->arena->is_short = true;
+        return;
+    }
+    for (int i = 0; gain != 1 && i < whole; i++) exact[i] *= gain;
+    chain->n_taps = whole;
+    chain->exact = exact;
+    chain->taps = floats_of(net, f, exact, whole);
+}
+
+static void add_term(const struct maker *m, struct pairs *pairs, int out, const struct term *term)
+{
+    static const float one = 1;
+    struct configuration *c = m->net->c;
+    struct impulse pair = {.gain = (float)term->gain, .in = term->in, .out = out};
+    const float *taps = &one;
+    int n_taps = 1;
+    if (term->chain) {
+        chain_make(m, term->chain);
+        taps = term->chain->taps;
+        n_taps = term->chain->n_taps;
+        pair.line = term->chain->last->line;
+        pair.command = term->chain->last->command;
+    }
+    double delay = rint(term->delay_s * m->rate);
+    if (!taps) return;
+    if (!isfinite(pair.gain) || !(delay >= 0 && delay + n_taps <= CONFIGURATION_TAPS))
+        IMPULSE_REFUSE(c, &pair,
+                       "input %d to output %d: a gain of %g and %.0f frames with the delay; a finite gain and "
+                       "at most %d frames are possible",
+                       term->in + 1, out + 1, term->gain, delay + n_taps, CONFIGURATION_TAPS);
+    else
+        pairs_add(pairs, &pair, term->in, out, taps, n_taps, (int)delay);
+}
+
+void network_pairs(struct network *net, struct sounds *sounds, struct pairs *pairs, int rate)
+{
+    struct maker m = {.net = net, .sounds = sounds, .rate = rate};
+    for (int out = 0; out < net->c->n_out; out++)
+        for (int i = 0; net->outputs[out] && i < net->outputs[out]->n && !net->c->arena->is_short; i++)
+            add_term(&m, pairs, out, &net->outputs[out]->terms[i]);
+}

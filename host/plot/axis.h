@@ -1,0 +1,31 @@
+/* axis - values along one side of a panel, and the round values that are marked there. */
+#ifndef PLOT_AXIS_H
+#define PLOT_AXIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct axis {
+    double from, to;      /* values */
+    double start, end;    /* their places in the drawing */
+    double step;          /* between two marks; of an axis that is_log not used */
+    bool is_log;
+};
+
+enum { AXIS_MOST_MARKS = 64 };
+
+double axis_place(const struct axis *axis, double value);
+
+/* Chooses the step: 1, 2 or 5 times a power of ten, with at most `most` of them in the range. */
+void axis_choose_step(struct axis *axis, int most);
+
+/* Widens the range to whole steps. */
+void axis_widen(struct axis *axis);
+
+/* The values to mark -> marks[AXIS_MOST_MARKS]; returns their number. */
+int axis_marks(const struct axis *axis, double *marks);
+
+/* "100", "-0.5", "2k" on a logarithmic axis. A mark that gets no text, such as 30 Hz, has "". */
+void axis_label(const struct axis *axis, double mark, char *text, size_t cap);
+
+#endif

@@ -1,0 +1,99 @@
+#include "drawing.h"
+
+#include "plain_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void drawing_free(struct drawing *d)
+{
+    for (size_t i = 0; i < d->n_shapes; i++) free(d->shapes[i].text);
+    free(d->shapes);
+    free(d->points);
+    *d = (struct drawing){0};
+}
+
+/* Makes place for `more` items. false: no memory. */
+static bool grow(struct drawing *d, void *items, size_t item_bytes, size_t n, size_t more, size_t *capacity)
+{
+    void **list = items;
+    if (!d->failed && n + more > *capacity) {
+        size_t wanted = 2 * (n + more);
+        void *grown = realloc(*list, wanted * item_bytes);
+        if (grown) {
+            *list = grown;
+            *capacity = wanted;
+        }
+        d->failed = !grown;
+    }
+    return !d->failed;
+}
+
+static void add(struct drawing *d, struct shape shape, const struct point *points, size_t n)
+{
+    if (!grow(d, &d->shapes, sizeof *d->shapes, d->n_shapes, 1, &d->shapes_cap) ||
+        !grow(d, &d->points, sizeof *d->points, d->n_points, n, &d->points_cap)) {
+        free(shape.text);
+        return;
+    }
+    if (n > 0) memcpy(d->points + d->n_points, points, n * sizeof *points);
+    shape.first = d->n_points;
+    shape.n = n;
+    d->n_points += n;
+    d->shapes[d->n_shapes++] = shape;
+}
+
+static char *cleaned(struct drawing *d, const char *text, double most_cells)
+{
+    char *clean = text && !d->failed ? plain_text_make(text, most_cells) : NULL;
+    if (text && !clean) d->failed = true;
+    return clean;
+}
+
+void drawing_path(struct drawing *d, struct ink ink, const char *name, const struct point *points, size_t n)
+{
+    add(d, (struct shape){.kind = SHAPE_PATH, .ink = ink, .text = cleaned(d, name, INFINITY)}, points, n);
+}
+
+void drawing_line(struct drawing *d, struct ink ink, double x0, double y0, double x1, double y1)
+{
+    drawing_path(d, ink, NULL, (const struct point[]){{x0, y0}, {x1, y1}}, 2);
+}
+
+void drawing_box(struct drawing *d, struct ink ink, double x, double y, double width, double height)
+{
+    const struct point corners[] = {{x, y}, {x + width, y}, {x + width, y + height}, {x, y + height}, {x, y}};
+    drawing_path(d, ink, NULL, corners, 5);
+}
+
+static double add_text(struct drawing *d, struct shape shape, double most, const char *text, struct point at)
+{
+    const double cell = 0.63 * shape.size; /* the mean width of a letter or digit of DejaVu Sans, a wide font */
+    shape.kind = SHAPE_TEXT;
+    shape.text = cleaned(d, text, most / cell);
+    double width = shape.text ? cell * plain_text_cells(shape.text) : 0;
+    add(d, shape, &at, 1);
+    return width;
+}
+
+double drawing_text(struct drawing *d, double x, double y, double size, enum text_place place, double most,
+                    const char *text)
+{
+    return add_text(d, (struct shape){.size = size, .place = place}, most, text, (struct point){x, y});
+}
+
+void drawing_heading(struct drawing *d, double x, double y, double size, double most, const char *text)
+{
+    add_text(d, (struct shape){.size = size, .is_bold = true}, most, text, (struct point){x, y});
+}
+
+void drawing_group(struct drawing *d, const char *name, const struct point corners[2])
+{
+    add(d, (struct shape){.kind = SHAPE_GROUP, .text = cleaned(d, name, INFINITY)}, corners, corners ? 2 : 0);
+}
+
+void drawing_group_end(struct drawing *d)
+{
+    add(d, (struct shape){.kind = SHAPE_GROUP_END}, NULL, 0);
+}

@@ -1,0 +1,150 @@
+#include "frequency_traces.h"
+
+#include "dsp/signal/smoothing.h"
+#include "dsp/signal/transform.h"
+#include "time_traces.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct spectrum {
+    size_t n_bins, size;
+    double bin_hz, octaves;
+    int peak;               /* frame of the largest sample: its delay is removed */
+    double complex *bins;   /* of the response, with that delay removed          */
+    double complex *ramped; /* of frame * response, from that frame              */
+    double *power, *mean;   /* mean: of power, over the octaves; then scratch     */
+    double *part, *rest;    /* scratch                                            */
+};
+
+/* e^(2 pi i k peak / size) times the bin: the response begins at its largest sample. */
+static double complex undelayed(const struct spectrum *s, double complex bin, size_t k)
+{
+    double angle = 2 * M_PI * (double)(k * (size_t)s->peak % s->size) / (double)s->size;
+    return bin * CMPLX(cos(angle), sin(angle));
+}
+
+static void transform_both(struct spectrum *s, const struct transform *t, const struct plot_curve *curve)
+{
+    transform_response_float(t, curve->h, (size_t)curve->n_frames, s->bins);
+    double *ramped = (double *)s->ramped;
+    for (size_t i = 0; i < s->size + 2; i++)
+        ramped[i] = i < (size_t)curve->n_frames ? ((double)i - s->peak) * (double)curve->h[i] : 0;
+    transform_forward(t, s->ramped);
+    for (size_t k = 0; k < s->n_bins; k++) {
+        s->bins[k] = undelayed(s, s->bins[k], k);
+        s->ramped[k] = undelayed(s, s->ramped[k], k);
+        s->power[k] = bin_power(s->bins[k]);
+    }
+    smooth_octaves(s->power, s->mean, s->n_bins, s->octaves);
+}
+
+static void spectrum_close(struct spectrum *s)
+{
+    free(s->bins);
+    free(s->ramped);
+    free(s->power);
+}
+
+static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves)
+{
+    enum { LEAST_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
+    struct transform t;
+    size_t n = (size_t)curve->n_frames;
+    *s = (struct spectrum){.octaves = octaves, .peak = largest_frame(curve)};
+    if (!transform_open(&t, transform_size(n > LEAST_SIZE ? n : LEAST_SIZE))) return false;
+    s->size = t.size;
+    s->n_bins = t.size / 2 + 1;
+    s->bin_hz = (double)curve->rate / (double)t.size;
+    s->bins = malloc(s->n_bins * sizeof *s->bins);
+    s->ramped = malloc(s->n_bins * sizeof *s->ramped);
+    s->power = malloc(4 * s->n_bins * sizeof *s->power);
+    bool good = s->bins && s->ramped && s->power;
+    if (good) {
+        s->mean = s->power + s->n_bins;
+        s->part = s->mean + s->n_bins;
+        s->rest = s->part + s->n_bins;
+        transform_both(s, &t, curve);
+    } else {
+        spectrum_close(s);
+    }
+    transform_close(&t);
+    return good;
+}
+
+/* The mean over the octaves of values[n_bins] that may be negative, in place. smooth_octaves takes no negative ones. */
+static void smooth_signed(struct spectrum *s, double *values)
+{
+    double *part = s->part;
+    for (size_t k = 0; k < s->n_bins; k++) part[k] = fmax(-values[k], 0);
+    smooth_octaves(part, s->rest, s->n_bins, s->octaves);
+    for (size_t k = 0; k < s->n_bins; k++) part[k] = fmax(values[k], 0);
+    smooth_octaves(part, values, s->n_bins, s->octaves);
+    for (size_t k = 0; k < s->n_bins; k++) values[k] -= s->rest[k];
+}
+
+/* The first bin at or below the start of the axis. */
+static size_t first_bin(const struct spectrum *s, const struct axis *x)
+{
+    size_t k = (size_t)(x->from / s->bin_hz);
+    return k > 1 ? k : 1;
+}
+
+static void trace_magnitude(const struct spectrum *s, const struct axis *x, struct trace *trace)
+{
+    for (size_t k = first_bin(s, x); k < s->n_bins; k++)
+        trace_add(trace, axis_place(x, (double)k * s->bin_hz), 10 * log10(s->mean[k]));
+    trace_finish(trace);
+}
+
+/* The delay of a band is the mean of the delays of its bins, weighted by their energy: at the nulls between the modes of
+ * a room the delay of a bin has no meaning. The delay of a bin is Re(X / H), X the spectrum of n h[n]. */
+static void trace_group_delay(struct spectrum *s, const struct axis *x, struct trace *trace)
+{
+    const double least = 1e-6; /* of the largest power */
+    double *delay = s->power, most = 0;
+    for (size_t k = 0; k < s->n_bins; k++) {
+        most = fmax(most, s->mean[k]);
+        delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
+    }
+    smooth_signed(s, delay);
+    double frames_per_ms = s->bin_hz * (double)s->size / 1000;
+    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+        bool counts = s->mean[k] > least * most;
+        trace_add(trace, axis_place(x, (double)k * s->bin_hz),
+                  counts ? (delay[k] / s->mean[k] + s->peak) / frames_per_ms : NAN);
+    }
+    trace_finish(trace);
+}
+
+/* The phase of a band is that of the mean of its bins. */
+static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *trace)
+{
+    double *real = s->power, *imaginary = s->mean, before = 0;
+    for (size_t k = 0; k < s->n_bins; k++) {
+        real[k] = creal(s->bins[k]);
+        imaginary[k] = cimag(s->bins[k]);
+    }
+    smooth_signed(s, real);
+    smooth_signed(s, imaginary);
+    for (size_t k = first_bin(s, x); k < s->n_bins; k++) {
+        bool is_zero = real[k] == 0 && imaginary[k] == 0;
+        double degrees = is_zero ? NAN : 180 / M_PI * atan2(imaginary[k], real[k]);
+        if (fabs(degrees - before) > 180) trace_gap(trace); /* wrapped */
+        trace_add(trace, axis_place(x, (double)k * s->bin_hz), degrees);
+        before = degrees;
+    }
+    trace_finish(trace);
+}
+
+bool frequency_traces(const struct plot_curve *curve, const struct axis *x, double octaves, struct trace *magnitude,
+                      struct trace *phase, struct trace *group_delay)
+{
+    struct spectrum s;
+    if (!spectrum_open(&s, curve, octaves)) return false;
+    if (magnitude) trace_magnitude(&s, x, magnitude);
+    if (group_delay) trace_group_delay(&s, x, group_delay);
+    if (phase) trace_phase(&s, x, phase); /* the last: it overwrites the mean */
+    spectrum_close(&s);
+    return true;
+}

@@ -1,0 +1,13 @@
+/* picture - writes a drawing as a file: SVG, or PNG painted by Cairo. */
+#ifndef PLOT_PICTURE_H
+#define PLOT_PICTURE_H
+
+#include "drawing.h"
+
+/* Is this the name of a picture that this build can write? false: why has the reason. */
+bool picture_check(const char *path, char *why, size_t cap);
+
+/* false: why has the reason. */
+bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap);
+
+#endif

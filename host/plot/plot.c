@@ -1,0 +1,311 @@
+#include "plot.h"
+
+#include "frequency_traces.h"
+#include "host/files/part_file.h"
+#include "host/message.h"
+#include "panel.h"
+#include "picture.h"
+#include "spectrogram.h"
+#include "time_traces.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const plot_panel_names[PLOT_PANELS] = {"impulse", "impulse-db",  "step",  "magnitude",
+                                                   "phase",   "group-delay", "decay", "spectrogram"};
+
+struct page {
+    const struct plot_curve *curves;
+    int n;
+    struct plot_settings settings;
+    struct drawing drawing;
+    double top; /* of what comes next */
+    int highest_rate, lowest_rate;
+    struct trace traces[PLOT_PANELS][PLOT_MOST_CURVES];
+};
+
+static bool is_over_frequency(enum plot_panel kind)
+{
+    return kind == PLOT_MAGNITUDE || kind == PLOT_PHASE || kind == PLOT_GROUP_DELAY;
+}
+
+/* ---- what is shown ------------------------------------------------------------------------------- */
+
+/* A room sounds longer than a filter. */
+static bool is_room(const struct plot_curve *curve)
+{
+    const double longest_filter_s = 0.15;
+    int first, end;
+    audible_frames(curve, -60, &first, &end);
+    return end - largest_frame(curve) > longest_filter_s * curve->rate;
+}
+
+static unsigned usual_panels(const struct page *page)
+{
+    for (int i = 0; i < page->n; i++)
+        if (is_room(&page->curves[i]))
+            return 1u << PLOT_IMPULSE_DB | 1u << PLOT_MAGNITUDE | 1u << PLOT_DECAY |
+                   (page->n == 1 ? 1u << PLOT_SPECTROGRAM : 0);
+    return 1u << PLOT_IMPULSE | 1u << PLOT_STEP | 1u << PLOT_MAGNITUDE | 1u << PLOT_PHASE | 1u << PLOT_GROUP_DELAY;
+}
+
+/* ---- the axes ------------------------------------------------------------------------------------- */
+
+static void set_frequencies(const struct page *page, struct axis *axis)
+{
+    const double lowest_hz = 20;
+    double half = page->highest_rate / 2.0;
+    axis->is_log = true;
+    axis->from = fmin(lowest_hz, half / 100);
+    axis->to = half;
+}
+
+/* The time in which any of the curves is audible: down to -60 dB for impulse and step, with a margin, and down to
+ * -100 dB for levels, from 0 on. */
+static void set_times(const struct page *page, bool is_level, struct axis *axis)
+{
+    const double fewest_frames = 16;
+    double from = INFINITY, to = 0;
+    for (int i = 0; i < page->n; i++) {
+        int first, end;
+        audible_frames(&page->curves[i], is_level ? -100 : -60, &first, &end);
+        from = fmin(from, (double)first / page->curves[i].rate);
+        to = fmax(to, (double)end / page->curves[i].rate);
+    }
+    to = fmax(to, from + fewest_frames / page->lowest_rate);
+    double margin = is_level ? 0 : 0.06 * (to - from);
+    axis->from = is_level ? 0 : from - margin;
+    axis->to = to + margin;
+    axis_choose_step(axis, 8);
+}
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The range of the values of a panel's traces, without the given share at each end. false: there are none, or no
+ * memory. */
+static bool find_range(const struct trace *traces, int n, double share, double *from, double *to)
+{
+    size_t n_values = 0, all = 0;
+    for (int i = 0; i < n; i++) all += traces[i].n;
+    double *values = malloc((all + 1) * sizeof *values);
+    for (int i = 0; values && i < n; i++)
+        for (size_t k = 0; k < traces[i].n; k++)
+            if (!isnan(traces[i].points[k].y)) values[n_values++] = traces[i].points[k].y;
+    if (n_values > 0) {
+        size_t off = (size_t)(share * (double)n_values);
+        qsort(values, n_values, sizeof *values, order);
+        *from = values[off];
+        *to = values[n_values - 1 - off];
+    }
+    free(values);
+    return n_values > 0;
+}
+
+static void set_levels(struct axis *y, double low, double high, double span_db)
+{
+    const double least_db = 10;
+    y->to = high + 1;
+    y->from = fmax(low - 1, y->to - span_db);
+    if (y->to - y->from < least_db) y->from -= (least_db - (y->to - y->from)) / 2, y->to = y->from + least_db;
+}
+
+static void set_values(struct panel *p, const struct trace *traces, int n)
+{
+    struct axis *y = &p->y;
+    bool is_delay = p->kind == PLOT_GROUP_DELAY;
+    double low = 0, high = 0;
+    find_range(traces, n, is_delay ? 0.02 : 0, &low, &high);
+    switch (p->kind) {
+    case PLOT_MAGNITUDE:
+    case PLOT_IMPULSE_DB:
+        set_levels(y, low, high, p->kind == PLOT_MAGNITUDE ? 120 : 100);
+        break;
+    case PLOT_PHASE:
+        *y = (struct axis){-180, 180, y->start, y->end, 90, false};
+        return;
+    case PLOT_DECAY:
+        y->from = -80, y->to = 0;
+        break;
+    default: {
+        double margin = is_delay ? fmax(0.1 * (high - low), fmax(0.05 * fabs(high), 0.01)) : 0.04 * (high - low);
+        if (high - low <= 0 && !is_delay) margin = 1; /* silence */
+        y->from = low - margin;
+        y->to = high + margin;
+    }
+    }
+    axis_choose_step(y, 6);
+    axis_widen(y);
+}
+
+/* ---- the page ------------------------------------------------------------------------------------- */
+
+static void set_title(const struct page *page, struct panel *p)
+{
+    static const char *const titles[PLOT_PANELS] = {
+        "Impulse response", "Impulse response (dB)", "Step response", "Magnitude (dB)", "Phase without delay (degrees)",
+        "Group delay (ms)", "Energy decay (dB)",     "Spectrogram"};
+    char smoothing[48] = "";
+    double octaves = page->settings.octaves;
+    if (is_over_frequency(p->kind) && octaves > 0 && octaves < 1)
+        snprintf(smoothing, sizeof smoothing, ", 1/%g octave", round(1000 / octaves) / 1000);
+    else if (is_over_frequency(p->kind) && octaves >= 1)
+        snprintf(smoothing, sizeof smoothing, ", %g octave%s", octaves, octaves > 1 ? "s" : "");
+    snprintf(p->title, sizeof p->title, "%s%s", titles[p->kind], smoothing);
+}
+
+static void set_x(const struct page *page, struct panel *p)
+{
+    if (is_over_frequency(p->kind)) {
+        set_frequencies(page, &p->x);
+        p->x_label = "Frequency (Hz)";
+        return;
+    }
+    set_times(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
+    p->x_label = "Time (s)";
+}
+
+/* Marks of short times are ms. The traces have their places already, so that only the marks change. */
+static void use_milliseconds(struct panel *p)
+{
+    const double longest_s = 2;
+    if (is_over_frequency(p->kind) || p->x.to - p->x.from >= longest_s) return;
+    p->x.from *= 1000;
+    p->x.to *= 1000;
+    p->x.step *= 1000;
+    p->x_label = "Time (ms)";
+}
+
+static bool trace_curve(struct page *page, const struct panel *panels, unsigned wanted, int curve)
+{
+    const struct plot_curve *c = &page->curves[curve];
+    struct trace *over_frequency[PLOT_PANELS] = {0};
+    const struct axis *frequencies = NULL;
+    bool good = true;
+    for (int kind = 0; kind < PLOT_SPECTROGRAM; kind++) {
+        if (!(wanted >> kind & 1)) continue;
+        struct trace *trace = &page->traces[kind][curve];
+        if (is_over_frequency(kind)) {
+            over_frequency[kind] = trace;
+            frequencies = &panels[kind].x;
+        } else {
+            time_trace(c, kind, &panels[kind].x, trace);
+        }
+    }
+    if (frequencies)
+        good = frequency_traces(c, frequencies, page->settings.octaves, over_frequency[PLOT_MAGNITUDE],
+                                over_frequency[PLOT_PHASE], over_frequency[PLOT_GROUP_DELAY]);
+    for (int kind = 0; kind < PLOT_PANELS; kind++) good = good && !page->traces[kind][curve].failed;
+    return good;
+}
+
+static void draw_legend(struct page *page)
+{
+    const double line = 30;
+    struct drawing *d = &page->drawing;
+    drawing_group(d, "legend", NULL);
+    if (page->settings.title) {
+        drawing_heading(d, PANEL_LEFT, page->top + 26, TITLE_SIZE + 3, PANEL_RIGHT - PANEL_LEFT, page->settings.title);
+        page->top += 40;
+    }
+    for (int i = 0; i < page->n; i++) {
+        double y = page->top + line / 2, name_x = PANEL_LEFT + 64;
+        drawing_line(d, panel_ink(i), PANEL_LEFT, y, PANEL_LEFT + 52, y);
+        drawing_text(d, name_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, PANEL_RIGHT - name_x,
+                     page->curves[i].name);
+        page->top += line;
+    }
+    drawing_group_end(d);
+    page->top += 6;
+}
+
+static void draw_panel(struct page *page, struct panel *p)
+{
+    struct drawing *d = &page->drawing;
+    panel_put(p, page->top);
+    set_values(p, page->traces[p->kind], page->n);
+    use_milliseconds(p);
+    drawing_group(d, plot_panel_names[p->kind], NULL);
+    panel_draw_grid(d, p);
+    panel_clip(d, p);
+    for (int i = 0; i < page->n; i++)
+        panel_draw_trace(d, p, panel_ink(i), page->curves[i].name, &page->traces[p->kind][i]);
+    panel_clip_end(d);
+    drawing_group_end(d);
+    page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
+}
+
+static bool draw_spectrogram(struct page *page, struct panel *p, const struct plot_curve *curve)
+{
+    struct drawing *d = &page->drawing;
+    panel_put(p, page->top);
+    set_frequencies(page, &p->y);
+    double longest = (double)SPECTROGRAM_MOST_FRAMES / curve->rate;
+    p->x.to = fmin(p->x.to, longest);
+    p->title_width = SPECTROGRAM_TITLE_WIDTH;
+    snprintf(p->title, sizeof p->title, "Spectrogram (Hz)%s%s", page->n > 1 ? ": " : "",
+             page->n > 1 ? curve->name : "");
+    drawing_group(d, plot_panel_names[p->kind], NULL);
+    panel_clip(d, p);
+    bool good = spectrogram_draw(d, p, curve);
+    panel_clip_end(d);
+    use_milliseconds(p);
+    panel_draw_grid(d, p);
+    drawing_group_end(d);
+    page->top += PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
+    return good;
+}
+
+/* Draws the whole page. false: no memory. */
+static bool draw(struct page *page)
+{
+    unsigned wanted = page->settings.panels ? page->settings.panels : usual_panels(page);
+    struct panel panels[PLOT_PANELS] = {0};
+    bool good = true;
+    for (int kind = 0; kind < PLOT_PANELS; kind++) {
+        panels[kind].kind = kind;
+        set_title(page, &panels[kind]);
+        set_x(page, &panels[kind]);
+        panel_put(&panels[kind], 0);
+    }
+    for (int i = 0; good && i < page->n; i++) good = trace_curve(page, panels, wanted, i);
+    page->top = 14;
+    draw_legend(page);
+    for (int kind = 0; good && kind < PLOT_SPECTROGRAM; kind++)
+        if (wanted >> kind & 1) draw_panel(page, &panels[kind]);
+    for (int i = 0; good && (wanted >> PLOT_SPECTROGRAM & 1) && i < page->n; i++) {
+        struct panel own = panels[PLOT_SPECTROGRAM];
+        good = draw_spectrogram(page, &own, &page->curves[i]);
+    }
+    page->drawing.height = page->top;
+    return good && !page->drawing.failed;
+}
+
+bool plot_check(const char *path, char *why, size_t cap)
+{
+    return picture_check(path, why, cap);
+}
+
+bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,
+                char *why, size_t cap)
+{
+    struct page *page = calloc(1, sizeof *page);
+    if (!page) return message_write(why, cap, "%s: no memory; free some", path);
+    *page = (struct page){.curves = curves, .n = n, .settings = *settings, .lowest_rate = curves->rate};
+    for (int i = 0; i < n; i++) {
+        if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
+        if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
+    }
+    bool good = draw(page) ? picture_write(path, &page->drawing, why, cap)
+                           : message_write(why, cap, "%s: no memory; free some, or plot fewer curves", path);
+    for (int kind = 0; kind < PLOT_PANELS; kind++)
+        for (int i = 0; i < n; i++) trace_free(&page->traces[kind][i]);
+    drawing_free(&page->drawing);
+    free(page);
+    return good;
+}

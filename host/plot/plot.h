@@ -1,0 +1,44 @@
+/* plot - draws impulse responses: panels one below the other, with the same colours and line styles in all of them. */
+#ifndef PLOT_H
+#define PLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum plot_panel {           /* in the order in which they are drawn */
+    PLOT_IMPULSE,           /* amplitude over time                                                   */
+    PLOT_IMPULSE_DB,        /* the same as a level                                                   */
+    PLOT_STEP,              /* the running sum of the response                                       */
+    PLOT_MAGNITUDE,
+    PLOT_PHASE,             /* wrapped, without the delay up to the largest sample                   */
+    PLOT_GROUP_DELAY,       /* where the magnitude is within 60 dB of the largest                    */
+    PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
+    PLOT_SPECTROGRAM,       /* one for each curve                                                    */
+    PLOT_PANELS
+};
+extern const char *const plot_panel_names[PLOT_PANELS]; /* "impulse", "impulse-db", ... */
+
+enum { PLOT_MOST_CURVES = 16 };
+
+struct plot_curve {
+    const char *name;       /* for the legend: any bytes                                             */
+    int rate;               /* Hz, 1 or more                                                         */
+    int n_frames;           /* 1 or more                                                             */
+    const float *h;         /* [n_frames], finite                                                    */
+};
+
+struct plot_settings {
+    unsigned panels;        /* bits 1 << PLOT_...; 0: those that suit a filter, or a room            */
+    double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
+    const char *title;      /* NULL: none                                                            */
+};
+
+/* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
+bool plot_check(const char *path, char *why, size_t cap);
+
+/* Draws 1 to PLOT_MOST_CURVES curves. The file gets its name only when it is complete; the same curves give the same
+ * bytes as SVG. false: why has the reason. */
+bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings, char *why,
+                size_t cap);
+
+#endif

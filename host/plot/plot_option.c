@@ -1,0 +1,52 @@
+#include "plot_option.h"
+
+#include "host/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool plot_option_path(const struct option_use *use, void *to)
+{
+    char why[MESSAGE_CAP];
+    if (!plot_check(use->text, why, sizeof why)) return option_refuse(use, "%s", why + strlen(use->text) + 2);
+    return option_text(use, to);
+}
+
+bool plot_option_panels(const struct option_use *use, void *to)
+{
+    unsigned panels = 0;
+    const char *name = use->text;
+    for (;;) {
+        size_t n = strcspn(name, ",");
+        int kind = 0;
+        while (kind < PLOT_PANELS &&
+               (strlen(plot_panel_names[kind]) != n || memcmp(plot_panel_names[kind], name, n) != 0))
+            kind++;
+        if (n == 3 && memcmp(name, "all", n) == 0)
+            panels = (1u << PLOT_PANELS) - 1;
+        else if (kind < PLOT_PANELS)
+            panels |= 1u << kind;
+        else
+            return option_refuse(use, "needs names of impulse, impulse-db, step, magnitude, phase, group-delay, decay, "
+                                      "spectrogram, or all, with commas between");
+        if (name[n] == 0) break;
+        name += n + 1;
+    }
+    *(unsigned *)to = panels;
+    return true;
+}
+
+bool plot_option_smooth(const struct option_use *use, void *to)
+{
+    enum { NARROWEST = 48 };
+    char *end;
+    double *octaves = to;
+    if (strcmp(use->text, "off") == 0) {
+        *octaves = 0;
+        return true;
+    }
+    long n = strncmp(use->text, "1/", 2) == 0 ? strtol(use->text + 2, &end, 10) : 0;
+    if (n < 1 || n > NARROWEST || *end) return option_refuse(use, "needs 1/N with N from 1 to %d, or off", NARROWEST);
+    *octaves = 1.0 / (double)n;
+    return true;
+}

@@ -1,0 +1,181 @@
+/* Each row of the map is a band with the shape of a bell (Gauss), a sixth of an octave wide: a wavelet transform. So low
+ * frequencies, where the modes of a room lie close together, are told apart well, and high ones are sharp in time. A
+ * band's envelope is that of its analytic signal, moved down to 0 Hz: the transform back is as short as the band is
+ * narrow. The gain is such that an impulse has the same level in all bands. */
+#include "spectrogram.h"
+
+#include "dsp/signal/transform.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CELL = 2, /* units of the drawing */
+    ROWS = PANEL_HEIGHT / CELL,
+    COLUMNS = (PANEL_RIGHT - PANEL_LEFT) / CELL,
+    LEVELS = 20,
+    DB_PER_LEVEL = 3
+};
+
+/* From light to dark, so that paper stays white where nothing sounds, and grey paper has the right order. */
+static uint32_t colour_of(int level) /* 0: the loudest */
+{
+    static const double anchors[][3] = {{20, 11, 53}, {116, 28, 110}, {210, 66, 72}, {249, 142, 50}, {255, 235, 190}};
+    double at = 4.0 * level / (LEVELS - 1);
+    int below = at < 3 ? (int)at : 3;
+    uint32_t rgb = 0;
+    for (int i = 0; i < 3; i++) {
+        double share = at - below, value = anchors[below][i] * (1 - share) + anchors[below + 1][i] * share;
+        rgb = rgb << 8 | (uint32_t)lround(value);
+    }
+    return rgb;
+}
+
+struct map {
+    const struct panel *panel;
+    struct transform whole; /* of the response */
+    double complex *bins;   /* [whole.size / 2 + 1] */
+    double seconds;         /* of the transform: it repeats then */
+    double bin_hz;
+    float *power; /* [ROWS][COLUMNS] */
+};
+
+/* Writes the bins of a band around hz, with the lowest as bin 1 -> band[n / 2 + 1]. n undoes the scale of the transform
+ * back, which has another length in each row. */
+static void cut_band(const struct map *map, double hz, double sigma_hz, size_t first, double complex *band, size_t n)
+{
+    memset(band, 0, (n / 2 + 1) * sizeof *band);
+    for (size_t i = 1; i < n / 2 && first + i <= map->whole.size / 2; i++) {
+        double distance = ((double)(first + i) * map->bin_hz - hz) / sigma_hz;
+        if (distance > 4) break;
+        band[i] = map->bins[first + i] * (exp(-distance * distance / 2) / sigma_hz * (double)n);
+    }
+}
+
+/* Adds the squares of the signal of the bins to power[t->size]. */
+static void add_squares(const struct transform *t, double complex *band, double *power)
+{
+    transform_inverse(t, band);
+    const double *signal = (const double *)band;
+    for (size_t i = 0; i < t->size; i++) power[i] += signal[i] * signal[i];
+}
+
+static void fill_row(struct map *map, int row, const double *power, size_t n)
+{
+    const struct axis *x = &map->panel->x;
+    float *cells = map->power + (size_t)row * COLUMNS;
+    for (int column = 0; column < COLUMNS; column++) {
+        double from = x->from + (x->to - x->from) * column / COLUMNS, to = from + (x->to - x->from) / COLUMNS;
+        size_t first = (size_t)(fmax(from, 0) / map->seconds * (double)n),
+               end = (size_t)(to / map->seconds * (double)n);
+        for (size_t i = first; i < n && (i <= first || i < end); i++)
+            cells[column] = fmaxf(cells[column], (float)power[i]);
+    }
+}
+
+static bool compute_row(struct map *map, int row)
+{
+    const double half_width = 0.5 * (exp2(1 / 12.0) - exp2(-1 / 12.0)); /* of the band, as a share of its frequency */
+    const struct axis *y = &map->panel->y;
+    double hz = y->from * pow(y->to / y->from, (row + 0.5) / ROWS), sigma_hz = hz * half_width;
+    double low = fmax(floor((hz - 4 * sigma_hz) / map->bin_hz), 0), span = 8 * sigma_hz / map->bin_hz + 3;
+    double steps = 2 * COLUMNS * map->seconds / (map->panel->x.to - map->panel->x.from);
+    struct transform t;
+    if (!transform_open(&t, transform_size((size_t)fmax(2 * span + 4, steps)))) return false;
+    double complex *band = malloc((t.size / 2 + 1) * sizeof *band);
+    double *power = calloc(t.size, sizeof *power);
+    bool good = band && power;
+    for (int quarter = 0; good && quarter < 2; quarter++) {
+        cut_band(map, hz, sigma_hz, (size_t)low, band, t.size);
+        for (size_t i = 0; quarter && i <= t.size / 2; i++) band[i] *= I;
+        add_squares(&t, band, power);
+    }
+    if (good) fill_row(map, row, power, t.size);
+    free(band);
+    free(power);
+    transform_close(&t);
+    return good;
+}
+
+/* ---- painting ------------------------------------------------------------------------------------ */
+
+static int level_of(double power, double most)
+{
+    double below_db = -10 * log10(power / most);
+    return below_db < LEVELS * DB_PER_LEVEL ? (int)(fmax(below_db, 0) / DB_PER_LEVEL) : LEVELS;
+}
+
+/* Appends a box and a gap -> points[6]. */
+static void put_box(struct point *points, double x, double y, double width, double height)
+{
+    const struct point corners[] = {{x, y}, {x + width, y}, {x + width, y + height}, {x, y + height}, {x, y}, {x, NAN}};
+    memcpy(points, corners, sizeof corners);
+}
+
+/* The cells of one level: boxes over as many columns as have it. points: scratch for all cells. */
+static void draw_level(struct drawing *d, const struct map *map, int level, double most, struct point *points)
+{
+    size_t n = 0;
+    for (int row = 0; row < ROWS; row++) {
+        const float *cells = map->power + (size_t)row * COLUMNS;
+        for (int from = 0, to; from < COLUMNS; from = to) {
+            int here = level_of((double)cells[from], most);
+            for (to = from + 1; to < COLUMNS && level_of((double)cells[to], most) == here;) to++;
+            if (here != level) continue;
+            double top = map->panel->y.start - (row + 1) * CELL;
+            put_box(points + n, PANEL_LEFT + from * CELL, top, (to - from) * CELL, CELL);
+            n += 6;
+        }
+    }
+    if (n > 0) drawing_path(d, (struct ink){.rgb = colour_of(level)}, NULL, points, n);
+}
+
+static void draw_scale(struct drawing *d, const struct panel *p)
+{
+    enum { WIDTH = 7, HEIGHT = 16 };
+    double right = PANEL_RIGHT - 24, base = p->y.end - 12;
+    drawing_text(d, PANEL_RIGHT, base, TEXT_SIZE, TEXT_END, INFINITY, "0");
+    for (int level = 0; level < LEVELS; level++)
+        drawing_box(d, (struct ink){.rgb = colour_of(level)}, right - (level + 1) * WIDTH, base - HEIGHT, WIDTH,
+                    HEIGHT);
+    drawing_text(d, right - LEVELS * WIDTH - 8, base, TEXT_SIZE, TEXT_END, INFINITY,
+                 "\xe2\x88\x92"
+                 "60 dB");
+}
+
+static bool draw_map(struct drawing *d, const struct map *map)
+{
+    struct point *points = malloc(sizeof *points * 6 * ROWS * COLUMNS);
+    double most = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) most = fmax(most, (double)map->power[i]);
+    for (int level = LEVELS - 1; points && most > 0 && level >= 0; level--) draw_level(d, map, level, most, points);
+    free(points);
+    return points != NULL;
+}
+
+static bool compute(struct map *map, const struct plot_curve *curve)
+{
+    const double wrap_s = 0.6; /* the lowest band spreads a sample over less; what it spreads to earlier times wraps */
+    size_t n = (size_t)(curve->n_frames < SPECTROGRAM_MOST_FRAMES ? curve->n_frames : SPECTROGRAM_MOST_FRAMES);
+    if (!transform_open(&map->whole, transform_size(n + (size_t)(wrap_s * curve->rate)))) return false;
+    map->seconds = (double)map->whole.size / curve->rate;
+    map->bin_hz = 1 / map->seconds;
+    map->bins = malloc((map->whole.size / 2 + 1) * sizeof *map->bins);
+    map->power = calloc((size_t)ROWS * COLUMNS, sizeof *map->power);
+    bool good = map->bins && map->power;
+    if (good) transform_response_float(&map->whole, curve->h, n, map->bins);
+    for (int row = 0; good && row < ROWS; row++) good = compute_row(map, row);
+    return good;
+}
+
+bool spectrogram_draw(struct drawing *d, const struct panel *panel, const struct plot_curve *curve)
+{
+    struct map map = {.panel = panel};
+    bool good = compute(&map, curve) && draw_map(d, &map);
+    if (good) draw_scale(d, panel);
+    free(map.bins);
+    free(map.power);
+    transform_close(&map.whole);
+    return good;
+}

@@ -1,0 +1,139 @@
+#include "svg.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A length, rounded to 1/100 unit: less than a printer's dot. No locale has a say. */
+static void print_length(FILE *to, double length)
+{
+    long hundredths = lround(length * 100), size = labs(hundredths);
+    fprintf(to, "%s%ld", hundredths < 0 ? "-" : "", size / 100);
+    if (size % 100 == 0) return;
+    if (size % 10 == 0)
+        fprintf(to, ".%ld", size % 100 / 10);
+    else
+        fprintf(to, ".%02ld", size % 100);
+}
+
+static void print_attribute(FILE *to, const char *name, double length)
+{
+    fprintf(to, " %s=\"", name);
+    print_length(to, length);
+    putc('"', to);
+}
+
+static void print_escaped(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+        if (entity)
+            fputs(entity, to);
+        else
+            putc(*text, to);
+    }
+}
+
+static void print_title(FILE *to, const char *name)
+{
+    fputs("<title>", to);
+    print_escaped(to, name);
+    fputs("</title>", to);
+}
+
+static void print_points(FILE *to, const struct point *points, size_t n)
+{
+    bool is_down = false;
+    for (size_t i = 0; i < n; i++) {
+        bool lifts = isnan(points[i].y);
+        if (!lifts) {
+            fputs(is_down ? "L" : "M", to);
+            print_length(to, points[i].x);
+            putc(' ', to);
+            print_length(to, points[i].y);
+        }
+        is_down = !lifts;
+        if (i % 16 == 15) putc('\n', to); /* no editor has to show a line of 100 KB */
+    }
+}
+
+static void print_dashes(FILE *to, const double *dashes)
+{
+    if (!dashes) return;
+    fputs(" stroke-dasharray=\"", to);
+    for (int i = 0; dashes[i] > 0; i++) {
+        if (i > 0) putc(' ', to);
+        print_length(to, dashes[i]);
+    }
+    putc('"', to);
+}
+
+static void print_path(FILE *to, const struct shape *shape, const struct point *points)
+{
+    fputs("<path d=\"", to);
+    print_points(to, points, shape->n);
+    if (shape->ink.width > 0) {
+        fprintf(to, "\" fill=\"none\" stroke=\"#%06x\"", (unsigned)shape->ink.rgb);
+        print_attribute(to, "stroke-width", shape->ink.width);
+        print_dashes(to, shape->ink.dashes);
+    } else {
+        fprintf(to, "\" fill=\"#%06x\" shape-rendering=\"crispEdges\"", (unsigned)shape->ink.rgb);
+    }
+    if (!shape->text) {
+        fputs("/>\n", to);
+        return;
+    }
+    putc('>', to);
+    print_title(to, shape->text);
+    fputs("</path>\n", to);
+}
+
+static void print_text(FILE *to, const struct shape *shape, struct point at)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    fputs("<text", to);
+    print_attribute(to, "x", at.x);
+    print_attribute(to, "y", at.y);
+    print_attribute(to, "font-size", shape->size);
+    if (shape->place != TEXT_START) fprintf(to, " text-anchor=\"%s\"", anchors[shape->place]);
+    if (shape->is_bold) fputs(" font-weight=\"bold\"", to);
+    putc('>', to);
+    print_escaped(to, shape->text);
+    fputs("</text>\n", to);
+}
+
+static void print_group(FILE *to, const struct shape *shape, const struct point *corners, int number)
+{
+    if (shape->n == 2) {
+        fprintf(to, "<clipPath id=\"clip%d\"><rect", number);
+        print_attribute(to, "x", corners[0].x);
+        print_attribute(to, "y", corners[0].y);
+        print_attribute(to, "width", corners[1].x - corners[0].x);
+        print_attribute(to, "height", corners[1].y - corners[0].y);
+        fprintf(to, "/></clipPath>\n<g clip-path=\"url(#clip%d)\">", number);
+    } else {
+        fputs("<g>", to);
+    }
+    if (shape->text) print_title(to, shape->text);
+    putc('\n', to);
+}
+
+void svg_write(const struct drawing *d, FILE *to)
+{
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"", to);
+    fprintf(to, " width=\"%d\"", DRAWING_WIDTH);
+    print_attribute(to, "height", d->height);
+    fprintf(to, " viewBox=\"0 0 %d ", DRAWING_WIDTH);
+    print_length(to, d->height);
+    fputs("\" font-family=\"DejaVu Sans, Verdana, Helvetica, Arial, sans-serif\" fill=\"#222222\""
+          " stroke-linejoin=\"round\">\n",
+          to);
+    for (size_t i = 0; i < d->n_shapes; i++) {
+        const struct shape *shape = &d->shapes[i];
+        const struct point *points = d->points + shape->first;
+        if (shape->kind == SHAPE_PATH) print_path(to, shape, points);
+        if (shape->kind == SHAPE_TEXT) print_text(to, shape, *points);
+        if (shape->kind == SHAPE_GROUP) print_group(to, shape, points, (int)i);
+        if (shape->kind == SHAPE_GROUP_END) fputs("</g>\n", to);
+    }
+    fputs("</svg>\n", to);
+}

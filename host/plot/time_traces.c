@@ -1,0 +1,82 @@
+#include "time_traces.h"
+
+#include <math.h>
+
+int largest_frame(const struct plot_curve *curve)
+{
+    int at = 0;
+    for (int i = 1; i < curve->n_frames; i++)
+        if (fabsf(curve->h[i]) > fabsf(curve->h[at])) at = i;
+    return at;
+}
+
+void audible_frames(const struct plot_curve *curve, double db, int *first, int *end)
+{
+    double least = pow(10, db / 20) * fabs((double)curve->h[largest_frame(curve)]);
+    *first = 0;
+    *end = curve->n_frames;
+    while (*first < *end - 1 && fabs((double)curve->h[*first]) < least) ++*first;
+    while (*end > *first + 1 && fabs((double)curve->h[*end - 1]) < least) --*end;
+}
+
+static double sample(const struct plot_curve *curve, long long frame)
+{
+    return frame >= 0 && frame < curve->n_frames ? (double)curve->h[frame] : 0;
+}
+
+static double db_of_power(double power)
+{
+    return power > 0 ? 10 * log10(power) : NAN;
+}
+
+/* Each unit of width shows its largest sample: the zeros between them would fill the panel. */
+static void trace_level(const struct plot_curve *curve, const struct axis *x, struct trace *trace)
+{
+    double most = 0, at = 0;
+    for (int i = 0; i < curve->n_frames; i++) {
+        double place = axis_place(x, (double)i / curve->rate), size = fabs((double)curve->h[i]);
+        if (i > 0 && floor(place) != floor(at)) {
+            trace_add(trace, at, db_of_power(most * most));
+            most = 0;
+        }
+        if (size >= most) {
+            most = size;
+            at = place;
+        }
+    }
+    trace_add(trace, at, db_of_power(most * most));
+}
+
+/* Schroeder's backward integral (J. Acoust. Soc. Am. 37, 1965), relative to the whole energy. The sums lose the end of a
+ * long response if they are not of more than 64 bits. */
+static void trace_decay(const struct plot_curve *curve, const struct axis *x, struct trace *trace)
+{
+    long double total = 0, left;
+    for (int i = 0; i < curve->n_frames; i++) total += (long double)curve->h[i] * (long double)curve->h[i];
+    left = total;
+    for (int i = 0; i < curve->n_frames && total > 0; i++) {
+        trace_add(trace, axis_place(x, (double)i / curve->rate), db_of_power((double)(left / total)));
+        left -= (long double)curve->h[i] * (long double)curve->h[i];
+    }
+}
+
+static void trace_samples(const struct plot_curve *curve, bool is_step, const struct axis *x, struct trace *trace)
+{
+    double sum = 0;
+    long long from = (long long)floor(x->from * curve->rate), to = (long long)ceil(x->to * curve->rate);
+    for (long long i = from < 0 ? from : 0; i <= to; i++) {
+        sum += sample(curve, i);
+        if (i >= from) trace_add(trace, axis_place(x, (double)i / curve->rate), is_step ? sum : sample(curve, i));
+    }
+}
+
+void time_trace(const struct plot_curve *curve, enum plot_panel kind, const struct axis *x, struct trace *trace)
+{
+    if (kind == PLOT_IMPULSE_DB)
+        trace_level(curve, x, trace);
+    else if (kind == PLOT_DECAY)
+        trace_decay(curve, x, trace);
+    else
+        trace_samples(curve, kind == PLOT_STEP, x, trace);
+    trace_finish(trace);
+}

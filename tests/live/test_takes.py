@@ -131,7 +131,7 @@ def test_the_callbacks_of_a_take_neither_allocate_nor_lock_nor_call_the_kernel(r
     write_sound()
     write_room(room_responses())
     trap = [f"LD_PRELOAD={BUILD / 'tests/callback_trap.so'}", *([f"HC_TRAP_PLANT={plant}"] if plant else [])]
-    server = run.server(128, synchronous=not plant)  # a synchronous server waits for a client that has died
+    server = run.server(PERIOD) if not plant else run.server(64, synchronous=False)
     if plant:
         done = server.tool("env", *trap, *command(server, "-", "-", 2, 2))
     else:

@@ -196,6 +196,11 @@ int take_rate(const struct take *t)
     return t->rate;
 }
 
+void take_output_name(const struct take *t, int output, char *name, size_t cap)
+{
+    t->driver->name_output(t, output, name, cap);
+}
+
 void take_close(struct take *t)
 {
     if (!t) return;

@@ -27,6 +27,9 @@ struct take *take_open(const struct take_settings *settings, char *why, size_t c
 
 int take_rate(const struct take *take);
 
+/* The name of what an output plays to: JACK's port, or PortAudio's device as "API: NAME". */
+void take_output_name(const struct take *take, int output, char *name, size_t cap);
+
 /* Plays play[n_play] on output `output` (0 ...), silence on the others, and records all inputs until there are n_record
  * frames. Frame 0 of record is the input of the cycle that took frame 0 of play: on JACK a client that adds no latency
  * answers in the same frame. record: [n_inputs][n_record].

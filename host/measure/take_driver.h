@@ -42,6 +42,7 @@ struct take_driver {
     const char *gap;             /* how a user avoids gaps                                                         */
     /* Sets card and rate, and starts the callbacks. false: why has the reason; close undoes the rest. */
     bool (*open)(struct take *take, char *why, size_t cap);
+    void (*name_output)(const struct take *take, int output, char *name, size_t cap);
     void (*close)(struct take *take); /* no callback runs afterwards                                               */
 };
 

@@ -159,6 +159,14 @@ static bool open_card(struct take *t, char *why, size_t cap)
            start_end(&card->recorder, false, s->input_device, why, cap);
 }
 
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    const struct jack_card *card = t->card;
+    const char **others = jack_port_get_connections(card->player.port[output]);
+    snprintf(name, cap, "%s", others && others[0] ? others[0] : "");
+    jack_free(others);
+}
+
 static void close_end(struct jack_end *end)
 {
     if (end->client) jack_client_close(end->client);
@@ -184,6 +192,12 @@ static bool open_card(struct take *t, char *why, size_t cap)
     return message_write(why, cap, "jack: this build has no JACK; install libjack-jackd2-dev and build again");
 }
 
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    (void)t, (void)output, (void)cap;
+    *name = 0;
+}
+
 static void close_card(struct take *t)
 {
     (void)t;
@@ -193,5 +207,6 @@ static void close_card(struct take *t)
 const struct take_driver take_jack = {
     .gap = "close other programs, or start the server with a longer period (-p)",
     .open = open_card,
+    .name_output = name_output,
     .close = close_card,
 };

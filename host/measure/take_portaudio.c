@@ -5,6 +5,7 @@
 #ifdef HC_WITH_PORTAUDIO
 #include "host/live/portaudio_device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct portaudio_card {
@@ -78,6 +79,13 @@ static bool open_card(struct take *t, char *why, size_t cap)
     return card->is_started && start(t, card, why, cap);
 }
 
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    (void)output;
+    const struct audio_device *device = &((const struct portaudio_card *)t->card)->pair.output;
+    snprintf(name, cap, "%s: %s", device->api, device->name);
+}
+
 static void close_card(struct take *t)
 {
     struct portaudio_card *card = t->card;
@@ -98,6 +106,12 @@ static bool open_card(struct take *t, char *why, size_t cap)
     return message_write(why, cap, "portaudio: this build has no PortAudio; install portaudio19-dev and build again");
 }
 
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    (void)t, (void)output, (void)cap;
+    *name = 0;
+}
+
 static void close_card(struct take *t)
 {
     (void)t;
@@ -107,5 +121,6 @@ static void close_card(struct take *t)
 const struct take_driver take_portaudio = {
     .gap = "close other programs",
     .open = open_card,
+    .name_output = name_output,
     .close = close_card,
 };

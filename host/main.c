@@ -56,6 +56,7 @@ static const struct command {
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"room", "", "measures and corrects loudspeakers, step by step", room_command, false},
     {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
     {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", design_correct_command,
      false},

@@ -22,6 +22,9 @@ struct take_settings {
 
 struct take;
 
+/* Does a JACK server answer? server: NULL: the default one. false in a build without JACK, too. */
+bool take_has_jack(const char *server);
+
 /* Opens the sound card and waits until it plays. NULL: why has the reason. */
 struct take *take_open(const struct take_settings *settings, char *why, size_t cap);
 

@@ -101,6 +101,9 @@ class Server:
         return subprocess.run(list(map(str, args)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=60, **kwargs)
 
+    def haloconv(self, *args, **kwargs):
+        return self.tool(HALOCONV, *args, **kwargs)
+
     def ports(self, *options):
         done = self.tool("jack_lsp", *options)
         return done.stdout if done.returncode == 0 else ""

@@ -43,13 +43,13 @@ def write_room(h):
     pathlib.Path("room.conf").write_text("\n".join(lines) + "\n")
 
 
-def open_room(run, server, kind):
+def open_room(run, server, kind, n_in=N_IN):
     """The running room; it ends with the test."""
     if not shutil.which(ROOMS[kind](server)[0]):
         pytest.skip(f"{kind} is not installed")
     room = run.process(ROOMS[kind](server), env=server.env, stdin=subprocess.DEVNULL, stdout=open(f"{kind}.log", "w"),
                        stderr=subprocess.STDOUT, end=signal.SIGINT)  # jconvolver does not obey SIGTERM
-    wait_for("the room's ports", lambda: f"room:out-{N_IN}" in server.ports())
+    wait_for("the room's ports", lambda: f"room:out-{n_in}" in server.ports())
     return room
 
 

@@ -7,6 +7,7 @@
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/plot/plot_masks.h"
 #include "room_compare.h"
 #include "room_files.h"
 #include "room_questions.h"
@@ -362,15 +363,18 @@ static int verify(struct room *r)
 
 static int plot(const struct room *r)
 {
-    struct words w = {0};
-    add(&w, "info");
-    add(&w, "%s/measured-%d.wav", r->path, r->n_positions);
-    add(&w, "%s/verified.wav", r->path);
-    add(&w, "%s/filter.wav", r->path);
-    add(&w, "--plot=%s/room.svg", r->path);
-    add(&w, "--panels=magnitude,impulse");
-    add(&w, "--smooth=1/6");
-    return run(&w, "", info_command);
+    enum { FILES = 3 };
+    char measured[PATH_MAX + 32], verified[PATH_MAX + 32], filter[PATH_MAX + 32], picture[PATH_MAX + 32];
+    char why[MESSAGE_CAP], *const paths[FILES] = {measured, verified, filter};
+    snprintf(measured, sizeof measured, "%s/measured-%d.wav", r->path, r->n_positions);
+    snprintf(verified, sizeof verified, "%s/verified.wav", r->path);
+    snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
+    snprintf(picture, sizeof picture, "%s/room.svg", r->path);
+    const struct plot_choice choice = {picture, 1 << PLOT_MAGNITUDE | 1 << PLOT_IMPULSE, 1.0 / 6};
+    const struct plot_pairs all = {0};
+    if (!plot_masks(paths, FILES, 0, &choice, &all, why, sizeof why)) return message_error("%s", why);
+    message_note("%s: the responses before and after, and the filter", picture);
+    return 0;
 }
 
 /* ---- the preset --------------------------------------------------------------------------------- */
@@ -381,10 +385,9 @@ static int leave_preset(const struct room *r)
     snprintf(mask, sizeof mask, "%s/%s", r->path, r->is_jack ? "room.conf" : "filter.wav");
     struct room_preset preset = {r->name, r->is_jack, mask, r->server, r->port[0]};
     if (!room_preset_write(&preset, path, sizeof path, why, sizeof why)) return message_error("%s", why);
-    message_note(
-        "%s: `haloconv run %s` plays the filter, and `systemctl --user enable --now haloconv@%s` whenever you "
-        "log in",
-        path, r->name, r->name);
+    message_note("%s: `haloconv run %s` plays the filter, and `systemctl --user enable --now haloconv@%s` whenever you "
+                 "log in",
+                 path, r->name, r->name);
     return 0;
 }
 

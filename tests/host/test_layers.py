@@ -177,7 +177,10 @@ ARROWS = {
     "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h", "host/masks/mask_diagnostics.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/measure": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_write.h"],
-                     "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h"]},
+                     "host/live": ["host/live/jack_server.h", "host/live/portaudio_device.h", "host/live/preset.h",
+                                   "host/commands.h"],
+                     "host/design": ["host/commands.h", "host/design/design_files.h"],
+                     "host/plot": ["host/plot/plot_masks.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_analysis.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
 }

@@ -40,6 +40,14 @@ static bool write_text(const char *path, const char *text, char *why, size_t cap
     return good;
 }
 
+/* JACK's names may have blanks and quotes. */
+static void print_quoted(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) fprintf(file, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    fputc('"', file);
+}
+
 /* The text of a configuration; the caller frees it. */
 static char *configuration(const char *filter, int n, const char *const *ports)
 {
@@ -49,7 +57,11 @@ static char *configuration(const char *filter, int n, const char *const *ports)
     if (!file) return NULL;
     fprintf(file, "%s\n/convolver/new %d %d 256 1048576\n", MARK, n, n);
     for (int i = 1; i <= n; i++) fprintf(file, "/input/name %d in-%d\n", i, i);
-    for (int i = 1; i <= n; i++) fprintf(file, "/output/name %d out-%d %s\n", i, i, ports[i - 1]);
+    for (int i = 1; i <= n; i++) {
+        fprintf(file, "/output/name %d out-%d ", i, i);
+        print_quoted(file, ports[i - 1]);
+        fputc('\n', file);
+    }
     for (int i = 1; i <= n; i++) fprintf(file, "/impulse/read %d %d 1 0 0 0 %d %s\n", i, i, i, filter);
     if (fclose(file) == 0) return text;
     free(text);

@@ -5,7 +5,6 @@ The servers freewheel where time plays no part: nothing is late then, and ten se
 
 import contextlib
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -31,11 +30,11 @@ def room_responses():
     return (h / np.sqrt((h ** 2).sum(2, keepdims=True))).astype(np.float32)
 
 
-def write_room(h):
-    """room.conf, of a client `room` with the ports in-1 ... and out-1 ..., as both programs read it."""
+def write_room(h, client="room"):
+    """room.conf, of a client with the ports in-1 ... and out-1 ..., as both programs read it."""
     n_out, n_in, length = h.shape
     write("room.wav", h.reshape(n_out * n_in, length).T)
-    lines = ["/jack/client room", f"/convolver/new {n_out} {n_in} {PERIOD} {length}"]
+    lines = [f"/jack/client '{client}'", f"/convolver/new {n_out} {n_in} {PERIOD} {length}"]
     lines += [f"/input/name {o + 1} in-{o + 1}" for o in range(n_out)]
     lines += [f"/output/name {i + 1} out-{i + 1}" for i in range(n_in)]
     lines += [f"/impulse/read {o + 1} {i + 1} 1 0 0 0 {o * n_in + i + 1} room.wav"
@@ -144,11 +143,22 @@ def test_the_callbacks_of_a_take_neither_allocate_nor_lock_nor_call_the_kernel(r
     assert done.returncode == (99 if plant else 0) and ("reached" in done.stderr) == bool(plant), done
 
 
+def ended_take(run, server, act):
+    """What a take of a minute says that is acted upon once it has begun."""
+    take = run.process(command(server, "-", "-", 1, 1, 48000 * 60), env=server.env, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if take.stdout.readline():
+        act(take)
+    said = take.communicate(timeout=PATIENCE)[1]
+    assert take.returncode == 1, said
+    return said
+
+
 @needs_jack
 def test_a_take_that_cannot_be_says_why(run):
     """No port, too few of them; then a gap, a signal, and the death of the server during a take."""
     write_sound()
-    server = run.server(PERIOD, synchronous=False)
+    server = run.server(4 * PERIOD, synchronous=False)
     for outputs, inputs, n_out, words in [("nowhere", "-", 1, "no port or client 'nowhere' for an output; `jack_lsp`"),
                                           ("-", "system:capture_1,x", 1, "no port or client 'x' for an input"),
                                           ("-", "-", 3, "the sound card has 2 ports for outputs, and 3 are asked for")]:
@@ -157,11 +167,13 @@ def test_a_take_that_cannot_be_says_why(run):
     for act, words in [(lambda take: gap(server), "the sound was interrupted"),
                        (lambda take: take.send_signal(signal.SIGINT), "a signal ended"),
                        (lambda take: server.kill(), "the sound ended")]:
-        take = run.process(command(server, "-", "-", 1, 1, 48000 * 60), env=server.env, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert re.match("begun", take.stdout.readline())
-        act(take)
-        said = take.communicate(timeout=PATIENCE)[1]
-        assert take.returncode == 1 and words in said, said
+        for _ in range(20):  # a busy machine interrupts the sound, too
+            said = ended_take(run, server, act)
+            if words in said:
+                break
+            assert "the sound was interrupted" in said, said
+            if server.process.poll() is not None:
+                server.start()
+        assert words in said, said
     done = server.tool(*command(server, "-", "-", 1, 1))
     assert done.returncode == 1 and f"no server {server.name} answers" in done.stderr, done

@@ -85,7 +85,6 @@ static int parse(int argc, char **argv, struct room *r)
     int status = option_parse(&room_line, argc, argv, r);
     if (status >= 0) return status;
     if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
-    if (r->preset && strchr(r->preset, '/')) return message_usage("room", "--preset %s: needs a name", r->preset);
     r->questions.yes = r->yes;
     return -1;
 }
@@ -179,13 +178,22 @@ static bool find_devices(struct room *r)
     return true;
 }
 
+static bool choose_preset(struct room *r)
+{
+    char path[PATH_MAX], why[MESSAGE_CAP];
+    if (r->preset) snprintf(r->name, sizeof r->name, "%s", r->preset);
+    if (!r->preset && !room_ask(&r->questions, "Name of the preset?", "room", r->name, sizeof r->name)) return false;
+    bool good = room_preset_check(r->name, path, sizeof path, why, sizeof why);
+    if (!good) message_error("%s", why);
+    return good;
+}
+
 static bool choose(struct room *r)
 {
     struct room_questions *q = &r->questions;
     snprintf(r->to, sizeof r->to, "%s", r->play_to ? r->play_to : "");
     snprintf(r->from, sizeof r->from, "%s", r->record_from ? r->record_from : "");
     snprintf(r->curve, sizeof r->curve, "%s", r->target ? r->target : "");
-    snprintf(r->name, sizeof r->name, "%s", r->preset ? r->preset : "");
     return choose_api(r) &&
            (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MOST_OUTPUTS, &r->n_outputs)) &&
            (r->play_to || room_ask(q, "Where are they? (ENTER: the sound card)", "", r->to, sizeof r->to)) &&
@@ -195,7 +203,7 @@ static bool choose(struct room *r)
            (r->n_positions ||
             room_ask_number(q, "At how many places do you measure?", 1, MOST_POSITIONS, &r->n_positions)) &&
            (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&
-           (r->preset || room_ask(q, "Name of the preset?", "room", r->name, sizeof r->name));
+           choose_preset(r);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------------- */
@@ -329,7 +337,7 @@ static bool compare_outputs(const hc_responses *before, const hc_responses *afte
     return true;
 }
 
-/* The first place before, and the last place with the filter. */
+/* Both at the last place of the microphone. */
 static bool compare(const struct room *r, char *why, size_t cap)
 {
     char path[PATH_MAX + 32];

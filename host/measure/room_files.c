@@ -88,13 +88,20 @@ static bool is_ours(const char *path)
     return ours;
 }
 
+bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap)
+{
+    if (!*name || strchr(name, '/'))
+        return message_write(why, cap, "--preset '%s': is no name of a file; give one without a slash", name);
+    snprintf(path, path_cap, "%s/%s.conf", preset_folder(0), name);
+    return is_ours(path) ||
+           message_write(why, cap, "%s: you wrote this preset, and it stays; give another --preset", path);
+}
+
 bool room_preset_write(const struct room_preset *p, char *path, size_t path_cap, char *why, size_t cap)
 {
     char *text = NULL;
-    const char *folder = preset_folder(0);
-    if (!room_folder_make(folder, why, cap)) return false;
-    snprintf(path, path_cap, "%s/%s.conf", folder, p->name);
-    if (!is_ours(path)) return message_write(why, cap, "%s: another preset has this name; give another --preset", path);
+    if (!room_preset_check(p->name, path, path_cap, why, cap) || !room_folder_make(preset_folder(0), why, cap))
+        return false;
     int n = p->is_jack ? asprintf(&text, "%s\ncommand = jack\nmask = \"%s\"\n%s%s%sreconnect = yes\n", MARK, p->mask,
                                   p->server ? "server = " : "", p->server ? p->server : "", p->server ? "\n" : "")
                        : asprintf(&text,

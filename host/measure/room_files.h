@@ -21,8 +21,11 @@ struct room_preset {
     const char *device; /* PortAudio's output */
 };
 
-/* Writes the preset to the user's folder of presets. Its path goes to path[path_cap]. A preset that another hand made is
- * not replaced. false: why has the reason. */
+/* May a preset of this name be written? One that another hand made is not replaced. Writes its path to path[path_cap].
+ * false: why has the reason. */
+bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap);
+
+/* Writes the preset to the user's folder of presets, and its path to path[path_cap]. false: why has the reason. */
 bool room_preset_write(const struct room_preset *preset, char *path, size_t path_cap, char *why, size_t cap);
 
 #endif

@@ -85,7 +85,7 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
 @needs_jack
 def test_a_room_asks_what_no_option_says(run, room):
     """A wrong answer is asked again; the session for listening ends by a signal, and the walk goes on."""
-    answers = ["jack", "none", "1", "my room:in-1", "my room", "", "", "snug", "", "yes", ""]
+    answers = ["jack", "none", "99", "1", "my room:in-1", "my room", "", "", "snug", "", "yes", ""]
     with freewheel(room):
         walk = run.process([str(HALOCONV), "room", *map(str, SHORT)], env=room.env, stdin=subprocess.PIPE,
                            stdout=subprocess.DEVNULL, stderr=open("said", "w"), text=True)
@@ -105,11 +105,14 @@ def test_a_room_asks_what_no_option_says(run, room):
 @needs_jack
 def test_a_walk_through_a_room_that_ends_early_says_why(room):
     """No such client, no answers, and a preset that the user wrote."""
+    pathlib.Path("config/haloconv").mkdir(parents=True)
+    pathlib.Path("config/haloconv/mine.conf").write_text("mask = hall.wav\n")
     sound = ["--jack", "--play-to", "my room", "--record-from", "my room"]
     for options, words in [(["--yes", "--jack", "--play-to", "nowhere"], "no port or client 'nowhere'"),
-                           (sound, "has no answer to 'How many loudspeakers?'")]:
+                           (sound, "has no answer to 'How many loudspeakers?'"),
+                           ([*sound, "--yes", "--preset", "mine"], "mine.conf: you wrote this preset"),
+                           ([*sound, "--yes", "--preset", "a/b"], "is no name of a file")]:
         done = room.haloconv("room", "-q", *options)
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr
         assert not pathlib.Path("room").exists()
     refused("room", "--jack", "--portaudio", exit=2, says="give one of them")
-    refused("room", "--preset", "a/b", exit=2, says="needs a name")

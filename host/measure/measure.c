@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct measure_settings {
     const char *write_sweep, *from_recording, *sweep_file, *output, *filter;
@@ -33,7 +34,7 @@ static const struct option_row measure_options[] = {
      option_text, TO(write_sweep)},
     {"from-recording", 0, "FILE", "Measure by this recording of the sweep; a channel is an input", option_text,
      TO(from_recording)},
-    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it knows its options", option_text,
+    {"sweep", 0, "FILE", "The file of --write-sweep that was recorded; it knows the options of its sweep", option_text,
      TO(sweep_file)},
     {"output", 'o', "FILE",
      "The responses: a sound file with a channel for each pair, output 1 to all inputs first; - is standard output",
@@ -98,7 +99,9 @@ static const struct command_line measure_line = {
             "  haloconv measure --jack --outputs 2 --inputs 2 --loopback 2 -o room.wav\n"
             "  haloconv measure --write-sweep sweep.wav --outputs 2\n"
             "  haloconv measure --from-recording rec.wav --sweep sweep.wav -o room.wav",
-    .groups = {{NULL, measure_options}, {"Sweep:", sweep_options}, {"Sound card:", card_options}}};
+    .groups = {{NULL, measure_options},
+               {"Sweep (--from-recording takes it from the file of --sweep):", sweep_options},
+               {"Sound card:", card_options}}};
 
 static int check(const struct measure_settings *s)
 {
@@ -108,8 +111,11 @@ static int check(const struct measure_settings *s)
         return message_usage("measure", "needs one of --jack, --portaudio, --write-sweep and --from-recording");
     if (s->write_sweep && (s->output || s->json || s->loopback))
         return message_usage("measure", "--write-sweep: takes no -o, --json or --loopback; they are for a measurement");
-    if (s->sweep_file && !s->from_recording)
-        return message_usage("measure", "--sweep %s: belongs to --from-recording", s->sweep_file);
+    if (s->write_sweep && strcmp(s->write_sweep, "-") == 0)
+        return message_usage("measure", "--write-sweep: needs a file, which --sweep reads later");
+    if (!s->sweep_file != !s->from_recording)
+        return message_usage("measure", "--from-recording and --sweep need each other: the sweep's file knows what was "
+                                        "played");
     if (!is_live && (take->n_inputs || take->output_device || take->input_device || s->filter))
         return message_usage("measure", "--inputs, --play-to, --record-from and --filter: need --jack or --portaudio");
     if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
@@ -141,9 +147,7 @@ static bool check_recording(const struct measure_settings *s, const struct measu
                              "microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
     return lasts >= least ||
-           message_write(why, cap,
-                         "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name the sweep's file "
-                         "with --sweep",
+           message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
                          s->from_recording, lasts, needs);
 }
 
@@ -151,7 +155,7 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
                     struct measurement *m, char *why, size_t cap)
 {
     struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
-    if (s->sweep_file && !sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
+    if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
     *settings = (struct measurement_settings){.sweep = &s->sweep,
                                               .rate = file->rate,
                                               .n_inputs = file->n_channels,
@@ -183,9 +187,8 @@ static int measure_recording(struct measure_settings *s)
     struct measurement m = {0};
     struct measurement_settings settings;
     struct files_read read = {0};
-    bool good =
-        (files_read_add(&read, s->from_recording) && (!s->sweep_file || files_read_add(&read, s->sweep_file))) ||
-        message_write(why, sizeof why, "measure: no memory; free some");
+    bool good = (files_read_add(&read, s->from_recording) && files_read_add(&read, s->sweep_file)) ||
+                message_write(why, sizeof why, "measure: no memory; free some");
     good = good && files_read_spare(&read, s->output, why, sizeof why) &&
            hc_responses_load(s->from_recording, 0, 0, HC_KEEP_RATE, &file, why, sizeof why) == HC_OK &&
            analyse(s, &file, &settings, &m, why, sizeof why);
@@ -221,7 +224,8 @@ static int write_sweep(struct measure_settings *s)
     char why[MESSAGE_CAP];
     int rate = s->take.rate ? s->take.rate : 48000;
     if (!sweep_complete(&s->sweep, rate, why, sizeof why) ||
-        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why))
+        !sweep_file_write(&s->sweep, rate, s->write_sweep, s->format, why, sizeof why) ||
+        !sweep_file_read(s->write_sweep, &s->sweep, why, sizeof why)) /* some formats keep no comment */
         return message_error("%s", why);
     message_note("%s: %d channel%s, %.1f s, peak %.1f dBFS; play it once, and record without a pause", s->write_sweep,
                  s->sweep.n_outputs, message_s(s->sweep.n_outputs), s->sweep.n_outputs * sweep_take_s(&s->sweep),

@@ -149,8 +149,8 @@ static bool find_clock(struct making *k, char *why, size_t cap)
         if (isnan(drift)) return true;
         if (fabs(drift) > most_drift)
             return message_write(why, cap,
-                                 "the recording does not fit the sweep: sections %.4f s apart, not %.4f s; name the "
-                                 "sweep's file with --sweep, or give the options that it was written with",
+                                 "the recording does not fit the sweep: it repeats after %.4f s, not %.4f s; name the "
+                                 "file that was played with --sweep",
                                  sweep_section_s(k->a.sweep) * (1 + drift), sweep_section_s(k->a.sweep));
         sweep_analysis_set_clock(&k->a, 1 + drift);
     }
@@ -200,14 +200,16 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     return true;
 }
 
-/* Without a loopback the time zero is the direct sound of the first pair. */
+/* Without a loopback the time zero is the direct sound of the first pair that is heard. */
 static void find_reference(struct making *k)
 {
     double peak;
-    bool is_heard;
-    average(k, 0, k->settings->loopback == 1 ? 1 : 0, k->bins);
-    transform_inverse(&k->a.transform, k->bins);
-    k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+    bool is_heard = false;
+    for (int pair = 0; !is_heard && pair < k->m->n_outputs * k->m->n_inputs; pair++) {
+        average(k, pair / k->m->n_inputs, pair % k->m->n_inputs, k->bins);
+        transform_inverse(&k->a.transform, k->bins);
+        k->reference = find_direct(&k->a, (const double *)k->bins, &peak, &is_heard);
+    }
 }
 
 /* Chooses the frames of the responses. */
@@ -238,7 +240,7 @@ static bool check_heard(const struct measurement *m, char *why, size_t cap)
         if (!is_heard)
             return message_write(why, cap,
                                  "no input heard the sweep of output %d; check cables and levels, and that the sweep "
-                                 "and its options are those that were played",
+                                 "is the one that was played",
                                  o + 1);
     }
     return true;

@@ -18,7 +18,7 @@ static double end_hz(const struct sweep *s)
 
 bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
 {
-    const double least_periods = 4; /* of the lowest frequency: the first one fades in */
+    const double most_s = 3600, least_periods = 4; /* of the lowest frequency: the first one fades in */
     if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))
         return message_write(why, cap, "--from %g --to %g: less than two octaves; widen the band", s->from_hz,
@@ -29,6 +29,11 @@ bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
     if (!(s->length_s * start_hz(s) >= least_periods))
         return message_write(why, cap, "--length %g: too short for --from %g; use %g", s->length_s, s->from_hz,
                              ceil(10 * least_periods / start_hz(s)) / 10);
+    if (!(s->n_outputs * sweep_take_s(s) <= most_s))
+        return message_write(why, cap,
+                             "the sweeps of %d output%s last %.0f s, more than an hour; use a shorter --length "
+                             "or fewer --averages",
+                             s->n_outputs, message_s(s->n_outputs), s->n_outputs * sweep_take_s(s));
     return true;
 }
 

@@ -48,8 +48,8 @@ bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t ca
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
     bool good = sweep_parse(in.strings[SF_STR_COMMENT], sweep);
     sound_in_close(&in);
-    return good || message_write(why, cap,
-                                 "%s: has no comment with its sweep; give the file of --write-sweep, or the "
-                                 "options that it was written with",
-                                 path);
+    return good ||
+           message_write(why, cap,
+                         "%s: has no comment that describes its sweep; use a file of --write-sweep, as WAV or FLAC",
+                         path);
 }

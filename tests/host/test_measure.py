@@ -128,8 +128,8 @@ def in_another_clock(y, ppm):
     at = np.arange(len(y)) / (1 + 1e-6 * ppm)
     near = np.floor(at).astype(int)[:, None] + np.arange(1 - reach, reach + 1)
     distance = at[:, None] - near
-    weights = np.sinc(distance) * np.i0(14 * np.sqrt(np.maximum(0, 1 - (distance / reach) ** 2))) / np.i0(14)
-    return np.einsum("mk,mkc->mc", weights, np.pad(y, ((reach, reach + 99), (0, 0)))[near + reach])
+    window = scipy.special.i0(14 * np.sqrt(np.maximum(0, 1 - (distance / reach) ** 2))) / scipy.special.i0(14)
+    return np.einsum("mk,mkc->mc", np.sinc(distance) * window, np.pad(y, ((reach, reach + 99), (0, 0)))[near + reach])
 
 
 @pytest.mark.parametrize("ppm", [3, -40])
@@ -219,24 +219,46 @@ def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     assert not (folder / "h.wav").exists()
 
 
-def test_another_sweep_is_refused(folder):
-    """The options differ from those of the sweep that was played."""
+def test_the_reference_is_a_pair_that_is_heard(folder):
+    room = make_room(1, 2)
+    report, got = measure(play(write_sweep(), room) * [0, 1] + 1e-6 * generator(5).standard_normal((1, 2)))
+    assert report["latency_s"] * RATE == pytest.approx(48) and report["pairs"][1]["direct_s"] == 0
+    assert np.abs(errors(report, got, room)[:, 1]).max() < CLOSE
+
+
+@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)], ids=str)
+def test_another_sweep_is_refused(folder, options):
+    """The sweep differs from the one that was played."""
     write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)
-    for option in [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2)]:
-        options = dict([("--length", 1), ("--silence", 0.25), ("--averages", 2)]) | dict([option])
-        refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", *sum(options.items(), ()), says="sweep")
-    soundfile.write("other.wav", np.zeros(100), RATE)
-    refused("measure", "--from-recording", "rec.wav", "-o", "h.wav", "--sweep", "other.wav", says="has no comment")
+    write_sweep(*options)
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="sweep")
+
+
+def test_a_file_without_a_sweep_is_refused(folder):
+    write("rec.wav", play(write_sweep(), make_room(1, 1)), RATE)
+    for comment in [None, "haloconv", "haloconv sweep: outputs 1 averages 2 from 20 to nan length 1 silence 1 level 1",
+                    "haloconv sweep: outputs 9999 averages 2 from 20 to 3000 length 1 silence 1 level 0.1"]:
+        with soundfile.SoundFile("other.wav", "w", RATE, 1, "PCM_16") as file:
+            if comment:
+                file.comment = comment
+            file.write(np.zeros(100))
+        refused("measure", "--from-recording", "rec.wav", "--sweep", "other.wav", "-o", "h.wav",
+                says=["other.wav", "--write-sweep"])
+    refused("measure", "--write-sweep", "s.au", says="WAV or FLAC")
 
 
 @pytest.mark.parametrize("args,exit,says", [
-    ((), 2, "--write-sweep FILE or"),
+    ((), 2, "needs one of --jack, --portaudio, --write-sweep and --from-recording"),
     (("--write-sweep", "s.wav", "--from-recording", "r.wav"), 2, "needs"),
     (("--write-sweep", "s.wav", "--to", 23000), 1, "--to 21817"),
     (("--write-sweep", "s.wav", "--from", 6000), 1, "two octaves"),
     (("--write-sweep", "s.wav", "--length", 0.3), 1, "use 0.4"),
     (("--write-sweep", "s.wav", "--level", 3), 2, "0 dB or less"),
-    (("--from-recording", "r.wav"), 2, "-o"),
-    (("--from-recording", "r.wav", "-o", "h.wav"), 1, "r.wav")], ids=str)
+    (("--write-sweep", "s.wav", "--outputs", 64, "--length", 60), 1, "more than an hour"),
+    (("--write-sweep", "-"), 2, "needs a file"),
+    (("--jack",), 2, "-o"),
+    (("--jack", "-o", "h.wav", "--loopback", 1), 2, "one of the --inputs"),
+    (("--from-recording", "r.wav", "-o", "h.wav"), 2, "need each other"),
+    (("--from-recording", "r.wav", "--sweep", "s.wav", "-o", "h.wav"), 1, "r.wav")], ids=str)
 def test_wrong_options_are_named(folder, args, exit, says):
     refused("measure", *args, exit=exit, says=says)

@@ -19,9 +19,10 @@ struct work {
     const struct correction_measurement *measurements;
     int n_measurements;
     struct transform transform;
-    double complex *bins, *scratch, *sum; /* [size / 2 + 1]; sum: of the windowed responses, at one level */
-    double *windowed, *whole;             /* [size / 2 + 1]: mean powers of the positions, at one level */
-    double *smoothed, *octaves;           /* [size / 2 + 1]; octaves: of smoothing */
+    double complex *bins, *scratch;  /* [size / 2 + 1] */
+    double complex *sum, *whole_sum; /* [size / 2 + 1]: of the windowed and the whole responses, at one level */
+    double *windowed, *whole;        /* [size / 2 + 1]: mean powers of the positions, at one level */
+    double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
 };
 
 void correction_settings_init(struct correction_settings *s, int rate)
@@ -92,18 +93,26 @@ static void add_position(struct work *w, const struct correction_measurement *m,
         w->sum[k] += polarity * scale / w->n_measurements * w->bins[k];
         w->windowed[k] += share * power[k];
     }
-    transform_response_float(&w->transform, h, (size_t)m->n_frames, w->bins);
-    for (size_t k = 0; k < n_bins(w); k++) w->whole[k] += share * bin_power(w->bins[k]);
+    measured_response(&w->transform, h, m->n_frames, direct, w->settings->rate, 0, w->bins, w->scratch);
+    for (size_t k = 0; k < n_bins(w); k++) {
+        w->whole_sum[k] += polarity * scale / w->n_measurements * w->bins[k];
+        w->whole[k] += share * bin_power(w->bins[k]);
+    }
 }
 
 static void add_positions(struct work *w, int ch)
 {
     size_t n = n_bins(w);
     memset(w->sum, 0, n * sizeof *w->sum);
+    memset(w->whole_sum, 0, n * sizeof *w->whole_sum);
     memset(w->windowed, 0, n * sizeof *w->windowed);
     memset(w->whole, 0, n * sizeof *w->whole);
     for (int i = 0; i < w->n_measurements; i++) add_position(w, &w->measurements[i], ch);
-    for (size_t k = 0; w->settings->complex_average && k < n; k++) w->windowed[k] = bin_power(w->sum[k]);
+    if (!w->settings->complex_average) return;
+    for (size_t k = 0; k < n; k++) {
+        w->windowed[k] = bin_power(w->sum[k]);
+        w->whole[k] = bin_power(w->whole_sum[k]);
+    }
 }
 
 static double variable_octaves(double hz)
@@ -272,11 +281,12 @@ static bool work_open(struct work *w)
     w->bins = malloc(n * sizeof *w->bins);
     w->scratch = malloc(n * sizeof *w->scratch);
     w->sum = malloc(n * sizeof *w->sum);
+    w->whole_sum = malloc(n * sizeof *w->whole_sum);
     w->windowed = malloc(n * sizeof *w->windowed);
     w->whole = malloc(n * sizeof *w->whole);
     w->smoothed = malloc(n * sizeof *w->smoothed);
     w->octaves = malloc(n * sizeof *w->octaves);
-    return w->bins && w->scratch && w->sum && w->windowed && w->whole && w->smoothed && w->octaves;
+    return w->bins && w->scratch && w->sum && w->whole_sum && w->windowed && w->whole && w->smoothed && w->octaves;
 }
 
 static void work_close(struct work *w)
@@ -284,6 +294,7 @@ static void work_close(struct work *w)
     free(w->bins);
     free(w->scratch);
     free(w->sum);
+    free(w->whole_sum);
     free(w->windowed);
     free(w->whole);
     free(w->smoothed);

@@ -18,7 +18,7 @@ int design_predelay(const struct design_settings *s)
 }
 
 /* Measures the written file, whose format may have rounded the taps; the taps themselves if it cannot be read again. */
-static void measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
+static bool measure(const struct design_settings *s, const struct design *design, struct filter_figures *figures)
 {
     bool is_hilbert = s->kind == KIND_HILBERT, first_passes = s->kind == KIND_LOWPASS || s->kind == KIND_BANDSTOP;
     const double ends[FILTER_MOST_EDGES] = {0, 0.5 * s->rate}, *edges = is_hilbert ? ends : s->cutoff_hz;
@@ -30,9 +30,10 @@ static void measure(const struct design_settings *s, const struct design *design
     const float *taps = is_file ? file.channel[0] : made;
     int n = is_file ? file.n_frames : design->n_frames;
     *figures = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
-    if (taps) filter_measure(figures, taps, n, s->rate, edges, n_edges, first_passes);
+    bool good = taps && filter_measure(figures, taps, n, s->rate, edges, n_edges, first_passes);
     free(made);
     hc_responses_free(&file);
+    return good;
 }
 
 static double delay_frames(const struct design_settings *s, const struct design *design)
@@ -82,7 +83,8 @@ static int print_json(const struct design_settings *s, const struct design *desi
 int design_report(const struct design_settings *s, const struct design *design)
 {
     struct filter_figures figures = {0};
-    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet())) measure(s, design, &figures);
+    if (s->kind != KIND_ROOM && (s->json || !message_is_quiet()) && !measure(s, design, &figures))
+        return message_error("%s: no memory to measure the filter, which is written; free some", s->output);
     print_summary(s, design, &figures);
     return s->json ? print_json(s, design, &figures) : 0;
 }

@@ -54,20 +54,22 @@ static void measure_bands(struct filter_figures *f, const double complex *bins, 
     }
 }
 
-void filter_measure(struct filter_figures *f, const float *h, int n, int rate, const double *edges_hz, int n_edges,
+bool filter_measure(struct filter_figures *f, const float *h, int n, int rate, const double *edges_hz, int n_edges,
                     bool first_passes)
 {
     struct transform t;
     *f = (struct filter_figures){.ripple_db = NAN, .attenuation_db = NAN};
     /* With 32 bins for each lobe of the response, the narrowest lobe is at most 0.03 dB above its highest bin. */
-    if (!transform_open(&t, transform_size((size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2)))) return;
+    if (!transform_open(&t, transform_size((size_t)n * (n <= 1 << 16 ? 32 : n <= 1 << 20 ? 8 : 2)))) return false;
     double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
     if (bins) {
         transform_response_float(&t, h, (size_t)n, bins);
         measure_bands(f, bins, t.size / 2, (double)rate / (double)t.size, edges_hz, n_edges, first_passes);
     }
+    bool good = bins != NULL;
     free(bins);
     transform_close(&t);
+    return good;
 }
 
 /* ---- the report --------------------------------------------------------------------------------- */

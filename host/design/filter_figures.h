@@ -22,8 +22,8 @@ struct filter_figures {
 };
 
 /* Measures h[n]. edges_hz: the cutoffs, between which pass bands and stop bands alternate; the first band, from 0 Hz
- * on, passes or not. Nothing is measured if memory is short. */
-void filter_measure(struct filter_figures *figures, const float *h, int n, int rate, const double *edges_hz,
+ * on, passes or not. false: no memory. */
+bool filter_measure(struct filter_figures *figures, const float *h, int n, int rate, const double *edges_hz,
                     int n_edges, bool first_passes);
 
 /* Print "PATH: ripple 0.02 dB from 0 to 7000 Hz; attenuation 60.1 dB from 9000 to 24000 Hz". */

@@ -4,8 +4,8 @@
  *   C = conj(H) / (|H|^2 + beta) e^(-i w delay)
  *
  * beta is small inside the band and large outside. It also grows as the response gets weaker, such that the gain stays
- * below the boost limit. It is relative to the level of the response: the mean of its magnitude in dB over the logarithm
- * of the frequency in the band.
+ * below the boost limit. It is relative to the level of the response, which is the mean of its magnitude in dB over the
+ * octaves of the band.
  */
 #ifndef INVERSION_H
 #define INVERSION_H

@@ -19,12 +19,6 @@ int direct_sound_find(const float *h, int n, int rate)
     return direct;
 }
 
-int measured_response_frames(int n, int rate, double cycles)
-{
-    double longest = cycles / LOWEST_HZ * rate * 1.25;
-    return cycles > 0 && longest < n ? (int)longest : n;
-}
-
 static double rise(double x) /* half a Hann window, from 0 at 0 to 1 at 1 */
 {
     return 0.5 - 0.5 * cos(M_PI * fmin(fmax(x, 0), 1));

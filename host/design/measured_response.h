@@ -17,9 +17,8 @@
 int direct_sound_find(const float *h, int n, int rate);
 
 /* Writes the spectrum of h[n], as if the direct sound were at frame 0, to bins[size / 2 + 1]; scratch is as long.
- * cycles 0: no window. The transform must hold the response, or measured_response_frames, the longest window. */
+ * cycles 0: no window. The transform must hold h. */
 void measured_response(const struct transform *transform, const float *h, int n, int direct, int rate, double cycles,
                        double complex *bins, double complex *scratch);
-int measured_response_frames(int n, int rate, double cycles);
 
 #endif

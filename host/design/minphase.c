@@ -13,7 +13,7 @@
 
 #define LEAST 1e-10         /* floor of the magnitude: a zero at a frequency has no minimum phase */
 #define GOOD_ENOUGH_DB -110 /* the change by doubling the transform, which is about the error that is left */
-enum { LARGEST = 1 << 22 };
+enum { LARGEST = 1 << 20 };
 
 struct minphase_settings {
     struct option_names names; /* MASK */

@@ -47,7 +47,7 @@ static bool takes_open(struct takes *t, int rate, char *why, size_t cap)
         return message_write(why, cap, "measure: no memory for the recording; use a shorter --length");
     for (size_t i = 0; i < n; i++) t->channels[i] = t->memory + i * (size_t)t->n_record;
     for (int o = 0; o < t->sweep->n_outputs; o++)
-        t->recordings[o] = (struct sweep_recording){t->channels + o * t->n_inputs, t->n_record, 0};
+        t->recordings[o] = (struct sweep_recording){t->channels + (size_t)o * (size_t)t->n_inputs, t->n_record, 0};
     return true;
 }
 
@@ -58,25 +58,39 @@ static void takes_close(struct takes *t)
     free(t->channels);
 }
 
-/* play[n_play]: through the filter of the output. */
-static bool filter_play(const struct takes *t, char *why, size_t cap)
+static double db(double linear)
 {
-    const hc_responses *filter = t->filter;
-    const float *h = filter->channel[filter->n_channels == 1 ? 0 : t->output];
-    size_t n = (size_t)t->n_play, taps = (size_t)filter->n_frames;
-    double *sound = malloc((n + taps) * sizeof *sound), *wide = malloc(taps * sizeof *wide), peak = 0;
-    for (size_t i = 0; sound && i < n; i++) sound[i] = t->play[i];
-    for (size_t i = 0; wide && i < taps; i++) wide[i] = h[i];
-    bool good = (sound && wide && transform_convolve(sound, n, wide, taps, sound)) ||
-                message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
-    for (size_t i = 0; good && i < n; i++) {
+    return 20 * log10(linear);
+}
+
+/* play[n_play] * h[taps], of which there are n_play frames. sound[n_play + taps], wide[taps]: scratch. false: no memory, or
+ * the sound clips. */
+static bool convolve_play(const struct takes *t, const float *h, double *sound, double *wide, char *why, size_t cap)
+{
+    size_t n = (size_t)t->n_play, taps = (size_t)t->filter->n_frames;
+    double peak = 0;
+    for (size_t i = 0; i < n; i++) sound[i] = t->play[i];
+    for (size_t i = 0; i < taps; i++) wide[i] = h[i];
+    if (!transform_convolve(sound, n, wide, taps, sound))
+        return message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
+    for (size_t i = 0; i < n; i++) {
         t->play[i] = (float)sound[i];
         peak = fmax(peak, fabs(sound[i]));
     }
+    return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
+}
+
+static bool filter_play(const struct takes *t, char *why, size_t cap)
+{
+    const hc_responses *filter = t->filter;
+    size_t n = (size_t)t->n_play, taps = (size_t)filter->n_frames;
+    double *sound = calloc(n + taps, sizeof *sound), *wide = calloc(taps, sizeof *wide);
+    bool good = sound && wide
+                    ? convolve_play(t, filter->channel[filter->n_channels == 1 ? 0 : t->output], sound, wide, why, cap)
+                    : message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
     free(sound);
     free(wide);
-    return good && (peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level",
-                                               20 * log10(peak)));
+    return good;
 }
 
 /* The sound of an output. */
@@ -117,11 +131,6 @@ static bool measure_takes(struct takes *t, struct measurement_settings *settings
 }
 
 /* ---- levels --------------------------------------------------------------------------------------------------------- */
-
-static double db(double linear)
-{
-    return 20 * log10(linear);
-}
 
 /* What the sweep will reach, by a sweep at check_share of its level. */
 static bool judge(const struct measurement *m, int n_inputs, char *why, size_t cap)

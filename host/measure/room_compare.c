@@ -27,9 +27,9 @@ static double excess_db(const struct curve *c, double hz)
 static double mean_db(const struct curve *c, double low_hz, double high_hz)
 {
     double sum = 0;
-    int n = 0;
-    for (double hz = low_hz; hz <= high_hz; hz *= exp2(1.0 / PER_OCTAVE), n++) sum += excess_db(c, hz);
-    return n > 0 ? sum / n : 0;
+    int n = 1 + (int)(PER_OCTAVE * log2(high_hz / low_hz));
+    for (int i = 0; i < n; i++) sum += excess_db(c, low_hz * exp2((double)i / PER_OCTAVE));
+    return sum / n;
 }
 
 /* The largest deviation from level_db in an octave. */

@@ -11,7 +11,7 @@
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
 static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
-enum { POLL_MS = 10 };
+static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static sigset_t ending_signals(void)
 static bool pause_for_signal(void)
 {
     sigset_t set = ending_signals();
-    return sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = POLL_MS * 1000000}) < 0;
+    return sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = POLL_NS}) < 0;
 }
 
 static int64_t frames_passed(struct take *t)

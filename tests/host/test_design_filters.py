@@ -74,7 +74,8 @@ def test_minphase_is_the_response_with_its_zeros_inside(folder):
     rng = generator(4)
     wanted = []
     for _ in range(2):
-        angle, radius = rng.uniform(0, np.pi, 12), rng.choice([0.3, 0.7, 0.92, 1.09, 1.5], 12)
+        angle = (np.arange(12) + rng.uniform(0.3, 0.7, 12)) * np.pi / 12  # apart: close zeros would be ill-conditioned
+        radius = rng.choice([0.3, 0.7, 0.92, 1.09, 1.5], 12)
         zeros = radius * np.exp(1j * angle)
         inside = np.where(radius > 1, 1 / np.conj(zeros), zeros)
         h = np.real(np.poly(np.r_[zeros, zeros.conj()]))
@@ -112,22 +113,22 @@ def test_minphase_bears_zeros_of_the_magnitude(folder):
 
 
 # ---- inversion ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("boost,most", [(60, -60), (10, -10)])
+@pytest.mark.parametrize("boost,most", [(60, -110), (5, -10)])
 def test_inverse_undoes_a_response(folder, boost, most):
     """A response of mixed phase, two channels: with its inverse a delayed impulse. The report's error is that of the
     taps before they are rounded to float, which adds -140 dB. A boost limit leaves a larger error."""
     rng = generator(6)
     h = np.zeros((400, 2))
     h[50] = 0.9, -0.8
-    h[50:] += 0.15 * rng.standard_normal((350, 2)) * np.exp(-np.arange(350) / 40)[:, None]
+    h[50:] += 0.03 * rng.standard_normal((350, 2)) * np.exp(-np.arange(350) / 40)[:, None]
     h[40] += 0.3, 0.2  # before the direct sound: not of minimum phase
     write("h.wav", h, RATE)
     inverse, report = made("invert", "h.wav", "--taps", 8192, "--delay", 3000, "--boost", boost, "--regularise", 200)
     for ch in range(2):
         y = scipy.signal.fftconvolve(read("h.wav")[:, ch], inverse[:, ch])
         y[3000] -= 1
-        error = 10 * np.log10(np.sum(y ** 2) + 1e-14)
-        said = 10 * np.log10(10 ** (report["channels"][ch]["error_db"] / 10) + 1e-14)
+        error = 10 * np.log10(np.sum(y ** 2) + 1e-13)
+        said = 10 * np.log10(10 ** (report["channels"][ch]["error_db"] / 10) + 1e-13)
         assert error < most and abs(error - said) < 1, (error, report)
 
 

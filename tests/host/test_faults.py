@@ -38,6 +38,9 @@ COMMANDS = {
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
     "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
+    "correct": ["design", "correct", "../in/x.wav", "--target", "../in/house.txt", "--rate", "8000", "--taps", "256",
+                "-o", "y.wav", "--json"],
+    "invert": ["design", "invert", "../in/h.wav", "--taps", "256", "-o", "y.wav"],
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "check": ["check", "../in/room.conf", "--json"],
@@ -58,6 +61,7 @@ def inputs(tmp_path_factory):
     write(folder / "h.wav", noise(300, 2))
     write(folder / "h-44100.wav", noise(300, 2), rate=44100)
     np.savetxt(folder / "h.txt", noise(300, 2))
+    (folder / "house.txt").write_text("20 3\n1000 0\n")
     (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
                                       "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")

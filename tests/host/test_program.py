@@ -68,7 +68,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
 
 BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
 COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "measure", "info", "check", "devices",
-            *BENCH_HELPS]
+            *BENCH_HELPS, "design correct", "design target", "design invert", "design minphase", "room"]
 
 
 def options_of(command):
@@ -94,7 +94,7 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:9] + BENCH_HELPS[1:])
+@pytest.mark.parametrize("command", COMMANDS[:9] + BENCH_HELPS[1:] + COMMANDS[-5:])
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

@@ -104,15 +104,17 @@ def test_a_room_asks_what_no_option_says(run, room):
 
 @needs_jack
 def test_a_walk_through_a_room_that_ends_early_says_why(room):
-    """No such client, no answers, and a preset that the user wrote."""
+    """No such client, no answers, a preset that the user wrote, and filters that do not fit."""
     pathlib.Path("config/haloconv").mkdir(parents=True)
     pathlib.Path("config/haloconv/mine.conf").write_text("mask = hall.wav\n")
     sound = ["--jack", "--play-to", "my room", "--record-from", "my room"]
-    for options, words in [(["--yes", "--jack", "--play-to", "nowhere"], "no port or client 'nowhere'"),
-                           (sound, "has no answer to 'How many loudspeakers?'"),
-                           ([*sound, "--yes", "--preset", "mine"], "mine.conf: you wrote this preset"),
-                           ([*sound, "--yes", "--preset", "a/b"], "is no name of a file")]:
-        done = room.haloconv("room", "-q", *options)
+    for command, words in [(["room", "--yes", "--jack", "--play-to", "nowhere"], "no port or client 'nowhere'"),
+                           (["room", *sound], "has no answer to 'How many loudspeakers?'"),
+                           (["room", *sound, "--yes", "--preset", "mine"], "mine.conf: you wrote this preset"),
+                           (["room", *sound, "--yes", "--preset", "a/b"], "is no name of a file"),
+                           (["measure", *sound, "--filter", "room.conf", "-o", "h.wav"], "is a configuration"),
+                           (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels, and 1 outputs")]:
+        done = room.haloconv(command[0], "-q", *command[1:])
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr
-        assert not pathlib.Path("room").exists()
+        assert not pathlib.Path("room").exists() and not pathlib.Path("h.wav").exists()
     refused("room", "--jack", "--portaudio", exit=2, says="give one of them")

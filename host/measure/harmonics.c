@@ -3,9 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-/* The spectrum of n frames of h from frame `first` on, which may be negative: h is periodic. The first and the last
- * tenth fade. */
-static void window_bins(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n, double complex *bins)
+/* The powers [size / 2 + 1] of the spectrum of n frames of h from frame `first` on, which may be negative: h is periodic.
+ * The first and the last tenth fade. They replace the bins in their memory. */
+static const double *window_powers(const struct sweep_analysis *a, const double *h, int64_t first, int64_t n,
+                                   double complex *bins)
 {
     int64_t size = (int64_t)a->transform.size;
     double *real = (double *)bins, fade = 0.1 * (double)n;
@@ -16,19 +17,22 @@ static void window_bins(const struct sweep_analysis *a, const double *h, int64_t
         real[i] = gain * h[((first + i) % size + size) % size];
     }
     transform_forward(&a->transform, bins);
+    for (size_t k = 0; k <= a->transform.size / 2; k++) real[k] = bin_power(bins[k]);
+    return real;
 }
 
-/* The mean power of a third of an octave, of bins or, if they are NULL, of powers. */
-static double band_power(const struct sweep_analysis *a, const double complex *bins, const double *powers, double hz)
+/* The mean of a third of an octave. */
+static double band_power(const struct sweep_analysis *a, const double *powers, double hz)
 {
     double unit = (double)a->rate / (double)a->transform.size, sum = 0;
     size_t first = (size_t)ceil(hz * exp2(-1.0 / 6) / unit), end = (size_t)floor(hz * exp2(1.0 / 6) / unit) + 1;
-    for (size_t k = first; k < end; k++) sum += bins ? bin_power(bins[k]) : powers[k];
+    for (size_t k = first; k < end; k++) sum += powers[k];
     return end > first ? sum / (double)(end - first) : 0;
 }
 
-static void measure_order(const struct sweep_analysis *a, int order, int64_t n, const double *noise,
-                          const struct harmonics_scratch *scratch, struct harmonic *harmonic)
+/* noise: of a frame. */
+static void measure_order(const struct sweep_analysis *a, int order, const double *linear_powers,
+                          const double *order_powers, const double *noise, struct harmonic *harmonic)
 {
     const double edge = exp2(1.0 / 6), lowest = 1000.0 / 1024; /* Hz: octaves below 1000 */
     double linear_sum = 0, order_sum = 0, noise_sum = 0;
@@ -37,11 +41,11 @@ static void measure_order(const struct sweep_analysis *a, int order, int64_t n, 
         double hz = lowest * exp2(third / 3.0);
         if (hz * edge * order > a->sweep->to_hz) break;
         if (hz < a->sweep->from_hz * edge) continue;
-        double linear = band_power(a, scratch->linear, NULL, hz);
-        double distorted = band_power(a, scratch->order, NULL, order * hz);
+        double linear = band_power(a, linear_powers, hz);
+        double distorted = band_power(a, order_powers, order * hz);
         linear_sum += linear;
         order_sum += distorted;
-        noise_sum += (double)n * band_power(a, NULL, noise, order * hz);
+        noise_sum += band_power(a, noise, order * hz);
         if (third % 3 != 0 || harmonic->n_octaves == MOST_OCTAVES) continue;
         harmonic->octave[harmonic->n_octaves].hz = hz;
         harmonic->octave[harmonic->n_octaves++].share = sqrt(distorted / linear);
@@ -55,12 +59,14 @@ void harmonics_measure(const struct sweep_analysis *a, const double *h, int64_t 
 {
     double octave = sweep_octave_s(a->sweep) * a->rate * a->stretch;
     int64_t n_linear = (int64_t)(a->rate * a->sweep->silence_s);
-    window_bins(a, h, direct - a->reach, a->reach + n_linear, scratch->linear);
+    const double *linear = window_powers(a, h, direct - a->reach, a->reach + n_linear, scratch->linear);
     for (int order = HARMONIC_FIRST; order <= HARMONIC_LAST; order++) {
         double at = (double)direct - octave * log(order);
         int64_t before = (int64_t)(0.25 * octave * log((order + 1.0) / order));
         int64_t behind = (int64_t)(0.75 * octave * log(order / (order - 1.0)));
-        window_bins(a, h, (int64_t)at - before, before + behind, scratch->order);
-        measure_order(a, order, before + behind, noise, scratch, &harmonics[order - HARMONIC_FIRST]);
+        const double *powers = window_powers(a, h, (int64_t)at - before, before + behind, scratch->order);
+        struct harmonic *harmonic = &harmonics[order - HARMONIC_FIRST];
+        measure_order(a, order, linear, powers, noise, harmonic);
+        harmonic->noise *= sqrt((double)(before + behind)); /* the noise of a frame, in the window */
     }
 }

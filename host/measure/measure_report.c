@@ -141,7 +141,7 @@ static void print_harmonics(const struct measured_pair *pair)
     printf("  %-18s", "distortion");
     for (int i = 0; i < N_HARMONICS; i++)
         if (pair->harmonics[i].n_octaves > 0)
-            printf("%s%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", i > 0 ? "" : "", HARMONIC_FIRST + i,
+            printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
                    100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
                    pair->harmonics[i].share < 2 * pair->harmonics[i].noise ? ", noise" : "");
     putchar('\n');

@@ -262,14 +262,11 @@ static bool measure_pairs(struct making *k, char *why, size_t cap)
 static bool make(struct making *k, char *why, size_t cap)
 {
     const struct measurement_settings *s = k->settings;
-    struct measurement *m = k->m;
-    m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
-    m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
     size_t n_bins = k->a.transform.size / 2 + 1;
     k->bins = malloc(n_bins * sizeof *k->bins);
     k->extra = malloc(n_bins * sizeof *k->extra);
     k->noise = malloc(n_bins * sizeof *k->noise);
-    if (!m->pairs || !m->inputs || !k->bins || !k->extra || !k->noise) return no_memory(why, cap);
+    if (!k->m->pairs || !k->m->inputs || !k->bins || !k->extra || !k->noise) return no_memory(why, cap);
     measure_inputs(k);
     if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
     if (!find_clock(k, why, cap)) return false;
@@ -284,6 +281,8 @@ bool measurement_make(const struct measurement_settings *s, const struct sweep_r
     struct making k = {.settings = s, .recordings = recordings, .m = m};
     *m = (struct measurement){
         .rate = s->rate, .n_outputs = s->sweep->n_outputs, .n_inputs = s->n_inputs - (s->loopback > 0), .drift = NAN};
+    m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
+    m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
     if (!sweep_analysis_open(&k.a, s->sweep, s->rate)) return no_memory(why, cap);
     bool good = make(&k, why, cap);
     free(k.bins);

@@ -4,7 +4,7 @@
 
 #include "sweep_analysis.h"
 
-enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 12 };
+enum { HARMONIC_FIRST = 2, HARMONIC_LAST = 5, N_HARMONICS = 4, MOST_OCTAVES = 21 };
 
 struct harmonic {                  /* distortion of one order; amplitudes over that of the linear response          */
     double share, noise;           /* over the band, each third of an octave with equal weight; noise: its part     */

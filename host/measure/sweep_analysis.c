@@ -104,7 +104,7 @@ double sweep_noise_power(const struct sweep_analysis *a, const struct sweep_reco
     int64_t silence, n = find_silence(a, r, &silence);
     memset(bins, 0, (half + 1) * sizeof *bins);
     memset(power, 0, (half + 1) * sizeof *power);
-    if (n < least_s * a->rate) return NAN;
+    if ((double)n < least_s * a->rate) return NAN;
     double *real = (double *)bins, offset = mean(x + silence, n), sum = 0;
     for (int64_t i = 0; i < n; i++) {
         double value = (double)x[silence + i] - offset;

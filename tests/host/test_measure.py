@@ -120,6 +120,8 @@ def test_noise_is_as_low_as_theory_says(folder):
         assert pair["noise_before_db"] == pytest.approx(floor_db, abs=0.7)
         assert pair["noise_floor_db"] == pytest.approx(floor_db, abs=1.5)  # of 400 frames
         assert pair["dynamic_range_db"] == -pair["noise_floor_db"]
+        for harmonic in pair["harmonics"]:  # of a linear room
+            assert harmonic["db"] == pytest.approx(harmonic["noise_db"], abs=3), harmonic
 
 
 def in_another_clock(y, ppm):

@@ -23,11 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_CAP = 512, MOST_WORDS = 64, MOST_POSITIONS = 64 };
+enum { TEXT_CAP = 512, MOST_WORDS = 64, MOST_POSITIONS = 32 };
 
 struct room {
     bool yes, is_jack, is_portaudio, listen;
     int n_outputs, n_positions, averages; /* 0: to be asked */
+    int rate;                             /* Hz, of what was found */
     double length_s, silence_s, level_db;
     const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked */
     struct room_questions questions;
@@ -94,13 +95,17 @@ static int parse(int argc, char **argv, struct room *r)
 struct words { /* of a command */
     char *list[MOST_WORDS + 1];
     int n;
+    bool is_short; /* no memory, or no place, for one */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    if (w->n < MOST_WORDS && vasprintf(&w->list[w->n], format, values) >= 0) w->n++;
+    if (w->n < MOST_WORDS && vasprintf(&w->list[w->n], format, values) >= 0)
+        w->n++;
+    else
+        w->is_short = true;
     va_end(values);
 }
 
@@ -122,7 +127,8 @@ static int run(struct words *w, const char *prefix, int (*command)(int argc, cha
     message_note("> %s", line);
     char *owned[MOST_WORDS]; /* the command may change the order */
     memcpy(owned, w->list, sizeof owned);
-    int n = w->n, status = command(n, w->list);
+    w->list[w->n] = NULL;
+    int n = w->n, status = w->is_short ? message_error("room: no memory; free some") : command(n, w->list);
     for (int i = 0; i < n; i++) free(owned[i]);
     *w = (struct words){0};
     return status;
@@ -173,7 +179,8 @@ static bool find_devices(struct room *r)
         take_output_name(take, o, r->port[o], sizeof r->port[o]);
         message_note("loudspeaker %d: %s", o + 1, r->port[o]);
     }
-    message_note("%d Hz", take_rate(take));
+    r->rate = take_rate(take);
+    message_note("%d Hz", r->rate);
     take_close(take);
     return true;
 }
@@ -257,7 +264,7 @@ static int make_filter(const struct room *r)
 {
     struct words w = {0};
     add(&w, "correct");
-    for (int i = 1; i <= r->n_positions && i < MOST_WORDS - 8; i++) add(&w, "%s/measured-%d.wav", r->path, i);
+    for (int i = 1; i <= r->n_positions; i++) add(&w, "%s/measured-%d.wav", r->path, i);
     add_text(&w, "--target", r->curve);
     add(&w, "--normalise");
     add(&w, "-o");
@@ -283,7 +290,7 @@ static bool write_flat(const struct room *r, char *why, size_t cap)
     char path[PATH_MAX + 32];
     for (int o = 0; o < r->n_outputs; o++) one[o] = 1;
     snprintf(path, sizeof path, "%s/flat.wav", r->path);
-    struct mask_out out = {.path = path, .rate = 48000, .n_channels = r->n_outputs, .n_frames = 1, .h = one};
+    struct mask_out out = {.path = path, .rate = r->rate, .n_channels = r->n_outputs, .n_frames = 1, .h = one};
     return mask_write(&out, why, cap);
 }
 
@@ -291,7 +298,8 @@ static int listen_to(struct room *r)
 {
     bool wanted = r->listen;
     char why[MESSAGE_CAP];
-    if (!r->yes && !wanted && !room_ask_yes(&r->questions, "Listen to it?", true, &wanted)) return EXIT_FAILED;
+    /* PortAudio would play the microphone, unless the default input is another device. */
+    if (!r->yes && !wanted && !room_ask_yes(&r->questions, "Listen to it?", r->is_jack, &wanted)) return EXIT_FAILED;
     if (!wanted) return 0;
     if (!write_flat(r, why, sizeof why)) return message_error("%s", why);
     message_note(

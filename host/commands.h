@@ -10,6 +10,7 @@ int run_command(int argc, char **argv);
 int presets_command(int argc, char **argv);
 int batch_command(int argc, char **argv);
 int design_command(int argc, char **argv);
+int room_command(int argc, char **argv);
 int design_correct_command(int argc, char **argv);
 int design_target_command(int argc, char **argv);
 int design_invert_command(int argc, char **argv);

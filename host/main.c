@@ -59,6 +59,7 @@ static const struct command {
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
+    {"room", "", "measures and corrects loudspeakers, step by step", room_command, false},
     {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", design_correct_command,
      false},
     {"design target", "CURVE -o MASK", "a filter with the gain of a curve", design_target_command, false},

@@ -43,33 +43,27 @@ static const struct command_line portaudio_line = {
 #ifdef HC_WITH_PORTAUDIO
 #include "alsa_midi.h"
 #include "async_resampler.h"
-#include "audio_devices.h"
 #include "clock.h"
 #include "control.h"
 #include "host/stopwatch.h"
 #include "keys.h"
 #include "osc.h"
+#include "portaudio_device.h"
 #include "realtime.h"
 #include "restart.h"
 #include "session.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <portaudio.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     GUESSED_BLOCK = 256,    /* frames, until callbacks show the device's block */
     SAME_CALLS = 50,        /* callbacks of one length in a row that show it */
     RESAMPLED_CHUNK = 8192, /* frames that the resampler delivers at once */
-    MOST_CHANNELS = 1024,
-    CLOSE_S = 2 /* longest wait for PortAudio to close its streams */
+    MOST_CHANNELS = 1024
 };
 static const double SILENT_S = 2; /* time without a callback after which a device is gone */
 
@@ -93,7 +87,7 @@ struct portaudio_host {
     struct alsa_midi *alsa_midi; /* NULL: none */
     struct session *session;
     int n_in, n_out;
-    struct audio_device input, output;
+    struct portaudio_pair pair;
     bool has_names;                    /* both devices were found once: from then on by their names */
     bool is_busy;                      /* the last start failed, because another program has the device */
     bool is_initialised, is_stuck;     /* is_stuck: PortAudio did not come back from closing its streams */
@@ -183,74 +177,15 @@ static int on_audio(const void *input, void *output, unsigned long n, const PaSt
 static bool find_devices(void *data, char *why, size_t cap)
 {
     struct portaudio_host *h = data;
+    const struct audio_device *in = &h->pair.input, *out = &h->pair.output;
     char input[400], output[400];
-    snprintf(input, sizeof input, "%s: %s", h->input.api, h->input.name);
-    snprintf(output, sizeof output, "%s: %s", h->output.api, h->output.name);
-    json_t *list = audio_devices_list();
-    if (!list)
-        return message_write(why, cap,
-                             "live: PortAudio fails on this machine's audio set-up; repair it (`aplay -l` lists "
-                             "ALSA's devices), or use haloconv jack");
+    snprintf(input, sizeof input, "%s: %s", in->api, in->name);
+    snprintf(output, sizeof output, "%s: %s", out->api, out->name);
     bool again = h->has_names;
-    bool good = audio_device_choose(&h->input, list, again ? input : h->settings->input, again, true, why, cap) &&
-                audio_device_choose(&h->output, list, again ? output : h->settings->output, again, false, why, cap);
+    bool good = portaudio_find(&h->pair, "live", again ? input : h->settings->input,
+                               again ? output : h->settings->output, again, why, cap);
     h->has_names = h->has_names || good;
-    json_decref(list);
     return good;
-}
-
-/* Number of an ALSA card: 0 for "HDA Intel PCH: ALC257 Analog (hw:0,0)". -1: the name has none. */
-static int card_of(const struct audio_device *device)
-{
-    const char *hw = strstr(device->name, "(hw:");
-    return hw && hw[4] >= '0' && hw[4] <= '9' ? atoi(hw + 4) : -1;
-}
-
-/* All devices of JACK share the server's clock; two devices of one card share the card's. */
-static bool have_one_clock(const struct portaudio_host *h)
-{
-    int in = card_of(&h->input), out = card_of(&h->output);
-    if (h->settings->one_clock) return true;
-    if (strcmp(h->input.api, h->output.api) != 0) return false;
-    return strncmp(h->input.api, "JACK", 4) == 0 || strcmp(h->input.name, h->output.name) == 0 ||
-           (in >= 0 && in == out);
-}
-
-/* Sets the name of PortAudio's JACK client; some builds of PortAudio lack it. */
-PaError PaJack_SetClientName(const char *name) __attribute__((weak));
-
-/* ALSA and JACK print every attempt on standard error. */
-static PaError initialise_quietly(void)
-{
-    if (PaJack_SetClientName) PaJack_SetClientName("haloconv");
-    fflush(stderr);
-    int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (saved >= 0 && null >= 0) dup2(null, STDERR_FILENO);
-    PaError error = Pa_Initialize();
-    if (saved >= 0) dup2(saved, STDERR_FILENO);
-    if (saved >= 0) close(saved);
-    if (null >= 0) close(null);
-    return error;
-}
-
-static const char *reason(PaError error)
-{
-    const PaHostErrorInfo *host = Pa_GetLastHostErrorInfo();
-    return error == paUnanticipatedHostError && host && host->errorText && *host->errorText ? host->errorText
-                                                                                            : Pa_GetErrorText(error);
-}
-
-static PaStreamParameters parameters(const struct portaudio_host *h, const struct audio_device *device, int n_channels,
-                                     bool is_input)
-{
-    const PaDeviceInfo *info = Pa_GetDeviceInfo(device->index);
-    double low = !info ? 0 : is_input ? info->defaultLowInputLatency : info->defaultLowOutputLatency;
-    return (PaStreamParameters){
-        .device = device->index,
-        .channelCount = n_channels,
-        .sampleFormat = paFloat32 | paNonInterleaved,
-        .suggestedLatency = h->settings->latency_ms >= 0 ? h->settings->latency_ms * 1e-3 : low,
-    };
 }
 
 /* ---- the stream -------------------------------------------------------------------------------- */
@@ -259,14 +194,14 @@ static PaStreamParameters parameters(const struct portaudio_host *h, const struc
  * interrupts now and then. */
 static bool open_resampler(struct portaudio_host *h, char *why, size_t cap)
 {
-    if (have_one_clock(h)) return true;
+    if (h->settings->one_clock || portaudio_has_one_clock(&h->pair)) return true;
     h->resampler = async_resampler_open(h->n_in, h->rate, why, cap);
     h->resampled = h->resampler ? calloc((size_t)h->n_in * RESAMPLED_CHUNK, sizeof *h->resampled) : NULL;
     if (h->resampled) return true;
     async_resampler_close(h->resampler);
     h->resampler = NULL;
-    if (strcmp(h->input.api, h->output.api) != 0) return false; /* they cannot be one stream */
-    message_note("the clocks of %s and %s are not joined: %s", h->input.name, h->output.name, why);
+    if (strcmp(h->pair.input.api, h->pair.output.api) != 0) return false; /* they cannot be one stream */
+    message_note("the clocks of %s and %s are not joined: %s", h->pair.input.name, h->pair.output.name, why);
     return true;
 }
 
@@ -286,36 +221,27 @@ static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, co
     return error == paNoError && h->resampler ? Pa_StartStream(h->input_stream) : error;
 }
 
-static bool write_busy(struct portaudio_host *h, char *why, size_t cap)
-{
-    h->is_busy = true;
-    return message_write(why, cap,
-                         "live: %s to %s: the device is busy; `fuser -v /dev/snd/*` shows which program holds it, and "
-                         "`pasuspender -- haloconv live ...` takes it from PulseAudio or PipeWire",
-                         h->input.name, h->output.name);
-}
-
 static bool start(struct portaudio_host *h, char *why, size_t cap)
 {
     h->is_busy = false;
     if (!open_resampler(h, why, cap)) return false;
-    PaStreamParameters in = parameters(h, &h->input, h->n_in, true);
-    PaStreamParameters out = parameters(h, &h->output, h->n_out, false);
+    double latency_s = h->settings->latency_ms * 1e-3;
+    PaStreamParameters in = portaudio_side(&h->pair.input, h->n_in, true, latency_s);
+    PaStreamParameters out = portaudio_side(&h->pair.output, h->n_out, false, latency_s);
     unsigned long block = h->settings->block ? (unsigned long)h->settings->block : paFramesPerBufferUnspecified;
     PaError error = Pa_IsFormatSupported(&in, h->resampler ? NULL : &out, h->rate);
     if (h->resampler && error == paFormatIsSupported) error = Pa_IsFormatSupported(NULL, &out, h->rate);
-    if (error == paDeviceUnavailable) return write_busy(h, why, cap);
+    h->is_busy = error == paDeviceUnavailable;
+    if (h->is_busy) return portaudio_refuse(&h->pair, "live", error, why, cap);
     if (error != paFormatIsSupported)
         return message_write(why, cap, "live: %s to %s, %d in, %d out, %d Hz: %s; try another --rate, or --inputs",
-                             h->input.name, h->output.name, in.channelCount, out.channelCount, h->rate, reason(error));
+                             h->pair.input.name, h->pair.output.name, in.channelCount, out.channelCount, h->rate,
+                             portaudio_reason(error));
     h->is_new = true;
     error = open_streams(h, &in, &out, block);
     if (error == paNoError) error = Pa_StartStream(h->stream);
-    if (error == paDeviceUnavailable) return write_busy(h, why, cap);
-    if (error != paNoError)
-        return message_write(why, cap,
-                             "live: %s to %s: %s; is another program using it, or is the user not in the group audio?",
-                             h->input.name, h->output.name, reason(error));
+    h->is_busy = error == paDeviceUnavailable;
+    if (error != paNoError) return portaudio_refuse(&h->pair, "live", error, why, cap);
     const PaStreamInfo *info = Pa_GetStreamInfo(h->stream),
                        *input = h->resampler ? Pa_GetStreamInfo(h->input_stream) : info;
     h->input_latency_s = input ? input->inputLatency : 0;
@@ -329,44 +255,14 @@ static bool start(struct portaudio_host *h, char *why, size_t cap)
     return true;
 }
 
-struct closing {
-    PaStream *streams[2]; /* NULL: not open */
-    sem_t done;
-};
-
-static void *close_streams(void *arg)
-{
-    struct closing *c = arg;
-    for (int i = 0; i < 2; i++) {
-        if (!c->streams[i]) continue;
-        Pa_AbortStream(c->streams[i]); /* faded out already */
-        Pa_CloseStream(c->streams[i]);
-    }
-    Pa_Terminate();
-    sem_post(&c->done);
-    return NULL;
-}
-
-/* Closes the streams in a thread, because PortAudio can wait ten minutes for a JACK server that has ended. */
 static void stop(void *data)
 {
     struct portaudio_host *h = data;
     if (h->resampler) async_resampler_get_status(h->resampler, &h->resampling);
-    if (h->stream || h->input_stream) {
-        static struct closing c; /* a thread that is stuck outlives this call, and no other is started after it */
-        pthread_t thread;
-        struct timespec give_up;
-        c.streams[0] = h->stream;
-        c.streams[1] = h->input_stream;
-        sem_init(&c.done, 0, 0);
-        clock_gettime(CLOCK_REALTIME, &give_up);
-        give_up.tv_sec += CLOSE_S;
-        if (pthread_create(&thread, NULL, close_streams, &c) != 0) return;
-        pthread_detach(thread);
-        h->is_stuck = sem_timedwait(&c.done, &give_up) != 0;
-    } else if (h->is_initialised) {
+    if (h->stream || h->input_stream)
+        h->is_stuck = !portaudio_close(h->stream, h->input_stream);
+    else if (h->is_initialised)
         Pa_Terminate();
-    }
     h->stream = h->input_stream = NULL;
     h->is_initialised = false;
     if (h->is_stuck) return; /* a callback may still run */
@@ -378,10 +274,8 @@ static void stop(void *data)
 
 static bool initialise(struct portaudio_host *h, char *why, size_t cap)
 {
-    PaError error = initialise_quietly();
-    h->is_initialised = error == paNoError;
-    return h->is_initialised ||
-           message_write(why, cap, "live: PortAudio cannot start: %s; see `haloconv devices`", reason(error));
+    h->is_initialised = portaudio_start("live", why, cap);
+    return h->is_initialised;
 }
 
 static void add_stats(void *data, json_t *json)
@@ -402,7 +296,7 @@ static void start_over(struct portaudio_host *h)
 {
     const char *asked = h->settings->osc, *colon = asked ? strrchr(asked, ':') : NULL;
     char osc[300];
-    message_note("%s: is back; starting over", h->output.name);
+    message_note("%s: is back; starting over", h->pair.output.name);
     keys_close();
     snprintf(osc, sizeof osc, "%.*s%d", colon ? (int)(colon + 1 - asked) : 0, colon ? asked : "",
              h->host->osc ? osc_port(h->host->osc) : 0);
@@ -512,20 +406,20 @@ static void say_more(void *data)
     struct portaudio_host *h = data;
     double ppm = drift_ppm(&h->drift);
     if (h->resampling.restarts > 0)
-        message_note("the sound from %s to %s was interrupted %llu times, because callbacks came late", h->input.name,
-                     h->output.name, (unsigned long long)h->resampling.restarts);
-    if (strcmp(h->input.name, h->output.name) != 0 && (ppm > 5 || ppm < -5))
+        message_note("the sound from %s to %s was interrupted %llu times, because callbacks came late",
+                     h->pair.input.name, h->pair.output.name, (unsigned long long)h->resampling.restarts);
+    if (strcmp(h->pair.input.name, h->pair.output.name) != 0 && (ppm > 5 || ppm < -5))
         message_note(
             "the clocks of %s and %s drift apart by %.0f ppm, which now and then causes an over- or underflow; "
             "use one device for both, or omit --one-clock",
-            h->input.name, h->output.name, ppm);
+            h->pair.input.name, h->pair.output.name, ppm);
 }
 
 static bool open_session(struct portaudio_host *h, char *why, size_t cap)
 {
     struct session_settings settings = h->settings->session;
-    settings.most_inputs = h->input.most_channels;
-    h->rate = h->settings->rate ? h->settings->rate : h->output.rate;
+    settings.most_inputs = h->pair.input.most_channels;
+    h->rate = h->settings->rate ? h->settings->rate : h->pair.output.rate;
     int block = h->settings->block ? h->settings->block : GUESSED_BLOCK;
     hc_responses mask;
     if (!session_load(&settings, h->settings->mask, h->rate, &mask, why, cap)) return false;
@@ -534,13 +428,13 @@ static bool open_session(struct portaudio_host *h, char *why, size_t cap)
     h->session = session_open(&settings, h->settings->mask, &mask, h->rate, block, why, cap);
     if (!h->session) return false;
     continue_statistics(h);
-    if (h->n_in > h->input.most_channels)
+    if (h->n_in > h->pair.input.most_channels)
         return message_write(why, cap,
                              "live: the mask needs %d inputs, but %s has %d; give --inputs, or another --input",
-                             h->n_in, h->input.name, h->input.most_channels);
-    if (h->n_out > h->output.most_channels)
+                             h->n_in, h->pair.input.name, h->pair.input.most_channels);
+    if (h->n_out > h->pair.output.most_channels)
         return message_write(why, cap, "live: the mask makes %d outputs, but %s has %d; give another --output",
-                             h->n_out, h->output.name, h->output.most_channels);
+                             h->n_out, h->pair.output.name, h->pair.output.most_channels);
     return true;
 }
 
@@ -562,8 +456,8 @@ static void say_start(const struct portaudio_host *h)
     session_get_status(h->session, &status);
     char blocks[48] = "blocks as the device has them";
     if (h->settings->block) snprintf(blocks, sizeof blocks, "blocks of %d frames", h->settings->block);
-    message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->input.name, h->output.name, h->output.api,
-                 h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);
+    message_note("%s to %s (%s): %d in, %d out, %d Hz, %s, on %s (%s)", h->pair.input.name, h->pair.output.name,
+                 h->pair.output.api, h->n_in, h->n_out, h->rate, blocks, status.info.device, status.info.method);
     if (!h->resampler) say_latency(h, 0);
 }
 

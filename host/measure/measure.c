@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct measure_settings {
-    const char *write_sweep, *from_recording, *sweep_file, *output;
+    const char *write_sweep, *from_recording, *sweep_file, *output, *filter;
     struct take_settings take; /* its rate is that of --write-sweep, too */
     bool is_jack, is_portaudio;
     int format, latency;
@@ -82,6 +82,10 @@ static const struct option_row card_options[] = {
      "commas between [the default device; the ports of the sound card]",
      option_text, TO(take.output_device)},
     {"record-from", 0, "NAME", "Device to record from, likewise", option_text, TO(take.input_device)},
+    {"filter", 0, "MASK",
+     "Play the sweep through this filter, with a channel for each output or one for all: measures what it makes of the "
+     "loudspeakers",
+     option_text, TO(filter)},
     {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(take.server)},
     {0}};
 
@@ -112,8 +116,8 @@ static int check(const struct measure_settings *s)
     if (!s->sweep_file != !s->from_recording)
         return message_usage("measure", "--from-recording and --sweep need each other: the sweep's file knows what was "
                                         "played");
-    if (!is_live && (take->n_inputs || take->output_device || take->input_device))
-        return message_usage("measure", "--inputs, --play-to and --record-from: need --jack or --portaudio");
+    if (!is_live && (take->n_inputs || take->output_device || take->input_device || s->filter))
+        return message_usage("measure", "--inputs, --play-to, --record-from and --filter: need --jack or --portaudio");
     if (take->server && !s->is_jack) return message_usage("measure", "--server %s: needs --jack", take->server);
     if (is_live && s->loopback && (take->n_inputs < 2 || s->loopback > take->n_inputs))
         return message_usage("measure", "--loopback %d: is one of the --inputs, beside a microphone", s->loopback);
@@ -207,7 +211,7 @@ static int measure_card(struct measure_settings *s)
     if (take.n_inputs == 0) take.n_inputs = 1;
     struct measurement_settings settings = {
         .n_inputs = take.n_inputs, .loopback = s->loopback, .keep_latency = s->latency == LATENCY_KEEP};
-    bool good = measure_run(take, &s->sweep, &settings, &m, why, sizeof why);
+    bool good = measure_run(take, &s->sweep, s->filter, &settings, &m, why, sizeof why);
     int status = good ? report(s, &settings, &m) : message_error("%s", why);
     measurement_free(&m);
     return status;

@@ -1,5 +1,8 @@
 #include "measure_run.h"
 
+#include "dsp/haloconv.h"
+#include "dsp/haloconv_masks.h"
+#include "dsp/signal/transform.h"
 #include "host/message.h"
 
 #include <math.h>
@@ -12,7 +15,8 @@ static const double check_share = 0.25;      /* of the level, for the check of l
 struct takes {
     struct take *take;
     const struct sweep *sweep;
-    const char *what; /* for the status line */
+    const hc_responses *filter; /* NULL: none */
+    const char *what;           /* for the status line */
     int n_inputs;
     int64_t n_play, n_record;
     float *play;      /* [n_play] */
@@ -44,7 +48,6 @@ static bool takes_open(struct takes *t, int rate, char *why, size_t cap)
     for (size_t i = 0; i < n; i++) t->channels[i] = t->memory + i * (size_t)t->n_record;
     for (int o = 0; o < t->sweep->n_outputs; o++)
         t->recordings[o] = (struct sweep_recording){t->channels + (size_t)o * (size_t)t->n_inputs, t->n_record, 0};
-    sweep_fill(t->sweep, rate, 0, t->play, (int)t->n_play);
     return true;
 }
 
@@ -55,12 +58,55 @@ static void takes_close(struct takes *t)
     free(t->channels);
 }
 
+static double db(double linear)
+{
+    return 20 * log10(linear);
+}
+
+/* play[n_play] * h[taps], of which there are n_play frames. sound[n_play + taps], wide[taps]: scratch. false: no memory, or
+ * the sound clips. */
+static bool convolve_play(const struct takes *t, const float *h, double *sound, double *wide, char *why, size_t cap)
+{
+    size_t n = (size_t)t->n_play, taps = (size_t)t->filter->n_frames;
+    double peak = 0;
+    for (size_t i = 0; i < n; i++) sound[i] = t->play[i];
+    for (size_t i = 0; i < taps; i++) wide[i] = h[i];
+    if (!transform_convolve(sound, n, wide, taps, sound))
+        return message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
+    for (size_t i = 0; i < n; i++) {
+        t->play[i] = (float)sound[i];
+        peak = fmax(peak, fabs(sound[i]));
+    }
+    return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
+}
+
+static bool filter_play(const struct takes *t, char *why, size_t cap)
+{
+    const hc_responses *filter = t->filter;
+    size_t n = (size_t)t->n_play, taps = (size_t)filter->n_frames;
+    double *sound = calloc(n + taps, sizeof *sound), *wide = calloc(taps, sizeof *wide);
+    bool good = sound && wide
+                    ? convolve_play(t, filter->channel[filter->n_channels == 1 ? 0 : t->output], sound, wide, why, cap)
+                    : message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
+    free(sound);
+    free(wide);
+    return good;
+}
+
+/* The sound of an output. */
+static bool fill_play(const struct takes *t, char *why, size_t cap)
+{
+    sweep_fill(t->sweep, take_rate(t->take), 0, t->play, (int)t->n_play);
+    return !t->filter || filter_play(t, why, cap);
+}
+
 /* A take with a gap is played once more. */
 static bool takes_play(struct takes *t, char *why, size_t cap)
 {
     char again[MESSAGE_CAP];
     for (t->output = 0; t->output < t->sweep->n_outputs; t->output++) {
         float *const *record = t->recordings[t->output].channel;
+        if (!fill_play(t, why, cap)) return false;
         if (take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, why, cap))
             continue;
         if (!take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, again,
@@ -85,11 +131,6 @@ static bool measure_takes(struct takes *t, struct measurement_settings *settings
 }
 
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
-
-static double db(double linear)
-{
-    return 20 * log10(linear);
-}
 
 /* What the sweep will reach, by a sweep at check_share of its level. */
 static bool judge(const struct measurement *m, int n_inputs, char *why, size_t cap)
@@ -116,8 +157,8 @@ static bool judge(const struct measurement *m, int n_inputs, char *why, size_t c
     return true;
 }
 
-static bool check_levels(struct take *take, const struct sweep *sweep, struct measurement_settings *settings, char *why,
-                         size_t cap)
+static bool check_levels(struct take *take, const struct sweep *sweep, const hc_responses *filter,
+                         struct measurement_settings *settings, char *why, size_t cap)
 {
     struct measurement m;
     struct sweep quiet = *sweep;
@@ -125,26 +166,46 @@ static bool check_levels(struct take *take, const struct sweep *sweep, struct me
     quiet.averages = 1;
     quiet.length_s = fmin(sweep->length_s, fmax(1, 10 / sweep->from_hz));
     quiet.silence_s = fmin(sweep->silence_s, 0.5);
-    struct takes takes = {.take = take, .sweep = &quiet, .what = "level check", .n_inputs = settings->n_inputs};
+    struct takes takes = {
+        .take = take, .sweep = &quiet, .filter = filter, .what = "level check", .n_inputs = settings->n_inputs};
     takes.later_s = sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s);
     bool good = measure_takes(&takes, settings, &m, why, cap) && judge(&m, settings->n_inputs, why, cap);
     measurement_free(&m);
     return good;
 }
 
-bool measure_run(struct take_settings take_settings, struct sweep *sweep, struct measurement_settings *settings,
-                 struct measurement *m, char *why, size_t cap)
+static bool load_filter(const char *path, int rate, int n_outputs, hc_responses *filter, char *why, size_t cap)
+{
+    if (hc_responses_load(path, 0, rate, 0, filter, why, cap) != HC_OK) return false;
+    if (!filter->channel)
+        return message_write(why, cap, "--filter %s: is a configuration; give a sound file or a text", path);
+    return filter->n_channels == 1 || filter->n_channels == n_outputs ||
+           message_write(why, cap,
+                         "--filter %s: has %d channels, and %d outputs are measured; it needs 1, or one for each output", path,
+                         filter->n_channels, n_outputs);
+}
+
+bool measure_run(struct take_settings take_settings, struct sweep *sweep, const char *filter_path,
+                 struct measurement_settings *settings, struct measurement *m, char *why, size_t cap)
 {
     *m = (struct measurement){0};
+    hc_responses filter = {0};
     struct take *take = take_open(&take_settings, why, cap);
     if (!take) return false;
-    struct takes takes = {.take = take, .sweep = sweep, .what = "sweep", .n_inputs = settings->n_inputs};
-    bool good = sweep_complete(sweep, take_rate(take), why, cap);
+    struct takes takes = {.take = take,
+                          .sweep = sweep,
+                          .filter = filter_path ? &filter : NULL,
+                          .what = "sweep",
+                          .n_inputs = settings->n_inputs};
+    bool good = sweep_complete(sweep, take_rate(take), why, cap) &&
+                (!filter_path || load_filter(filter_path, take_rate(take), sweep->n_outputs, &filter, why, cap));
     if (good)
         message_note("%d output%s, %.0f s, peak %.1f dBFS; a check of the levels comes first", sweep->n_outputs,
                      message_s(sweep->n_outputs), sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s),
                      db(sweep->level));
-    good = good && check_levels(take, sweep, settings, why, cap) && measure_takes(&takes, settings, m, why, cap);
+    good = good && check_levels(take, sweep, takes.filter, settings, why, cap) &&
+           measure_takes(&takes, settings, m, why, cap);
     take_close(take);
+    hc_responses_free(&filter);
     return good;
 }

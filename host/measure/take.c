@@ -11,7 +11,7 @@
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
 static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
-enum { POLL_MS = 10 };
+static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static sigset_t ending_signals(void)
 static bool pause_for_signal(void)
 {
     sigset_t set = ending_signals();
-    return sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = POLL_MS * 1000000}) < 0;
+    return sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = POLL_NS}) < 0;
 }
 
 static int64_t frames_passed(struct take *t)
@@ -196,10 +196,15 @@ int take_rate(const struct take *t)
     return t->rate;
 }
 
+void take_output_name(const struct take *t, int output, char *name, size_t cap)
+{
+    t->driver->name_output(t, output, name, cap);
+}
+
 void take_close(struct take *t)
 {
     if (!t) return;
     stop(t);
     pthread_sigmask(SIG_SETMASK, &t->signals, NULL);
-    free(t);
+    if (!t->is_stuck) free(t);
 }

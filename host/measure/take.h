@@ -22,10 +22,16 @@ struct take_settings {
 
 struct take;
 
+/* Does a JACK server answer? server: NULL: the default one. false in a build without JACK, too. */
+bool take_has_jack(const char *server);
+
 /* Opens the sound card and waits until it plays. NULL: why has the reason. */
 struct take *take_open(const struct take_settings *settings, char *why, size_t cap);
 
 int take_rate(const struct take *take);
+
+/* The name of what an output plays to: JACK's port, or PortAudio's device as "API: NAME". */
+void take_output_name(const struct take *take, int output, char *name, size_t cap);
 
 /* Plays play[n_play] on output `output` (0 ...), silence on the others, and records all inputs until there are n_record
  * frames. Frame 0 of record is the input of the cycle that took frame 0 of play: on JACK a client that adds no latency

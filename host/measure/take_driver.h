@@ -31,6 +31,7 @@ struct take {
     int rate;
     sigset_t signals;            /* the caller's                                                                   */
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
+    bool is_stuck;               /* the library did not come back from closing: a callback may still run           */
     struct take_side player, recorder;
     _Atomic(struct take_job *) job; /* NULL: silence                                                               */
     atomic_int gaps;             /* interruptions of the sound since take_open                                     */
@@ -41,6 +42,7 @@ struct take_driver {
     const char *gap;             /* how a user avoids gaps                                                         */
     /* Sets card and rate, and starts the callbacks. false: why has the reason; close undoes the rest. */
     bool (*open)(struct take *take, char *why, size_t cap);
+    void (*name_output)(const struct take *take, int output, char *name, size_t cap);
     void (*close)(struct take *take); /* no callback runs afterwards                                               */
 };
 

@@ -144,6 +144,14 @@ static bool start_end(struct jack_end *end, bool plays, const char *names, char 
     return connect_end(end, plays, names, why, cap);
 }
 
+bool take_has_jack(const char *server)
+{
+    char why[MESSAGE_CAP];
+    jack_client_t *client = jack_server_join("haloconv-play", server, why, sizeof why);
+    if (client) jack_client_close(client);
+    return client != NULL;
+}
+
 static bool open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
@@ -157,6 +165,14 @@ static bool open_card(struct take *t, char *why, size_t cap)
                              t->rate, s->rate, s->rate);
     return start_end(&card->player, true, s->output_device, why, cap) &&
            start_end(&card->recorder, false, s->input_device, why, cap);
+}
+
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    const struct jack_card *card = t->card;
+    const char **others = jack_port_get_connections(card->player.port[output]);
+    snprintf(name, cap, "%s", others && others[0] ? others[0] : "");
+    jack_free(others);
 }
 
 static void close_end(struct jack_end *end)
@@ -178,10 +194,22 @@ static void close_card(struct take *t)
 
 #else
 
+bool take_has_jack(const char *server)
+{
+    (void)server;
+    return false;
+}
+
 static bool open_card(struct take *t, char *why, size_t cap)
 {
     (void)t;
     return message_write(why, cap, "jack: this build has no JACK; install libjack-jackd2-dev and build again");
+}
+
+static void name_output(const struct take *t, int output, char *name, size_t cap)
+{
+    (void)t, (void)output, (void)cap;
+    *name = 0;
 }
 
 static void close_card(struct take *t)
@@ -193,5 +221,6 @@ static void close_card(struct take *t)
 const struct take_driver take_jack = {
     .gap = "close other programs, or start the server with a longer period (-p)",
     .open = open_card,
+    .name_output = name_output,
     .close = close_card,
 };

@@ -71,8 +71,8 @@ MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", 
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check", "devices",
-            *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
+COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check",
+            "devices", "room", *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
 def options_of(command):
@@ -99,7 +99,7 @@ def test_the_man_page_promises_no_other_options(command):
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:9] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
+@pytest.mark.parametrize("command", COMMANDS[:9] + ["room"] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

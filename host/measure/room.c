@@ -1,0 +1,432 @@
+/* haloconv room - measures loudspeakers in a room, makes the filter that corrects them, lets the user compare, measures
+ * again through the filter, and leaves a preset. Each step is a command of the program, and is printed as such.
+ */
+#include "dsp/haloconv_masks.h"
+#include "host/commands.h"
+#include "host/design/design_files.h"
+#include "host/masks/mask_write.h"
+#include "host/message.h"
+#include "host/option.h"
+#include "host/plot/plot_masks.h"
+#include "room_compare.h"
+#include "room_files.h"
+#include "room_questions.h"
+#include "sweep.h"
+#include "take.h"
+
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_CAP = 512, MOST_WORDS = 64, MOST_POSITIONS = 32 };
+
+struct room {
+    bool yes, is_jack, is_portaudio, listen;
+    int n_outputs, n_positions, averages; /* 0: to be asked */
+    int rate;                             /* Hz, of what was found */
+    double length_s, silence_s, level_db;
+    const char *play_to, *record_from, *server, *target, *folder, *preset; /* NULL: to be asked */
+    struct room_questions questions;
+    char to[TEXT_CAP], from[TEXT_CAP], curve[TEXT_CAP], name[TEXT_CAP]; /* answers */
+    char port[SWEEP_MOST_OUTPUTS][TEXT_CAP];                            /* what the outputs play to */
+    char path[PATH_MAX];                                                /* the folder's, absolute */
+};
+
+/* ---- options ------------------------------------------------------------------------------------ */
+
+#define TO(field) OPTION_TO(struct room, field)
+
+static const struct option_row room_options[] = {
+    {"output", 'o', "FOLDER", "Folder for the measurements, the filter, its configuration and the plot [room]",
+     option_text, TO(folder)},
+    {"yes", 0, NULL, "Ask nothing: take the options, and the defaults of the others; do not listen without --listen",
+     option_flag, TO(yes)},
+    {"jack", 0, NULL, "Play through JACK", option_flag, TO(is_jack)},
+    {"portaudio", 0, NULL, "Play through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
+    {"outputs", 0, "N", "Loudspeakers [2]", option_int, TO(n_outputs), .min = 1, .max = SWEEP_MOST_OUTPUTS},
+    {"play-to", 0, "NAME", "Where the loudspeakers are, as in haloconv measure [the sound card]", option_text,
+     TO(play_to)},
+    {"record-from", 0, "NAME", "Where the microphone is, likewise [the sound card's first input]", option_text,
+     TO(record_from)},
+    {"server", 0, "SERVER", "Name of the JACK server [the default one]", option_text, TO(server)},
+    {"positions", 0, "N", "Places of the microphone, which are averaged [1]", option_int, TO(n_positions), .min = 1,
+     .max = MOST_POSITIONS},
+    {"target", 0, "CURVE", "Text with a frequency in Hz and a gain in dB a line [flat]", option_text, TO(target)},
+    {"preset", 0, "NAME", "Preset that plays the filter: `haloconv run NAME` [room]", option_text, TO(preset)},
+    {"listen", 0, NULL, "With --yes, too: play through the filter, until q or SIGTERM", option_flag, TO(listen)},
+    {0}};
+
+static const struct option_row room_sweep_options[] = {
+    {"length", 0, "SECONDS", "Length of a sweep [6]", option_number, TO(length_s), .min = 0.01, .max = 300},
+    {"silence", 0, "SECONDS", "Silence behind a sweep, and length of the responses [2]", option_number, TO(silence_s),
+     .min = 0.01, .max = 60},
+    {"averages", 0, "N", "Sweeps of each loudspeaker [2]", option_int, TO(averages), .min = 1, .max = 100},
+    {"level", 0, "DB", "Peak of the sweep, re full scale [-20]", option_number, TO(level_db), .min = -100, .max = 0},
+    {0}};
+
+static const struct command_line room_line = {
+    .command = "room",
+    .usage = "",
+    .text =
+        "Walks through the correction of loudspeakers in a room: measures them, makes the filter, plays it beside "
+        "the uncorrected sound, measures again through the filter, and leaves a preset. Every question has a default "
+        "and an option.\v"
+        "  haloconv room --jack --outputs 2\n"
+        "  haloconv room --yes --jack --target house.txt --preset living-room",
+    .groups = {{NULL, room_options}, {"Sweep:", room_sweep_options}}};
+
+static int parse(int argc, char **argv, struct room *r)
+{
+    *r = (struct room){.folder = "room", .length_s = 6, .silence_s = 2, .averages = 2, .level_db = -20};
+    int status = option_parse(&room_line, argc, argv, r);
+    if (status >= 0) return status;
+    if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
+    r->questions.yes = r->yes;
+    return -1;
+}
+
+/* ---- the steps are commands --------------------------------------------------------------------- */
+
+struct words { /* of a command */
+    char *list[MOST_WORDS + 1];
+    int n;
+    bool is_short; /* no memory, or no place, for one */
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (w->n < MOST_WORDS && vasprintf(&w->list[w->n], format, values) >= 0)
+        w->n++;
+    else
+        w->is_short = true;
+    va_end(values);
+}
+
+/* Adds an option that has a value. */
+static void add_text(struct words *w, const char *option, const char *value)
+{
+    if (!value || !*value) return;
+    add(w, "%s", option);
+    add(w, "%s", value);
+}
+
+/* Prints and runs a command, and frees its words. prefix: the first word of a command of two. */
+static int run(struct words *w, const char *prefix, int (*command)(int argc, char **argv))
+{
+    char line[MESSAGE_CAP];
+    size_t at = (size_t)snprintf(line, sizeof line, "haloconv%s%s", *prefix ? " " : "", prefix);
+    for (int i = 0; i < w->n && at < sizeof line; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, strchr(w->list[i], ' ') ? " '%s'" : " %s", w->list[i]);
+    message_note("> %s", line);
+    char *owned[MOST_WORDS]; /* the command may change the order */
+    memcpy(owned, w->list, sizeof owned);
+    w->list[w->n] = NULL;
+    int n = w->n, status = w->is_short ? message_error("room: no memory; free some") : command(n, w->list);
+    for (int i = 0; i < n; i++) free(owned[i]);
+    *w = (struct words){0};
+    return status;
+}
+
+static const char *text_of(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+/* ---- finding the devices ------------------------------------------------------------------------ */
+
+static struct take_settings take_settings_of(const struct room *r)
+{
+    return (struct take_settings){.api = r->is_jack ? "jack" : "portaudio",
+                                  .output_device = text_of(r->to),
+                                  .input_device = text_of(r->from),
+                                  .server = r->server,
+                                  .n_outputs = r->n_outputs,
+                                  .n_inputs = 1};
+}
+
+/* JACK is the default if its server answers. */
+static bool choose_api(struct room *r)
+{
+    char text[TEXT_CAP];
+    if (r->is_jack || r->is_portaudio) return true;
+    const char *preset = take_has_jack(r->server) ? "jack" : "portaudio";
+    while (room_ask(&r->questions, "Play through jack or portaudio?", preset, text, sizeof text)) {
+        r->is_jack = strcmp(text, "jack") == 0;
+        r->is_portaudio = strcmp(text, "portaudio") == 0;
+        if (r->is_jack || r->is_portaudio) return true;
+    }
+    return false;
+}
+
+/* Opens the sound card once, to name what is found, and to fail early. */
+static bool find_devices(struct room *r)
+{
+    char why[MESSAGE_CAP];
+    struct take_settings settings = take_settings_of(r);
+    struct take *take = take_open(&settings, why, sizeof why);
+    if (!take) {
+        message_error("%s", why);
+        return false;
+    }
+    for (int o = 0; o < r->n_outputs; o++) {
+        take_output_name(take, o, r->port[o], sizeof r->port[o]);
+        message_note("loudspeaker %d: %s", o + 1, r->port[o]);
+    }
+    r->rate = take_rate(take);
+    message_note("%d Hz", r->rate);
+    take_close(take);
+    return true;
+}
+
+static bool choose_preset(struct room *r)
+{
+    char path[PATH_MAX], why[MESSAGE_CAP];
+    if (r->preset) snprintf(r->name, sizeof r->name, "%s", r->preset);
+    if (!r->preset && !room_ask(&r->questions, "Name of the preset?", "room", r->name, sizeof r->name)) return false;
+    bool good = room_preset_check(r->name, path, sizeof path, why, sizeof why);
+    if (!good) message_error("%s", why);
+    return good;
+}
+
+static bool choose(struct room *r)
+{
+    struct room_questions *q = &r->questions;
+    snprintf(r->to, sizeof r->to, "%s", r->play_to ? r->play_to : "");
+    snprintf(r->from, sizeof r->from, "%s", r->record_from ? r->record_from : "");
+    snprintf(r->curve, sizeof r->curve, "%s", r->target ? r->target : "");
+    return choose_api(r) &&
+           (r->n_outputs || room_ask_number(q, "How many loudspeakers?", 2, SWEEP_MOST_OUTPUTS, &r->n_outputs)) &&
+           (r->play_to || room_ask(q, "Where are they? (ENTER: the sound card)", "", r->to, sizeof r->to)) &&
+           (r->record_from ||
+            room_ask(q, "Where is the microphone? (ENTER: the first input)", "", r->from, sizeof r->from)) &&
+           find_devices(r) &&
+           (r->n_positions ||
+            room_ask_number(q, "At how many places do you measure?", 1, MOST_POSITIONS, &r->n_positions)) &&
+           (r->target || room_ask(q, "File of the target curve? (ENTER: flat)", "", r->curve, sizeof r->curve)) &&
+           choose_preset(r);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------------- */
+
+static int measure_once(const struct room *r, const char *filter, const char *file)
+{
+    struct words w = {0};
+    add(&w, "measure");
+    add(&w, r->is_jack ? "--jack" : "--portaudio");
+    add_text(&w, "--play-to", r->to);
+    add_text(&w, "--record-from", r->from);
+    add_text(&w, "--server", r->server);
+    add(&w, "--outputs=%d", r->n_outputs);
+    add(&w, "--length=%g", r->length_s);
+    add(&w, "--silence=%g", r->silence_s);
+    add(&w, "--averages=%d", r->averages);
+    add(&w, "--level=%g", r->level_db);
+    add_text(&w, "--filter", filter);
+    add(&w, "-o");
+    add(&w, "%s/%s", r->path, file);
+    return run(&w, "", measure_command);
+}
+
+/* After a failure the user mends its cause and tries again. */
+static int measure(struct room *r, const char *filter, const char *file)
+{
+    int status;
+    bool again = !r->yes;
+    while ((status = measure_once(r, filter, file)) != 0 && again)
+        if (!room_ask_yes(&r->questions, "Measure again?", true, &again)) break;
+    return status;
+}
+
+static int measure_positions(struct room *r)
+{
+    int status = 0;
+    char file[64], question[160], answer[TEXT_CAP];
+    for (int i = 1; i <= r->n_positions && status == 0; i++) {
+        snprintf(question, sizeof question,
+                 "Place %d of %d: put the microphone there, leave the room quiet, press ENTER", i, r->n_positions);
+        if (!room_ask(&r->questions, question, "", answer, sizeof answer)) return EXIT_FAILED;
+        snprintf(file, sizeof file, "measured-%d.wav", i);
+        status = measure(r, NULL, file);
+    }
+    return status;
+}
+
+/* ---- the filter --------------------------------------------------------------------------------- */
+
+static int make_filter(const struct room *r)
+{
+    struct words w = {0};
+    add(&w, "correct");
+    for (int i = 1; i <= r->n_positions; i++) add(&w, "%s/measured-%d.wav", r->path, i);
+    add_text(&w, "--target", r->curve);
+    add(&w, "--normalise");
+    add(&w, "-o");
+    add(&w, "%s/filter.wav", r->path);
+    return run(&w, "design", design_correct_command);
+}
+
+/* For JACK a configuration, which connects the outputs. */
+static bool write_configuration(const struct room *r, char *why, size_t cap)
+{
+    char path[PATH_MAX + 32];
+    const char *ports[SWEEP_MOST_OUTPUTS];
+    for (int o = 0; o < r->n_outputs; o++) ports[o] = r->port[o];
+    snprintf(path, sizeof path, "%s/room.conf", r->path);
+    return !r->is_jack || room_configuration_write(path, "filter.wav", r->n_outputs, ports, why, cap);
+}
+
+/* ---- listening ---------------------------------------------------------------------------------- */
+
+static bool write_flat(const struct room *r, char *why, size_t cap)
+{
+    double one[SWEEP_MOST_OUTPUTS];
+    char path[PATH_MAX + 32];
+    for (int o = 0; o < r->n_outputs; o++) one[o] = 1;
+    snprintf(path, sizeof path, "%s/flat.wav", r->path);
+    struct mask_out out = {.path = path, .rate = r->rate, .n_channels = r->n_outputs, .n_frames = 1, .h = one};
+    return mask_write(&out, why, cap);
+}
+
+static int listen_to(struct room *r)
+{
+    bool wanted = r->listen;
+    char why[MESSAGE_CAP];
+    /* PortAudio would play the microphone, unless the default input is another device. */
+    if (!r->yes && !wanted && !room_ask_yes(&r->questions, "Listen to it?", r->is_jack, &wanted)) return EXIT_FAILED;
+    if (!wanted) return 0;
+    if (!write_flat(r, why, sizeof why)) return message_error("%s", why);
+    message_note(
+        "Play something to the inputs. Key a compares the filter with the uncorrected sound at equal loudness, "
+        "then switches between the two; q goes on.");
+    struct words w = {0};
+    sigset_t signals;
+    add(&w, r->is_jack ? "jack" : "live");
+    add(&w, "%s/%s", r->path, r->is_jack ? "room.conf" : "filter.wav");
+    add(&w, "%s/flat.wav", r->path);
+    add_text(&w, "--server", r->is_jack ? r->server : NULL);
+    add_text(&w, "--output", r->is_jack ? NULL : r->to);
+    pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session holds signals for good */
+    int status = run(&w, "", r->is_jack ? jack_command : live_command);
+    pthread_sigmask(SIG_SETMASK, &signals, NULL);
+    return status;
+}
+
+/* ---- verifying ---------------------------------------------------------------------------------- */
+
+static void print_octaves(const char *title, const double *db)
+{
+    char line[MESSAGE_CAP];
+    size_t at = (size_t)snprintf(line, sizeof line, "%-22s", title);
+    for (int i = 0; i < ROOM_OCTAVES; i++)
+        at += isnan(db[i]) ? (size_t)snprintf(line + at, sizeof line - at, "     -")
+                           : (size_t)snprintf(line + at, sizeof line - at, " %5.1f", db[i]);
+    message_note("%s", line);
+}
+
+static bool compare_outputs(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target)
+{
+    double db[ROOM_OCTAVES];
+    char title[64];
+    print_octaves("octave, Hz", room_octave_hz);
+    for (int o = 0; o < before->n_channels && o < after->n_channels; o++)
+        for (int is_after = 0; is_after < 2; is_after++) {
+            const hc_responses *m = is_after ? after : before;
+            if (!room_deviation(m->channel[o], m->n_frames, m->rate, target, db)) return false;
+            snprintf(title, sizeof title, "loudspeaker %d %s", o + 1, is_after ? "after" : "before");
+            print_octaves(title, db);
+        }
+    return true;
+}
+
+/* Both at the last place of the microphone. */
+static bool compare(const struct room *r, char *why, size_t cap)
+{
+    char path[PATH_MAX + 32];
+    hc_responses before = {0}, after = {0};
+    struct frequency_curve target = {0};
+    snprintf(path, sizeof path, "%s/measured-%d.wav", r->path, r->n_positions);
+    bool good = hc_responses_load(path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK;
+    snprintf(path, sizeof path, "%s/verified.wav", r->path);
+    good = good && hc_responses_load(path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
+           (!*r->curve || design_curve_read(&target, r->curve, why, cap));
+    if (good) message_note("Largest deviation from the target in each octave, in 1/6 octave means, dB:");
+    good = good && (compare_outputs(&before, &after, *r->curve ? &target : NULL) ||
+                    message_write(why, cap, "room: no memory to compare; free some"));
+    frequency_curve_free(&target);
+    hc_responses_free(&before);
+    hc_responses_free(&after);
+    return good;
+}
+
+static int verify(struct room *r)
+{
+    char filter[PATH_MAX + 32], why[MESSAGE_CAP], answer[TEXT_CAP];
+    snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
+    if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
+                  sizeof answer))
+        return EXIT_FAILED;
+    int status = measure(r, filter, "verified.wav");
+    if (status == 0 && !compare(r, why, sizeof why)) return message_error("%s", why);
+    return status;
+}
+
+static int plot(const struct room *r)
+{
+    enum { FILES = 3 };
+    char measured[PATH_MAX + 32], verified[PATH_MAX + 32], filter[PATH_MAX + 32], picture[PATH_MAX + 32];
+    char why[MESSAGE_CAP], *const paths[FILES] = {measured, verified, filter};
+    snprintf(measured, sizeof measured, "%s/measured-%d.wav", r->path, r->n_positions);
+    snprintf(verified, sizeof verified, "%s/verified.wav", r->path);
+    snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
+    snprintf(picture, sizeof picture, "%s/room.svg", r->path);
+    const struct plot_choice choice = {picture, 1 << PLOT_MAGNITUDE | 1 << PLOT_IMPULSE, 1.0 / 6};
+    const struct plot_pairs all = {0};
+    if (!plot_masks(paths, FILES, 0, &choice, &all, why, sizeof why)) return message_error("%s", why);
+    message_note("%s: the responses before and after, and the filter", picture);
+    return 0;
+}
+
+/* ---- the preset --------------------------------------------------------------------------------- */
+
+static int leave_preset(const struct room *r)
+{
+    char mask[PATH_MAX + 32], path[PATH_MAX], why[MESSAGE_CAP];
+    snprintf(mask, sizeof mask, "%s/%s", r->path, r->is_jack ? "room.conf" : "filter.wav");
+    struct room_preset preset = {r->name, r->is_jack, mask, r->server, r->port[0]};
+    if (!room_preset_write(&preset, path, sizeof path, why, sizeof why)) return message_error("%s", why);
+    message_note("%s: `haloconv run %s` plays the filter, and `systemctl --user enable --now haloconv@%s` whenever you "
+                 "log in",
+                 path, r->name, r->name);
+    return 0;
+}
+
+static bool open_folder(struct room *r)
+{
+    char why[MESSAGE_CAP];
+    if (room_folder_make(r->folder, why, sizeof why) && realpath(r->folder, r->path)) return true;
+    message_error("%s", *why ? why : "room: the folder has no path; give another -o");
+    return false;
+}
+
+int room_command(int argc, char **argv)
+{
+    struct room r;
+    char why[MESSAGE_CAP] = "";
+    int status = parse(argc, argv, &r);
+    if (status >= 0) return status;
+    if (!choose(&r) || !open_folder(&r)) return EXIT_FAILED;
+    status = measure_positions(&r);
+    if (status == 0) status = make_filter(&r);
+    if (status == 0 && !write_configuration(&r, why, sizeof why)) status = message_error("%s", why);
+    if (status == 0) status = listen_to(&r);
+    if (status == 0) status = verify(&r);
+    if (status == 0) status = plot(&r);
+    return status == 0 ? leave_preset(&r) : status;
+}

@@ -1,0 +1,67 @@
+#include "room_compare.h"
+
+#include "dsp/signal/smoothing.h"
+#include "dsp/signal/transform.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PER_OCTAVE = 24 };
+
+const double room_octave_hz[ROOM_OCTAVES] = {31.5, 63, 125, 250, 500, 1000, 2000, 4000, 8000, 16000};
+
+struct curve { /* a power over frequency, and what it should be */
+    const double *power;
+    double bin_hz;
+    const struct frequency_curve *target;
+};
+
+static double excess_db(const struct curve *c, double hz)
+{
+    double at = hz / c->bin_hz, share = at - floor(at), power;
+    size_t k = (size_t)at;
+    power = (1 - share) * c->power[k] + share * c->power[k + 1];
+    return 10 * log10(fmax(power, 1e-30)) - (c->target ? frequency_curve_db(c->target, hz) : 0);
+}
+
+static double mean_db(const struct curve *c, double low_hz, double high_hz)
+{
+    double sum = 0;
+    int n = 1 + (int)(PER_OCTAVE * log2(high_hz / low_hz));
+    for (int i = 0; i < n; i++) sum += excess_db(c, low_hz * exp2((double)i / PER_OCTAVE));
+    return sum / n;
+}
+
+/* The largest deviation from level_db in an octave. */
+static double most_db(const struct curve *c, double centre_hz, double highest_hz, double level_db)
+{
+    double most = NAN;
+    for (int i = -PER_OCTAVE / 2; i <= PER_OCTAVE / 2; i++) {
+        double hz = centre_hz * exp2((double)i / PER_OCTAVE);
+        if (hz <= highest_hz) most = fmax(most, fabs(excess_db(c, hz) - level_db)); /* fmax ignores NAN */
+    }
+    return most;
+}
+
+bool room_deviation(const float *h, int n, int rate, const struct frequency_curve *target, double *db)
+{
+    struct transform t;
+    size_t size = transform_size((size_t)n > (size_t)rate ? (size_t)n : (size_t)rate), n_bins = size / 2 + 1;
+    if (!transform_open(&t, size)) return false;
+    double complex *bins = malloc(n_bins * sizeof *bins);
+    double *power = malloc(n_bins * sizeof *power), *smoothed = malloc(n_bins * sizeof *smoothed);
+    bool good = bins && power && smoothed;
+    if (good) {
+        transform_response_float(&t, h, (size_t)n, bins);
+        for (size_t k = 0; k < n_bins; k++) power[k] = bin_power(bins[k]);
+        smooth_octaves(power, smoothed, n_bins, 1.0 / 6);
+        struct curve c = {smoothed, (double)rate / (double)size, target};
+        double highest_hz = fmin(19000, 0.42 * rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
+        for (int i = 0; i < ROOM_OCTAVES; i++) db[i] = most_db(&c, room_octave_hz[i], highest_hz, level_db);
+    }
+    free(bins);
+    free(power);
+    free(smoothed);
+    transform_close(&t);
+    return good;
+}

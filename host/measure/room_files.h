@@ -1,0 +1,31 @@
+/* room_files - what haloconv room leaves behind besides sounds: a configuration that plays the filter, and a preset. */
+#ifndef ROOM_FILES_H
+#define ROOM_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes a folder and those above it. false: why has the reason. */
+bool room_folder_make(const char *path, char *why, size_t cap);
+
+/* Writes a configuration of n channels to path: channel by channel through a filter in the same folder, the outputs
+ * connected to ports[n] of JACK. Its inputs are left to the programs that play. */
+bool room_configuration_write(const char *path, const char *filter, int n, const char *const *ports, char *why,
+                              size_t cap);
+
+struct room_preset {
+    const char *name;
+    bool is_jack;
+    const char *mask;   /* the absolute path of the configuration, or of the filter for PortAudio */
+    const char *server; /* JACK's; NULL: the default one */
+    const char *device; /* PortAudio's output */
+};
+
+/* May a preset of this name be written? One that another hand made is not replaced. Writes its path to path[path_cap].
+ * false: why has the reason. */
+bool room_preset_check(const char *name, char *path, size_t path_cap, char *why, size_t cap);
+
+/* Writes the preset to the user's folder of presets, and its path to path[path_cap]. false: why has the reason. */
+bool room_preset_write(const struct room_preset *preset, char *path, size_t path_cap, char *why, size_t cap);
+
+#endif

@@ -216,7 +216,13 @@ static int plays(int n_in, bool is_there)
 
 static int loads(const char *name, const char *text, int n_in, int rate)
 {
-    return hc_responses_load(file_of(name, text), n_in, rate, ~0u & ~(unsigned)HC_KEEP_RATE, &responses, W);
+    return hc_responses_load(file_of(name, text), n_in, rate, ~0u & ~(unsigned)(HC_KEEP_RATE | HC_NAMES_ONLY),
+                             &responses, W);
+}
+
+static int reads_names(const char *name, const char *text)
+{
+    return hc_responses_load(file_of(name, text), 0, 0, ~0u, &responses, W);
 }
 
 static int makes(hc_route route, int n)
@@ -450,7 +456,7 @@ static int makes(hc_route route, int n)
     X(HC_EINVAL, hc_responses_route(&responses, "a", 1, W))                                                            \
     X(0, hc_responses_file(NULL, 0) || hc_responses_file(&responses, 0))                                               \
     X(0, THEN(loads("a.txt", "1\n", 0, 0), hc_responses_file(&responses, -1) || hc_responses_file(&responses, 0)))     \
-    X(0, THEN(loads("a.conf", "/impulse/packedmatrix 1 1 0 0 0 b.wav\n", 0, 0) != HC_OK,                               \
+    X(0, THEN(reads_names("a.conf", "/impulse/packedmatrix 1 1 0 0 0 b.wav\n") != HC_OK,                               \
               !hc_responses_file(&responses, 0) || hc_responses_file(&responses, 1)))                                  \
     X(0, (loads("a.txt", "1\n", 0, 0), hc_responses_free(&responses), hc_responses_free(&responses), 0))
 

@@ -187,7 +187,6 @@ ARROWS = {
                                    "host/commands.h"],
                      "host/design": ["host/commands.h", "host/design/design_files.h"],
                      "host/plot": ["host/plot/plot_masks.h"]},
-    "host/live": ["host/live/jack_server.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},

@@ -35,10 +35,11 @@ static int linear_marks(const struct axis *a, double *marks)
 static int log_marks(const struct axis *a, double *marks)
 {
     int n = 0;
-    for (double power = pow(10, floor(log10(a->from))); power <= a->to; power *= 10)
-        for (int times = 1; times < 10; times++)
-            if (times * power >= a->from * 0.999 && times * power <= a->to * 1.001 && n < AXIS_MOST_MARKS)
-                marks[n++] = times * power;
+    for (int exponent = (int)floor(log10(a->from)); pow(10, exponent) <= a->to; exponent++)
+        for (int times = 1; times < 10; times++) {
+            double mark = times * pow(10, exponent);
+            if (mark >= a->from * 0.999 && mark <= a->to * 1.001 && n < AXIS_MOST_MARKS) marks[n++] = mark;
+        }
     return n;
 }
 

@@ -21,7 +21,7 @@ struct spectrum {
 /* e^(2 pi i k peak / size) times the bin: the response begins at its largest sample. */
 static double complex undelayed(const struct spectrum *s, double complex bin, size_t k)
 {
-    double angle = 2 * M_PI * (double)(k * (size_t)s->peak % s->size) / (double)s->size;
+    double angle = 2 * M_PI * fmod((double)k * s->peak / (double)s->size, 1);
     return bin * CMPLX(cos(angle), sin(angle));
 }
 

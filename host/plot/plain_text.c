@@ -72,7 +72,7 @@ static void cut_middle(char *text, int most)
 char *plain_text_make(const char *text, double most_cells)
 {
     enum { LONGEST = 4096 }; /* cells: more than the name of any file */
-    char *copy = malloc(strlen(text) * (sizeof UTF8_REPLACEMENT - 1) + 1), *to = copy;
+    char *copy = calloc(strlen(text) + 1, sizeof UTF8_REPLACEMENT - 1), *to = copy;
     if (!copy) return NULL;
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         size_t n = utf8_bytes(at);
@@ -80,7 +80,6 @@ char *plain_text_make(const char *text, double most_cells)
         to = shown ? mempcpy(to, at, n) : mempcpy(to, UTF8_REPLACEMENT, sizeof UTF8_REPLACEMENT - 1);
         at += n ? n : 1;
     }
-    *to = 0;
     int most = most_cells < LONGEST ? (int)most_cells : LONGEST;
     if (plain_text_cells(copy) > most) cut_middle(copy, most);
     return copy;

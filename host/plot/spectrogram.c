@@ -1,5 +1,5 @@
-/* Each row of the map is a band with the shape of a bell (Gauss), a sixth of an octave wide: a wavelet transform. So
- * low frequencies, where the modes of a room lie close together, are told apart well, and high ones are sharp in time. A
+/* Each row of the map is a band with the shape of a bell (Gauss), a sixth of an octave wide: a wavelet transform. Low
+ * frequencies, where the modes of a room lie close together, are told apart well, and high ones are sharp in time. A
  * band's envelope is that of its analytic signal, moved down to 0 Hz: the transform back is as short as the band is
  * narrow. The gain is such that white noise, and so the tail of a room that decays evenly, has the same level in all
  * bands. */

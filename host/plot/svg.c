@@ -52,7 +52,7 @@ static void print_points(FILE *to, const struct point *points, size_t n)
     for (size_t i = 0; i < n; i++) {
         bool lifts = isnan(points[i].y);
         long next_x = lround(points[i].x * 100), next_y = lifts ? 0 : lround(points[i].y * 100);
-        char command = lifts ? 0 : !is_down ? 'M' : next_y == y ? 'H' : next_x == x ? 'V' : 'L';
+        int command = lifts ? 0 : !is_down ? 'M' : next_y == y ? 'H' : next_x == x ? 'V' : 'L';
         if (command) putc(command, to);
         if (command && command != 'V') print_hundredths(to, next_x);
         if (command == 'M' || command == 'L') putc(' ', to);

@@ -26,7 +26,8 @@ static double sample(const struct plot_curve *curve, long long frame)
 
 static double db_of_power(double power)
 {
-    return power > 0 ? 10 * log10(power) : NAN;
+    if (power <= 0) return NAN;
+    return 10 * log10(power);
 }
 
 /* Each unit of width shows its largest sample: the zeros between them would fill the panel. */

@@ -374,9 +374,11 @@ def test_four_million_taps_are_a_small_picture_that_keeps_its_peaks(folder):
 
 @pytest.mark.parametrize("args,exit,says", [
     (["h.wav", "--plot", "-"], 2, ".svg"), (["h.wav", "--plot", "p.pdf"], 2, ".svg"),
-    (["h.wav", "--plot", "svg"], 2, ".svg"), (["h.wav", "--plot", "p.svg", "--panels", "step,loudness"], 2, "spectrogram"),
+    (["h.wav", "--plot", "svg"], 2, ".svg"),
+    (["h.wav", "--plot", "p.svg", "--panels", "step,loudness"], 2, "spectrogram"),
     (["h.wav", "--plot", "p.svg", "--panels", ""], 2, "spectrogram"),
-    (["h.wav", "--plot", "p.svg", "--smooth", "1/49"], 2, "48"), (["h.wav", "--plot", "p.svg", "--smooth", "0.5"], 2, "1/N"),
+    (["h.wav", "--plot", "p.svg", "--smooth", "1/49"], 2, "48"),
+    (["h.wav", "--plot", "p.svg", "--smooth", "0.5"], 2, "1/N"),
     (["h.wav", "--plot", "p.svg", "--pair", "1:"], 2, "IN:OUT"), (["h.wav", "h.wav"], 2, "--plot"),
     (["h.wav", "h.wav", "--plot", "p.svg", "--json"], 2, "--json"),
     (["h.wav", "--plot", "p.svg", "--pair", "1:1"], 1, "--pair"), (["h.txt", "--plot", "p.svg"], 1, "--rate"),
@@ -434,7 +436,7 @@ def needs_cairo():
 
 
 def test_a_png_shows_what_the_svg_shows(folder):
-    """Its size is twice that of the SVG, and each vertex of a curve has the colour of that curve, or of one above it."""
+    """Its size is twice that of the SVG, and the panel has the colours of the curves."""
     needs_cairo()
     write("a.wav", FILTERS["lowpass"])
     write("b.wav", FILTERS["minimum"])
@@ -453,7 +455,7 @@ def test_a_png_shows_what_the_svg_shows(folder):
             wanted = [int(colour[i:i + 2], 16) for i in (1, 3, 5)]
             assert (np.abs(inside - wanted).max(2) < 5).sum() > 1000, colour
         assert len(np.unique(inside.reshape(-1, 3), axis=0)) > 20
-    assert (pixels[:8] == 255).all() and (pixels[:, :8] == 255).all() and (pixels[:, -8:] == 255).all()  # no text is cut
+    assert (pixels[:8] == 255).all() and (pixels[:, :8] == 255).all() and (pixels[:, -8:] == 255).all()
 
 
 def test_only_a_png_loads_cairo(folder):

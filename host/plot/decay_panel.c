@@ -12,7 +12,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
     for (int i = 0; i < ACOUSTIC_TIMES; i++) lines->seconds[i] = NAN;
     if (curve->h[largest_frame(curve)] == 0) return true;
     if (!acoustics_find(&acoustics, curve->h, curve->n_frames, curve->rate, false) ||
-        !acoustics_curve(&decay, curve->h, curve->n_frames, curve->rate, 0))
+        !acoustics_curve(&decay, curve->h, curve->n_frames, curve->rate))
         return false;
     lines->start_s = (double)acoustics.start / curve->rate;
     for (int i = 0; i < ACOUSTIC_TIMES; i++) {
@@ -38,11 +38,10 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct dec
     ink.width = 1.5;
     panel_clip(d, p);
     snprintf(text, sizeof text, "%s %.2f s", names[figure], lines->seconds[figure]);
-    drawing_path(
-        d, ink, text,
-        (const struct point[]){{axis_place(&p->x, p->x_per_s * lines->start_s), axis_place(&p->y, fit->at_start_db)},
-                               {axis_place(&p->x, p->x_per_s * (lines->start_s + end_s)), p->y.start}},
-        2);
+    drawing_path(d, ink, text,
+                 (const struct point[]){{axis_place(&p->x, lines->start_s), axis_place(&p->y, fit->at_start_db)},
+                                        {axis_place(&p->x, (lines->start_s + end_s)), p->y.start}},
+                 2);
     panel_clip_end(d);
     drawing_box(d, (struct ink){.rgb = 0xffffff}, text_x - 54, y - row_height / 2, PANEL_RIGHT - text_x + 52,
                 row_height);

@@ -54,7 +54,7 @@ static void cut_band(const struct map *map, double hz, double sigma_hz, size_t f
     }
 }
 
-/* Adds the squares of the signal of the bins to power[t->size]. */
+/* Adds the squares of the signal with these bins to power[t->size]. */
 static void add_squares(const struct transform *t, double complex *band, double *power)
 {
     transform_inverse(t, band);
@@ -88,9 +88,9 @@ static bool compute_row(struct map *map, int row)
     double complex *band = malloc((t.size / 2 + 1) * sizeof *band);
     double *power = calloc(t.size, sizeof *power);
     bool good = band && power;
-    for (int quarter = 0; good && quarter < 2; quarter++) {
+    for (int part = 0; good && part < 2; part++) { /* real and imaginary, of the analytic signal */
         cut_band(map, hz, sigma_hz, (size_t)low, band, t.size);
-        for (size_t i = 0; quarter && i <= t.size / 2; i++) band[i] *= I;
+        for (size_t i = 0; part == 1 && i <= t.size / 2; i++) band[i] *= I;
         add_squares(&t, band, power);
     }
     if (good) fill_row(map, row, power, t.size);

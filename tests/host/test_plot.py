@@ -230,6 +230,8 @@ def test_decay_has_the_slope_of_the_exponential_and_its_lines(folder):
     assert list(panel.curves) == ["EDT 0.80 s", "T20 0.80 s", "T30 0.80 s"]
     for (line,) in panel.curves.values():
         assert (line[1, 1] - line[0, 1]) / (line[1, 0] - line[0, 0]) == pytest.approx(-60 / 800, rel=0.01)
+    drawn = (folder / "p.svg").read_text()
+    assert drawn.rindex("<title>T30") < drawn.index(">EDT 0.80 s</text>")  # no line crosses a label
     both = plot("a.wav", "b.wav", options=("--panels", "decay"))[1]["decay"]
     assert list(both.curves) == ["a.wav", "b.wav", "T30 0.80 s", "T30 0.50 s"]
     assert both.inks["T30 0.50 s"] == both.inks["b.wav"] != both.inks["a.wav"]

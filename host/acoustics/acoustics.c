@@ -36,10 +36,10 @@ static bool has_range(struct acoustic_band *band, int figure, const struct decay
 {
     double range = d->falls ? -decay_db(d, d->n) : d->fall_db, needed = -times[figure].to_db;
     if (d->noise > 0 && range < needed + 10)
-        REFUSE(band, figure, "the noise floor is %.0f dB below; %s needs %.0f dB", range, times[figure].name,
+        REFUSE(band, figure, "the decay meets the noise at -%.0f dB; %s needs -%.0f dB", range, times[figure].name,
                needed + 10);
     else if (range < needed)
-        REFUSE(band, figure, "it falls by %.0f dB only before it ends", range);
+        REFUSE(band, figure, "it falls by %.0f dB and ends; %s needs %.0f dB", range, times[figure].name, needed);
     else if (!d->falls)
         REFUSE(band, figure, "it does not fall in a straight line");
     else
@@ -58,7 +58,7 @@ static void find_time(struct acoustic_band *band, int figure, const struct decay
     bool must_be_straight = figure != ACOUSTIC_EDT;
     double seconds = -60 / fit->slope, first_db = decay_db(d, (int)lrint(fit->from_s * d->rate));
     if (!(fit->slope < 0) || (!band->hz && seconds < shortest_s))
-        REFUSE(band, figure, "it falls from %.0f to %.0f dB in %.3g ms: no decay to speak of", from_db, to_db,
+        REFUSE(band, figure, "it falls from %.0f to %.0f dB in %.3g ms, too fast for a room", from_db, to_db,
                1000 * (fit->to_s - fit->from_s));
     else if (seconds < shortest_s)
         REFUSE(band, figure, "it is shorter than the %.2g s that the octave's filter allows", shortest_s);
@@ -97,7 +97,7 @@ static void find_noise(struct acoustic_band *band, const struct decay *d, double
         return;
     }
     for (int i = ACOUSTIC_NOISE_DBFS; i <= ACOUSTIC_NOISE_TIME; i++)
-        REFUSE(band, i, d->falls ? "it decays until it ends" : "it has no decay that could meet it");
+        REFUSE(band, i, d->falls ? "it decays until it ends" : "it does not decay by 10 dB");
 }
 
 /* early_moment: the sum of seconds times energy in front of the start. */
@@ -204,14 +204,11 @@ bool acoustics_find(struct acoustics *a, const float *h, int n, int rate, bool w
     return good;
 }
 
-bool acoustics_curve(struct decay *d, const float *h, int n, int rate, int hz)
+bool acoustics_curve(struct decay *d, const float *h, int n, int rate)
 {
     int start;
-    double moment, peak, *x = cut(h, &n, rate, &start);
-    struct octave_bank bank = {0};
-    bool good = x && (hz ? octave_open(&bank, x, n, rate) && make_octave(d, &bank, hz, &moment, &peak)
-                         : make_broadband(d, x, n, rate));
-    octave_close(&bank);
+    double *x = cut(h, &n, rate, &start);
+    bool good = x && make_broadband(d, x, n, rate);
     free(x);
     return good;
 }

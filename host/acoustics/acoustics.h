@@ -50,8 +50,8 @@ int acoustics_start(float *const *channel, int n_channels, int n_frames);
 /* h[n], finite. rate: Hz, 0 = unknown. Octaves only of a room: of a response with a T20 or a T30. false: no memory. */
 bool acoustics_find(struct acoustics *acoustics, const float *h, int n, int rate, bool with_octaves);
 
-/* The decay curve of a response that is not silent, at a known rate, from its start on. hz: 0, broadband, or a nominal
- * octave that fits. Free it with decay_free. false: no memory. */
-bool acoustics_curve(struct decay *decay, const float *h, int n, int rate, int hz);
+/* The broadband decay curve of a response that is not silent, at a known rate, from its start on. Free it with
+ * decay_free. false: no memory. */
+bool acoustics_curve(struct decay *decay, const float *h, int n, int rate);
 
 #endif

@@ -60,8 +60,9 @@ const double *octave_filter(struct octave_bank *bank, int hz)
     bank->band[0] = 0;
     for (size_t k = 1; k <= bank->size / 2; k++) {
         double f = (double)k * bank->rate / (double)bank->size;
-        double complex s = I * q * (f / middle - middle / f);
-        bank->band[k] = bank->spectrum[k] * conj(1 / ((s + 1) * (s * s + s + 1)));
+        double v = q * (f / middle - middle / f);
+        double complex poles = CMPLX(1 - 2 * v * v, v * (2 - v * v));   /* (s + 1) (s^2 + s + 1) at s = i v */
+        bank->band[k] = bank->spectrum[k] * (poles / bin_power(poles)); /* the conjugate of 1 / poles: backwards */
     }
     transform_inverse(&bank->transform, bank->band);
     return (const double *)bank->band;

@@ -26,7 +26,6 @@ struct info_settings {
     const char *backend;
     bool plan, json;
     struct plot_choice plot;
-    struct plot_pairs pairs;
 };
 
 struct mask_info {
@@ -58,7 +57,6 @@ static const struct option_row info_options[] = {
      OPTION_TO(struct info_settings, plan)},
     OPTION_JSON(OPTION_TO(struct info_settings, json)),
     PLOT_OPTIONS(struct info_settings, plot),
-    PLOT_PAIRS_OPTION(OPTION_TO(struct info_settings, pairs)),
     {0}};
 
 static const struct command_line info_line = {
@@ -67,12 +65,12 @@ static const struct command_line info_line = {
     .text =
         "Prints the figures of a mask. MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration "
         "(.conf).\v"
-        "For each channel: peak and RMS (dBFS), silence before the first sound (60 dB below the peak), the gain at "
-        "0 Hz, and the largest gain that the mask can give: to a sine (the peak of the frequency response), and to "
-        "any signal (L1, the sum of |h|). For a room also its acoustics by ISO 3382-1, broadband and by octave: "
-        "decay times EDT, T20 and T30, clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant "
-        "ratio DRR and noise floor. For a configuration: its channels, the number of its responses, their length "
-        "and their memory. Then the gain that keeps sines below full scale.\n\n"
+        "Each channel has its peak and RMS (dBFS), the silence before the first sound (60 dB below the peak), the gain "
+        "at 0 Hz, and the largest gain: to a sine (the peak of the frequency response), and to any signal (L1, the sum "
+        "of |h|). A room also has its acoustics by ISO 3382-1, broadband and by octave: decay times EDT, T20 and T30, "
+        "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
+        "configuration has its channels, and the number, length and memory of its responses. The last line is the gain "
+        "that keeps sines below full scale.\n\n"
         "  haloconv info hall.wav --json\n"
         "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
     .groups = {{NULL, info_options}},
@@ -191,8 +189,7 @@ int info_command(int argc, char **argv)
     }
     char why[MESSAGE_CAP];
     if (status == 0 && settings.plot.path &&
-        !plot_masks(settings.names.list, settings.names.n, settings.rate, &settings.plot, &settings.pairs, why,
-                    sizeof why))
+        !plot_masks(settings.names.list, settings.names.n, settings.rate, &settings.plot, why, sizeof why))
         status = message_error("%s", why);
     return status;
 }

@@ -10,15 +10,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static void find_levels(const float *h, int n, struct mask_figures *f)
+{
+    double energy = 0;
+    for (int i = 0; i < n; i++) {
+        double size = fabs((double)h[i]);
+        if (size > f->peak) {
+            f->peak = size;
+            f->peak_frame = i;
+        }
+        f->l1 += size;
+        f->dc_gain += h[i];
+        energy += size * size;
+    }
+    f->rms = sqrt(energy / n);
+    while (f->leading_silence < n && fabs((double)h[f->leading_silence]) < f->peak * 1e-3) f->leading_silence++;
+}
+
+/* h[n_frames], finite -> figures, zeroed. rate: Hz, 0 = unknown. false: no memory. */
+static bool find_figures(const float *h, int n_frames, int rate, struct mask_figures *f)
+{
+    find_levels(h, n_frames, f);
+    return sine_gain_find(&(struct sine_gain_part){h, n_frames, 1}, 1, &f->response) &&
+           acoustics_find(&f->acoustics, h, n_frames, rate, true);
+}
+
 bool mask_report_make(struct mask_report *report)
 {
     enum { TRUE_STEREO = 4 };
     const hc_responses *mask = report->mask;
     report->figures = calloc((size_t)mask->n_channels, sizeof *report->figures);
-    if (!report->figures || !mask_analyse(mask->channel, mask->n_channels, mask->n_frames, mask->rate, report->figures))
-        return false;
-    for (int ch = 0; ch < mask->n_channels; ch++)
+    if (!report->figures) return false;
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        if (!find_figures(mask->channel[ch], mask->n_frames, mask->rate, &report->figures[ch])) return false;
         if (report->figures[ch].response.gain > report->figures[report->loudest].response.gain) report->loudest = ch;
+    }
     if (mask->n_channels != TRUE_STEREO) return true;
     hc_route routes[TRUE_STEREO];
     struct sine_gain outputs[2];

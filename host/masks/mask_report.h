@@ -3,9 +3,20 @@
 #define MASK_REPORT_H
 
 #include "dsp/haloconv_masks.h"
-#include "mask_analysis.h"
+#include "dsp/signal/sine_gain.h"
+#include "host/acoustics/acoustics.h"
 
 #include <jansson.h>
+
+struct mask_figures {           /* of a channel; gains and levels are linear            */
+    double peak, rms;
+    int peak_frame;
+    int leading_silence;        /* frames before the first one within 60 dB of the peak */
+    double dc_gain;
+    double l1;                  /* sum of |h|: the largest gain for any signal          */
+    struct sine_gain response;  /* the largest gain for a sine                          */
+    struct acoustics acoustics;
+};
 
 struct mask_report {
     const char *path, *format;      /* "wav:float"; the caller's                                                 */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+static const double tolerance = 1e-9; /* of the rounding of a value, in steps or as a share */
+
 double axis_place(const struct axis *a, double value)
 {
     double share = a->is_log ? log(value / a->from) / log(a->to / a->from) : (value - a->from) / (a->to - a->from);
@@ -12,14 +14,12 @@ double axis_place(const struct axis *a, double value)
 void axis_choose_step(struct axis *a, int most)
 {
     double least = (a->to - a->from) / most, power = pow(10, floor(log10(least)));
-    const double tolerance = 1 + 1e-9;
-    double times = least / power;
-    a->step = power * (times <= tolerance ? 1 : times <= 2 * tolerance ? 2 : times <= 5 * tolerance ? 5 : 10);
+    double times = least / power / (1 + tolerance);
+    a->step = power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 
 void axis_widen(struct axis *a)
 {
-    const double tolerance = 1e-9;
     a->from = a->step * floor(a->from / a->step + tolerance);
     a->to = a->step * ceil(a->to / a->step - tolerance);
 }
@@ -27,7 +27,8 @@ void axis_widen(struct axis *a)
 static int linear_marks(const struct axis *a, double *marks)
 {
     int n = 0;
-    for (double k = ceil(a->from / a->step - 1e-9); k * a->step <= a->to + 1e-9 * a->step && n < AXIS_MOST_MARKS; k++)
+    for (double k = ceil(a->from / a->step - tolerance);
+         k * a->step <= a->to + tolerance * a->step && n < AXIS_MOST_MARKS; k++)
         marks[n++] = k * a->step;
     return n;
 }
@@ -60,26 +61,32 @@ static void number(double value, int decimals, char *text, size_t cap)
 /* "2.5e-7" */
 static void power_of_ten(double value, char *text, size_t cap)
 {
-    int exponent = (int)floor(log10(fabs(value)) + 1e-9);
+    int exponent = (int)floor(log10(fabs(value)) + tolerance);
     double leading = round(1000 * fabs(value) / pow(10, exponent)) / 1000;
     snprintf(text, cap, "%s%ge%d", value < 0 ? MINUS : "", leading, exponent);
+}
+
+static void linear_label(const struct axis *a, double mark, char *text, size_t cap)
+{
+    const double scale = a->in_ms ? 1000 : 1;
+    int decimals = (int)fmax(0, -floor(log10(a->step * scale) + tolerance));
+    bool is_zero = fabs(mark) < a->step / 1000;
+    if (is_zero)
+        number(0, decimals > 5 ? 0 : decimals, text, cap);
+    else if (decimals > 5 || fmax(fabs(a->from), fabs(a->to)) * scale >= 1e6)
+        power_of_ten(mark * scale, text, cap);
+    else
+        number(mark * scale, decimals, text, cap);
 }
 
 void axis_label(const struct axis *a, double mark, char *text, size_t cap)
 {
     *text = 0;
     if (!a->is_log) {
-        int decimals = (int)fmax(0, -floor(log10(a->step) + 1e-9));
-        bool is_zero = fabs(mark) < a->step / 1000;
-        if (is_zero)
-            number(0, decimals > 5 ? 0 : decimals, text, cap);
-        else if (decimals > 5 || fmax(fabs(a->from), fabs(a->to)) >= 1e6)
-            power_of_ten(mark, text, cap);
-        else
-            number(mark, decimals, text, cap);
+        linear_label(a, mark, text, cap);
         return;
     }
-    double leading = mark / pow(10, floor(log10(mark) + 1e-9));
+    double leading = mark / pow(10, floor(log10(mark) + tolerance));
     if (fabs(leading - 1) < 0.01 || fabs(leading - 2) < 0.01 || fabs(leading - 5) < 0.01)
         snprintf(text, cap, mark >= 999.5 ? "%gk" : "%g", mark >= 999.5 ? mark / 1000 : mark);
 }

@@ -10,6 +10,7 @@ struct axis {
     double start, end;    /* their places in the drawing */
     double step;          /* between two marks; of an axis that is_log not used */
     bool is_log;
+    bool in_ms;           /* the labels are; the values are seconds */
 };
 
 enum { AXIS_MOST_MARKS = 64 };

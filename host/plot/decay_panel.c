@@ -12,7 +12,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
     for (int i = 0; i < ACOUSTIC_TIMES; i++) lines->seconds[i] = NAN;
     if (curve->h[largest_frame(curve)] == 0) return true;
     if (!acoustics_find(&acoustics, curve->h, curve->n_frames, curve->rate, false) ||
-        !acoustics_curve(&decay, curve->h, curve->n_frames, curve->rate, 0))
+        !acoustics_curve(&decay, curve->h, curve->n_frames, curve->rate))
         return false;
     lines->start_s = (double)acoustics.start / curve->rate;
     for (int i = 0; i < ACOUSTIC_TIMES; i++) {
@@ -26,37 +26,60 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
     return true;
 }
 
-/* Draws a line down to the bottom of the panel, and its time in the row of that number. */
-static void draw_line(struct drawing *d, const struct panel *p, const struct decay_lines *lines, int figure,
-                      struct ink ink, int row)
+enum { MOST_LINES = 8 };
+
+struct chosen_line {
+    const struct decay_lines *lines; /* of its curve */
+    enum acoustic_figure figure;
+    struct ink ink;
+    char name[32]; /* "T30 1.71 s" */
+};
+
+static int choose_lines(const struct decay_lines *lines, int n, struct chosen_line *chosen)
 {
     static const char *const names[ACOUSTIC_TIMES] = {"EDT", "T20", "T30"};
-    const double row_height = 25, text_x = PANEL_RIGHT - 128;
-    const struct decay_fit *fit = &lines->fit[figure];
-    double end_s = (p->y.from - fit->at_start_db) / fit->slope, y = p->y.end + row_height * (row + 0.7);
-    char text[64];
-    ink.width = 1.5;
-    panel_clip(d, p);
-    snprintf(text, sizeof text, "%s %.2f s", names[figure], lines->seconds[figure]);
-    drawing_path(
-        d, ink, text,
-        (const struct point[]){{axis_place(&p->x, p->x_per_s * lines->start_s), axis_place(&p->y, fit->at_start_db)},
-                               {axis_place(&p->x, p->x_per_s * (lines->start_s + end_s)), p->y.start}},
-        2);
-    panel_clip_end(d);
-    drawing_box(d, (struct ink){.rgb = 0xffffff}, text_x - 54, y - row_height / 2, PANEL_RIGHT - text_x + 52,
-                row_height);
-    drawing_line(d, ink, text_x - 50, y, text_x - 8, y);
-    drawing_text(d, text_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, INFINITY, text);
+    int n_chosen = 0;
+    for (int i = 0; i < (n == 1 ? ACOUSTIC_TIMES : n) && n_chosen < MOST_LINES; i++) {
+        const struct decay_lines *of = n == 1 ? lines : &lines[i];
+        int figure = n == 1 ? i : isnan(of->seconds[ACOUSTIC_T30]) ? ACOUSTIC_T20 : ACOUSTIC_T30;
+        if (isnan(of->seconds[figure])) continue;
+        struct chosen_line *line = &chosen[n_chosen++];
+        *line = (struct chosen_line){of, figure, panel_ink(n == 1 ? i + 1 : i), ""};
+        line->ink.width = 1.5;
+        snprintf(line->name, sizeof line->name, "%s %.2f s", names[figure], of->seconds[figure]);
+    }
+    return n_chosen;
+}
+
+/* Down to the bottom of the panel. */
+static void draw_line(struct drawing *d, const struct panel *p, const struct chosen_line *line)
+{
+    const struct decay_fit *fit = &line->lines->fit[line->figure];
+    double start_s = line->lines->start_s, end_s = start_s + (p->y.from - fit->at_start_db) / fit->slope;
+    const struct point ends[] = {{axis_place(&p->x, start_s), axis_place(&p->y, fit->at_start_db)},
+                                 {axis_place(&p->x, end_s), p->y.start}};
+    drawing_path(d, line->ink, line->name, ends, 2);
+}
+
+/* In the upper right corner, where the panel of a decay is empty as a rule. */
+static void draw_labels(struct drawing *d, const struct panel *p, const struct chosen_line *chosen, int n)
+{
+    const double row_height = 25, text_x = PANEL_RIGHT - 128, top = p->y.end + 5;
+    drawing_box(d, (struct ink){.rgb = 0xffffff}, text_x - 54, top, PANEL_RIGHT - text_x + 52, n * row_height);
+    for (int row = 0; row < n; row++) {
+        double y = top + (row + 0.5) * row_height;
+        drawing_line(d, chosen[row].ink, text_x - 50, y, text_x - 8, y);
+        drawing_text(d, text_x, y + 0.35 * TEXT_SIZE, TEXT_SIZE, TEXT_START, INFINITY, chosen[row].name);
+    }
 }
 
 void decay_draw_lines(struct drawing *d, const struct panel *p, const struct decay_lines *lines, int n)
 {
-    enum { MOST_ROWS = 8 };
-    for (int i = 0; n == 1 && i < ACOUSTIC_TIMES; i++)
-        if (!isnan(lines->seconds[i])) draw_line(d, p, lines, i, panel_ink(i + 1), i);
-    for (int i = 0, row = 0; n > 1 && i < n && row < MOST_ROWS; i++) {
-        int figure = isnan(lines[i].seconds[ACOUSTIC_T30]) ? ACOUSTIC_T20 : ACOUSTIC_T30;
-        if (!isnan(lines[i].seconds[figure])) draw_line(d, p, &lines[i], figure, panel_ink(i), row++);
-    }
+    struct chosen_line chosen[MOST_LINES];
+    int n_chosen = choose_lines(lines, n, chosen);
+    if (n_chosen == 0) return;
+    panel_clip(d, p);
+    for (int i = 0; i < n_chosen; i++) draw_line(d, p, &chosen[i]);
+    panel_clip_end(d);
+    draw_labels(d, p, chosen, n_chosen);
 }

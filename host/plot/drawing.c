@@ -14,26 +14,23 @@ void drawing_free(struct drawing *d)
     *d = (struct drawing){0};
 }
 
-/* Makes place for `more` items. false: no memory. */
-static bool grow(struct drawing *d, void *items, size_t item_bytes, size_t n, size_t more, size_t *capacity)
+/* The list with place for `more` items; the same, and d->failed, if there is no memory. */
+static void *grown(struct drawing *d, void *list, size_t item_bytes, size_t n, size_t more, size_t *capacity)
 {
-    void **list = items;
-    if (!d->failed && n + more > *capacity) {
-        size_t wanted = 2 * (n + more);
-        void *grown = realloc(*list, wanted * item_bytes);
-        if (grown) {
-            *list = grown;
-            *capacity = wanted;
-        }
-        d->failed = !grown;
-    }
-    return !d->failed;
+    if (d->failed || n + more <= *capacity) return list;
+    size_t wanted = 2 * (n + more);
+    void *larger = realloc(list, wanted * item_bytes);
+    d->failed = !larger;
+    if (!larger) return list;
+    *capacity = wanted;
+    return larger;
 }
 
 static void add(struct drawing *d, struct shape shape, const struct point *points, size_t n)
 {
-    if (!grow(d, &d->shapes, sizeof *d->shapes, d->n_shapes, 1, &d->shapes_cap) ||
-        !grow(d, &d->points, sizeof *d->points, d->n_points, n, &d->points_cap)) {
+    d->shapes = grown(d, d->shapes, sizeof *d->shapes, d->n_shapes, 1, &d->shapes_cap);
+    d->points = grown(d, d->points, sizeof *d->points, d->n_points, n, &d->points_cap);
+    if (d->failed) {
         free(shape.text);
         return;
     }

@@ -1,5 +1,5 @@
-/* drawing - the shapes of a picture, in the order in which they are painted. svg.c writes them as text, png.c lets
- * Cairo paint them.
+/* drawing - the shapes of a picture, in the order in which they are painted. svg.c writes them as text, and Cairo
+ * paints them (cairo/png_cairo.c).
  *
  * Lengths are in units of 1/800 of the width. On a page of 600 points, or 800 pixels of CSS, a unit is 3/4 point.
  */

@@ -14,7 +14,8 @@ struct spectrum {
     int peak;               /* frame of the largest sample: its delay is removed */
     double complex *bins;   /* of the response, with that delay removed          */
     double complex *ramped; /* of frame * response, from that frame              */
-    double *power, *mean;   /* mean: of power, over the octaves; then scratch     */
+    double *mean;           /* of the power, over the octaves                     */
+    double *power;          /* then scratch                                       */
     double *part, *rest;    /* scratch                                            */
 };
 

@@ -17,8 +17,7 @@ struct panel {
     enum plot_panel kind;
     char title[160];
     const char *x_label;
-    double x_per_s;        /* of a panel over time: 1000 if the marks are ms */
-    struct axis x, y;      /* y.start is the bottom */
+    struct axis x, y;      /* x: Hz or seconds; y.start is the bottom */
 };
 
 /* Sets the places of the axes of a panel whose upper edge is at `top`; the values are the caller's. */

@@ -1,17 +1,15 @@
 #include "picture.h"
 
 #include "cairo/png_cairo.h"
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 #include "host/own_library.h"
 #include "svg.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static bool ends_with(const char *path, const char *extension)
 {
@@ -45,23 +43,15 @@ static bool write_png(const char *path, const struct drawing *drawing, FILE *to,
     return !reason || message_write(why, cap, "%s: %s; name the picture .svg", path, reason);
 }
 
-/* errno after a failure is the reason. */
-static bool write_all(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno != EINTR) return false;
-        if (done <= 0) continue;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
+struct bytes {
+    char *at;
+    size_t n;
+};
 
 /* The whole picture, in memory. */
-static bool print(const char *path, const struct drawing *drawing, char **bytes, size_t *n, char *why, size_t cap)
+static bool print(const char *path, const struct drawing *drawing, struct bytes *picture, char *why, size_t cap)
 {
-    FILE *to = open_memstream(bytes, n);
+    FILE *to = open_memstream(&picture->at, &picture->n);
     if (!to) return message_write(why, cap, "%s: no memory; free some", path);
     bool good = true;
     if (ends_with(path, ".png"))
@@ -73,19 +63,16 @@ static bool print(const char *path, const struct drawing *drawing, char **bytes,
     return good;
 }
 
+static void write_bytes(FILE *file, const void *data)
+{
+    const struct bytes *bytes = data;
+    fwrite(bytes->at, 1, bytes->n, file);
+}
+
 bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap)
 {
-    char *bytes = NULL;
-    size_t n = 0;
-    struct part_file part;
-    bool good = print(path, drawing, &bytes, &n, why, cap) && part_file_open(&part, path, why, cap);
-    if (good && write_all(part.fd, bytes, n)) {
-        good = part_file_commit(&part, path, why, cap);
-    } else if (good) {
-        good = message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
-                             strerror(errno));
-        part_file_abandon(&part);
-    }
-    free(bytes);
+    struct bytes picture = {0};
+    bool good = print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
+    free(picture.at);
     return good;
 }

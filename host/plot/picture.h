@@ -4,7 +4,7 @@
 
 #include "drawing.h"
 
-/* Is this the name of a picture that this build can write? false: why has the reason. */
+/* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
 bool picture_check(const char *path, char *why, size_t cap);
 
 /* false: why has the reason. */

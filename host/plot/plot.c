@@ -2,7 +2,6 @@
 
 #include "decay_panel.h"
 #include "frequency_traces.h"
-#include "host/files/part_file.h"
 #include "host/message.h"
 #include "picture.h"
 #include "spectrogram.h"
@@ -11,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const plot_panel_names[PLOT_PANELS] = {"impulse", "impulse-db",  "step",  "magnitude",
                                                    "phase",   "group-delay", "decay", "spectrogram"};
@@ -67,7 +65,7 @@ static void set_frequencies(const struct page *page, struct axis *axis)
  * -100 dB for levels, from 0 on. */
 static void set_times(const struct page *page, bool is_level, struct axis *axis)
 {
-    const double fewest_frames = 16;
+    const double fewest_frames = 16, shortest_in_s = 2;
     double from = INFINITY, to = 0;
     for (int i = 0; i < page->n; i++) {
         int first, end;
@@ -79,6 +77,7 @@ static void set_times(const struct page *page, bool is_level, struct axis *axis)
     double margin = is_level ? 0 : 0.06 * (to - from);
     axis->from = is_level ? 0 : from - margin;
     axis->to = to + margin;
+    axis->in_ms = axis->to - axis->from < shortest_in_s;
     axis_choose_step(axis, 8);
 }
 
@@ -109,20 +108,7 @@ static void set_x(const struct page *page, struct panel *p)
         return;
     }
     set_times(page, p->kind != PLOT_IMPULSE && p->kind != PLOT_STEP, &p->x);
-    p->x_label = "Time (s)";
-    p->x_per_s = 1;
-}
-
-/* Marks of short times are ms. The traces have their places already, so that only the marks change. */
-static void use_milliseconds(struct panel *p)
-{
-    const double longest_s = 2;
-    if (is_over_frequency(p->kind) || p->x.to - p->x.from >= longest_s) return;
-    p->x.from *= 1000;
-    p->x.to *= 1000;
-    p->x.step *= 1000;
-    p->x_label = "Time (ms)";
-    p->x_per_s = 1000;
+    p->x_label = p->x.in_ms ? "Time (ms)" : "Time (s)";
 }
 
 static bool trace_curve(struct page *page, const struct panel *panels, unsigned wanted, int curve)
@@ -155,10 +141,6 @@ static void draw_legend(struct page *page)
     const double line = 30;
     struct drawing *d = &page->drawing;
     drawing_group(d, "legend", NULL);
-    if (page->settings.title) {
-        drawing_heading(d, PANEL_LEFT, page->top + 26, TITLE_SIZE + 3, PANEL_RIGHT - PANEL_LEFT, page->settings.title);
-        page->top += 40;
-    }
     for (int i = 0; i < page->n; i++) {
         double y = page->top + line / 2, name_x = PANEL_LEFT + 64;
         drawing_line(d, panel_ink(i), PANEL_LEFT, y, PANEL_LEFT + 52, y);
@@ -175,7 +157,6 @@ static void draw_panel(struct page *page, struct panel *p)
     struct drawing *d = &page->drawing;
     panel_put(p, page->top);
     if (!panel_set_values(p, page->traces[p->kind], page->n)) d->failed = true;
-    use_milliseconds(p);
     drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_draw_grid(d, p);
     panel_draw_frame(d, p);
@@ -195,11 +176,11 @@ static bool draw_spectrogram(struct page *page, struct panel *p, int curve)
     set_frequencies(page, &p->y);
     double longest = (double)SPECTROGRAM_MOST_FRAMES / page->curves[curve].rate;
     p->x.to = fmin(p->x.to, longest);
+    axis_choose_step(&p->x, 8);
     drawing_group(d, plot_panel_names[p->kind], NULL);
     panel_clip(d, p);
     bool good = spectrogram_draw(d, p, &page->curves[curve]);
     panel_clip_end(d);
-    use_milliseconds(p);
     panel_draw_frame(d, p);
     spectrogram_draw_scale(d, p);
     if (page->n > 1)
@@ -232,11 +213,6 @@ static bool draw(struct page *page)
     }
     page->drawing.height = page->top;
     return good && !page->drawing.failed;
-}
-
-bool plot_check(const char *path, char *why, size_t cap)
-{
-    return picture_check(path, why, cap);
 }
 
 bool plot_write(const char *path, const struct plot_curve *curves, int n, const struct plot_settings *settings,

@@ -12,7 +12,7 @@ enum plot_panel {           /* in the order in which they are drawn */
     PLOT_MAGNITUDE,
     PLOT_PHASE,             /* wrapped, without the delay up to the largest sample; where the magnitude is within
                                60 dB of the largest                                                  */
-    PLOT_GROUP_DELAY,       /* there, too                                                            */
+    PLOT_GROUP_DELAY,       /* with the delay that the phase lacks; where the phase is shown         */
     PLOT_DECAY,             /* backward integral of the energy, and the lines of EDT, T20 and T30    */
     PLOT_SPECTROGRAM,       /* one for each curve                                                    */
     PLOT_PANELS
@@ -31,11 +31,7 @@ struct plot_curve {
 struct plot_settings {
     unsigned panels;        /* bits 1 << PLOT_...; 0: those that suit a filter, or a room            */
     double octaves;         /* width of the smoothing of panels over frequency; 0: none              */
-    const char *title;      /* NULL: none                                                            */
 };
-
-/* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
-bool plot_check(const char *path, char *why, size_t cap);
 
 /* Draws 1 to PLOT_MOST_CURVES curves. The file gets its name only when it is complete; the same curves give the same
  * bytes as SVG. false: why has the reason. */

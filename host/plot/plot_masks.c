@@ -9,22 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool plot_option_pairs(const struct option_use *use, void *to)
-{
-    struct plot_pairs *pairs = to;
-    int used = 0;
-    pairs->n = 0;
-    for (const char *at = use->text;; at += used + 1) {
-        struct plot_pair pair;
-        if (sscanf(at, "%6d:%6d%n", &pair.in, &pair.out, &used) != 2 || pair.in < 1 || pair.out < 1 ||
-            (at[used] && at[used] != ','))
-            return option_refuse(use, "needs IN:OUT, channels from 1, with commas between pairs");
-        if (pairs->n == PLOT_MOST_CURVES) return option_refuse(use, "takes at most %d pairs", PLOT_MOST_CURVES);
-        pairs->pair[pairs->n++] = (struct plot_pair){pair.in - 1, pair.out - 1};
-        if (!at[used]) return true;
-    }
-}
-
 struct gathering {
     const struct plot_pairs *pairs;
     struct plot_curve curves[PLOT_MOST_CURVES];
@@ -131,21 +115,19 @@ static bool spares_inputs(const struct gathering *g, const char *output)
     return good;
 }
 
-bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *choice, const struct plot_pairs *pairs,
-                char *why, size_t cap)
+bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *choice, char *why, size_t cap)
 {
     struct gathering *g = calloc(1, sizeof *g);
     hc_responses *masks = calloc((size_t)n, sizeof *masks);
     bool good = g && masks;
     if (good) {
-        *g = (struct gathering){.pairs = pairs, .paths = paths, .n_paths = n, .why = why, .cap = cap};
+        *g = (struct gathering){.pairs = &choice->pairs, .paths = paths, .n_paths = n, .why = why, .cap = cap};
         good = spares_inputs(g, choice->path);
         for (int i = 0; good && i < n; i++) good = add_mask(g, paths[i], rate, &masks[i]);
     } else {
         message_write(why, cap, "%s: no memory; free some", choice->path);
     }
-    const struct plot_settings settings = {.panels = choice->panels, .octaves = choice->octaves};
-    good = good && plot_write(choice->path, g->curves, g->n, &settings, why, cap);
+    good = good && plot_write(choice->path, g->curves, g->n, &choice->settings, why, cap);
     if (good && g->n_left_out > 0)
         message_note("%s: has the first %d responses; %d are left out", choice->path, g->n, g->n_left_out);
     for (int i = 0; masks && i < n; i++) hc_responses_free(&masks[i]);

@@ -1,14 +1,16 @@
 #include "plot_option.h"
 
 #include "host/message.h"
+#include "picture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool plot_option_path(const struct option_use *use, void *to)
 {
     char why[MESSAGE_CAP];
-    if (!plot_check(use->text, why, sizeof why))
+    if (!picture_check(use->text, why, sizeof why))
         return option_refuse(use, "%s", why + strlen(use->text) + strlen(": ")); /* it begins with the value, too */
     return option_text(use, to);
 }
@@ -50,4 +52,20 @@ bool plot_option_smooth(const struct option_use *use, void *to)
     if (n < 1 || n > NARROWEST || *end) return option_refuse(use, "needs 1/N with N from 1 to %d, or off", NARROWEST);
     *octaves = 1.0 / (double)n;
     return true;
+}
+
+bool plot_option_pairs(const struct option_use *use, void *to)
+{
+    struct plot_pairs *pairs = to;
+    int used = 0;
+    pairs->n = 0;
+    for (const char *at = use->text;; at += used + 1) {
+        struct plot_pair pair;
+        if (sscanf(at, "%6d:%6d%n", &pair.in, &pair.out, &used) != 2 || pair.in < 1 || pair.out < 1 ||
+            (at[used] && at[used] != ','))
+            return option_refuse(use, "needs IN:OUT, channels from 1, with commas between pairs");
+        if (pairs->n == PLOT_MOST_CURVES) return option_refuse(use, "takes at most %d pairs", PLOT_MOST_CURVES);
+        pairs->pair[pairs->n++] = (struct plot_pair){pair.in - 1, pair.out - 1};
+        if (!at[used]) return true;
+    }
 }

@@ -1,20 +1,28 @@
-/* plot_option - the options of a command that draws: --plot, --panels, --smooth. */
+/* plot_option - the options of a command that draws: --plot, --panels, --smooth and --pair. */
 #ifndef PLOT_OPTION_H
 #define PLOT_OPTION_H
 
 #include "host/option.h"
 #include "plot.h"
 
-struct plot_choice {
-    const char *path;       /* NULL: no plot                 */
-    unsigned panels;        /* as in plot_settings           */
-    double octaves;
+struct plot_pairs {         /* responses of a configuration, chosen by their channels, from 0 */
+    int n;                  /* 0: all of them, as far as there is place */
+    struct plot_pair {
+        int in, out;
+    } pair[PLOT_MOST_CURVES];
 };
-#define PLOT_CHOICE_USUAL {.octaves = 1 / 24.0}
 
-option_take plot_option_path;   /* const char * */
-option_take plot_option_panels; /* unsigned     */
-option_take plot_option_smooth; /* double       */
+struct plot_choice {
+    const char *path;       /* NULL: no plot */
+    struct plot_settings settings;
+    struct plot_pairs pairs;
+};
+#define PLOT_CHOICE_USUAL {.settings.octaves = 1 / 24.0}
+
+option_take plot_option_path;   /* const char *                      */
+option_take plot_option_panels; /* unsigned                          */
+option_take plot_option_smooth; /* double                            */
+option_take plot_option_pairs;  /* struct plot_pairs, of "1:1,1:2"   */
 
 /* The rows, for a struct plot_choice in the command's settings. */
 #define PLOT_OPTIONS(type, field)                                                                                      \
@@ -24,9 +32,11 @@ option_take plot_option_smooth; /* double       */
      "Panels of the plot: impulse, impulse-db, step, magnitude, phase, group-delay, decay, spectrogram, or all "       \
      "[impulse, step, magnitude, phase and group-delay for filters; impulse-db, magnitude, decay and spectrogram for " \
      "rooms]",                                                                                                         \
-     plot_option_panels, OPTION_TO(type, field.panels)},                                                               \
+     plot_option_panels, OPTION_TO(type, field.settings.panels)},                                                      \
     {"smooth", 0, "1/N|off",                                                                                           \
      "Smooth magnitude, phase and group delay over this part of an octave, N from 1 to 48 [1/24]",                     \
-     plot_option_smooth, OPTION_TO(type, field.octaves)}
+     plot_option_smooth, OPTION_TO(type, field.settings.octaves)},                                                     \
+    {"pair", 0, "IN:OUT,...", "Responses of a configuration to plot, by input and output [the first 16]",              \
+     plot_option_pairs, OPTION_TO(type, field.pairs)}
 
 #endif

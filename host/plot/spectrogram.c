@@ -38,6 +38,7 @@ struct map {
     struct transform whole; /* of the response */
     double complex *bins;   /* [whole.size / 2 + 1] */
     double seconds;         /* of the transform: it repeats then */
+    double end_s;           /* the response is silent in all bands behind it */
     double bin_hz;
     float *power; /* [ROWS][COLUMNS] */
 };
@@ -54,7 +55,7 @@ static void cut_band(const struct map *map, double hz, double sigma_hz, size_t f
     }
 }
 
-/* Adds the squares of the signal of the bins to power[t->size]. */
+/* Adds the squares of the signal with these bins to power[t->size]. */
 static void add_squares(const struct transform *t, double complex *band, double *power)
 {
     transform_inverse(t, band);
@@ -68,6 +69,7 @@ static void fill_row(struct map *map, int row, const double *power, size_t n)
     float *cells = map->power + (size_t)row * COLUMNS;
     for (int column = 0; column < COLUMNS; column++) {
         double from = x->from + (x->to - x->from) * column / COLUMNS, to = from + (x->to - x->from) / COLUMNS;
+        if (from >= map->end_s) break;
         size_t first = (size_t)(fmax(from, 0) / map->seconds * (double)n),
                end = (size_t)(to / map->seconds * (double)n);
         for (size_t i = first; i < n && (i <= first || i < end); i++)
@@ -88,9 +90,9 @@ static bool compute_row(struct map *map, int row)
     double complex *band = malloc((t.size / 2 + 1) * sizeof *band);
     double *power = calloc(t.size, sizeof *power);
     bool good = band && power;
-    for (int quarter = 0; good && quarter < 2; quarter++) {
+    for (int part = 0; good && part < 2; part++) { /* real and imaginary, of the analytic signal */
         cut_band(map, hz, sigma_hz, (size_t)low, band, t.size);
-        for (size_t i = 0; quarter && i <= t.size / 2; i++) band[i] *= I;
+        for (size_t i = 0; part == 1 && i <= t.size / 2; i++) band[i] *= I;
         add_squares(&t, band, power);
     }
     if (good) fill_row(map, row, power, t.size);
@@ -145,10 +147,11 @@ static bool draw_map(struct drawing *d, const struct map *map)
 
 static bool compute(struct map *map, const struct plot_curve *curve)
 {
-    const double wrap_s = 0.6; /* the lowest band spreads a sample over less; what it spreads to earlier times wraps */
+    const double wrap_s = 0.6; /* the lowest band spreads a sample over less, one half to earlier times, which wraps */
     size_t n = (size_t)(curve->n_frames < SPECTROGRAM_MOST_FRAMES ? curve->n_frames : SPECTROGRAM_MOST_FRAMES);
     if (!transform_open(&map->whole, transform_size(n + (size_t)(wrap_s * curve->rate)))) return false;
     map->seconds = (double)map->whole.size / curve->rate;
+    map->end_s = (double)n / curve->rate + wrap_s / 2;
     map->bin_hz = 1 / map->seconds;
     map->bins = malloc((map->whole.size / 2 + 1) * sizeof *map->bins);
     map->power = calloc((size_t)ROWS * COLUMNS, sizeof *map->power);

@@ -31,11 +31,10 @@ void trace_finish(struct trace *t)
 
 void trace_gap(struct trace *t)
 {
-    double column = t->has_kept ? t->column : t->gap_column;
-    if (!t->has_kept || (t->has_gap && column == t->gap_column)) return;
+    if (!t->has_kept || (t->has_gap && t->column == t->gap_column)) return;
     trace_finish(t);
     store(t, (struct point){t->points ? t->points[t->n - 1].x : 0, NAN});
-    t->gap_column = column;
+    t->gap_column = t->column;
     t->has_gap = true;
 }
 

@@ -230,6 +230,8 @@ def test_decay_has_the_slope_of_the_exponential_and_its_lines(folder):
     assert list(panel.curves) == ["EDT 0.80 s", "T20 0.80 s", "T30 0.80 s"]
     for (line,) in panel.curves.values():
         assert (line[1, 1] - line[0, 1]) / (line[1, 0] - line[0, 0]) == pytest.approx(-60 / 800, rel=0.01)
+    drawn = (folder / "p.svg").read_text()
+    assert drawn.rindex("<title>T30") < drawn.index(">EDT 0.80 s</text>")  # no line crosses a label
     both = plot("a.wav", "b.wav", options=("--panels", "decay"))[1]["decay"]
     assert list(both.curves) == ["a.wav", "b.wav", "T30 0.80 s", "T30 0.50 s"]
     assert both.inks["T30 0.50 s"] == both.inks["b.wav"] != both.inks["a.wav"]
@@ -256,26 +258,36 @@ def test_smoothing_is_the_mean_power_of_the_band(folder):
             assert (off <= slack + abs(panel.y[1]) * PIXEL).all(), (width, off.max())
 
 
+def spectrograms(path):
+    """For each spectrogram: does a frequency sound at a time (ms)? Their time axes have the mark 200 ms."""
+    root = ElementTree.parse(path).getroot()
+    for group in [g for g in root.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "spectrogram"]:
+        labels = {t.text: float(t.get("y")) - 7 for t in group.findall(f"{SVG}text") if t.get("x") == "92"}
+        times = {t.text: float(t.get("x")) for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"}
+        boxes = np.array([[*box.min(0), *box.max(0)] for path in group.find(f"{SVG}g").findall(f"{SVG}path")
+                          for box in points_of(path)])
+
+        def sounds(hz, ms, labels=labels, times=times, boxes=boxes):
+            x = times["0"] + (times["200"] - times["0"]) * ms / 200 + 0.5
+            y = labels["200"] + (labels["5k"] - labels["200"]) * np.log(hz / 200) / np.log(25)
+            return ((boxes[:, :2] < (x, y)).all(1) & (boxes[:, 2:] > (x, y)).all(1)).any()
+        yield sounds
+
+
 def test_a_spectrogram_shows_what_sounds_when(folder):
-    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: after 0.3 s only the lower one is there."""
+    """200 Hz that falls by 60 dB in 0.8 s and 5 kHz in 0.1 s: after 0.3 s only the lower one is there. A click beside
+    them sounds once, although its transform is shorter than the panel and repeats in it."""
     t = np.arange(RATE) / RATE
     h = sum(np.sin(2 * np.pi * hz * t) * 10 ** (-3 * t / fall) for hz, fall in ((200, 0.8), (5000, 0.1)))
     write("h.wav", (h / 4).astype(np.float32))
-    good("info", "h.wav", "--plot", "p.svg", "--panels", "spectrogram")
-    root = ElementTree.parse("p.svg").getroot()
-    group = [g for g in root.findall(f"{SVG}g") if g.find(f"{SVG}title").text == "spectrogram"][0]
-    labels = {t.text: float(t.get("y")) - 7 for t in group.findall(f"{SVG}text") if t.get("x") == "92"}
-    times = {t.text: float(t.get("x")) for t in group.findall(f"{SVG}text") if t.get("text-anchor") == "middle"}
-    boxes = np.array([[*box.min(0), *box.max(0)] for path in group.find(f"{SVG}g").findall(f"{SVG}path")
-                      for box in points_of(path)])
-
-    def sounds(hz, ms):
-        x = times["0"] + (times["200"] - times["0"]) * ms / 200 + 0.5
-        y = labels["200"] + (labels["5k"] - labels["200"]) * np.log(hz / 200) / np.log(25)
-        return ((boxes[:, :2] < (x, y)).all(1) & (boxes[:, 2:] > (x, y)).all(1)).any()
+    write("click.wav", FILTERS["tap"])
+    good("info", "h.wav", "click.wav", "--plot", "p.svg", "--panels", "spectrogram")
+    sounds, clicks = spectrograms("p.svg")
     assert [sounds(200, ms) for ms in (20, 300, 600)] == [True, True, True]
     assert [sounds(5000, ms) for ms in (20, 60, 300)] == [True, True, False]
     assert not any(sounds(hz, ms) for hz in (1000, 16000) for ms in (100, 300))
+    assert clicks(30, 10) and clicks(1000, 0.5)
+    assert not any(clicks(hz, ms) for hz in (30, 100, 1000) for ms in range(500, 900))
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
     h[0] = c->feedforward;
-    *rest_db = c->feedback == 0 ? -INFINITY : 20 * log10(fabs(gain));
+    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and all that follow */
+    *rest_db = 10 * log10(gain * gain * echoes / (c->feedforward * c->feedforward + echoes));
     return n;
 }
 

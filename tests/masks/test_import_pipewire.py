@@ -295,6 +295,15 @@ def test_convolver2_and_parametric_equalizers_have_eight_ports(folder):
     assert max(residual_db(y[:, i], want[i]) for i in range(3)) <= NULL_DB
 
 
+def test_copies_of_a_graph_share_their_filters(folder):
+    graph = """
+      nodes = [ { type = builtin name = q label = bq_peaking control = { Freq = 900 Q = 1 Gain = 3 } }
+                { type = builtin name = d label = delay control = { "Delay (s)" = 0.01 Feedback = 0.5 } } ]
+      links = [ { output = "q:Out" input = "d:In" } ]"""
+    pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 4, 4) + " ]")
+    assert "4 responses (1 distinct)" in good("check", "a.conf").stdout
+
+
 def test_rate_and_port_names_are_the_streams(folder):
     graph = "nodes = [ { type = builtin name = d label = convolver config = { filename = \"/dirac\" delay = 10 } } ]"
     text = ("context.modules = [ { name = libpipewire-module-filter-chain args = { node.name = hall audio.rate = 44100 "

@@ -11,8 +11,8 @@
 
 #define SOUND_M_PER_S 343.0
 enum {
-    MOST_STEPS = 1 << 26, /* of all filters: no text without aliases has as many numbers */
-    NUMBER_STEPS = 8      /* for a number of a list; a recursion has one a coefficient and tap */
+    MOST_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
+    NUMBER_STEPS = 8      /* of a number in a list; a tap of a recursion has one for each coefficient a     */
 };
 
 struct network *reading_network(const struct reading *r)

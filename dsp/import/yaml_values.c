@@ -33,14 +33,14 @@ bool yaml_open(struct yaml *y, struct import *import)
 {
     yaml_parser_t parser;
     *y = (struct yaml){.import = import};
-    if (!is_parsed_fast(import->text)) {
-        IMPORT_REFUSE(import, 0, NULL, "has more than %d nested brackets or %d anchors; is it a configuration?",
-                      MOST_NESTING, MOST_ANCHORS);
-        return false;
-    }
     if (import->bytes > MOST_BYTES) {
         IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; is it a configuration?", import->bytes,
                       MOST_BYTES);
+        return false;
+    }
+    if (!is_parsed_fast(import->text)) {
+        IMPORT_REFUSE(import, 0, NULL, "has more than %d nested brackets or %d anchors; is it a configuration?",
+                      MOST_NESTING, MOST_ANCHORS);
         return false;
     }
     if (!yaml_parser_initialize(&parser)) {

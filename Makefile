@@ -139,7 +139,6 @@ HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
-
 PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
@@ -211,7 +210,7 @@ $(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
-# Cairo, too: the program loads it to write a PNG.
+# Cairo is in a library of its own, too: the program loads it to write a PNG.
 $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@

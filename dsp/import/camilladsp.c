@@ -38,6 +38,7 @@ const char *camilladsp_name(struct camilladsp *d, const char *text)
 {
     static const char *const tokens[] = {"$samplerate$", "$channels$"};
     const int values[] = {d->rate, d->n_captured};
+    if (!strchr(text, '$')) return text;
     char *name = arena_text(d->yaml.import->c->arena, text);
     for (int t = 0; t < 2 && name; t++) {
         size_t length = strlen(tokens[t]); /* longer than any number that replaces it */

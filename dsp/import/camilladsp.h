@@ -20,6 +20,7 @@ struct camilladsp {
     double volume_limit;               /* factor: that of a volume at rest, at most 1            */
     const yaml_node_t *filters;        /* mapping from names; NULL: there is none                */
     struct camilladsp_filter *read;    /* [yaml_count(filters)]                                  */
+    int64_t n_steps;                   /* of lists and recursions: aliases repeat them at no cost */
 };
 
 /* Reads a filter: the mapping behind its name. */
@@ -28,7 +29,7 @@ void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struc
 /* The factor of `gain`, `scale`, `inverted` and `mute`. missing_db: of a gain that is missing; NAN: refuses that. */
 double camilladsp_gain(struct camilladsp *d, const yaml_node_t *map, double missing_db);
 
-/* The text with $samplerate$ and $channels$ replaced, in the arena. "": no memory. */
+/* The text with $samplerate$ and $channels$ replaced, in the arena; `text` itself if it has none. "": no memory. */
 const char *camilladsp_name(struct camilladsp *d, const char *text);
 
 #endif

@@ -74,19 +74,10 @@ static void read_cookbook(struct reading *r, const struct biquad_type *type)
     set_sections(r, &s, 1);
 }
 
-/* Coefficients are those for the text's rate: another session gets their response resampled. */
 static void read_free(struct reading *r)
 {
-    struct biquad b = {NUMBER(r, "b0"), NUMBER(r, "b1"), NUMBER(r, "b2"), NUMBER(r, "a1"), NUMBER(r, "a2")};
-    double *taps, rest_db;
-    if (!biquad_is_stable(&b)) {
-        REFUSE(r, "it is not stable: its output grows without bound; correct a1 and a2");
-        return;
-    }
-    int n = biquad_taps(&b, 1, SECTIONS_REST_DB, SECTIONS_TAPS, &taps, &rest_db);
-    reading_set_filter(r, n ? filter_of_taps(reading_network(r), taps, n, r->line, r->command) : NULL);
-    if (!n) r->d->yaml.import->c->arena->is_short = true;
-    free(taps);
+    double b[] = {NUMBER(r, "b0"), NUMBER(r, "b1"), NUMBER(r, "b2")}, a[] = {1, NUMBER(r, "a1"), NUMBER(r, "a2")};
+    reading_set_recursion(r, b, 3, a, 3);
 }
 
 void camilladsp_biquad(struct reading *r)
@@ -124,14 +115,13 @@ void camilladsp_biquad(struct reading *r)
 
 /* ---- BiquadCombo -------------------------------------------------------------------------------- */
 
-/* A Butterworth filter of `order`: sections with the q of its pairs of poles, and one of first order for an odd order.
- * Returns their number. */
+/* Fills in the sections of a Butterworth filter. Returns their number. */
 static int butterworth(struct section *sections, int order, double hz, bool is_low)
 {
     int n = order / 2;
     for (int i = 0; i < n; i++)
         sections[i] = (struct section){
-            .kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS, .hz = hz, .q = 1 / (2 * sin(M_PI / order * (i + 0.5)))};
+            .kind = is_low ? BIQUAD_LOWPASS : BIQUAD_HIGHPASS, .hz = hz, .q = biquad_butterworth_q(order, i)};
     if (order % 2)
         sections[n++] = (struct section){.kind = is_low ? BIQUAD_LOWPASS_1 : BIQUAD_HIGHPASS_1, .hz = hz, .q = 1};
     return n;

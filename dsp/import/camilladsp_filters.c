@@ -10,6 +10,10 @@
 #include <string.h>
 
 #define SOUND_M_PER_S 343.0
+enum {
+    MOST_STEPS = 1 << 26, /* of all filters: the longest text has as many numbers if no alias repeats them */
+    NUMBER_STEPS = 8      /* of a number in a list; a tap of a recursion has one for each coefficient a     */
+};
 
 struct network *reading_network(const struct reading *r)
 {
@@ -27,11 +31,21 @@ void reading_set_filter(struct reading *r, const struct filter *filter)
     r->filter->has_filter = true;
 }
 
+/* Counts steps that are about to be done. false: too many, which is reported. */
+static bool has_budget(struct reading *r, int64_t n_steps)
+{
+    r->d->n_steps += n_steps;
+    if (r->d->n_steps <= MOST_STEPS) return true;
+    REFUSE(r, "the lists and recursions of all filters are too long; use files for them, or fewer filters");
+    return false;
+}
+
 double *reading_numbers(struct reading *r, const char *key, int *n)
 {
     struct yaml *y = &r->d->yaml;
     const yaml_node_t *list = yaml_list(y, r->map, key, false);
     *n = yaml_count(list);
+    if (!has_budget(r, (int64_t)*n * NUMBER_STEPS)) return NULL;
     double *values = *n ? malloc((size_t)*n * sizeof *values) : NULL;
     if (*n && !values) y->import->c->arena->is_short = true;
     for (int i = 0; values && i < *n; i++) {
@@ -44,25 +58,41 @@ double *reading_numbers(struct reading *r, const char *key, int *n)
 
 /* ---- DiffEq ------------------------------------------------------------------------------------- */
 
+void reading_set_recursion(struct reading *r, const double *b, int n_b, const double *a, int n_a)
+{
+    struct network *net = reading_network(r);
+    double *taps, rest_db;
+    if (n_a > RECURSION_ORDER + 1) {
+        REFUSE(r, "has %d coefficients a; %d are possible", n_a, RECURSION_ORDER + 1);
+        return;
+    }
+    if (!recursion_is_stable(a, n_a)) {
+        REFUSE(r, "it is not stable: its output grows without bound; correct its coefficients a");
+        return;
+    }
+    if (!has_budget(r, 0)) return;
+    int n = recursion_taps(b, n_b, a, n_a, SECTIONS_REST_DB, SECTIONS_TAPS, &taps, &rest_db);
+    r->d->n_steps += (int64_t)n * n_a;
+    if (n == 0) {
+        net->c->arena->is_short = true;
+        return;
+    }
+    if (rest_db > NETWORK_REST_DB)
+        WARN(r, "becomes %d taps, and what is cut off is only %.0f dB below the filter", n, -rest_db);
+    reading_set_filter(r, filter_of_taps(net, taps, n, r->line, r->command));
+    free(taps);
+}
+
 static void read_difference_equation(struct reading *r)
 {
-    static double one[] = {1};
-    int n_a, n_b, n = 0;
-    double *a = reading_numbers(r, "a", &n_a), *b = reading_numbers(r, "b", &n_b), *taps = NULL, rest_db;
-    if ((n_a && !a) || (n_b && !b)) goto end;
-    if (n_a) a[0] = 1; /* CamillaDSP does not use a0 */
-    if (n_a > RECURSION_ORDER + 1 || !recursion_is_stable(a, n_a))
-        REFUSE(r, "it is not stable: its output grows without bound, or has more than %d coefficients a; correct them",
-               RECURSION_ORDER + 1);
-    else if ((n = recursion_taps(b ? b : one, n_b ? n_b : 1, a ? a : one, n_a ? n_a : 1, SECTIONS_REST_DB,
-                                 SECTIONS_TAPS, &taps, &rest_db)))
-        reading_set_filter(r, filter_of_taps(reading_network(r), taps, n, r->line, r->command));
-    else
-        r->d->yaml.import->c->arena->is_short = true;
-end:
+    static const double one[] = {1};
+    int n_a, n_b;
+    double *a = reading_numbers(r, "a", &n_a), *b = reading_numbers(r, "b", &n_b);
+    if (a) a[0] = 1; /* CamillaDSP does not use a0 */
+    if ((a || n_a == 0) && (b || n_b == 0))
+        reading_set_recursion(r, b ? b : one, b ? n_b : 1, a ? a : one, a ? n_a : 1);
     free(a);
     free(b);
-    free(taps);
 }
 
 /* ---- Conv --------------------------------------------------------------------------------------- */
@@ -130,7 +160,7 @@ static void read_values(struct reading *r)
     double *values = reading_numbers(r, "values", &n);
     if (values)
         reading_set_filter(r, filter_of_taps(reading_network(r), values, n, r->line, r->command));
-    else
+    else if (n == 0)
         REFUSE(r, "values is missing; give a list of coefficients");
     free(values);
 }

@@ -241,7 +241,7 @@ static void play_graph(struct graph *g, int copy)
             network_output(net, copy * g->n_out + out, g->nodes[g->outputs[out].node].play_out[g->outputs[out].port]);
 }
 
-static void refuse_volumes(struct import *import, const struct relaxed *graph)
+static void warn_volumes(struct import *import, const struct relaxed *graph)
 {
     static const char *const keys[] = {"capture.volumes", "playback.volumes"};
     for (int i = 0; i < 2; i++) {
@@ -275,7 +275,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
             IMPORT_REFUSE(import, link->line, "filter.graph", "more links than the nodes have inputs; remove them");
     add_inputs(&g, relaxed_get(graph, "inputs"));
     add_outputs(&g, relaxed_get(graph, "outputs"));
-    refuse_volumes(import, graph);
+    warn_volumes(import, graph);
     if (g.n_in + g.n_out == 0) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
         return;

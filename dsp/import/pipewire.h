@@ -17,6 +17,7 @@ struct node {
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
+    const struct filter *filter[NODE_PORTS]; /* in front of an output, of all copies; NULL: not made yet, or none */
     int copy;             /* of the graph that is being made, from 0: warnings are for the first one */
     const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* of that copy                 */
 };

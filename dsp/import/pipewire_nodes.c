@@ -78,7 +78,8 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     if (!h) return 0;
     for (int i = each; i < n; i += each, gain *= c->feedback) h[i] = gain;
     h[0] = c->feedforward;
-    *rest_db = c->feedback == 0 ? -INFINITY : 20 * log10(fabs(gain));
+    double echoes = 1 / (1 - c->feedback * c->feedback); /* energy of an echo of 1 and all that follow */
+    *rest_db = 10 * log10(gain * gain * echoes / (c->feedforward * c->feedforward + echoes));
     return n;
 }
 
@@ -104,11 +105,13 @@ static void play_delay(struct import *import, struct node *node)
         return;
     }
     if (comb.delay_s == 0 || fabs(comb.feedback) >= 1) return;
-    struct comb *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
-    if (!kept) return;
-    *kept = comb;
-    node->play_out[0] =
-        signal_filter(net, node->play_in[0], filter_computed(net, comb_make, kept, node->json->line, node->statement));
+    if (!node->filter[0]) {
+        struct comb *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
+        if (!kept) return;
+        *kept = comb;
+        node->filter[0] = filter_computed(net, comb_make, kept, node->json->line, node->statement);
+    }
+    node->play_out[0] = signal_filter(net, node->play_in[0], node->filter[0]);
 }
 
 /* ---- biquads ------------------------------------------------------------------------------------ */
@@ -146,9 +149,10 @@ static bool section_of(struct import *import, const char *label, double hz, doub
 static void play_sections(struct import *import, struct node *node, int in, const struct section *sections, int n)
 {
     struct network *net = &import->network;
-    const struct filter *filter =
-        n && node->play_in[in] ? filter_of_sections(net, sections, n, node->json->line, node->statement) : NULL;
-    node->play_out[in] = n ? signal_filter(net, node->play_in[in], filter) : node->play_in[in];
+    const struct filter **filter = &node->filter[in];
+    if (n && !*filter && node->play_in[in])
+        *filter = filter_of_sections(net, sections, n, node->json->line, node->statement);
+    node->play_out[in] = n ? signal_filter(net, node->play_in[in], *filter) : node->play_in[in];
 }
 
 static void play_biquad(struct import *import, struct node *node)

@@ -13,7 +13,7 @@ static struct biquad nearest(const struct section *s, int rate)
 {
     const struct rated_biquad *best = s->given;
     for (int i = 1; i < s->n_given; i++)
-        if (abs(s->given[i].rate - rate) < abs(best->rate - rate)) best = &s->given[i];
+        if (llabs((long long)s->given[i].rate - rate) < llabs((long long)best->rate - rate)) best = &s->given[i];
     return best->biquad;
 }
 

@@ -6,7 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 24 }; /* of a text: a node of the document is 50 times as large as its text */
+/* libyaml looks at all open brackets for every token, and at all anchors for every anchor and alias. */
+enum {
+    MOST_BYTES = 1 << 24, /* of a text: a node of the document is 50 times as large as its text */
+    MOST_NESTING = 64,    /* of brackets                                                        */
+    MOST_ANCHORS = 1024   /* characters &, wherever they are                                    */
+};
+
+/* Are the brackets and anchors of a text few? The text of scalars counts too. */
+static bool is_parsed_fast(const char *text)
+{
+    int nesting = 0, n_anchors = 0;
+    for (text += strcspn(text, "[]{}&"); *text; text++, text += strcspn(text, "[]{}&")) {
+        if (*text == '&')
+            n_anchors++;
+        else if (*text == '[' || *text == '{')
+            nesting++;
+        else if (nesting > 0)
+            nesting--;
+        if (nesting > MOST_NESTING || n_anchors > MOST_ANCHORS) return false;
+    }
+    return true;
+}
 
 bool yaml_open(struct yaml *y, struct import *import)
 {
@@ -15,6 +36,11 @@ bool yaml_open(struct yaml *y, struct import *import)
     if (import->bytes > MOST_BYTES) {
         IMPORT_REFUSE(import, 0, NULL, "has %zu bytes of text, %d are possible; is it a configuration?", import->bytes,
                       MOST_BYTES);
+        return false;
+    }
+    if (!is_parsed_fast(import->text)) {
+        IMPORT_REFUSE(import, 0, NULL, "has more than %d nested brackets or %d anchors; is it a configuration?",
+                      MOST_NESTING, MOST_ANCHORS);
         return false;
     }
     if (!yaml_parser_initialize(&parser)) {
@@ -99,26 +125,26 @@ static void refuse_missing(struct yaml *y, const yaml_node_t *map, const char *k
     YAML_REFUSE(y, map, "%s is missing; give it one", key);
 }
 
-yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
+static yaml_node_t *value_of_type(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed,
+                                  yaml_node_type_t type, const char *reason)
 {
     yaml_node_t *value = yaml_value(y, map, key);
-    if (yaml_is_map(value)) return value;
+    if (value && value->type == type) return value;
     if (value)
-        YAML_REFUSE(y, value, "%s is no mapping; indent its keys below it", key);
+        YAML_REFUSE(y, value, "%s is no %s", key, reason);
     else if (is_needed)
         refuse_missing(y, map, key);
     return NULL;
 }
 
+yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
+{
+    return value_of_type(y, map, key, is_needed, YAML_MAPPING_NODE, "mapping; indent its keys below it");
+}
+
 yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
 {
-    yaml_node_t *value = yaml_value(y, map, key);
-    if (yaml_is_list(value)) return value;
-    if (value)
-        YAML_REFUSE(y, value, "%s is no list; put its items between [ and ]", key);
-    else if (is_needed)
-        refuse_missing(y, map, key);
-    return NULL;
+    return value_of_type(y, map, key, is_needed, YAML_SEQUENCE_NODE, "list; put its items between [ and ]");
 }
 
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value)

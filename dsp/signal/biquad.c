@@ -69,6 +69,11 @@ double biquad_q_of_bandwidth(int rate, double hz, double octaves)
     return 1 / (2 * sinh(M_LN2 / 2 * octaves * w / sin(w)));
 }
 
+double biquad_butterworth_q(int order, int pair)
+{
+    return 1 / (2 * sin(M_PI / order * (pair + 0.5)));
+}
+
 struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc)
 {
     double z = tan(M_PI * hz_zeros / rate), p = tan(M_PI * hz_poles / rate);

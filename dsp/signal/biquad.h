@@ -29,6 +29,10 @@ struct biquad biquad_make(enum biquad_kind kind, int rate, double hz, double gai
 double biquad_q_of_slope(double gain_db, double slope);
 double biquad_q_of_bandwidth(int rate, double hz, double octaves);
 
+/* The q of a pair of poles of a Butterworth filter: pair 0 to order / 2 - 1. An odd order has a section of first order,
+ * too. */
+double biquad_butterworth_q(int order, int pair);
+
 /* A notch whose poles are at another frequency than its zeros. Its gain is 0 dB at 0 Hz, or at half the rate. */
 struct biquad biquad_general_notch(int rate, double hz_zeros, double hz_poles, double q_poles, bool is_unity_at_dc);
 

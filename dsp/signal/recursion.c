@@ -20,13 +20,6 @@ bool recursion_is_stable(const double *a, int n_a)
     return true;
 }
 
-static double energy_of(const double *h, int n)
-{
-    double energy = 0;
-    for (int i = n - 1; i >= 0; i--) energy += h[i] * h[i];
-    return energy;
-}
-
 static void run(const double *b, int n_b, const double *a, int n_a, double *h, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -40,12 +33,11 @@ int recursion_taps(const double *b, int n_b, const double *a, int n_a, double er
                    double *rest_db)
 {
     /* The response is long enough when its second half is 20 dB below the error. */
-    double allowed = pow(10, (error_db - 20) / 10);
     for (int n = n_b + 4096;; n *= 2) {
         double *h = *taps = malloc((size_t)n * sizeof *h);
         if (!h) return 0;
         run(b, n_b, a, n_a, h, n);
-        if (n_a == 1 || n / 2 > most || (n / 2 >= n_b && energy_of(h + n / 2, n - n / 2) <= allowed * energy_of(h, n)))
+        if (n_a == 1 || n / 2 > most || (n / 2 >= n_b && response_cut(h, n, error_db - 20, n, NULL) <= n / 2))
             return response_cut(h, n, error_db, most, rest_db);
         free(h);
     }

@@ -27,11 +27,9 @@ static void add_butterworth(struct sections *s, const struct crossover *c, enum 
     static const enum biquad_kind second_order[] = {BIQUAD_LOWPASS, BIQUAD_HIGHPASS, BIQUAD_ALLPASS};
     int order = c->order / 2;
     for (int time = 0; time < power; time++)
-        for (int k = 0; k < (order + 1) / 2; k++) {
-            double q = 1 / (2 * cos(M_PI * (2 * k + 1) / (2 * order)));
-            s->list[s->n++] = order == 1 ? biquad_make(first_order[part], c->rate, c->cutoff_hz[cutoff], 0, 1)
-                                         : biquad_make(second_order[part], c->rate, c->cutoff_hz[cutoff], 0, q);
-        }
+        for (int k = 0; k < (order + 1) / 2; k++)
+            s->list[s->n++] = biquad_make(order == 1 ? first_order[part] : second_order[part], c->rate,
+                                          c->cutoff_hz[cutoff], 0, biquad_butterworth_q(order, k));
 }
 
 /* The sections of a band. Returns its sign: the two sides of order 2 add up if one of them is inverted. */

@@ -316,24 +316,26 @@ pipeline: [{type: Filter, channels: [0], names: [peak, late]}]
     assert residual_db(through(text, x, 44100)[:, 0], want) <= NULL_DB
 
 
-def test_length_and_error_are_stated(folder):
-    """A filter that rings for longer than 22 s is cut, and the warning says how much is missing."""
-    text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + """
-filters:
-  slow: {type: Biquad, parameters: {type: Peaking, freq: 1, gain: 12, q: 30}}
-pipeline: [{type: Filter, channels: [0], names: [slow]}]
-"""
-    pathlib.Path("a.yml").write_text(text)
-    done = haloconv("check", "a.yml")
-    assert done.returncode == 0 and "filter slow: becomes 1048576 taps" in done.stdout + done.stderr, done
-
-
 FILTERS = """
 filters:
   f: {type: %s, parameters: {%s}}
 pipeline:
   - {type: Filter, channels: [0], names: [f]}
 """
+LONG = {"computed": ("Biquad", "type: Peaking, freq: 1, gain: 12, q: 30"),
+        "a given recursion": ("DiffEq", "a: [1, -0.9999999], b: [1]"),
+        "a given biquad": ("Biquad", "type: Free, a1: -0.9999999, a2: 0, b0: 1, b1: 0, b2: 0")}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_length_and_error_are_stated(what, folder):
+    """A filter that rings for longer than 22 s is cut, and the warning says how much is missing."""
+    pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + FILTERS % LONG[what])
+    done = good("check", "a.yml")
+    said = done.stdout + done.stderr
+    assert "filter f: becomes 1048576 taps, and what is cut off is only" in said, said
+
+
 REFUSED = {
     "compressor": ("processors: {c: {type: Compressor}}\npipeline:\n  - {type: Processor, name: c}\n",
                    ":11: pipeline: the processor"),
@@ -351,6 +353,7 @@ REFUSED = {
     "frequency": (FILTERS % ("Biquad", "type: Lowpass, freq: 24000, q: 1"), "between 0 and half the sample rate"),
     "not stable": (FILTERS % ("Biquad", "type: Free, a1: 0, a2: 1.1, b0: 1, b1: 0, b2: 0"), "not stable"),
     "difference equation that is not stable": (FILTERS % ("DiffEq", "a: [1, -1.2, 0.1], b: [1]"), "not stable"),
+    "too many coefficients": (FILTERS % ("DiffEq", f"a: {[0] * 258}"), "258 coefficients a; 257 are possible"),
     "odd order": (FILTERS % ("BiquadCombo", "type: LinkwitzRileyLowpass, freq: 100, order: 3"), "even order"),
     "no number": (FILTERS % ("Gain", "gain: loud"), '"loud" is not a number'),
     "unit": (FILTERS % ("Delay", "delay: 3, unit: miles"), "miles"),
@@ -371,14 +374,25 @@ def test_what_cannot_be_represented_is_refused_with_its_line(what, folder):
     refused("check", "a.yml", says=says)
 
 
-def test_aliases_that_multiply_are_bounded(folder):
-    """Every alias costs two bytes, and stands for all filters of a step."""
-    names = ", ".join(["f"] * 3000)
-    steps = "".join("  - *s\n" for _ in range(3000))
-    text = (DEVICES.format(rate=RATE, n_in=1, n_out=1) + "filters: {f: {type: Gain, parameters: {gain: 0}}}\n"
-            f"pipeline:\n  - &s {{type: Filter, channels: [0], names: [{names}]}}\n{steps}")
-    pathlib.Path("a.yml").write_text(text)
-    refused("check", "a.yml", says="more than 65536 filters")
+BOMBS = {
+    "steps": ("filters: {f: {type: Gain, parameters: {gain: 0}}}\npipeline:\n"
+              f"  - &s {{type: Filter, channels: [0], names: [{', '.join(['f'] * 3000)}]}}\n" + "  - *s\n" * 3000,
+              "more than 65536 filters"),
+    "lists": ("filters:\n  f: {type: Conv, parameters: {type: Values, values: &v [%s]}}\n" % ", ".join("0" * 8192) +
+              "".join(f"  f{i}: {{type: Conv, parameters: {{type: Values, values: *v}}}}\n" for i in range(1024)) +
+              "pipeline: [{type: Filter, channels: [], names: [f, %s]}]\n" % ", ".join(f"f{i}" for i in range(1024)),
+              "filter f1023: the lists and recursions of all filters are too long"),
+    "brackets": ("x: " + "[" * 50000, "nested brackets"),
+    "anchors": ("x: [" + ", ".join(f"&a{i} 1" for i in range(1025)) + "]\n", "1024 anchors"),
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_short_texts_that_take_long_are_refused(what, folder):
+    """An alias costs two bytes, and stands for a list, or for all filters of a step."""
+    text, says = BOMBS[what]
+    pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + text)
+    refused("check", "a.yml", says=says)
 
 
 def test_information_has_the_rate_and_the_labels(folder):

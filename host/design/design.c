@@ -76,8 +76,8 @@ static const struct command_line design_line = {
         "Makes a filter or a room. KIND is lowpass, highpass, bandpass or bandstop: a linear-phase FIR by the window "
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
         "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
-        "attenuation; these are measured on the mask. Other filters: `haloconv design correct --help`, and the same "
-        "for design target, design invert and design minphase.\v"
+        "attenuation; these are measured on the mask. The filters of design correct, design target, design invert, "
+        "design minphase and design crossover have options of their own: see `haloconv design correct --help`, ...\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
@@ -94,7 +94,10 @@ static int parse_kind(const char *text, enum design_kind *kind)
             *kind = (enum design_kind)i;
             return -1;
         }
-    return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
+    return message_usage("design",
+                         "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room, or as its first word correct, "
+                         "target, invert, minphase or crossover",
+                         text);
 }
 
 static int parse(int argc, char **argv, struct design_settings *s)

@@ -16,6 +16,13 @@ def made(*args, output="f.wav"):
     return read(output), report
 
 
+def test_design_points_to_its_commands_of_two_words(folder):
+    commands = ["correct", "target", "invert", "minphase", "crossover"]
+    text = " ".join(good("design", "--help").stdout.split())
+    assert all(f"design {command}" in text for command in commands), text
+    refused("design", "-q", "correct", "-o", "f.wav", exit=2, says=["first word", *commands])
+
+
 # ---- target ---------------------------------------------------------------------------------------------------------
 CURVE = [(30, 6), (120, 4), (1000, 0), (4000, -1.5), (15000, -5)]
 

@@ -1,5 +1,7 @@
 #include "measured_response.h"
 
+#include "host/acoustics/acoustics.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -8,15 +10,10 @@ enum { WINDOWS_PER_OCTAVE = 3 };
 
 int direct_sound_find(const float *h, int n, int rate)
 {
-    float peak = 0;
-    for (int i = 0; i < n; i++) peak = fmaxf(peak, fabsf(h[i]));
-    if (!(peak > 0)) return -1;
-    int first = 0;
-    while (fabsf(h[first]) < 0.1F * peak) first++;
-    int direct = first, last = first + rate / 1000;
-    for (int i = first; i < n && i <= last; i++)
+    int first = acoustics_start((float *[]){(float *)h}, 1, n), direct = first;
+    for (int i = first; i < n && i <= first + rate / 1000; i++)
         if (fabsf(h[i]) > fabsf(h[direct])) direct = i;
-    return direct;
+    return h[direct] == 0 ? -1 : direct;
 }
 
 static double rise(double x) /* half a Hann window, from 0 at 0 to 1 at 1 */

@@ -37,22 +37,17 @@ static double refine_peak(const float *h, int n, int frame)
     return (from + to) / 2;
 }
 
-/* The frame of the sound in channels first ... first + n - 1 of a mask that is placed; NaN: they are silent. */
+/* The frame that --by places, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
 static double find_sound(const struct mask_settings *s, const hc_responses *mask, int first, int n)
 {
-    int channel = -1, frame = -1;
-    double loudest = 0;
+    const float *loudest = mask->channel[first];
+    int frame = 0;
     for (int ch = first; ch < first + n; ch++)
-        for (int i = 0; i < mask->n_frames; i++) {
-            double level = fabs((double)mask->channel[ch][i]);
-            if (!(level > loudest)) continue;
-            loudest = level;
-            channel = ch;
-            frame = i;
-        }
-    if (channel < 0) return NAN;
-    if (!s->fractional && s->by == BY_ONSET) return acoustics_start(mask->channel + first, n, mask->n_frames);
-    return s->fractional ? refine_peak(mask->channel[channel], mask->n_frames, frame) : frame;
+        for (int i = 0; i < mask->n_frames; i++)
+            if (fabsf(mask->channel[ch][i]) > fabsf(loudest[frame])) loudest = mask->channel[ch], frame = i;
+    if (loudest[frame] == 0) return NAN;
+    if (s->fractional) return refine_peak(loudest, mask->n_frames, frame);
+    return s->by == BY_PEAK ? frame : acoustics_start(mask->channel + first, n, mask->n_frames);
 }
 
 /* Delays h[n] by 0 <= share < 1 frame: turns the phase of its spectrum by a straight line. */

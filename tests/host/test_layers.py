@@ -179,7 +179,7 @@ ARROWS = {
                    "host/plot": ["host/plot/plot_masks.h", "host/plot/plot_option.h"]},
     "host/acoustics": {},
     "host/design": {"host": ANY, "host/masks": ["host/masks/mask_write.h", "host/masks/mask_diagnostics.h"],
-                    "host/files": ["host/files/text_out.h"]},
+                    "host/files": ["host/files/text_out.h"], "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/plot": {"host": ANY, "host/files": ANY,
                   "host/acoustics": ["host/acoustics/acoustics.h", "host/acoustics/decay.h"]},
     "host/measure": {"host": ANY, "host/files": ANY, "host/masks": ["host/masks/mask_write.h"],

@@ -1,6 +1,7 @@
 #include "correction.h"
 
 #include "correction_curve.h"
+#include "dsp/signal/delay.h"
 #include "dsp/signal/smoothing.h"
 #include "excess_phase.h"
 #include "host/message.h"
@@ -167,35 +168,36 @@ static void match_whole(struct correction_work *w, struct correction_curve *c, d
 
 /* ---- the filter --------------------------------------------------------------------------------- */
 
-static int delay_frames(const struct correction_settings *s)
+static double delay_frames(const struct correction_settings *s)
 {
-    return s->phase == CORRECTION_MIXED ? (int)lrint(s->preringing_ms * 1e-3 * s->rate) : 0;
+    if (s->phase == CORRECTION_LINEAR) return (s->taps - 1) / 2.0;
+    return s->phase == CORRECTION_MIXED ? rint(s->preringing_ms * 1e-3 * s->rate) : 0;
 }
 
-/* gain[n_bins], changed -> h[taps] */
-static void filter(struct correction_work *w, double *gain, double *h)
+/* gain[n_bins] -> h[taps] */
+static void filter(struct correction_work *w, const double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
-    int delay = delay_frames(s), fade = s->taps / 4;
+    int delay = (int)delay_frames(s), fade_in = 0, fade_out = s->taps / 4;
+    for (size_t k = 0; k < n_bins(w); k++) w->bins[k] = gain[k];
     switch (s->phase) {
     case CORRECTION_LINEAR:
-        magnitude_linear_phase(t, gain, s->taps, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
-        taps_fade_in(h, fade);
+        delay_bins(t, w->bins, delay_frames(s));
+        fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:
-        magnitude_minimum_phase(t, gain, LEAST_GAIN, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
+        magnitude_minimum_phase(t, LEAST_GAIN, w->bins);
         break;
     case CORRECTION_MIXED:
         excess_phase_reverse(t, w->sum, delay, s->rate, w->scratch);
-        excess_phase_apply(t, gain, w->sum, delay, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
-        taps_fade_in(h, delay / 8);
+        excess_phase_apply(t, w->sum, delay, w->bins);
+        fade_in = delay / 8;
         break;
     }
-    taps_fade_out(h + s->taps - fade, fade);
+    magnitude_taps(t, w->bins, s->taps, h);
+    taps_fade_in(h, fade_in);
+    taps_fade_out(h + s->taps - fade_out, fade_out);
 }
 
 /* ---- the figures -------------------------------------------------------------------------------- */
@@ -296,7 +298,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
     if (!measurements_check(s, measurements, n, why, cap)) return false;
-    c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
+    c->delay = delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);

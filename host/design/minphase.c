@@ -54,18 +54,14 @@ static bool minphase(const float *h, int n, size_t size, int taps, double *out)
     struct transform t;
     if (!transform_open(&t, size)) return false;
     double complex *bins = malloc((size / 2 + 1) * sizeof *bins);
-    double *gain = malloc((size / 2 + 1) * sizeof *gain);
-    bool good = bins && gain;
-    if (good) {
+    if (bins) {
         transform_response_float(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k <= size / 2; k++) gain[k] = cabs(bins[k]);
-        magnitude_minimum_phase(&t, gain, LEAST, bins);
+        magnitude_minimum_phase(&t, LEAST, bins);
         magnitude_taps(&t, bins, taps, out);
     }
     free(bins);
-    free(gain);
     transform_close(&t);
-    return good;
+    return bins != NULL;
 }
 
 static double change_db(const double *a, const double *b, int n)

@@ -1,5 +1,6 @@
 /* haloconv design target - makes a filter with the gain of a curve. */
 #include "design_files.h"
+#include "dsp/signal/delay.h"
 #include "fir_design.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -55,7 +56,6 @@ struct target_filter {
     struct frequency_curve curve;
     struct transform transform;
     double complex *bins; /* [size / 2 + 1] */
-    double *gain;         /* [size / 2 + 1] */
     double *h;            /* [taps] */
     double *window;       /* [2 taps - 1] of minimum phase, else [taps] */
     double largest_db, error_db, error_hz;
@@ -65,12 +65,12 @@ static void fill(struct target_filter *f, const struct target_settings *s)
 {
     double hz = (double)s->rate / (double)f->transform.size;
     for (size_t k = 0; k <= f->transform.size / 2; k++)
-        f->gain[k] = pow(10, frequency_curve_db(&f->curve, (double)k * hz) / 20);
+        f->bins[k] = pow(10, frequency_curve_db(&f->curve, (double)k * hz) / 20);
     bool is_minimum = s->phase == TARGET_MINIMUM;
     if (is_minimum)
-        magnitude_minimum_phase(&f->transform, f->gain, 1e-15, f->bins);
+        magnitude_minimum_phase(&f->transform, 1e-15, f->bins);
     else
-        magnitude_linear_phase(&f->transform, f->gain, s->taps, f->bins);
+        delay_bins(&f->transform, f->bins, (s->taps - 1) / 2.0);
     magnitude_taps(&f->transform, f->bins, s->taps, f->h);
     int n = is_minimum ? 2 * s->taps - 1 : s->taps;
     fir_window_fill((enum fir_window)s->window, NAN, n, f->window);
@@ -114,12 +114,10 @@ static int make(struct target_filter *f, const struct target_settings *s)
     char why[MESSAGE_CAP];
     if (!transform_open(&f->transform, magnitude_fir_size(s->taps, s->rate)))
         return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
-    size_t n = f->transform.size / 2 + 1;
-    f->bins = malloc(n * sizeof *f->bins);
-    f->gain = malloc(n * sizeof *f->gain);
+    f->bins = malloc((f->transform.size / 2 + 1) * sizeof *f->bins);
     f->h = malloc((size_t)s->taps * sizeof *f->h);
     f->window = malloc((size_t)(2 * s->taps) * sizeof *f->window);
-    if (!f->bins || !f->gain || !f->h || !f->window)
+    if (!f->bins || !f->h || !f->window)
         return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
     fill(f, s);
     measure(f, s);
@@ -141,7 +139,6 @@ int design_target_command(int argc, char **argv)
     frequency_curve_free(&filter.curve);
     transform_close(&filter.transform);
     free(filter.bins);
-    free(filter.gain);
     free(filter.h);
     free(filter.window);
     return status;

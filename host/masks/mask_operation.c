@@ -119,11 +119,6 @@ int mask_job_frames(const struct mask_job *job, double ms)
     return (int)fmin(rint(ms * 1e-3 * job->out.rate), 1 << 30); /* a rate may be up to 2^31 */
 }
 
-double mask_rise(int i, int n)
-{
-    return 0.5 - 0.5 * cos(M_PI * (i + 0.5) / n);
-}
-
 /* ---- reading ------------------------------------------------------------------------------------ */
 
 /* The path of a temporary file with all of standard input, and its descriptor in *fd. */

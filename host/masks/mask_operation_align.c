@@ -1,5 +1,5 @@
 /* haloconv mask align - shifts a mask in time, also by parts of a frame. */
-#include "dsp/signal/transform.h"
+#include "dsp/signal/delay.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
@@ -50,7 +50,7 @@ static double find_sound(const struct mask_settings *s, const hc_responses *mask
     return s->by == BY_PEAK ? frame : acoustics_start(mask->channel + first, n, mask->n_frames);
 }
 
-/* Delays h[n] by 0 <= share < 1 frame: turns the phase of its spectrum by a straight line. */
+/* Delays h[n] by 0 <= share < 1 frame. */
 static bool shift_by_share(double *h, int n, double share)
 {
     struct transform t;
@@ -58,8 +58,7 @@ static bool shift_by_share(double *h, int n, double share)
     double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
     if (bins) {
         transform_response(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k < t.size / 2; k++) bins[k] *= cexp(-2 * M_PI * I * (double)k / (double)t.size * share);
-        bins[t.size / 2] *= cos(M_PI * share); /* half the rate has no phase */
+        delay_bins(&t, bins, share);
         transform_inverse(&t, bins);
         memcpy(h, bins, (size_t)n * sizeof *h);
     }

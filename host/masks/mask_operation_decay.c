@@ -6,6 +6,7 @@
  *                   \  /    \  /         cosine from one band to the other
  *            0       ''      ''
  */
+#include "dsp/signal/hann.h"
 #include "dsp/signal/transform.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
@@ -124,7 +125,7 @@ static double weight(int i, double hz)
     int other = hz < octave_hz[i] ? i - 1 : i + 1;
     if (other < 0 || other >= OCTAVES) return 1;
     double share = hz > 0 ? log(hz / octave_hz[i]) / log((double)octave_hz[other] / octave_hz[i]) : 1;
-    return share < 1 ? 0.5 + 0.5 * cos(M_PI * share) : 0;
+    return hann_rise(1 - share);
 }
 
 /* y = the sum of the bands of channel ch, each with its own change. */

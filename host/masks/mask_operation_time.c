@@ -1,5 +1,6 @@
 /* Operations on the time axis: trim, fade, reverse, stretch, split. */
 #include "dsp/masks/resample.h"
+#include "dsp/signal/hann.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
@@ -81,8 +82,8 @@ static bool fade(struct mask_job *job)
     if (!mask_job_copy(job, n, 0)) return false;
     for (int ch = 0; ch < job->out.n_channels; ch++) {
         double *h = mask_job_result(job, ch);
-        for (int i = 0; i < n_in; i++) h[i] *= mask_rise(i, n_in);
-        for (int i = 0; i < n_out; i++) h[n - 1 - i] *= mask_rise(i, n_out);
+        for (int i = 0; i < n_in; i++) h[i] *= hann_rise((i + 0.5) / n_in);
+        for (int i = 0; i < n_out; i++) h[n - 1 - i] *= hann_rise((i + 0.5) / n_out);
     }
     return true;
 }
@@ -195,7 +196,7 @@ static bool split(struct mask_job *job)
     for (int ch = 0; good && ch < mask->n_channels; ch++)
         for (int i = 0; i < end; i++) {
             double *rest = late + (size_t)ch * (size_t)n + i;
-            float early = (float)(i < first ? *rest : *rest * mask_rise(n_fade - 1 - (i - first), n_fade));
+            float early = (float)(i < first ? *rest : *rest * hann_rise((n_fade - 0.5 - (i - first)) / n_fade));
             mask_job_result(job, ch)[i] = (double)early;
             *rest -= (double)early;
         }

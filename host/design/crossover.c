@@ -3,8 +3,8 @@
 #include "dsp/signal/biquad.h"
 #include "dsp/signal/transform.h"
 #include "fir_design.h"
-#include "host/message.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +96,16 @@ double crossover_transition(const struct crossover *c, int cutoff)
     return c->transition_hz > 0 ? c->transition_hz : c->cutoff_hz[cutoff] / 2;
 }
 
+int crossover_steep_taps(const struct crossover *c, int cutoff)
+{
+    double taps = fir_kaiser_length(c->attenuation_db, crossover_transition(c, cutoff) / (0.5 * c->rate));
+    return taps < INT_MAX ? (int)taps | 1 : INT_MAX;
+}
+
 static struct response windowed_sinc(const struct crossover *c, int cutoff)
 {
     double edge[2] = {c->cutoff_hz[cutoff] / (0.5 * c->rate)};
-    int n = fir_kaiser_length(c->attenuation_db, crossover_transition(c, cutoff) / (0.5 * c->rate)) | 1;
+    int n = crossover_steep_taps(c, cutoff);
     struct response low = {malloc((size_t)n * sizeof *low.h), n / 2};
     double *w = malloc((size_t)n * sizeof *w);
     if (low.h && w) {
@@ -160,13 +166,12 @@ static bool make_linear(struct crossover *c)
     return good;
 }
 
-bool crossover_make(struct crossover *c, char *why, unsigned long cap)
+bool crossover_make(struct crossover *c)
 {
     c->n_ways = c->n_cutoffs + 1;
     c->delay = 0;
     c->h = NULL;
-    if (c->type == CROSSOVER_LINKWITZ_RILEY ? make_linkwitz_riley(c) : make_linear(c)) return true;
-    return message_write(why, cap, "design crossover: no memory; raise the lowest cutoff");
+    return c->type == CROSSOVER_LINKWITZ_RILEY ? make_linkwitz_riley(c) : make_linear(c);
 }
 
 /* ---- figures ------------------------------------------------------------------------------------ */

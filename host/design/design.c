@@ -130,6 +130,8 @@ static int check_cutoffs(const struct design_settings *s)
 /* Choose window, beta and length by the options. -1: go on; else the exit status. */
 static int choose_filter(struct design_settings *s, struct design *design)
 {
+    int status = check_cutoffs(s);
+    if (status >= 0) return status;
     bool odd = s->kind == KIND_HIGHPASS || s->kind == KIND_BANDSTOP || s->kind == KIND_HILBERT;
     bool has_beta = !isnan(s->beta), kaiser = s->attenuation_db > 0 || has_beta;
     if (kaiser && s->window >= 0 && s->window != FIR_KAISER)
@@ -151,11 +153,11 @@ static int choose_filter(struct design_settings *s, struct design *design)
         if (!(width < 1))
             return message_usage("design", "--transition %g: must be below half the rate, %g Hz", s->transition_hz,
                                  0.5 * s->rate);
-        if ((s->attenuation_db - 7.95) / 2.285 / (3.14 * width) > MAX_TAPS)
+        double taps = fir_kaiser_length(s->attenuation_db, width);
+        if (taps > MAX_TAPS)
             return message_usage("design", "--transition %g: needs more than %d taps; widen it", s->transition_hz,
                                  MAX_TAPS);
-        design->n_frames = fir_kaiser_length(s->attenuation_db, width);
-        if (odd) design->n_frames |= 1;
+        design->n_frames = odd ? (int)taps | 1 : (int)taps;
     }
     if (odd && design->n_frames % 2 == 0)
         return message_usage("design",
@@ -206,44 +208,37 @@ static int choose_room(struct design_settings *s, struct design *design)
     return -1;
 }
 
-static void fill_room(const struct design_settings *s, struct design *design)
+static bool fill_room(const struct design_settings *s, struct design *design)
 {
     for (int ch = 0; ch < design->n_channels; ch++)
         random_room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, design_predelay(s), design->n_frames,
                          design->h + (size_t)ch * (size_t)design->n_frames);
+    return true;
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int make(const struct design_settings *s, struct design *design)
+{
+    char why[MESSAGE_CAP];
+    if (!design->h || !(s->kind == KIND_ROOM ? fill_room(s, design) : fill_filter(s, design)))
+        return message_error("design: no memory for %d taps; use fewer", design->n_frames);
+    if (!is_finite(design))
+        return message_error("design: the window %s leaves nothing of %d taps; use more", fir_window_names[s->window],
+                             design->n_frames);
+    struct mask_out out = {s->output, s->format, s->rate, design->n_channels, design->n_frames, design->h};
+    return mask_write(&out, why, sizeof why) ? design_report(s, design) : message_error("%s", why);
 }
 
 int design_command(int argc, char **argv)
 {
     struct design_settings settings;
     struct design design = {0};
-    char why[MESSAGE_CAP];
     int status = parse(argc, argv, &settings);
-    if (status >= 0) return status;
-    if (settings.kind == KIND_ROOM) {
-        status = choose_room(&settings, &design);
-    } else {
-        status = check_cutoffs(&settings);
-        if (status < 0) status = choose_filter(&settings, &design);
-    }
+    if (status < 0) status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
-    bool good = design.h && (settings.kind == KIND_ROOM || fill_filter(&settings, &design));
-    if (!good) {
-        free(design.h);
-        return message_error("design: no memory for %d taps; use fewer", design.n_frames);
-    }
-    if (settings.kind == KIND_ROOM) {
-        fill_room(&settings, &design);
-    } else if (!is_finite(&design)) {
-        free(design.h);
-        return message_error("design: the window %s leaves nothing of %d taps; use more",
-                             fir_window_names[settings.window], design.n_frames);
-    }
-    struct mask_out out = {settings.output,   settings.format, settings.rate,
-                           design.n_channels, design.n_frames, design.h};
-    good = mask_write(&out, why, sizeof why);
-    status = good ? design_report(&settings, &design) : message_error("%s", why);
+    status = make(&settings, &design);
     free(design.h);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
+#include "host/number_list.h"
 #include "host/option.h"
 
 #include <limits.h>
@@ -29,15 +30,9 @@ struct crossover_settings {
 static bool take_cutoffs(const struct option_use *use, void *to)
 {
     struct crossover *c = to;
-    const char *at = use->text;
-    for (c->n_cutoffs = 0; c->n_cutoffs < CROSSOVER_MOST_CUTOFFS; at++) {
-        char *end;
-        double hz = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(hz > (c->n_cutoffs ? c->cutoff_hz[c->n_cutoffs - 1] : 0))) break;
-        c->cutoff_hz[c->n_cutoffs++] = hz;
-        at = end;
-        if (!*at) return true;
-    }
+    int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MOST_CUTOFFS), i = 0;
+    while (i < n && c->cutoff_hz[i] > (i ? c->cutoff_hz[i - 1] : 0)) i++;
+    if (n && i == n) return true;
     return option_refuse(use, "needs rising frequencies in Hz with commas between, such as 300,3000; at most %d",
                          CROSSOVER_MOST_CUTOFFS);
 }

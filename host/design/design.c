@@ -3,6 +3,7 @@
 #include "host/commands.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
+#include "host/number_list.h"
 #include "host/option.h"
 #include "random_room.h"
 
@@ -19,14 +20,8 @@ enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 static bool take_cutoff(const struct option_use *use, void *to)
 {
     struct design_settings *s = to;
-    char *end;
-    s->n_cutoffs = 0;
-    for (const char *at = use->text; s->n_cutoffs < 2; at = end + 1) {
-        s->cutoff_hz[s->n_cutoffs++] = strtod(at, &end);
-        if (end == at || (*end && *end != ',')) break;
-        if (!*end) return true;
-    }
-    return option_refuse(use, "needs one frequency in Hz, or two with a comma between");
+    s->n_cutoffs = number_list_read(use->text, s->cutoff_hz, 2);
+    return s->n_cutoffs || option_refuse(use, "needs one frequency in Hz, or two with a comma between");
 }
 
 static const struct option_row design_options[] = {

@@ -2,6 +2,7 @@
 
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
+#include "host/number_list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,18 +67,9 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
 
 bool option_band(const struct option_use *use, void *to)
 {
-    char *end;
-    double *hz = to, low = strtod(use->text, &end), high = 0;
-    bool good = end > use->text && *end == ',';
-    if (good) {
-        const char *second = end + 1;
-        high = strtod(second, &end);
-        good = end > second && !*end && low > 0 && low < high;
-    }
-    if (!good) return option_refuse(use, "needs two frequencies in Hz with a comma between, the lower one first");
-    hz[0] = low;
-    hz[1] = high;
-    return true;
+    double *hz = to;
+    if (number_list_read(use->text, hz, 2) == 2 && hz[0] > 0 && hz[0] < hz[1]) return true;
+    return option_refuse(use, "needs two frequencies in Hz with a comma between, the lower one first");
 }
 
 int design_band_check(const char *command, const double *hz, int rate)

@@ -28,12 +28,9 @@ struct correct_settings {
 };
 
 static const struct option_row file_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct correct_settings, output)},
+    MASK_WRITE_OPTIONS(struct correct_settings),
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
-    OPTION_FORMAT(OPTION_TO(struct correct_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct correct_settings, json)),
     {0}};
 
 static const struct option_row correction_options[] = {

@@ -25,12 +25,9 @@ static bool take_cutoff(const struct option_use *use, void *to)
 }
 
 static const struct option_row design_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct design_settings, output)},
+    MASK_WRITE_OPTIONS(struct design_settings),
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct design_settings, rate), .min = 1,
      .max = 100000000},
-    OPTION_FORMAT(OPTION_TO(struct design_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct design_settings, json)),
     {0}};
 
 static const struct option_row filter_options[] = {

@@ -65,6 +65,17 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
     return good;
 }
 
+int design_silence_check(const hc_responses *mask, const char *path, const char *what)
+{
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        int frame = 0;
+        while (frame < mask->n_frames && mask->channel[ch][frame] == 0) frame++;
+        if (frame == mask->n_frames)
+            return message_error("%s: channel %d is silent and has no %s; leave it out", path, ch + 1, what);
+    }
+    return 0;
+}
+
 bool option_band(const struct option_use *use, void *to)
 {
     double *hz = to;

@@ -23,8 +23,7 @@ struct invert_settings {
 };
 
 static const struct option_row invert_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct invert_settings, output)},
+    MASK_WRITE_OPTIONS(struct invert_settings),
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct invert_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
@@ -37,8 +36,6 @@ static const struct option_row invert_options[] = {
      option_number, OPTION_TO(struct invert_settings, inversion.boost_db), .max = 200},
     {"regularise", 0, "DB", "Regularisation in the band, that far below the mean level [100]", option_number,
      OPTION_TO(struct invert_settings, inversion.regularise_db), .max = 200},
-    OPTION_FORMAT(OPTION_TO(struct invert_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct invert_settings, json)),
     {0}};
 
 static const struct command_line invert_line = {
@@ -72,12 +69,6 @@ static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
     if (i->delay == NOT_GIVEN) i->delay = i->taps / 2;
     if (i->delay >= i->taps)
         return message_usage("design invert", "--delay %d: must be below the number of taps, %d", i->delay, i->taps);
-    for (int ch = 0; ch < mask->n_channels; ch++) {
-        int frame = 0;
-        while (frame < mask->n_frames && mask->channel[ch][frame] == 0) frame++;
-        if (frame == mask->n_frames)
-            return message_error("%s: channel %d is silent and has no inverse; leave it out", s->names.list[0], ch + 1);
-    }
     return -1;
 }
 
@@ -104,7 +95,8 @@ static int report(const struct invert_settings *s, const struct inversion_figure
 static int make(struct invert_settings *s, const hc_responses *mask, int rate)
 {
     int status = choose(s, mask, rate);
-    if (status >= 0) return status;
+    if (status < 0) status = design_silence_check(mask, s->names.list[0], "inverse");
+    if (status) return status;
     size_t taps = (size_t)s->inversion.taps, n = (size_t)mask->n_channels;
     char why[MESSAGE_CAP];
     double *h = malloc(n * taps * sizeof *h);

@@ -22,8 +22,7 @@ struct target_settings {
 };
 
 static const struct option_row target_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct target_settings, output)},
+    MASK_WRITE_OPTIONS(struct target_settings),
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct target_settings, rate), .min = 1000,
      .max = 1000000},
     {"phase", 0, "minimum|linear", "Phase of the filter; linear delays by (taps - 1) / 2 frames [minimum]",
@@ -33,8 +32,6 @@ static const struct option_row target_options[] = {
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris",
      "Window of the filter; of minimum phase its second half, twice as wide [hann]", option_choice,
      OPTION_TO(struct target_settings, window)},
-    OPTION_FORMAT(OPTION_TO(struct target_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct target_settings, json)),
     {0}};
 
 static const struct command_line target_line = {

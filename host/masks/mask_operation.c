@@ -21,12 +21,9 @@ static const struct mask_operation *const operations[] = {&mask_convolve, &mask_
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
 const struct option_row mask_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct mask_settings, output)},
+    MASK_WRITE_OPTIONS(struct mask_settings),
     {"rate", 0, "HZ", "Rate of the result; for a text, its rate [that of the first mask]", option_int,
      OPTION_TO(struct mask_settings, rate), .min = 1, .max = 100000000},
-    OPTION_FORMAT(OPTION_TO(struct mask_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct mask_settings, json)),
     {0}};
 
 /* ---- what operations use ------------------------------------------------------------------------ */

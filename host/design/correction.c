@@ -18,7 +18,7 @@
 
 struct correction_work {
     const struct correction_settings *settings;
-    const struct correction_measurement *measurements;
+    const hc_responses *measurements; /* [n_measurements] */
     int n_measurements;
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
@@ -27,40 +27,29 @@ struct correction_work {
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
 };
 
-void correction_settings_init(struct correction_settings *s, int rate)
-{
-    *s = (struct correction_settings){.rate = rate,
-                                      .taps = (int)transform_size((size_t)rate * 2 / 3),
-                                      .cycles = 15,
-                                      .octaves = 1.0 / 12,
-                                      .boost_db = 6,
-                                      .cut_db = 24,
-                                      .preringing_ms = 40};
-}
-
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool measurements_check(const struct correction_settings *s, const struct correction_measurement *m, int n,
+static bool measurements_check(const struct correction_settings *s, const hc_responses *m, char *const *names, int n,
                                char *why, size_t cap)
 {
     for (int i = 0; i < n; i++) {
         if (m[i].n_channels != m[0].n_channels)
             return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
-                                 m[i].name, m[i].n_channels, message_s(m[i].n_channels), m[0].name, m[0].n_channels);
+                                 names[i], m[i].n_channels, message_s(m[i].n_channels), names[0], m[0].n_channels);
         if (m[i].n_frames / s->rate >= LONGEST_S)
-            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", m[i].name,
+            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", names[i],
                                  m[i].n_frames / s->rate, LONGEST_S);
         for (int ch = 0; ch < m[i].n_channels; ch++) {
             int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
             double ms = 1e3 * (m[i].n_frames - direct) / s->rate;
             if (direct < 0)
-                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", m[i].name,
+                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", names[i],
                                      ch + 1);
             if (ms < SHORTEST_MS)
                 return message_write(why, cap,
                                      "%s: channel %d ends %.3g ms after the direct sound; record at least %d ms, and "
                                      "500 ms to correct the bass",
-                                     m[i].name, ch + 1, ms, SHORTEST_MS);
+                                     names[i], ch + 1, ms, SHORTEST_MS);
         }
     }
     return true;
@@ -84,7 +73,7 @@ static struct correction_band find_band(const struct correction_work *w, const d
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct correction_work *w, const struct correction_measurement *m, int ch)
+static void add_position(struct correction_work *w, const hc_responses *m, int ch)
 {
     const float *h = m->channel[ch];
     int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
@@ -293,11 +282,11 @@ static void work_close(struct correction_work *w)
 }
 
 bool correction_make(struct correction *c, const struct correction_settings *s,
-                     const struct correction_measurement *measurements, int n, char *why, size_t cap)
+                     const hc_responses *measurements, char *const *names, int n, char *why, size_t cap)
 {
     struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
-    if (!measurements_check(s, measurements, n, why, cap)) return false;
+    if (!measurements_check(s, measurements, names, n, why, cap)) return false;
     c->delay = delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
@@ -307,7 +296,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     work_close(&w);
     if (!good) {
         correction_free(c);
-        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", measurements[0].name);
+        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", names[0]);
     }
     level_normalise(c, s->normalise);
     return true;

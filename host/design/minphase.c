@@ -101,7 +101,7 @@ static int make(const struct minphase_settings *s, const hc_responses *mask, int
     int taps = s->taps ? s->taps : mask->n_frames, status = design_silence_check(mask, path, "phase");
     if (status) return status;
     size_t n = (size_t)mask->n_channels, length = (size_t)taps;
-    double *h = malloc((n + 1) * length * sizeof *h), error_db, worst_db = -INFINITY;
+    double *h = malloc((n + 1) * length * sizeof *h), error_db = 0, worst_db = -INFINITY;
     char why[MESSAGE_CAP];
     bool good = h != NULL;
     for (size_t ch = 0; good && ch < n; ch++) {

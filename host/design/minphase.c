@@ -36,7 +36,7 @@ static const struct command_line minphase_line = {
     .text =
         "Makes the minimum-phase version of each response of a mask: the same magnitude with the least delay. It is "
         "computed from the cepstrum of the magnitude, by transforms that are doubled until the result changes by less "
-        "than -110 dB; prints that change. The magnitude is taken to be at least -200 dB below its maximum. The delays "
+        "than -110 dB; prints that change. The magnitude is raised to 200 dB below its maximum where it is less. The delays "
         "between the channels are lost.\v"
         "  haloconv design minphase linear.wav -o minimum.wav",
     .groups = {{NULL, minphase_options}},

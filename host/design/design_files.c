@@ -79,8 +79,9 @@ int design_silence_check(const hc_responses *mask, const char *path, const char 
 bool option_band(const struct option_use *use, void *to)
 {
     double *hz = to;
-    if (number_list_read(use->text, hz, 2) == 2 && hz[0] > 0 && hz[0] < hz[1]) return true;
-    return option_refuse(use, "needs two frequencies in Hz with a comma between, the lower one first");
+    const double least = 1; /* a transform has bins at most that far apart (magnitude_fir_size) */
+    if (number_list_read(use->text, hz, 2) == 2 && hz[0] > 0 && hz[0] < hz[1] && hz[1] >= least) return true;
+    return option_refuse(use, "needs two frequencies in Hz with a comma between: the lower one, and one of 1 or more");
 }
 
 int design_band_check(const char *command, const double *hz, int rate)

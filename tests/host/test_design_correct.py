@@ -243,7 +243,7 @@ def test_what_cannot_be_corrected_is_refused(folder):
                         (["nan.wav"], "frame"), (["mono.wav", "stereo.wav"], "2 channels"),
                         (["slow.wav"], "500 Hz"), (["sweep.wav"], "30 s"), (["m.conf"], "configuration"), (["none.wav"], "none.wav")]:
         refused("design", "correct", *names, "-o", "f.wav", says=says)
-    for options in [["--band", "20"], ["--band", "200,20"], ["--band", "20,30000"], ["--boost", "-3"],
+    for options in [["--band", "20"], ["--band", "200,20"], ["--band", "20,30000"], ["--band", "0.1,0.9"], ["--boost", "-3"],
                     ["--phase", "mixed", "--preringing", 500, "--taps", 4096], []]:
         names = ["mono.wav"] if options else []
         refused("design", "correct", *names, "-o", "f.wav", *options, exit=2)

@@ -178,4 +178,7 @@ def test_what_has_no_inverse_is_refused(folder, command):
     refused("design", command, "silent.wav", "-o", "f.wav", says="channel 1 is silent")
     refused("design", command, "half.wav", "-o", "f.wav", says="channel 2 is silent")
     refused("design", command, "m.conf", "-o", "f.wav", says="configuration")
+    if command == "invert":  # a band between two bins of the transform
+        write("h.wav", np.eye(100, 1), RATE)
+        refused("design", "invert", "h.wav", "--band", "0.1,0.7", "-o", "f.wav", exit=2, says="1 or more")
     assert not (folder / "f.wav").exists()

@@ -30,9 +30,9 @@ struct correct_settings {
 };
 
 static const struct option_row file_options[] = {
-    MASK_WRITE_OPTIONS(struct correct_settings),
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
+    MASK_WRITE_OPTIONS(struct correct_settings),
     {0}};
 
 static const struct option_row correction_options[] = {
@@ -88,8 +88,8 @@ static const struct command_line correct_line = {
 
 static int parse(int argc, char **argv, struct correct_settings *s)
 {
-    *s = (struct correct_settings){
-        .smooth = 6, .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
+    *s = (struct correct_settings){.smooth = 6,
+                                   .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
     int status = option_parse(&correct_line, argc, argv, s);
     return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
 }

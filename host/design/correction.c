@@ -281,8 +281,8 @@ static void work_close(struct correction_work *w)
     transform_close(&w->transform);
 }
 
-bool correction_make(struct correction *c, const struct correction_settings *s,
-                     const hc_responses *measurements, char *const *names, int n, char *why, size_t cap)
+bool correction_make(struct correction *c, const struct correction_settings *s, const hc_responses *measurements,
+                     char *const *names, int n, char *why, size_t cap)
 {
     struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};

@@ -58,8 +58,8 @@ struct correction {
     double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
 };
 
-/* Makes a filter for each channel from the measurements at n >= 1 positions, and names[n] for messages. All have as many
- * channels. false: why has the reason, and nothing has to be freed. */
+/* Makes a filter for each channel from the measurements at n >= 1 positions; all have as many channels. names[n]: for
+ * messages. false: why has the reason, and nothing has to be freed. */
 bool correction_make(struct correction *correction, const struct correction_settings *settings,
                      const hc_responses *measurements, char *const *names, int n, char *why, size_t cap);
 void correction_free(struct correction *correction);

@@ -220,7 +220,8 @@ int design_crossover_command(int argc, char **argv)
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct crossover *c = &settings.crossover;
-    bool good = crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
+    bool good =
+        crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
     if (good && c->n_frames > MOST_FRAMES)
         good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
                              settings.output, c->n_frames, MOST_FRAMES);

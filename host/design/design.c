@@ -24,11 +24,11 @@ static bool take_cutoff(const struct option_use *use, void *to)
     return s->n_cutoffs || option_refuse(use, "needs one frequency in Hz, or two with a comma between");
 }
 
-static const struct option_row design_options[] = {
-    MASK_WRITE_OPTIONS(struct design_settings),
-    {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct design_settings, rate), .min = 1,
-     .max = 100000000},
-    {0}};
+static const struct option_row design_options[] = {{"rate", 0, "HZ", "Sample rate [48000]", option_int,
+                                                    OPTION_TO(struct design_settings, rate), .min = 1,
+                                                    .max = 100000000},
+                                                   MASK_WRITE_OPTIONS(struct design_settings),
+                                                   {0}};
 
 static const struct option_row filter_options[] = {
     {"cutoff", 0, "HZ[,HZ]",
@@ -87,8 +87,8 @@ static int parse_kind(const char *text, enum design_kind *kind)
             return -1;
         }
     return message_usage("design",
-                         "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room, or as its first word correct, "
-                         "target, invert, minphase or crossover",
+                         "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room; or, as its first word, "
+                         "correct, target, invert, minphase or crossover",
                          text);
 }
 
@@ -227,7 +227,8 @@ int design_command(int argc, char **argv)
     struct design_settings settings;
     struct design design = {0};
     int status = parse(argc, argv, &settings);
-    if (status < 0) status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
+    if (status < 0)
+        status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
     status = make(&settings, &design);

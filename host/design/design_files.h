@@ -15,7 +15,7 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
  * of a text is 48000 Hz. Prints warnings. false: why has the reason, and nothing has to be freed. */
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
 
-/* 0: no channel of the mask is silent; else the exit status after an error: "PATH: channel 2 is silent and has no WHAT". */
+/* 0: no channel of the mask is silent; else the exit status after the error that it has no `what`. */
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
 /* LOW,HIGH in Hz, for a double[2]. */

@@ -23,7 +23,6 @@ struct invert_settings {
 };
 
 static const struct option_row invert_options[] = {
-    MASK_WRITE_OPTIONS(struct invert_settings),
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct invert_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
@@ -36,6 +35,7 @@ static const struct option_row invert_options[] = {
      option_number, OPTION_TO(struct invert_settings, inversion.boost_db), .max = 200},
     {"regularise", 0, "DB", "Regularisation in the band, that far below the mean level [100]", option_number,
      OPTION_TO(struct invert_settings, inversion.regularise_db), .max = 200},
+    MASK_WRITE_OPTIONS(struct invert_settings),
     {0}};
 
 static const struct command_line invert_line = {

@@ -23,7 +23,8 @@ static void window_apply(const struct transform *t, const float *h, int n, int d
     int before = (int)fmin(direct, ceil(length / 8)), after = (int)fmin(n - direct, ceil(length));
     memset(real, 0, t->size * sizeof *real);
     for (int i = 0; i < after; i++) real[i] = (double)h[direct + i] * hann_rise(2 - 2 * (i / length));
-    for (int i = 1; i <= before; i++) real[t->size - (size_t)i] = (double)h[direct - i] * hann_rise(1 - i / (length / 8));
+    for (int i = 1; i <= before; i++)
+        real[t->size - (size_t)i] = (double)h[direct - i] * hann_rise(1 - i / (length / 8));
 }
 
 static void whole(const struct transform *t, const float *h, int n, int direct, double *real)

@@ -23,11 +23,11 @@ struct minphase_settings {
 };
 
 static const struct option_row minphase_options[] = {
-    MASK_WRITE_OPTIONS(struct minphase_settings),
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Cut the result to that length [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
+    MASK_WRITE_OPTIONS(struct minphase_settings),
     {0}};
 
 static const struct command_line minphase_line = {
@@ -36,8 +36,8 @@ static const struct command_line minphase_line = {
     .text =
         "Makes the minimum-phase version of each response of a mask: the same magnitude with the least delay. It is "
         "computed from the cepstrum of the magnitude, by transforms that are doubled until the result changes by less "
-        "than -110 dB; prints that change. The magnitude is raised to 200 dB below its maximum where it is less. The delays "
-        "between the channels are lost.\v"
+        "than -110 dB; prints that change. Zeros of the magnitude are raised to 200 dB below its maximum. The "
+        "delays between the channels are lost.\v"
         "  haloconv design minphase linear.wav -o minimum.wav",
     .groups = {{NULL, minphase_options}},
     .names = "one MASK",

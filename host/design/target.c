@@ -22,7 +22,6 @@ struct target_settings {
 };
 
 static const struct option_row target_options[] = {
-    MASK_WRITE_OPTIONS(struct target_settings),
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct target_settings, rate), .min = 1000,
      .max = 1000000},
     {"phase", 0, "minimum|linear", "Phase of the filter; linear delays by (taps - 1) / 2 frames [minimum]",
@@ -32,6 +31,7 @@ static const struct option_row target_options[] = {
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris",
      "Window of the filter; of minimum phase its second half, twice as wide [hann]", option_choice,
      OPTION_TO(struct target_settings, window)},
+    MASK_WRITE_OPTIONS(struct target_settings),
     {0}};
 
 static const struct command_line target_line = {

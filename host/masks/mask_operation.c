@@ -21,9 +21,9 @@ static const struct mask_operation *const operations[] = {&mask_convolve, &mask_
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
 const struct option_row mask_options[] = {
-    MASK_WRITE_OPTIONS(struct mask_settings),
     {"rate", 0, "HZ", "Rate of the result; for a text, its rate [that of the first mask]", option_int,
      OPTION_TO(struct mask_settings, rate), .min = 1, .max = 100000000},
+    MASK_WRITE_OPTIONS(struct mask_settings),
     {0}};
 
 /* ---- what operations use ------------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static bool find_end(const struct mask_job *job, int ch, double least, int *end)
     const hc_responses *mask = &job->masks[0];
     const float *h = mask->channel[ch];
     struct acoustics acoustics;
-    for (*end = mask->n_frames; *end > 0 && !(isnan(least) ? h[*end - 1] != 0 : fabs((double)h[*end - 1]) >= least);)
-        --*end;
+    *end = mask->n_frames;
+    while (*end > 0 && fabs((double)h[*end - 1]) < (isnan(least) ? DBL_TRUE_MIN : least)) --*end;
     if (!isnan(least) || *end == 0) return true;
     if (!acoustics_find(&acoustics, h, mask->n_frames, job->out.rate, false)) return false;
     double decay_s = acoustics.all.value[ACOUSTIC_NOISE_TIME];
@@ -26,11 +27,20 @@ static bool find_end(const struct mask_job *job, int ch, double least, int *end)
     return true;
 }
 
+/* The first frame, at most `last`, at which a channel is at least so loud. */
+static int find_first(const hc_responses *mask, int last, double least)
+{
+    for (int i = 0; i < last; i++)
+        for (int ch = 0; ch < mask->n_channels; ch++)
+            if (fabs((double)mask->channel[ch][i]) >= least) return i;
+    return last;
+}
+
 static bool trim(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
-    int first = 0, end = 0, end_of_channel;
+    int end = 0, end_of_channel;
     double peak = 0;
     for (int ch = 0; ch < mask->n_channels; ch++) peak = fmax(peak, mask_peak(mask, ch));
     if (!(peak > 0)) return MASK_REFUSE(job, "%s: is silent; there is nothing to trim", s->names.list[0]);
@@ -38,9 +48,7 @@ static bool trim(struct mask_job *job)
         if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
         if (end_of_channel > end) end = end_of_channel;
     }
-    for (bool is_silent = s->start; is_silent && first < end - 1; first += is_silent)
-        for (int ch = 0; ch < mask->n_channels; ch++)
-            if (fabs((double)mask->channel[ch][first]) >= peak * 1e-3) is_silent = false;
+    int first = s->start ? find_first(mask, end - 1, peak * 1e-3) : 0;
     if (isnan(s->below_db) && end == mask->n_frames)
         message_note("%s: the decay meets no noise floor, and the end stays; --below DB cuts at a level",
                      s->names.list[0]);

@@ -94,7 +94,7 @@ static int parse(int argc, char **argv, struct correct_settings *s)
     return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
 }
 
-/* What depends on the rate. -1: go on; else the exit status. */
+/* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
 static int choose(struct correct_settings *s, int rate)
 {
     struct correction_settings *c = &s->correction;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define GRID_LOW_HZ 10.0 /* what is below counts for no limit of the band */
+#define GRID_LOW_HZ 10.0 /* limits of the band are looked for from here on */
 #define FALL_DB 10.0
 
 double response_curve_db(const struct response_curve *c, double hz)

@@ -41,19 +41,17 @@ static const struct option_row invert_options[] = {
 static const struct command_line invert_line = {
     .command = "design invert",
     .usage = "MASK -o MASK",
-    .text =
-        "Makes the inverse of each response of a mask: both together are a delay. The inversion is regularised "
-        "(Kirkeby "
-        "and Nelson, 1999): it does not boost what lies outside of the band or is too weak. Prints the largest gain, "
-        "and the error of mask and inverse together in the band.\v"
-        "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
+    .text = "Makes the inverse of each response of a mask: both together are a delay. The inversion is regularised "
+            "(Kirkeby and Nelson, 1999): it boosts no frequency that is outside of the band or too weak. Prints the "
+            "largest gain, and the error of mask and inverse together in the band.\v"
+            "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
     .groups = {{NULL, invert_options}},
     .names = "one MASK",
     .least_names = 1,
     .most_names = 1,
     .names_to = offsetof(struct invert_settings, names)};
 
-/* What depends on the mask. -1: go on; else the exit status. */
+/* Fills in the settings that depend on the mask. -1: go on; else the exit status. */
 static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
 {
     struct inversion_settings *i = &s->inversion;

@@ -17,7 +17,7 @@ int direct_sound_find(const float *h, int n, int rate)
     return h[direct] == 0 ? -1 : direct;
 }
 
-/* The windowed response, with its direct sound at frame 0. What comes before wraps around to the end. */
+/* The windowed response, with its direct sound at frame 0. The frames before it wrap around to the end. */
 static void window_apply(const struct transform *t, const float *h, int n, int direct, double length, double *real)
 {
     int before = (int)fmin(direct, ceil(length / 8)), after = (int)fmin(n - direct, ceil(length));

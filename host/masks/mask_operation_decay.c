@@ -190,8 +190,8 @@ static const struct option_row decay_options[] = {
     {"to", 0, "SECONDS", "The new decay time T60", option_number, OPTION_TO(struct mask_settings, to_s), .min = 1e-3,
      .max = 600},
     {"octaves", 0, "HZ:SECONDS,...",
-     "The new decay times of octaves, 63 to 8000 Hz; an octave between two of them is changed by something in between",
-     take_octaves, .to = 0},
+     "The new decay times of octaves, 63 to 8000 Hz; those between two of them get a change in between", take_octaves,
+     .to = 0},
     {"from", 0, "SECONDS", "The decay time that it has [T30 or T20 as in info, the mean of the channels]",
      option_number, OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},
     {0}};

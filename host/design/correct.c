@@ -24,7 +24,7 @@ struct correct_settings {
     int format, rate; /* rate 0: not given */
     bool json;
     double band_hz[2];
-    int smooth, average, phase;
+    int smooth, average;
     struct correction_settings correction;
     struct frequency_curve curve; /* of target */
 };
@@ -60,7 +60,7 @@ static const struct option_row correction_options[] = {
 static const struct option_row filter_options[] = {
     {"phase", 0, "minimum|linear|mixed",
      "Phase of the filter; mixed: minimum, and the excess phase of the response reversed below 300 Hz [minimum]",
-     option_choice, OPTION_TO(struct correct_settings, phase)},
+     option_choice, OPTION_TO(struct correct_settings, correction.phase)},
     {"preringing", 0, "MS", "How long mixed phase may ring before a sound; this is its delay, too [40]", option_number,
      OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
@@ -102,7 +102,6 @@ static int choose(struct correct_settings *s, int rate)
     if (status >= 0) return status;
     c->rate = rate;
     if (!c->taps) c->taps = (int)transform_size((size_t)rate * 2 / 3);
-    c->phase = (enum correction_phase)s->phase;
     c->octaves = smoothings[s->smooth];
     c->complex_average = s->average == 1;
     c->low_hz = s->band_hz[0];
@@ -118,20 +117,19 @@ static int choose(struct correct_settings *s, int rate)
 
 static int make(const struct correct_settings *s, const hc_responses *measurements)
 {
-    struct correction correction;
+    const struct correction_settings *settings = &s->correction;
+    struct correction c;
     char why[MESSAGE_CAP];
-    if (!correction_make(&correction, &s->correction, measurements, s->names.list, s->names.n, why, sizeof why))
+    if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
-    struct mask_out out = {s->output,           s->format,   s->correction.rate, correction.n_channels,
-                           correction.n_frames, correction.h};
-    int status = 0;
-    if (!mask_write(&out, why, sizeof why)) {
-        status = message_error("%s", why);
-    } else {
-        correction_print(&correction, &s->correction, s->output);
-        if (s->json) status = json_print(correction_json(&correction, &s->correction), 12, s->output);
+    struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
+    bool good = mask_write(&out, why, sizeof why);
+    int status = good ? 0 : message_error("%s", why);
+    if (good) {
+        correction_print(&c, settings, s->output);
+        if (s->json) status = json_print(correction_json(&c, settings), 12, s->output);
     }
-    correction_free(&correction);
+    correction_free(&c);
     return status;
 }
 

@@ -93,27 +93,27 @@ static void measure(struct target_filter *f, const struct target_settings *s)
 
 static int report(const struct target_filter *f, const struct target_settings *s)
 {
-    double delay = s->phase == TARGET_LINEAR ? (s->taps - 1) / 2.0 : 0;
-    message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate,
-                 s->phase == TARGET_LINEAR ? "linear" : "minimum", delay, 1e3 * delay / s->rate);
+    bool is_linear = s->phase == TARGET_LINEAR;
+    const char *phase = is_linear ? "linear" : "minimum";
+    double delay = is_linear ? (s->taps - 1) / 2.0 : 0;
+    message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate, phase,
+                 delay, 1e3 * delay / s->rate);
     message_note("%s: largest gain %+.2f dB; at most %.2g dB from the curve, at %.0f Hz", s->output, f->largest_db,
                  f->error_db, f->error_hz);
     if (!s->json) return 0;
-    json_t *all =
-        json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", s->phase == TARGET_LINEAR ? "linear" : "minimum",
-                  "rate", s->rate, "taps", s->taps, "delay", delay, "largest_gain_db", json_number(f->largest_db),
-                  "error_db", json_number(f->error_db), "error_hz", json_number(f->error_hz));
+    json_t *all = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", phase, "rate", s->rate, "taps", s->taps,
+                            "delay", delay, "largest_gain_db", json_number(f->largest_db), "error_db",
+                            json_number(f->error_db), "error_hz", json_number(f->error_hz));
     return json_print(all, 12, s->output);
 }
 
 static int make(struct target_filter *f, const struct target_settings *s)
 {
     char why[MESSAGE_CAP];
-    if (!transform_open(&f->transform, magnitude_fir_size(s->taps, s->rate)))
-        return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
-    f->bins = malloc((f->transform.size / 2 + 1) * sizeof *f->bins);
     f->h = malloc((size_t)s->taps * sizeof *f->h);
     f->window = malloc((size_t)(2 * s->taps) * sizeof *f->window);
+    if (transform_open(&f->transform, magnitude_fir_size(s->taps, s->rate)))
+        f->bins = malloc((f->transform.size / 2 + 1) * sizeof *f->bins);
     if (!f->bins || !f->h || !f->window)
         return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
     fill(f, s);

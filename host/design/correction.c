@@ -131,8 +131,8 @@ static void fill_gain(const struct correction_work *w, const struct correction_c
 }
 
 /* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
- * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
- * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
+ * corrected. The window and the smoothing then decide about the fine structure, and the whole response about the level:
+ * a target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
 static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)
 {
     enum { ROUNDS = 12 };
@@ -233,8 +233,9 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
     smooth_windowed(w);
-    match_whole(w, &c, w->windowed);
-    filter(w, w->windowed, h);
+    double *gain = w->windowed; /* which is smoothed now, and not needed any more */
+    match_whole(w, &c, gain);
+    filter(w, gain, h);
     figures(w, &c, h, out);
 }
 

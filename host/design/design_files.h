@@ -18,7 +18,7 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
 /* 0: no channel of the mask is silent; else the exit status after the error that it has no `what`. */
 int design_silence_check(const hc_responses *mask, const char *path, const char *what);
 
-/* LOW,HIGH in Hz, for a double[2]. */
+/* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */
 option_take option_band;
 
 /* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is no limit. */

@@ -176,12 +176,11 @@ bool crossover_make(struct crossover *c)
 
 /* ---- figures ------------------------------------------------------------------------------------ */
 
-/* The exact response of a band. */
-static double complex exact_response(const struct crossover *c, int way, double hz)
+/* The exact response of a band with these sections. */
+static double complex exact_response(const struct crossover *c, const struct sections *s, double sign, double hz)
 {
-    struct sections s;
-    double complex product = band_sections(c, way, &s);
-    for (int i = 0; i < s.n; i++) product *= biquad_response(&s.list[i], c->rate, hz);
+    double complex product = sign;
+    for (int i = 0; i < s->n; i++) product *= biquad_response(&s->list[i], c->rate, hz);
     return c->type == CROSSOVER_LINEAR ? cabs(product) * cexp(-2 * M_PI * I * hz / c->rate * c->delay) : product;
 }
 
@@ -195,6 +194,7 @@ static bool is_stopped(const struct crossover *c, int way, double hz)
 bool crossover_measure(const struct crossover *c, struct crossover_figures *figures)
 {
     struct transform t;
+    bool is_steep = c->type == CROSSOVER_STEEP;
     *figures = (struct crossover_figures){0};
     if (!transform_open(&t, transform_size(4 * (size_t)c->n_frames))) return false;
     size_t n_bins = t.size / 2 + 1;
@@ -202,13 +202,15 @@ bool crossover_measure(const struct crossover *c, struct crossover_figures *figu
     float *taps = malloc((size_t)c->n_frames * sizeof *taps);
     bool good = bins && sum && taps;
     for (int way = 0; good && way < c->n_ways; way++) {
+        struct sections s;
+        double sign = is_steep ? 0 : band_sections(c, way, &s);
         for (int i = 0; i < c->n_frames; i++) taps[i] = (float)c->h[(size_t)way * (size_t)c->n_frames + (size_t)i];
         transform_response_float(&t, taps, (size_t)c->n_frames, bins);
         for (size_t k = 0; k < n_bins; k++) {
             sum[k] += bins[k];
             double hz = (double)k / (double)t.size * c->rate;
-            if (c->type == CROSSOVER_STEEP && !is_stopped(c, way, hz)) continue;
-            double complex exact = c->type == CROSSOVER_STEEP ? 0 : exact_response(c, way, hz);
+            if (is_steep && !is_stopped(c, way, hz)) continue;
+            double complex exact = is_steep ? 0 : exact_response(c, &s, sign, hz);
             figures->error = fmax(figures->error, cabs(bins[k] - exact));
         }
     }

@@ -11,13 +11,10 @@
 
 enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, LEAST_RATE = 1000, MOST_RATE = 1000000 };
 
-/* The text of a file with a final 0, from malloc. NULL: why has the reason. */
-static char *read_text(const char *path, char *why, size_t cap)
+/* The text of an open file with a final 0, from malloc. NULL: why has the reason. */
+static char *read_text(FILE *file, const char *path, char *why, size_t cap)
 {
-    bool is_input = strcmp(path, "-") == 0;
     errno = 0;
-    FILE *file = is_input ? stdin : fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
     char *text = malloc(MOST_CURVE_BYTES + 1);
     size_t n = text ? fread(text, 1, MOST_CURVE_BYTES, file) : 0;
     bool good = text && !ferror(file) && n < MOST_CURVE_BYTES && !memchr(text, 0, n);
@@ -31,15 +28,24 @@ static char *read_text(const char *path, char *why, size_t cap)
         message_write(why, cap, "%s: is longer than 16 MiB; a curve needs a few hundred points", path);
     else
         message_write(why, cap, "%s: is not text; write lines with a frequency in Hz and a gain in dB", path);
-    if (!is_input) fclose(file);
     if (good) return text;
     free(text);
     return NULL;
 }
 
+static char *read_path(const char *path, char *why, size_t cap)
+{
+    if (strcmp(path, "-") == 0) return read_text(stdin, path, why, cap);
+    FILE *file = fopen(path, "re");
+    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
+    char *text = read_text(file, path, why, cap);
+    fclose(file);
+    return text;
+}
+
 bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap)
 {
-    char *text = read_text(path, why, cap), reason[MESSAGE_CAP];
+    char *text = read_path(path, why, cap), reason[MESSAGE_CAP];
     int line;
     if (!text) return false;
     bool good = frequency_curve_read(curve, text, &line, reason, sizeof reason);

@@ -53,26 +53,26 @@ static const struct command {
     bool one_connection;
 } commands[] = {
     {"convolve", "INPUT MASK -o OUTPUT", "a sound file through a mask", convolve_command, true},
+    {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"live", "MASK...", "microphone to speakers", live_command, false},
     {"jack", "MASK...", "a JACK client with one port a channel", jack_command, false},
     {"run", "PRESET", "jack or live, as a file of options says", run_command, false},
     {"presets", "", "the presets, and their folders", presets_command, false},
-    {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
-    {"design", "KIND ... -o MASK", "make a filter or a room", design_command, false},
-    {"room", "", "measures and corrects loudspeakers, step by step", room_command, false},
+    {"devices", "", "GPUs and audio devices", devices_command, false},
+    {"room", "", "measure and correct loudspeakers, step by step", room_command, false},
+    {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
     {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", design_correct_command,
      false},
     {"design target", "CURVE -o MASK", "a filter with the gain of a curve", design_target_command, false},
     {"design invert", "MASK -o MASK", "the inverse of a mask", design_invert_command, false},
     {"design minphase", "MASK -o MASK", "a mask with minimum phase", design_minphase_command, false},
-    {"design crossover", "--cutoff HZ,... -o MASK", "the filters of a crossover, and their configuration",
+    {"design crossover", "--cutoff HZ -o MASK", "the filters of a crossover, and their configuration",
      design_crossover_command, false},
+    {"design", "KIND -o MASK", "a low-pass, high-pass, ... or a synthetic room", design_command, false},
     {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
-    {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
     {"info", "MASK...", "the figures of a mask, and the plan for it; plots", info_command, false},
     {"check", "CONF", "every error of a configuration", check_command, false},
     {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},
-    {"devices", "", "GPUs and audio devices", devices_command, false},
     {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},
     {"bench capacity", "", "the largest matrix and the most channels without a miss", bench_capacity_command, false},
     {"bench costs", "", "what convolution costs here; kept for every later plan", bench_costs_command, false},
@@ -89,7 +89,7 @@ static void print_help(FILE *file, bool only_bench)
         char line[64];
         if (only_bench && strncmp(commands[i].name, "bench ", 6) != 0) continue;
         snprintf(line, sizeof line, "haloconv %s %s", commands[i].name, commands[i].usage);
-        fprintf(file, "  %-40s %s\n", line, commands[i].text);
+        fprintf(file, "  %-45s %s\n", line, commands[i].text);
     }
     fputs("\n"
           "  haloconv COMMAND --help                  all options of a command, with an example\n"

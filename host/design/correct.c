@@ -2,6 +2,7 @@
 #include "correction.h"
 #include "correction_report.h"
 #include "design_files.h"
+#include "dsp/signal/transform.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
@@ -13,27 +14,25 @@
 
 enum { LEAST_TAPS = 64, MOST_TAPS = 1 << 20, MOST_FILES = 256 };
 
+/* By the words of --smooth. */
 static const double smoothings[] = {
     CORRECTION_VARIABLE, 0, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 6, 1.0 / 12, 1.0 / 24, 1.0 / 48};
 
 struct correct_settings {
     struct option_names names; /* MEASUREMENT... */
     const char *output, *target;
-    int format, rate, taps; /* rate, taps 0: not given */
+    int format, rate; /* rate 0: not given */
     bool json;
     double band_hz[2];
-    int smooth, average, phase;
+    int smooth, average;
     struct correction_settings correction;
     struct frequency_curve curve; /* of target */
 };
 
 static const struct option_row file_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct correct_settings, output)},
     {"rate", 0, "HZ", "Sample rate of the filter [that of the first measurement]", option_int,
      OPTION_TO(struct correct_settings, rate), .min = 1000, .max = 1000000},
-    OPTION_FORMAT(OPTION_TO(struct correct_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct correct_settings, json)),
+    MASK_WRITE_OPTIONS(struct correct_settings),
     {0}};
 
 static const struct option_row correction_options[] = {
@@ -61,11 +60,11 @@ static const struct option_row correction_options[] = {
 static const struct option_row filter_options[] = {
     {"phase", 0, "minimum|linear|mixed",
      "Phase of the filter; mixed: minimum, and the excess phase of the response reversed below 300 Hz [minimum]",
-     option_choice, OPTION_TO(struct correct_settings, phase)},
+     option_choice, OPTION_TO(struct correct_settings, correction.phase)},
     {"preringing", 0, "MS", "How long mixed phase may ring before a sound; this is its delay, too [40]", option_number,
      OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
-     OPTION_TO(struct correct_settings, taps), .min = LEAST_TAPS, .max = MOST_TAPS},
+     OPTION_TO(struct correct_settings, correction.taps), .min = LEAST_TAPS, .max = MOST_TAPS},
     {"normalise", 0, NULL, "Scale the filter such that its largest gain is 0 dB", option_flag,
      OPTION_TO(struct correct_settings, correction.normalise)},
     {0}};
@@ -89,22 +88,20 @@ static const struct command_line correct_line = {
 
 static int parse(int argc, char **argv, struct correct_settings *s)
 {
-    *s = (struct correct_settings){.smooth = 6};
-    correction_settings_init(&s->correction, 0);
+    *s = (struct correct_settings){.smooth = 6,
+                                   .correction = {.cycles = 15, .boost_db = 6, .cut_db = 24, .preringing_ms = 40}};
     int status = option_parse(&correct_line, argc, argv, s);
     return status >= 0 ? status : mask_write_check("design correct", s->output, s->format, s->json);
 }
 
-/* What depends on the rate. -1: go on; else the exit status. */
+/* Fills in the settings that depend on the rate. -1: go on; else the exit status. */
 static int choose(struct correct_settings *s, int rate)
 {
-    struct correction_settings preset, *c = &s->correction;
+    struct correction_settings *c = &s->correction;
     int status = design_band_check("design correct", s->band_hz, rate);
     if (status >= 0) return status;
-    correction_settings_init(&preset, rate);
     c->rate = rate;
-    c->taps = s->taps ? s->taps : preset.taps;
-    c->phase = (enum correction_phase)s->phase;
+    if (!c->taps) c->taps = (int)transform_size((size_t)rate * 2 / 3);
     c->octaves = smoothings[s->smooth];
     c->complex_average = s->average == 1;
     c->low_hz = s->band_hz[0];
@@ -118,35 +115,31 @@ static int choose(struct correct_settings *s, int rate)
 
 /* ---- the run ------------------------------------------------------------------------------------ */
 
-static int make(struct correct_settings *s, const struct correction_measurement *measurements)
+static int make(const struct correct_settings *s, const hc_responses *measurements)
 {
-    struct correction correction;
+    const struct correction_settings *settings = &s->correction;
+    struct correction c;
     char why[MESSAGE_CAP];
-    if (!correction_make(&correction, &s->correction, measurements, s->names.n, why, sizeof why))
+    if (!correction_make(&c, settings, measurements, s->names.list, s->names.n, why, sizeof why))
         return message_error("%s", why);
-    struct mask_out out = {s->output,           s->format,   s->correction.rate, correction.n_channels,
-                           correction.n_frames, correction.h};
-    int status = 0;
-    if (!mask_write(&out, why, sizeof why)) {
-        status = message_error("%s", why);
-    } else {
-        correction_print(&correction, &s->correction, s->output);
-        if (s->json) status = json_print(correction_json(&correction, &s->correction), 12, s->output);
+    struct mask_out out = {s->output, s->format, settings->rate, c.n_channels, c.n_frames, c.h};
+    bool good = mask_write(&out, why, sizeof why);
+    int status = good ? 0 : message_error("%s", why);
+    if (good) {
+        correction_print(&c, settings, s->output);
+        if (s->json) status = json_print(correction_json(&c, settings), 12, s->output);
     }
-    correction_free(&correction);
+    correction_free(&c);
     return status;
 }
 
-static int run(struct correct_settings *s, hc_responses *masks, struct correction_measurement *measurements)
+static int run(struct correct_settings *s, hc_responses *measurements)
 {
     char why[MESSAGE_CAP];
     int rate = s->rate;
-    for (int i = 0; i < s->names.n; i++) {
-        hc_responses *mask = &masks[i];
-        if (!design_mask_read(mask, s->names.list[i], &rate, why, sizeof why)) return message_error("%s", why);
-        measurements[i] =
-            (struct correction_measurement){s->names.list[i], mask->channel, mask->n_channels, mask->n_frames};
-    }
+    for (int i = 0; i < s->names.n; i++)
+        if (!design_mask_read(&measurements[i], s->names.list[i], &rate, why, sizeof why))
+            return message_error("%s", why);
     int status = choose(s, rate);
     if (status >= 0) return status;
     if (s->target && !design_curve_read(&s->curve, s->target, why, sizeof why)) return message_error("%s", why);
@@ -160,14 +153,10 @@ int design_correct_command(int argc, char **argv)
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
     int n = settings.names.n;
-    hc_responses *masks = calloc((size_t)n, sizeof *masks);
-    struct correction_measurement *measurements = calloc((size_t)n, sizeof *measurements);
-    if (masks && measurements)
-        status = run(&settings, masks, measurements);
-    else
-        status = message_error("design correct: no memory for %d measurements; free some", n);
-    for (int i = 0; masks && i < n; i++) hc_responses_free(&masks[i]);
-    free(masks);
+    hc_responses *measurements = calloc((size_t)n, sizeof *measurements);
+    status = measurements ? run(&settings, measurements)
+                          : message_error("design correct: no memory for %d measurements; free some", n);
+    for (int i = 0; measurements && i < n; i++) hc_responses_free(&measurements[i]);
     free(measurements);
     frequency_curve_free(&settings.curve);
     return status;

@@ -1,6 +1,7 @@
 #include "correction.h"
 
 #include "correction_curve.h"
+#include "dsp/signal/delay.h"
 #include "dsp/signal/smoothing.h"
 #include "excess_phase.h"
 #include "host/message.h"
@@ -17,7 +18,7 @@
 
 struct correction_work {
     const struct correction_settings *settings;
-    const struct correction_measurement *measurements;
+    const hc_responses *measurements; /* [n_measurements] */
     int n_measurements;
     struct transform transform;
     double complex *bins, *scratch;  /* [size / 2 + 1] */
@@ -26,40 +27,29 @@ struct correction_work {
     double *smoothed, *octaves;      /* [size / 2 + 1]; octaves: of smoothing */
 };
 
-void correction_settings_init(struct correction_settings *s, int rate)
-{
-    *s = (struct correction_settings){.rate = rate,
-                                      .taps = (int)transform_size((size_t)rate * 2 / 3),
-                                      .cycles = 15,
-                                      .octaves = 1.0 / 12,
-                                      .boost_db = 6,
-                                      .cut_db = 24,
-                                      .preringing_ms = 40};
-}
-
 /* ---- the positions ------------------------------------------------------------------------------ */
 
-static bool measurements_check(const struct correction_settings *s, const struct correction_measurement *m, int n,
+static bool measurements_check(const struct correction_settings *s, const hc_responses *m, char *const *names, int n,
                                char *why, size_t cap)
 {
     for (int i = 0; i < n; i++) {
         if (m[i].n_channels != m[0].n_channels)
             return message_write(why, cap, "%s: has %d channel%s, and %s has %d; measure every position alike",
-                                 m[i].name, m[i].n_channels, message_s(m[i].n_channels), m[0].name, m[0].n_channels);
+                                 names[i], m[i].n_channels, message_s(m[i].n_channels), names[0], m[0].n_channels);
         if (m[i].n_frames / s->rate >= LONGEST_S)
-            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", m[i].name,
+            return message_write(why, cap, "%s: lasts %d s; give an impulse response, of less than %d s", names[i],
                                  m[i].n_frames / s->rate, LONGEST_S);
         for (int ch = 0; ch < m[i].n_channels; ch++) {
             int direct = direct_sound_find(m[i].channel[ch], m[i].n_frames, s->rate);
             double ms = 1e3 * (m[i].n_frames - direct) / s->rate;
             if (direct < 0)
-                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", m[i].name,
+                return message_write(why, cap, "%s: channel %d is silent; measure again with more level", names[i],
                                      ch + 1);
             if (ms < SHORTEST_MS)
                 return message_write(why, cap,
                                      "%s: channel %d ends %.3g ms after the direct sound; record at least %d ms, and "
                                      "500 ms to correct the bass",
-                                     m[i].name, ch + 1, ms, SHORTEST_MS);
+                                     names[i], ch + 1, ms, SHORTEST_MS);
         }
     }
     return true;
@@ -83,7 +73,7 @@ static struct correction_band find_band(const struct correction_work *w, const d
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct correction_work *w, const struct correction_measurement *m, int ch)
+static void add_position(struct correction_work *w, const hc_responses *m, int ch)
 {
     const float *h = m->channel[ch];
     int direct = direct_sound_find(h, m->n_frames, w->settings->rate);
@@ -141,8 +131,8 @@ static void fill_gain(const struct correction_work *w, const struct correction_c
 }
 
 /* Scales the smoothed response such that it has as much energy as the whole one in each 1/6 octave, once both are
- * corrected. So the window and the smoothing decide about the fine structure, and the whole response about the level: a
- * target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
+ * corrected. The window and the smoothing then decide about the fine structure, and the whole response about the level:
+ * a target is a curve of the whole response in the room. The last rounds change 0.1 dB. */
 static void match_whole(struct correction_work *w, struct correction_curve *c, double *gain)
 {
     enum { ROUNDS = 12 };
@@ -167,35 +157,36 @@ static void match_whole(struct correction_work *w, struct correction_curve *c, d
 
 /* ---- the filter --------------------------------------------------------------------------------- */
 
-static int delay_frames(const struct correction_settings *s)
+static double delay_frames(const struct correction_settings *s)
 {
-    return s->phase == CORRECTION_MIXED ? (int)lrint(s->preringing_ms * 1e-3 * s->rate) : 0;
+    if (s->phase == CORRECTION_LINEAR) return (s->taps - 1) / 2.0;
+    return s->phase == CORRECTION_MIXED ? rint(s->preringing_ms * 1e-3 * s->rate) : 0;
 }
 
-/* gain[n_bins], changed -> h[taps] */
-static void filter(struct correction_work *w, double *gain, double *h)
+/* gain[n_bins] -> h[taps] */
+static void filter(struct correction_work *w, const double *gain, double *h)
 {
     const struct correction_settings *s = w->settings;
     const struct transform *t = &w->transform;
-    int delay = delay_frames(s), fade = s->taps / 4;
+    int delay = (int)delay_frames(s), fade_in = 0, fade_out = s->taps / 4;
+    for (size_t k = 0; k < n_bins(w); k++) w->bins[k] = gain[k];
     switch (s->phase) {
     case CORRECTION_LINEAR:
-        magnitude_linear_phase(t, gain, s->taps, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
-        taps_fade_in(h, fade);
+        delay_bins(t, w->bins, delay_frames(s));
+        fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:
-        magnitude_minimum_phase(t, gain, LEAST_GAIN, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
+        magnitude_minimum_phase(t, LEAST_GAIN, w->bins);
         break;
     case CORRECTION_MIXED:
         excess_phase_reverse(t, w->sum, delay, s->rate, w->scratch);
-        excess_phase_apply(t, gain, w->sum, delay, w->bins);
-        magnitude_taps(t, w->bins, s->taps, h);
-        taps_fade_in(h, delay / 8);
+        excess_phase_apply(t, w->sum, delay, w->bins);
+        fade_in = delay / 8;
         break;
     }
-    taps_fade_out(h + s->taps - fade, fade);
+    magnitude_taps(t, w->bins, s->taps, h);
+    taps_fade_in(h, fade_in);
+    taps_fade_out(h + s->taps - fade_out, fade_out);
 }
 
 /* ---- the figures -------------------------------------------------------------------------------- */
@@ -242,8 +233,9 @@ static void make_channel(struct correction_work *w, int ch, double *h, struct co
     if (s->low_hz > 0) c.band.low_hz = s->low_hz, c.band.low_is_found = false;
     if (s->high_hz > 0) c.band.high_hz = s->high_hz, c.band.high_is_found = false;
     smooth_windowed(w);
-    match_whole(w, &c, w->windowed);
-    filter(w, w->windowed, h);
+    double *gain = w->windowed; /* which is smoothed now, and not needed any more */
+    match_whole(w, &c, gain);
+    filter(w, gain, h);
     figures(w, &c, h, out);
 }
 
@@ -290,13 +282,13 @@ static void work_close(struct correction_work *w)
     transform_close(&w->transform);
 }
 
-bool correction_make(struct correction *c, const struct correction_settings *s,
-                     const struct correction_measurement *measurements, int n, char *why, size_t cap)
+bool correction_make(struct correction *c, const struct correction_settings *s, const hc_responses *measurements,
+                     char *const *names, int n, char *why, size_t cap)
 {
     struct correction_work w = {.settings = s, .measurements = measurements, .n_measurements = n};
     *c = (struct correction){.n_channels = measurements[0].n_channels, .n_frames = s->taps};
-    if (!measurements_check(s, measurements, n, why, cap)) return false;
-    c->delay = s->phase == CORRECTION_LINEAR ? (s->taps - 1) / 2.0 : delay_frames(s);
+    if (!measurements_check(s, measurements, names, n, why, cap)) return false;
+    c->delay = delay_frames(s);
     c->h = calloc((size_t)c->n_channels * (size_t)s->taps, sizeof *c->h);
     c->channel = calloc((size_t)c->n_channels, sizeof *c->channel);
     bool good = c->h && c->channel && work_open(&w);
@@ -305,7 +297,7 @@ bool correction_make(struct correction *c, const struct correction_settings *s,
     work_close(&w);
     if (!good) {
         correction_free(c);
-        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", measurements[0].name);
+        return message_write(why, cap, "%s: no memory for the correction; use fewer taps", names[0]);
     }
     level_normalise(c, s->normalise);
     return true;

@@ -8,6 +8,7 @@
 #ifndef CORRECTION_H
 #define CORRECTION_H
 
+#include "dsp/haloconv_masks.h"
 #include "dsp/signal/frequency_curve.h"
 
 #include <stdbool.h>
@@ -37,15 +38,6 @@ struct correction_settings {
     bool normalise;           /* scale all channels by one factor such that the largest gain is 0 dB                 */
 };
 
-/* The defaults, for a rate. */
-void correction_settings_init(struct correction_settings *settings, int rate);
-
-struct correction_measurement { /* of one position */
-    const char *name;         /* for messages                                                                        */
-    float *const *channel;    /* [n_channels][n_frames], finite                                                      */
-    int n_channels, n_frames;
-};
-
 struct correction_deviation { /* of 1/6 octave means from the target, in the band and from 20 to 20000 Hz            */
     double most_db, rms_db;
 };
@@ -66,10 +58,10 @@ struct correction {
     double largest_gain_db;   /* of all channels, before normalise; so are the gains of the channels                 */
 };
 
-/* Makes a filter for each channel from n >= 1 measurements with as many channels. false: why has the reason, and
- * nothing has to be freed. */
+/* Makes a filter for each channel from the measurements at n >= 1 positions; all have as many channels. names[n]: for
+ * messages. false: why has the reason, and nothing has to be freed. */
 bool correction_make(struct correction *correction, const struct correction_settings *settings,
-                     const struct correction_measurement *measurements, int n, char *why, size_t cap);
+                     const hc_responses *measurements, char *const *names, int n, char *why, size_t cap);
 void correction_free(struct correction *correction);
 
 #endif

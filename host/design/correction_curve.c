@@ -1,11 +1,12 @@
 #include "correction_curve.h"
 
+#include "dsp/signal/hann.h"
 #include "dsp/signal/smoothing.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define GRID_LOW_HZ 10.0 /* what is below counts for no limit of the band */
+#define GRID_LOW_HZ 10.0 /* limits of the band are looked for from here on */
 #define FALL_DB 10.0
 
 double response_curve_db(const struct response_curve *c, double hz)
@@ -128,7 +129,7 @@ double correction_curve_db(const struct correction_curve *c, double hz)
     double db = wanted_db(c, inside);
     db = limit(db, c->settings->boost_db);
     db = -limit(-db, c->settings->cut_db);
-    return db * (0.5 + 0.5 * cos(M_PI * fmin(beyond / fade_octaves, 1)));
+    return db * hann_rise(1 - beyond / fade_octaves);
 }
 
 static double mean_gain_db(const struct correction_curve *c)

@@ -28,7 +28,7 @@ double response_curve_db(const struct response_curve *curve, double hz);
 struct correction_band {
     double low_hz, high_hz;
     bool low_is_found, high_is_found;
-    double level_db; /* the median of the response in the band; what is 20 dB below the maximum does not count */
+    double level_db; /* the median of the response in the band; points 20 dB below the maximum do not count */
 };
 
 /* Finds where a curve that was smoothed by a third of an octave has fallen by 10 dB. */

@@ -1,21 +1,19 @@
 #include "correction_report.h"
 
 #include "host/json_print.h"
+#include "host/masks/headroom.h"
 #include "host/message.h"
 
 #include <math.h>
-#include <stdio.h>
 
-const char *const correction_phase_names[] = {"minimum", "linear", "mixed"};
+static const char *const phase_names[] = {"minimum", "linear", "mixed"};
 
 static void print_channel(const struct correction_channel *c, int ch, const char *path)
 {
-    char low[64];
-    snprintf(low, sizeof low, c->low_hz > 0 ? "%.0f" : "0", c->low_hz);
-    message_note("%s: channel %d: %s to %.0f Hz%s%s, boost up to %.1f dB, cut up to %.1f dB", path, ch + 1, low,
-                 c->high_hz, c->low_is_found ? "; the response falls below" : "",
-                 c->high_is_found ? c->low_is_found ? " and above" : "; the response falls above" : "", c->boost_db,
-                 c->cut_db);
+    static const char *const falls[2][2] = {{"", "; the response falls above"},
+                                            {"; the response falls below", "; the response falls below and above"}};
+    message_note("%s: channel %d: %.0f to %.0f Hz%s, boost up to %.1f dB, cut up to %.1f dB", path, ch + 1, c->low_hz,
+                 c->high_hz, falls[c->low_is_found][c->high_is_found], c->boost_db, c->cut_db);
     message_note("%s: channel %d: from the target: %.1f dB at most, %.2f dB RMS; before it was %.1f and %.2f dB", path,
                  ch + 1, c->after.most_db, c->after.rms_db, c->before.most_db, c->before.rms_db);
 }
@@ -23,14 +21,14 @@ static void print_channel(const struct correction_channel *c, int ch, const char
 void correction_print(const struct correction *c, const struct correction_settings *s, const char *path)
 {
     message_note("%s: %d channel%s, %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", path, c->n_channels,
-                 message_s(c->n_channels), c->n_frames, s->rate, correction_phase_names[s->phase], c->delay,
+                 message_s(c->n_channels), c->n_frames, s->rate, phase_names[s->phase], c->delay,
                  1e3 * c->delay / s->rate);
+    int gain_db = headroom_gain_db(pow(10, c->largest_gain_db / 20));
     for (int ch = 0; ch < c->n_channels; ch++) print_channel(&c->channel[ch], ch, path);
     if (s->normalise)
         message_note("%s: scaled by %+.2f dB; the largest gain is 0 dB", path, -c->largest_gain_db);
-    else if (c->largest_gain_db > 0)
-        message_note("%s: largest gain %+.2f dB: use --gain %.1f, or --normalise", path, c->largest_gain_db,
-                     -ceil(c->largest_gain_db * 10) / 10);
+    else if (gain_db < 0)
+        message_note("%s: largest gain %+.2f dB: use --gain %d, or --normalise", path, c->largest_gain_db, gain_db);
 }
 
 static json_t *deviation_json(const struct correction_deviation *d)
@@ -50,7 +48,7 @@ json_t *correction_json(const struct correction *c, const struct correction_sett
 {
     json_t *channels = json_array();
     for (int ch = 0; ch < c->n_channels; ch++) json_array_append_new(channels, channel_json(&c->channel[ch]));
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o}", "phase", correction_phase_names[s->phase], "rate", s->rate,
-                     "taps", c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
+    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:b, s:o}", "phase", phase_names[s->phase], "rate", s->rate, "taps",
+                     c->n_frames, "delay", c->delay, "largest_gain_db", c->largest_gain_db, "normalised",
                      (int)s->normalise, "channels", channels);
 }

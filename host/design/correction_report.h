@@ -6,8 +6,6 @@
 
 #include <jansson.h>
 
-extern const char *const correction_phase_names[]; /* by enum correction_phase */
-
 /* Prints lines about the filters, which are in the file `path`. */
 void correction_print(const struct correction *correction, const struct correction_settings *settings,
                       const char *path);

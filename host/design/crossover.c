@@ -3,8 +3,8 @@
 #include "dsp/signal/biquad.h"
 #include "dsp/signal/transform.h"
 #include "fir_design.h"
-#include "host/message.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,10 +94,16 @@ double crossover_transition(const struct crossover *c, int cutoff)
     return c->transition_hz > 0 ? c->transition_hz : c->cutoff_hz[cutoff] / 2;
 }
 
+int crossover_steep_taps(const struct crossover *c, int cutoff)
+{
+    double taps = fir_kaiser_length(c->attenuation_db, crossover_transition(c, cutoff) / (0.5 * c->rate));
+    return taps < INT_MAX ? (int)taps | 1 : INT_MAX;
+}
+
 static struct response windowed_sinc(const struct crossover *c, int cutoff)
 {
     double edge[2] = {c->cutoff_hz[cutoff] / (0.5 * c->rate)};
-    int n = fir_kaiser_length(c->attenuation_db, crossover_transition(c, cutoff) / (0.5 * c->rate)) | 1;
+    int n = crossover_steep_taps(c, cutoff);
     struct response low = {malloc((size_t)n * sizeof *low.h), n / 2};
     double *w = malloc((size_t)n * sizeof *w);
     if (low.h && w) {
@@ -158,23 +164,21 @@ static bool make_linear(struct crossover *c)
     return good;
 }
 
-bool crossover_make(struct crossover *c, char *why, unsigned long cap)
+bool crossover_make(struct crossover *c)
 {
     c->n_ways = c->n_cutoffs + 1;
     c->delay = 0;
     c->h = NULL;
-    if (c->type == CROSSOVER_LINKWITZ_RILEY ? make_linkwitz_riley(c) : make_linear(c)) return true;
-    return message_write(why, cap, "design crossover: no memory; raise the lowest cutoff");
+    return c->type == CROSSOVER_LINKWITZ_RILEY ? make_linkwitz_riley(c) : make_linear(c);
 }
 
 /* ---- figures ------------------------------------------------------------------------------------ */
 
-/* The exact response of a band. */
-static double complex exact_response(const struct crossover *c, int way, double hz)
+/* The exact response of a band with these sections. */
+static double complex exact_response(const struct crossover *c, const struct sections *s, double sign, double hz)
 {
-    struct sections s;
-    double complex product = band_sections(c, way, &s);
-    for (int i = 0; i < s.n; i++) product *= biquad_response(&s.list[i], c->rate, hz);
+    double complex product = sign;
+    for (int i = 0; i < s->n; i++) product *= biquad_response(&s->list[i], c->rate, hz);
     return c->type == CROSSOVER_LINEAR ? cabs(product) * cexp(-2 * M_PI * I * hz / c->rate * c->delay) : product;
 }
 
@@ -188,6 +192,7 @@ static bool is_stopped(const struct crossover *c, int way, double hz)
 bool crossover_measure(const struct crossover *c, struct crossover_figures *figures)
 {
     struct transform t;
+    bool is_steep = c->type == CROSSOVER_STEEP;
     *figures = (struct crossover_figures){0};
     if (!transform_open(&t, transform_size(4 * (size_t)c->n_frames))) return false;
     size_t n_bins = t.size / 2 + 1;
@@ -195,13 +200,15 @@ bool crossover_measure(const struct crossover *c, struct crossover_figures *figu
     float *taps = malloc((size_t)c->n_frames * sizeof *taps);
     bool good = bins && sum && taps;
     for (int way = 0; good && way < c->n_ways; way++) {
+        struct sections s;
+        double sign = is_steep ? 0 : band_sections(c, way, &s);
         for (int i = 0; i < c->n_frames; i++) taps[i] = (float)c->h[(size_t)way * (size_t)c->n_frames + (size_t)i];
         transform_response_float(&t, taps, (size_t)c->n_frames, bins);
         for (size_t k = 0; k < n_bins; k++) {
             sum[k] += bins[k];
             double hz = (double)k / (double)t.size * c->rate;
-            if (c->type == CROSSOVER_STEEP && !is_stopped(c, way, hz)) continue;
-            double complex exact = c->type == CROSSOVER_STEEP ? 0 : exact_response(c, way, hz);
+            if (is_steep && !is_stopped(c, way, hz)) continue;
+            double complex exact = is_steep ? 0 : exact_response(c, &s, sign, hz);
             figures->error = fmax(figures->error, cabs(bins[k] - exact));
         }
     }

@@ -37,11 +37,12 @@ struct crossover_figures {         /* measured on the taps as floats            
     double sum_db;                 /* largest distance of the sum's magnitude from 0 dB                     */
 };
 
-/* The width in Hz from pass band to stop band of steep. */
+/* Of steep: the width in Hz from pass band to stop band, and the taps of the low-pass, at most INT_MAX. */
 double crossover_transition(const struct crossover *crossover, int cutoff);
+int crossover_steep_taps(const struct crossover *crossover, int cutoff);
 
-/* Makes the filters. false: why has the reason; h is NULL or has to be freed. */
-bool crossover_make(struct crossover *crossover, char *why, unsigned long cap);
+/* Makes the filters. false: no memory; h is NULL then. */
+bool crossover_make(struct crossover *crossover);
 
 /* false: no memory. */
 bool crossover_measure(const struct crossover *crossover, struct crossover_figures *figures);

@@ -5,6 +5,7 @@
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
+#include "host/number_list.h"
 #include "host/option.h"
 
 #include <limits.h>
@@ -18,6 +19,7 @@ enum { MOST_FRAMES = 1 << 24, MOST_INPUTS = 512, MOST_OUTPUTS = 1024 }; /* of a 
 struct crossover_settings {
     const char *output;
     int format, channels;
+    int order; /* 0, 1, 2: 2, 4 or 8; -1: not given */
     bool json;
     struct crossover crossover;
     char configuration[PATH_MAX];
@@ -28,26 +30,11 @@ struct crossover_settings {
 static bool take_cutoffs(const struct option_use *use, void *to)
 {
     struct crossover *c = to;
-    const char *at = use->text;
-    for (c->n_cutoffs = 0; c->n_cutoffs < CROSSOVER_MOST_CUTOFFS; at++) {
-        char *end;
-        double hz = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(hz > (c->n_cutoffs ? c->cutoff_hz[c->n_cutoffs - 1] : 0))) break;
-        c->cutoff_hz[c->n_cutoffs++] = hz;
-        at = end;
-        if (!*at) return true;
-    }
+    int n = c->n_cutoffs = number_list_read(use->text, c->cutoff_hz, CROSSOVER_MOST_CUTOFFS), i = 0;
+    while (i < n && c->cutoff_hz[i] > (i ? c->cutoff_hz[i - 1] : 0)) i++;
+    if (n && i == n) return true;
     return option_refuse(use, "needs rising frequencies in Hz with commas between, such as 300,3000; at most %d",
                          CROSSOVER_MOST_CUTOFFS);
-}
-
-static bool take_order(const struct option_use *use, void *to)
-{
-    int order = atoi(use->text);
-    if (strcmp(use->text, "2") != 0 && strcmp(use->text, "4") != 0 && strcmp(use->text, "8") != 0)
-        return option_refuse(use, "needs 2, 4 or 8");
-    *(int *)to = order;
-    return true;
 }
 
 static const struct option_row crossover_options[] = {
@@ -61,10 +48,10 @@ static const struct option_row crossover_options[] = {
      "linkwitz-riley: no latency, the ways add up to an all-pass; linear: the same magnitudes with linear phase, the "
      "ways add up to a delay; steep: linear phase, with as many taps as --transition needs [linkwitz-riley]",
      option_choice, OPTION_TO(struct crossover_settings, crossover.type)},
-    {"order", 0, "2|4|8", "Slopes of 12, 24 or 48 dB an octave, of linkwitz-riley and linear [4]", take_order,
-     OPTION_TO(struct crossover_settings, crossover.order)},
-    {"error", 0, "DB", "Cut a filter where the energy of the rest is so far below the whole [-170]", option_number,
-     OPTION_TO(struct crossover_settings, crossover.error_db), .min = -200, .max = -20},
+    {"order", 0, "2|4|8", "Slopes of 12, 24 or 48 dB an octave, of linkwitz-riley and linear [4]", option_choice,
+     OPTION_TO(struct crossover_settings, order)},
+    {"error", 0, "DB", "Cut the end of a filter: its energy, relative to the whole, is at most that [-170]",
+     option_number, OPTION_TO(struct crossover_settings, crossover.error_db), .min = -200, .max = -20},
     {"attenuation", 0, "DB", "Attenuation of the stop bands of steep [80]", option_number,
      OPTION_TO(struct crossover_settings, crossover.attenuation_db), .min = 21, .max = 140},
     {"transition", 0, "HZ", "Width from pass band to stop band of steep [half of each cutoff]", option_number,
@@ -88,14 +75,15 @@ static const struct command_line crossover_line = {
     .groups = {{NULL, crossover_options}}};
 
 /* Fills in what was not given, and refuses what the type does not use. -1: go on; else the exit status. */
-static int choose_filters(struct crossover *c)
+static int choose_filters(struct crossover_settings *s)
 {
+    struct crossover *c = &s->crossover;
     bool is_steep = c->type == CROSSOVER_STEEP;
-    if (is_steep && (c->order || c->error_db < 0))
+    if (is_steep && (s->order >= 0 || c->error_db < 0))
         return message_usage("design crossover", "--type steep: takes no --order and --error; see --transition");
     if (!is_steep && (c->attenuation_db > 0 || c->transition_hz > 0))
         return message_usage("design crossover", "--attenuation and --transition are for --type steep; see --order");
-    if (!c->order) c->order = 4;
+    c->order = s->order >= 0 ? 2 << s->order : 4;
     if (!(c->error_db < 0)) c->error_db = -170;
     if (!(c->attenuation_db > 0)) c->attenuation_db = 80;
     return -1;
@@ -109,7 +97,7 @@ static int check_steep(const struct crossover *c)
         if (width > 2 * fmin(below, above))
             return message_usage("design crossover", "--transition %g: must be at most %g beside the cutoff %g", width,
                                  2 * fmin(below, above), c->cutoff_hz[i]);
-        if ((c->attenuation_db - 7.95) / 2.285 / (M_PI * width / (0.5 * c->rate)) * 2 > MOST_FRAMES)
+        if (crossover_steep_taps(c, i) > MOST_FRAMES / 2)
             return message_usage("design crossover", "--transition %g: needs too many taps; widen it", width);
     }
     return -1;
@@ -137,9 +125,9 @@ static int check(const struct crossover_settings *s)
 
 static int parse(int argc, char **argv, struct crossover_settings *s)
 {
-    *s = (struct crossover_settings){.channels = 2, .crossover = {.rate = 48000}};
+    *s = (struct crossover_settings){.channels = 2, .order = -1, .crossover = {.rate = 48000}};
     int status = option_parse(&crossover_line, argc, argv, s);
-    if (status < 0) status = choose_filters(&s->crossover);
+    if (status < 0) status = choose_filters(s);
     if (status < 0) status = check(s);
     if (status >= 0) return status;
     const char *slash = strrchr(s->output, '/'), *dot = strrchr(s->output, '.');
@@ -232,7 +220,8 @@ int design_crossover_command(int argc, char **argv)
     int status = parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct crossover *c = &settings.crossover;
-    bool good = crossover_make(c, why, sizeof why);
+    bool good =
+        crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
     if (good && c->n_frames > MOST_FRAMES)
         good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration takes %d; raise --error",
                              settings.output, c->n_frames, MOST_FRAMES);

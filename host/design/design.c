@@ -3,6 +3,7 @@
 #include "host/commands.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
+#include "host/number_list.h"
 #include "host/option.h"
 #include "random_room.h"
 
@@ -19,24 +20,15 @@ enum { MAX_TAPS = 1 << 26, SAME_AS_RT60 = -1 };
 static bool take_cutoff(const struct option_use *use, void *to)
 {
     struct design_settings *s = to;
-    char *end;
-    s->n_cutoffs = 0;
-    for (const char *at = use->text; s->n_cutoffs < 2; at = end + 1) {
-        s->cutoff_hz[s->n_cutoffs++] = strtod(at, &end);
-        if (end == at || (*end && *end != ',')) break;
-        if (!*end) return true;
-    }
-    return option_refuse(use, "needs one frequency in Hz, or two with a comma between");
+    s->n_cutoffs = number_list_read(use->text, s->cutoff_hz, 2);
+    return s->n_cutoffs || option_refuse(use, "needs one frequency in Hz, or two with a comma between");
 }
 
-static const struct option_row design_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct design_settings, output)},
-    {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct design_settings, rate), .min = 1,
-     .max = 100000000},
-    OPTION_FORMAT(OPTION_TO(struct design_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct design_settings, json)),
-    {0}};
+static const struct option_row design_options[] = {{"rate", 0, "HZ", "Sample rate [48000]", option_int,
+                                                    OPTION_TO(struct design_settings, rate), .min = 1,
+                                                    .max = 100000000},
+                                                   MASK_WRITE_OPTIONS(struct design_settings),
+                                                   {0}};
 
 static const struct option_row filter_options[] = {
     {"cutoff", 0, "HZ[,HZ]",
@@ -76,8 +68,8 @@ static const struct command_line design_line = {
         "Makes a filter or a room. KIND is lowpass, highpass, bandpass or bandstop: a linear-phase FIR by the window "
         "method, with gain 1 in the pass band and (taps - 1) / 2 frames of delay; hilbert: a filter that shifts the "
         "phase of every frequency by 90 degrees; or room: decaying noise, of energy 1. Prints taps, delay, ripple and "
-        "attenuation; these are measured on the mask. Other filters: `haloconv design correct --help`, and the same "
-        "for design target, design invert and design minphase.\v"
+        "attenuation; these are measured on the mask. The filters of design correct, design target, design invert, "
+        "design minphase and design crossover have options of their own: see `haloconv design correct --help`, ...\v"
         "  haloconv design lowpass --cutoff 8000 --attenuation 80 --transition 500 \\\n"
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
@@ -94,7 +86,10 @@ static int parse_kind(const char *text, enum design_kind *kind)
             *kind = (enum design_kind)i;
             return -1;
         }
-    return message_usage("design", "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room", text);
+    return message_usage("design",
+                         "%s: needs lowpass, highpass, bandpass, bandstop, hilbert or room; or, as its first word, "
+                         "correct, target, invert, minphase or crossover",
+                         text);
 }
 
 static int parse(int argc, char **argv, struct design_settings *s)
@@ -127,6 +122,8 @@ static int check_cutoffs(const struct design_settings *s)
 /* Choose window, beta and length by the options. -1: go on; else the exit status. */
 static int choose_filter(struct design_settings *s, struct design *design)
 {
+    int status = check_cutoffs(s);
+    if (status >= 0) return status;
     bool odd = s->kind == KIND_HIGHPASS || s->kind == KIND_BANDSTOP || s->kind == KIND_HILBERT;
     bool has_beta = !isnan(s->beta), kaiser = s->attenuation_db > 0 || has_beta;
     if (kaiser && s->window >= 0 && s->window != FIR_KAISER)
@@ -148,11 +145,11 @@ static int choose_filter(struct design_settings *s, struct design *design)
         if (!(width < 1))
             return message_usage("design", "--transition %g: must be below half the rate, %g Hz", s->transition_hz,
                                  0.5 * s->rate);
-        if ((s->attenuation_db - 7.95) / 2.285 / (3.14 * width) > MAX_TAPS)
+        double taps = fir_kaiser_length(s->attenuation_db, width);
+        if (taps > MAX_TAPS)
             return message_usage("design", "--transition %g: needs more than %d taps; widen it", s->transition_hz,
                                  MAX_TAPS);
-        design->n_frames = fir_kaiser_length(s->attenuation_db, width);
-        if (odd) design->n_frames |= 1;
+        design->n_frames = odd ? (int)taps | 1 : (int)taps;
     }
     if (odd && design->n_frames % 2 == 0)
         return message_usage("design",
@@ -203,44 +200,38 @@ static int choose_room(struct design_settings *s, struct design *design)
     return -1;
 }
 
-static void fill_room(const struct design_settings *s, struct design *design)
+static bool fill_room(const struct design_settings *s, struct design *design)
 {
     for (int ch = 0; ch < design->n_channels; ch++)
         random_room_fill((uint64_t)s->seed, ch, s->rate, s->rt60_s, design_predelay(s), design->n_frames,
                          design->h + (size_t)ch * (size_t)design->n_frames);
+    return true;
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int make(const struct design_settings *s, struct design *design)
+{
+    char why[MESSAGE_CAP];
+    if (!design->h || !(s->kind == KIND_ROOM ? fill_room(s, design) : fill_filter(s, design)))
+        return message_error("design: no memory for %d taps; use fewer", design->n_frames);
+    if (!is_finite(design))
+        return message_error("design: the window %s leaves nothing of %d taps; use more", fir_window_names[s->window],
+                             design->n_frames);
+    struct mask_out out = {s->output, s->format, s->rate, design->n_channels, design->n_frames, design->h};
+    return mask_write(&out, why, sizeof why) ? design_report(s, design) : message_error("%s", why);
 }
 
 int design_command(int argc, char **argv)
 {
     struct design_settings settings;
     struct design design = {0};
-    char why[MESSAGE_CAP];
     int status = parse(argc, argv, &settings);
-    if (status >= 0) return status;
-    if (settings.kind == KIND_ROOM) {
-        status = choose_room(&settings, &design);
-    } else {
-        status = check_cutoffs(&settings);
-        if (status < 0) status = choose_filter(&settings, &design);
-    }
+    if (status < 0)
+        status = settings.kind == KIND_ROOM ? choose_room(&settings, &design) : choose_filter(&settings, &design);
     if (status >= 0) return status;
     design.h = malloc((size_t)design.n_channels * (size_t)design.n_frames * sizeof *design.h);
-    bool good = design.h && (settings.kind == KIND_ROOM || fill_filter(&settings, &design));
-    if (!good) {
-        free(design.h);
-        return message_error("design: no memory for %d taps; use fewer", design.n_frames);
-    }
-    if (settings.kind == KIND_ROOM) {
-        fill_room(&settings, &design);
-    } else if (!is_finite(&design)) {
-        free(design.h);
-        return message_error("design: the window %s leaves nothing of %d taps; use more",
-                             fir_window_names[settings.window], design.n_frames);
-    }
-    struct mask_out out = {settings.output,   settings.format, settings.rate,
-                           design.n_channels, design.n_frames, design.h};
-    good = mask_write(&out, why, sizeof why);
-    status = good ? design_report(&settings, &design) : message_error("%s", why);
+    status = make(&settings, &design);
     free(design.h);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "host/masks/mask_diagnostics.h"
 #include "host/message.h"
+#include "host/number_list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,13 +11,10 @@
 
 enum { MOST_CURVE_BYTES = 1 << 24, TEXT_RATE = 48000, LEAST_RATE = 1000, MOST_RATE = 1000000 };
 
-/* The text of a file with a final 0, from malloc. NULL: why has the reason. */
-static char *read_text(const char *path, char *why, size_t cap)
+/* The text of an open file with a final 0, from malloc. NULL: why has the reason. */
+static char *read_text(FILE *file, const char *path, char *why, size_t cap)
 {
-    bool is_input = strcmp(path, "-") == 0;
     errno = 0;
-    FILE *file = is_input ? stdin : fopen(path, "re");
-    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
     char *text = malloc(MOST_CURVE_BYTES + 1);
     size_t n = text ? fread(text, 1, MOST_CURVE_BYTES, file) : 0;
     bool good = text && !ferror(file) && n < MOST_CURVE_BYTES && !memchr(text, 0, n);
@@ -30,15 +28,24 @@ static char *read_text(const char *path, char *why, size_t cap)
         message_write(why, cap, "%s: is longer than 16 MiB; a curve needs a few hundred points", path);
     else
         message_write(why, cap, "%s: is not text; write lines with a frequency in Hz and a gain in dB", path);
-    if (!is_input) fclose(file);
     if (good) return text;
     free(text);
     return NULL;
 }
 
+static char *read_path(const char *path, char *why, size_t cap)
+{
+    if (strcmp(path, "-") == 0) return read_text(stdin, path, why, cap);
+    FILE *file = fopen(path, "re");
+    if (!file) return message_write(why, cap, "%s: %s; check the path", path, strerror(errno)), NULL;
+    char *text = read_text(file, path, why, cap);
+    fclose(file);
+    return text;
+}
+
 bool design_curve_read(struct frequency_curve *curve, const char *path, char *why, size_t cap)
 {
-    char *text = read_text(path, why, cap), reason[MESSAGE_CAP];
+    char *text = read_path(path, why, cap), reason[MESSAGE_CAP];
     int line;
     if (!text) return false;
     bool good = frequency_curve_read(curve, text, &line, reason, sizeof reason);
@@ -64,20 +71,23 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
     return good;
 }
 
+int design_silence_check(const hc_responses *mask, const char *path, const char *what)
+{
+    for (int ch = 0; ch < mask->n_channels; ch++) {
+        int frame = 0;
+        while (frame < mask->n_frames && mask->channel[ch][frame] == 0) frame++;
+        if (frame == mask->n_frames)
+            return message_error("%s: channel %d is silent and has no %s; leave it out", path, ch + 1, what);
+    }
+    return 0;
+}
+
 bool option_band(const struct option_use *use, void *to)
 {
-    char *end;
-    double *hz = to, low = strtod(use->text, &end), high = 0;
-    bool good = end > use->text && *end == ',';
-    if (good) {
-        const char *second = end + 1;
-        high = strtod(second, &end);
-        good = end > second && !*end && low > 0 && low < high;
-    }
-    if (!good) return option_refuse(use, "needs two frequencies in Hz with a comma between, the lower one first");
-    hz[0] = low;
-    hz[1] = high;
-    return true;
+    double *hz = to;
+    const double least = 1; /* a transform has bins at most that far apart (magnitude_fir_size) */
+    if (number_list_read(use->text, hz, 2) == 2 && hz[0] > 0 && hz[0] < hz[1] && hz[1] >= least) return true;
+    return option_refuse(use, "needs two frequencies in Hz with a comma between: the lower one, and one of 1 or more");
 }
 
 int design_band_check(const char *command, const double *hz, int rate)

@@ -15,7 +15,10 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
  * of a text is 48000 Hz. Prints warnings. false: why has the reason, and nothing has to be freed. */
 bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why, size_t cap);
 
-/* LOW,HIGH in Hz, for a double[2]. */
+/* 0: no channel of the mask is silent; else the exit status after the error that it has no `what`. */
+int design_silence_check(const hc_responses *mask, const char *path, const char *what);
+
+/* LOW,HIGH in Hz, for a double[2]; HIGH >= 1. */
 option_take option_band;
 
 /* Is the band of an option below half the rate? -1: yes; else the exit status after a usage error. 0 is no limit. */

@@ -1,9 +1,11 @@
 #include "excess_phase.h"
 
-#include "dsp/signal/minimum_phase.h"
+#include "dsp/signal/delay.h"
+#include "dsp/signal/hann.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
+#include <string.h>
 
 #define FULL_HZ 300.0 /* reversed up to here; in higher bands a head's distance from the microphone is another phase */
 #define NONE_HZ 600.0
@@ -18,13 +20,13 @@ static double complex unit(double complex bin)
 static double share_reversed(double hz)
 {
     double x = log2(fmax(hz, FULL_HZ) / FULL_HZ) / log2(NONE_HZ / FULL_HZ);
-    return 0.5 + 0.5 * cos(M_PI * fmin(x, 1));
+    return hann_rise(1 - x);
 }
 
 static void cut(double *real, size_t size, int most)
 {
     for (size_t i = 0; i <= size / 2; i++) {
-        double x = (double)i / (most + 1), keep = 0.5 + 0.5 * cos(M_PI * fmin(fmax(2 * x - 1, 0), 1));
+        double keep = hann_rise(2 - 2 * (double)i / (most + 1));
         real[i] *= keep;
         if (i > 0 && i < size / 2) real[size - i] *= keep;
     }
@@ -33,10 +35,8 @@ static void cut(double *real, size_t size, int most)
 void excess_phase_reverse(const struct transform *t, double complex *bins, int most, int rate, double complex *scratch)
 {
     size_t half = t->size / 2;
-    double largest = 0;
-    for (size_t k = 0; k <= half; k++) largest = fmax(largest, cabs(bins[k]));
-    for (size_t k = 0; k <= half; k++) scratch[k] = fmax(cabs(bins[k]), LEAST * largest);
-    minimum_phase_bins(t, scratch);
+    memcpy(scratch, bins, (half + 1) * sizeof *scratch);
+    magnitude_minimum_phase(t, LEAST, scratch);
     for (size_t k = 0; k <= half; k++) bins[k] = unit(conj(bins[k]) * scratch[k]);
     bins[0] = creal(bins[0]) < 0 ? -1 : 1;
     bins[half] = 1;
@@ -49,13 +49,11 @@ void excess_phase_reverse(const struct transform *t, double complex *bins, int m
     }
 }
 
-void excess_phase_apply(const struct transform *t, double *gain, const double complex *reversed, int delay,
-                        double complex *bins)
+void excess_phase_apply(const struct transform *t, const double complex *reversed, int delay, double complex *bins)
 {
     size_t half = t->size / 2;
-    for (size_t k = 0; k <= half; k++) gain[k] /= fmax(cabs(reversed[k]), 0.5);
-    magnitude_minimum_phase(t, gain, LEAST, bins);
-    for (size_t k = 0; k <= half; k++)
-        bins[k] *= reversed[k] * cexp(-I * 2 * M_PI * (double)k * delay / (double)t->size);
-    bins[half] = creal(bins[half]);
+    for (size_t k = 0; k <= half; k++) bins[k] /= fmax(cabs(reversed[k]), 0.5);
+    magnitude_minimum_phase(t, LEAST, bins);
+    for (size_t k = 0; k <= half; k++) bins[k] *= reversed[k];
+    delay_bins(t, bins, delay);
 }

@@ -11,10 +11,9 @@
 void excess_phase_reverse(const struct transform *transform, double complex *bins, int most, int rate,
                           double complex *scratch);
 
-/* A filter of that gain -> bins: minimum phase, times the reversed all-pass filter, delayed by `delay` frames. The cut
- * takes magnitude from the reversed filter; minimum phase makes up for as much as 6 dB. gain[size / 2 + 1] is
- * overwritten. */
-void excess_phase_apply(const struct transform *transform, double *gain, const double complex *reversed, int delay,
+/* bins[size / 2 + 1], the gain of a filter -> its spectrum: minimum phase, times the reversed all-pass filter, delayed
+ * by `delay` frames. The cut takes magnitude from the reversed filter; minimum phase makes up for as much as 6 dB. */
+void excess_phase_apply(const struct transform *transform, const double complex *reversed, int delay,
                         double complex *bins);
 
 #endif

@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#define PI 3.14159265358979323846
-
 const char *const fir_window_names[FIR_WINDOWS] = {"rectangular", "hann",           "hamming",
                                                    "blackman",    "blackmanharris", "kaiser"};
 
@@ -14,9 +12,9 @@ double fir_kaiser_beta(double attenuation_db)
     return 0;
 }
 
-int fir_kaiser_length(double attenuation_db, double transition)
+double fir_kaiser_length(double attenuation_db, double transition)
 {
-    return (int)ceil((attenuation_db - 7.95) / 2.285 / (PI * transition) + 1);
+    return ceil((attenuation_db - 7.95) / 2.285 / (M_PI * transition) + 1);
 }
 
 /* The modified Bessel function of the first kind and order 0, by its series; all terms are positive. */
@@ -44,8 +42,8 @@ void fir_window_fill(enum fir_window window, double beta, int n, double *w)
                         blackmanharris[] = {0.35875, 0.48829, 0.14128, 0.01168};
     for (int i = 0; i < n; i++) {
         double phase =
-            n > 1 ? PI * (2.0 * i / (n - 1) - 1) : 0; /* -pi to pi, so that all signs of the cosine sums are plus */
-        double x = phase / PI;
+            n > 1 ? M_PI * (2.0 * i / (n - 1) - 1) : 0; /* -pi to pi, so that all signs of the cosine sums are plus */
+        double x = phase / M_PI;
         switch (window) {
         case FIR_HANN:
             w[i] = cosine_sum(hann, 2, phase);
@@ -70,7 +68,7 @@ void fir_window_fill(enum fir_window window, double beta, int n, double *w)
 
 static double sinc(double x)
 {
-    return x == 0 ? 1 : sin(PI * x) / (PI * x);
+    return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x);
 }
 
 void fir_band_fill(enum fir_band band, const double *edges, const double *w, int n, double *h)
@@ -87,7 +85,7 @@ void fir_band_fill(enum fir_band band, const double *edges, const double *w, int
         h[i] = 0;
         for (int b = 0; b < n_bands; b++) h[i] += high[b] * sinc(high[b] * at) - low[b] * sinc(low[b] * at);
         h[i] *= w[i];
-        gain += h[i] * cos(PI * at * middle);
+        gain += h[i] * cos(M_PI * at * middle);
     }
     for (int i = 0; i < n; i++) h[i] /= gain;
 }
@@ -96,6 +94,6 @@ void fir_hilbert_fill(const double *w, int n, double *h)
 {
     for (int i = 0; i < n; i++) {
         int at = i - n / 2;
-        h[i] = at % 2 ? 2 / (PI * at) * w[i] : 0;
+        h[i] = at % 2 ? 2 / (M_PI * at) * w[i] : 0;
     }
 }

@@ -10,9 +10,9 @@ enum fir_band { FIR_LOWPASS, FIR_HIGHPASS, FIR_BANDPASS, FIR_BANDSTOP };
 extern const char *const fir_window_names[FIR_WINDOWS];
 
 /* Kaiser's formulas (1974): the shape of the window for an attenuation in dB, and the number of taps for it and a
- * transition width, given as a share of half the rate. */
+ * transition width, given as a share of half the rate. The number is whole, and may be larger than an int. */
 double fir_kaiser_beta(double attenuation_db);
-int fir_kaiser_length(double attenuation_db, double transition);
+double fir_kaiser_length(double attenuation_db, double transition);
 
 /* w[n]; beta is Kaiser's. */
 void fir_window_fill(enum fir_window window, double beta, int n, double *w);

@@ -1,5 +1,6 @@
 #include "inversion.h"
 
+#include "dsp/signal/delay.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
@@ -37,23 +38,23 @@ static void invert(const struct inversion_settings *s, const struct transform *t
     double bin_hz = (double)s->rate / (double)t->size, level = level_of(response, bin_hz, s);
     for (size_t k = 0; k <= t->size / 2; k++) {
         double power = bin_power(response[k]), beta = level * beta_of(s, (double)k * bin_hz, sqrt(power / level));
-        double complex delay = cexp(-I * 2 * M_PI * (double)k * s->delay / (double)t->size);
-        bins[k] = power + beta > 0 ? conj(response[k]) / (power + beta) * delay : 0;
+        bins[k] = power + beta > 0 ? conj(response[k]) / (power + beta) : 0;
     }
-    bins[t->size / 2] = creal(bins[t->size / 2]);
+    delay_bins(t, bins, s->delay);
 }
 
+/* bins: of the inverse; overwritten. */
 static void measure(const struct inversion_settings *s, const struct transform *t, const double complex *response,
-                    const double complex *bins, struct inversion_figures *figures)
+                    double complex *bins, struct inversion_figures *figures)
 {
     double bin_hz = (double)s->rate / (double)t->size, error = 0, most = 0;
     int n = 0;
+    delay_bins(t, bins, -s->delay);
     for (size_t k = 0; k <= t->size / 2; k++) {
         double hz = (double)k * bin_hz;
         most = fmax(most, bin_power(bins[k]));
         if (hz < s->low_hz || hz > s->high_hz) continue;
-        double complex impulse = cexp(-I * 2 * M_PI * (double)k * s->delay / (double)t->size);
-        error += bin_power(response[k] * bins[k] - impulse);
+        error += bin_power(response[k] * bins[k] - 1);
         n++;
     }
     figures->error_db = 10 * log10(error / fmax(n, 1) + 1e-40);

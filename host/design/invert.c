@@ -23,8 +23,6 @@ struct invert_settings {
 };
 
 static const struct option_row invert_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct invert_settings, output)},
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct invert_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
@@ -37,26 +35,23 @@ static const struct option_row invert_options[] = {
      option_number, OPTION_TO(struct invert_settings, inversion.boost_db), .max = 200},
     {"regularise", 0, "DB", "Regularisation in the band, that far below the mean level [100]", option_number,
      OPTION_TO(struct invert_settings, inversion.regularise_db), .max = 200},
-    OPTION_FORMAT(OPTION_TO(struct invert_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct invert_settings, json)),
+    MASK_WRITE_OPTIONS(struct invert_settings),
     {0}};
 
 static const struct command_line invert_line = {
     .command = "design invert",
     .usage = "MASK -o MASK",
-    .text =
-        "Makes the inverse of each response of a mask: both together are a delay. The inversion is regularised "
-        "(Kirkeby "
-        "and Nelson, 1999): it does not boost what lies outside of the band or is too weak. Prints the largest gain, "
-        "and the error of mask and inverse together in the band.\v"
-        "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
+    .text = "Makes the inverse of each response of a mask: both together are a delay. The inversion is regularised "
+            "(Kirkeby and Nelson, 1999): it boosts no frequency that is outside of the band or too weak. Prints the "
+            "largest gain, and the error of mask and inverse together in the band.\v"
+            "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
     .groups = {{NULL, invert_options}},
     .names = "one MASK",
     .least_names = 1,
     .most_names = 1,
     .names_to = offsetof(struct invert_settings, names)};
 
-/* What depends on the mask. -1: go on; else the exit status. */
+/* Fills in the settings that depend on the mask. -1: go on; else the exit status. */
 static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
 {
     struct inversion_settings *i = &s->inversion;
@@ -72,12 +67,6 @@ static int choose(struct invert_settings *s, const hc_responses *mask, int rate)
     if (i->delay == NOT_GIVEN) i->delay = i->taps / 2;
     if (i->delay >= i->taps)
         return message_usage("design invert", "--delay %d: must be below the number of taps, %d", i->delay, i->taps);
-    for (int ch = 0; ch < mask->n_channels; ch++) {
-        int frame = 0;
-        while (frame < mask->n_frames && mask->channel[ch][frame] == 0) frame++;
-        if (frame == mask->n_frames)
-            return message_error("%s: channel %d is silent and has no inverse; leave it out", s->names.list[0], ch + 1);
-    }
     return -1;
 }
 
@@ -104,7 +93,8 @@ static int report(const struct invert_settings *s, const struct inversion_figure
 static int make(struct invert_settings *s, const hc_responses *mask, int rate)
 {
     int status = choose(s, mask, rate);
-    if (status >= 0) return status;
+    if (status < 0) status = design_silence_check(mask, s->names.list[0], "inverse");
+    if (status) return status;
     size_t taps = (size_t)s->inversion.taps, n = (size_t)mask->n_channels;
     char why[MESSAGE_CAP];
     double *h = malloc(n * taps * sizeof *h);

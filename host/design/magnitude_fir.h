@@ -1,4 +1,4 @@
-/* magnitude_fir - an FIR filter with a given magnitude, and minimum or linear phase. */
+/* magnitude_fir - an FIR filter with given magnitudes. */
 #ifndef MAGNITUDE_FIR_H
 #define MAGNITUDE_FIR_H
 
@@ -7,12 +7,9 @@
 /* The transform for filters of that many taps: long enough for the cepstrum, and for a bin each hertz. */
 size_t magnitude_fir_size(int taps, int rate);
 
-/* gain[size / 2 + 1] >= 0 -> bins, the spectrum with minimum phase. Gains below `least`, relative to the largest, are
- * raised to it: no filter of minimum phase has a gain of 0. */
-void magnitude_minimum_phase(const struct transform *transform, const double *gain, double least, double complex *bins);
-
-/* The same with the linear phase of (taps - 1) / 2 frames of delay. */
-void magnitude_linear_phase(const struct transform *transform, const double *gain, int taps, double complex *bins);
+/* bins[size / 2 + 1] -> the spectrum of the same magnitudes with minimum phase. Magnitudes below `least`, relative to
+ * the largest, are raised to it: no filter of minimum phase has a gain of 0. */
+void magnitude_minimum_phase(const struct transform *transform, double least, double complex *bins);
 
 /* The first taps of the inverse transform of bins -> h[taps]; bins are overwritten. */
 void magnitude_taps(const struct transform *transform, double complex *bins, int taps, double *h);

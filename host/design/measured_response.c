@@ -1,5 +1,8 @@
 #include "measured_response.h"
 
+#include "dsp/signal/hann.h"
+#include "host/acoustics/acoustics.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -8,29 +11,20 @@ enum { WINDOWS_PER_OCTAVE = 3 };
 
 int direct_sound_find(const float *h, int n, int rate)
 {
-    float peak = 0;
-    for (int i = 0; i < n; i++) peak = fmaxf(peak, fabsf(h[i]));
-    if (!(peak > 0)) return -1;
-    int first = 0;
-    while (fabsf(h[first]) < 0.1F * peak) first++;
-    int direct = first, last = first + rate / 1000;
-    for (int i = first; i < n && i <= last; i++)
+    int first = acoustics_start((float *[]){(float *)h}, 1, n), direct = first;
+    for (int i = first; i < n && i <= first + rate / 1000; i++)
         if (fabsf(h[i]) > fabsf(h[direct])) direct = i;
-    return direct;
+    return h[direct] == 0 ? -1 : direct;
 }
 
-static double rise(double x) /* half a Hann window, from 0 at 0 to 1 at 1 */
-{
-    return 0.5 - 0.5 * cos(M_PI * fmin(fmax(x, 0), 1));
-}
-
-/* The windowed response, with its direct sound at frame 0. What comes before wraps around to the end. */
+/* The windowed response, with its direct sound at frame 0. The frames before it wrap around to the end. */
 static void window_apply(const struct transform *t, const float *h, int n, int direct, double length, double *real)
 {
     int before = (int)fmin(direct, ceil(length / 8)), after = (int)fmin(n - direct, ceil(length));
     memset(real, 0, t->size * sizeof *real);
-    for (int i = 0; i < after; i++) real[i] = (double)h[direct + i] * rise(2 - 2 * (i / length));
-    for (int i = 1; i <= before; i++) real[t->size - (size_t)i] = (double)h[direct - i] * rise(1 - i / (length / 8));
+    for (int i = 0; i < after; i++) real[i] = (double)h[direct + i] * hann_rise(2 - 2 * (i / length));
+    for (int i = 1; i <= before; i++)
+        real[t->size - (size_t)i] = (double)h[direct - i] * hann_rise(1 - i / (length / 8));
 }
 
 static void whole(const struct transform *t, const float *h, int n, int direct, double *real)

@@ -23,14 +23,11 @@ struct minphase_settings {
 };
 
 static const struct option_row minphase_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct minphase_settings, output)},
     {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, rate), .min = 1000, .max = 1000000},
     {"taps", 0, "N", "Cut the result to that length [that of MASK]", option_int,
      OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
-    OPTION_FORMAT(OPTION_TO(struct minphase_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct minphase_settings, json)),
+    MASK_WRITE_OPTIONS(struct minphase_settings),
     {0}};
 
 static const struct command_line minphase_line = {
@@ -39,8 +36,8 @@ static const struct command_line minphase_line = {
     .text =
         "Makes the minimum-phase version of each response of a mask: the same magnitude with the least delay. It is "
         "computed from the cepstrum of the magnitude, by transforms that are doubled until the result changes by less "
-        "than -110 dB; prints that change. The magnitude is taken to be at least -200 dB below its maximum. The delays "
-        "between the channels are lost.\v"
+        "than -110 dB; prints that change. Zeros of the magnitude are raised to 200 dB below its maximum. The "
+        "delays between the channels are lost.\v"
         "  haloconv design minphase linear.wav -o minimum.wav",
     .groups = {{NULL, minphase_options}},
     .names = "one MASK",
@@ -54,18 +51,14 @@ static bool minphase(const float *h, int n, size_t size, int taps, double *out)
     struct transform t;
     if (!transform_open(&t, size)) return false;
     double complex *bins = malloc((size / 2 + 1) * sizeof *bins);
-    double *gain = malloc((size / 2 + 1) * sizeof *gain);
-    bool good = bins && gain;
-    if (good) {
+    if (bins) {
         transform_response_float(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k <= size / 2; k++) gain[k] = cabs(bins[k]);
-        magnitude_minimum_phase(&t, gain, LEAST, bins);
+        magnitude_minimum_phase(&t, LEAST, bins);
         magnitude_taps(&t, bins, taps, out);
     }
     free(bins);
-    free(gain);
     transform_close(&t);
-    return good;
+    return bins != NULL;
 }
 
 static double change_db(const double *a, const double *b, int n)
@@ -78,7 +71,7 @@ static double change_db(const double *a, const double *b, int n)
     return 10 * log10(change / energy + 1e-40);
 }
 
-/* before: [taps], scratch. */
+/* before: [taps], scratch. false: no memory. */
 static bool make_channel(const float *h, int n, int taps, double *before, double *out, double *error_db)
 {
     size_t size = transform_size((size_t)(n > taps ? n : taps) * 4);
@@ -92,40 +85,36 @@ static bool make_channel(const float *h, int n, int taps, double *before, double
     return true;
 }
 
-static bool is_silent(const float *h, int n)
+static int report(const struct minphase_settings *s, const struct mask_out *out, double error_db)
 {
-    int i = 0;
-    while (i < n && h[i] == 0) i++;
-    return i == n;
+    message_note("%s: %d channel%s, %d taps at %d Hz, minimum phase; error about %.0f dB", out->path, out->n_channels,
+                 message_s(out->n_channels), out->n_frames, out->rate, error_db);
+    if (!s->json) return 0;
+    return json_print(json_pack("{s:i, s:i, s:i, s:o}", "rate", out->rate, "channels", out->n_channels, "taps",
+                                out->n_frames, "error_db", json_number(error_db)),
+                      12, out->path);
 }
 
 static int make(const struct minphase_settings *s, const hc_responses *mask, int rate)
 {
-    int taps = s->taps ? s->taps : mask->n_frames, status = 0;
-    double *h = malloc((size_t)(mask->n_channels + 1) * (size_t)taps * sizeof *h), worst_db = -INFINITY;
-    double *before = h ? h + (size_t)mask->n_channels * (size_t)taps : NULL;
+    const char *path = s->names.list[0];
+    int taps = s->taps ? s->taps : mask->n_frames, status = design_silence_check(mask, path, "phase");
+    if (status) return status;
+    size_t n = (size_t)mask->n_channels, length = (size_t)taps;
+    double *h = malloc((n + 1) * length * sizeof *h), error_db = 0, worst_db = -INFINITY;
     char why[MESSAGE_CAP];
     bool good = h != NULL;
-    for (int ch = 0; good && ch < mask->n_channels && status == 0; ch++) {
-        double error_db = 0;
-        if (is_silent(mask->channel[ch], mask->n_frames))
-            status = message_error("%s: channel %d is silent and has no phase; leave it out", s->names.list[0], ch + 1);
-        else
-            good =
-                make_channel(mask->channel[ch], mask->n_frames, taps, before, h + (size_t)ch * (size_t)taps, &error_db);
+    for (size_t ch = 0; good && ch < n; ch++) {
+        good = make_channel(mask->channel[ch], mask->n_frames, taps, h + n * length, h + ch * length, &error_db);
         worst_db = fmax(worst_db, error_db);
     }
-    if (!good) status = message_error("%s: no memory for its transform; use a shorter mask", s->names.list[0]);
     struct mask_out out = {s->output, s->format, rate, mask->n_channels, taps, h};
-    if (status == 0 && !mask_write(&out, why, sizeof why)) status = message_error("%s", why);
+    if (!good)
+        status = message_error("%s: no memory for its transform; use a shorter mask", path);
+    else
+        status = mask_write(&out, why, sizeof why) ? report(s, &out, worst_db) : message_error("%s", why);
     free(h);
-    if (status) return status;
-    message_note("%s: %d channel%s, %d taps at %d Hz, minimum phase; error about %.0f dB", s->output, mask->n_channels,
-                 message_s(mask->n_channels), taps, rate, worst_db);
-    if (!s->json) return 0;
-    return json_print(json_pack("{s:i, s:i, s:i, s:o}", "rate", rate, "channels", mask->n_channels, "taps", taps,
-                                "error_db", json_number(worst_db)),
-                      12, s->output);
+    return status;
 }
 
 int design_minphase_command(int argc, char **argv)

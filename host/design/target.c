@@ -1,5 +1,6 @@
 /* haloconv design target - makes a filter with the gain of a curve. */
 #include "design_files.h"
+#include "dsp/signal/delay.h"
 #include "fir_design.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -21,8 +22,6 @@ struct target_settings {
 };
 
 static const struct option_row target_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct target_settings, output)},
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct target_settings, rate), .min = 1000,
      .max = 1000000},
     {"phase", 0, "minimum|linear", "Phase of the filter; linear delays by (taps - 1) / 2 frames [minimum]",
@@ -32,8 +31,7 @@ static const struct option_row target_options[] = {
     {"window", 0, "rectangular|hann|hamming|blackman|blackmanharris",
      "Window of the filter; of minimum phase its second half, twice as wide [hann]", option_choice,
      OPTION_TO(struct target_settings, window)},
-    OPTION_FORMAT(OPTION_TO(struct target_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct target_settings, json)),
+    MASK_WRITE_OPTIONS(struct target_settings),
     {0}};
 
 static const struct command_line target_line = {
@@ -55,7 +53,6 @@ struct target_filter {
     struct frequency_curve curve;
     struct transform transform;
     double complex *bins; /* [size / 2 + 1] */
-    double *gain;         /* [size / 2 + 1] */
     double *h;            /* [taps] */
     double *window;       /* [2 taps - 1] of minimum phase, else [taps] */
     double largest_db, error_db, error_hz;
@@ -65,12 +62,12 @@ static void fill(struct target_filter *f, const struct target_settings *s)
 {
     double hz = (double)s->rate / (double)f->transform.size;
     for (size_t k = 0; k <= f->transform.size / 2; k++)
-        f->gain[k] = pow(10, frequency_curve_db(&f->curve, (double)k * hz) / 20);
+        f->bins[k] = pow(10, frequency_curve_db(&f->curve, (double)k * hz) / 20);
     bool is_minimum = s->phase == TARGET_MINIMUM;
     if (is_minimum)
-        magnitude_minimum_phase(&f->transform, f->gain, 1e-15, f->bins);
+        magnitude_minimum_phase(&f->transform, 1e-15, f->bins);
     else
-        magnitude_linear_phase(&f->transform, f->gain, s->taps, f->bins);
+        delay_bins(&f->transform, f->bins, (s->taps - 1) / 2.0);
     magnitude_taps(&f->transform, f->bins, s->taps, f->h);
     int n = is_minimum ? 2 * s->taps - 1 : s->taps;
     fir_window_fill((enum fir_window)s->window, NAN, n, f->window);
@@ -96,30 +93,28 @@ static void measure(struct target_filter *f, const struct target_settings *s)
 
 static int report(const struct target_filter *f, const struct target_settings *s)
 {
-    double delay = s->phase == TARGET_LINEAR ? (s->taps - 1) / 2.0 : 0;
-    message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate,
-                 s->phase == TARGET_LINEAR ? "linear" : "minimum", delay, 1e3 * delay / s->rate);
+    bool is_linear = s->phase == TARGET_LINEAR;
+    const char *phase = is_linear ? "linear" : "minimum";
+    double delay = is_linear ? (s->taps - 1) / 2.0 : 0;
+    message_note("%s: %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", s->output, s->taps, s->rate, phase,
+                 delay, 1e3 * delay / s->rate);
     message_note("%s: largest gain %+.2f dB; at most %.2g dB from the curve, at %.0f Hz", s->output, f->largest_db,
                  f->error_db, f->error_hz);
     if (!s->json) return 0;
-    json_t *all =
-        json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", s->phase == TARGET_LINEAR ? "linear" : "minimum",
-                  "rate", s->rate, "taps", s->taps, "delay", delay, "largest_gain_db", json_number(f->largest_db),
-                  "error_db", json_number(f->error_db), "error_hz", json_number(f->error_hz));
+    json_t *all = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:o}", "phase", phase, "rate", s->rate, "taps", s->taps,
+                            "delay", delay, "largest_gain_db", json_number(f->largest_db), "error_db",
+                            json_number(f->error_db), "error_hz", json_number(f->error_hz));
     return json_print(all, 12, s->output);
 }
 
 static int make(struct target_filter *f, const struct target_settings *s)
 {
     char why[MESSAGE_CAP];
-    if (!transform_open(&f->transform, magnitude_fir_size(s->taps, s->rate)))
-        return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
-    size_t n = f->transform.size / 2 + 1;
-    f->bins = malloc(n * sizeof *f->bins);
-    f->gain = malloc(n * sizeof *f->gain);
     f->h = malloc((size_t)s->taps * sizeof *f->h);
     f->window = malloc((size_t)(2 * s->taps) * sizeof *f->window);
-    if (!f->bins || !f->gain || !f->h || !f->window)
+    if (transform_open(&f->transform, magnitude_fir_size(s->taps, s->rate)))
+        f->bins = malloc((f->transform.size / 2 + 1) * sizeof *f->bins);
+    if (!f->bins || !f->h || !f->window)
         return message_error("%s: no memory for %d taps; use fewer", s->output, s->taps);
     fill(f, s);
     measure(f, s);
@@ -141,7 +136,6 @@ int design_target_command(int argc, char **argv)
     frequency_curve_free(&filter.curve);
     transform_close(&filter.transform);
     free(filter.bins);
-    free(filter.gain);
     free(filter.h);
     free(filter.window);
     return status;

@@ -21,12 +21,9 @@ static const struct mask_operation *const operations[] = {&mask_convolve, &mask_
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
 const struct option_row mask_options[] = {
-    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,
-     OPTION_TO(struct mask_settings, output)},
     {"rate", 0, "HZ", "Rate of the result; for a text, its rate [that of the first mask]", option_int,
      OPTION_TO(struct mask_settings, rate), .min = 1, .max = 100000000},
-    OPTION_FORMAT(OPTION_TO(struct mask_settings, format), "OUTPUT's extension and float"),
-    OPTION_JSON(OPTION_TO(struct mask_settings, json)),
+    MASK_WRITE_OPTIONS(struct mask_settings),
     {0}};
 
 /* ---- what operations use ------------------------------------------------------------------------ */
@@ -117,11 +114,6 @@ double mask_energy(const hc_responses *mask, int ch)
 int mask_job_frames(const struct mask_job *job, double ms)
 {
     return (int)fmin(rint(ms * 1e-3 * job->out.rate), 1 << 30); /* a rate may be up to 2^31 */
-}
-
-double mask_rise(int i, int n)
-{
-    return 0.5 - 0.5 * cos(M_PI * (i + 0.5) / n);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */

@@ -84,8 +84,6 @@ void mask_job_tell(struct mask_job *job, const char *name, const char *text, dou
 double mask_peak(const hc_responses *mask, int ch);
 double mask_energy(const hc_responses *mask, int ch);
 
-/* Frames of a time, and the rise of a fade over n frames: half a cosine, at frame i. */
 int mask_job_frames(const struct mask_job *job, double ms);
-double mask_rise(int i, int n);
 
 #endif

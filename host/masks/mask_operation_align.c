@@ -1,5 +1,5 @@
 /* haloconv mask align - shifts a mask in time, also by parts of a frame. */
-#include "dsp/signal/transform.h"
+#include "dsp/signal/delay.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
@@ -37,25 +37,20 @@ static double refine_peak(const float *h, int n, int frame)
     return (from + to) / 2;
 }
 
-/* The frame of the sound in channels first ... first + n - 1 of a mask that is placed; NaN: they are silent. */
+/* The frame that --by places, of channels first ... first + n - 1 of a mask; NaN: they are silent. */
 static double find_sound(const struct mask_settings *s, const hc_responses *mask, int first, int n)
 {
-    int channel = -1, frame = -1;
-    double loudest = 0;
+    const float *loudest = mask->channel[first];
+    int frame = 0;
     for (int ch = first; ch < first + n; ch++)
-        for (int i = 0; i < mask->n_frames; i++) {
-            double level = fabs((double)mask->channel[ch][i]);
-            if (!(level > loudest)) continue;
-            loudest = level;
-            channel = ch;
-            frame = i;
-        }
-    if (channel < 0) return NAN;
-    if (!s->fractional && s->by == BY_ONSET) return acoustics_start(mask->channel + first, n, mask->n_frames);
-    return s->fractional ? refine_peak(mask->channel[channel], mask->n_frames, frame) : frame;
+        for (int i = 0; i < mask->n_frames; i++)
+            if (fabsf(mask->channel[ch][i]) > fabsf(loudest[frame])) loudest = mask->channel[ch], frame = i;
+    if (loudest[frame] == 0) return NAN;
+    if (s->fractional) return refine_peak(loudest, mask->n_frames, frame);
+    return s->by == BY_PEAK ? frame : acoustics_start(mask->channel + first, n, mask->n_frames);
 }
 
-/* Delays h[n] by 0 <= share < 1 frame: turns the phase of its spectrum by a straight line. */
+/* Delays h[n] by 0 <= share < 1 frame. */
 static bool shift_by_share(double *h, int n, double share)
 {
     struct transform t;
@@ -63,8 +58,7 @@ static bool shift_by_share(double *h, int n, double share)
     double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
     if (bins) {
         transform_response(&t, h, (size_t)n, bins);
-        for (size_t k = 0; k < t.size / 2; k++) bins[k] *= cexp(-2 * M_PI * I * (double)k / (double)t.size * share);
-        bins[t.size / 2] *= cos(M_PI * share); /* half the rate has no phase */
+        delay_bins(&t, bins, share);
         transform_inverse(&t, bins);
         memcpy(h, bins, (size_t)n * sizeof *h);
     }

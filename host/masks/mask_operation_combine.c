@@ -1,7 +1,9 @@
 /* Operations on the channels of several masks: convolve, add, blend, channels. */
 #include "dsp/signal/transform.h"
+#include "host/number_list.h"
 #include "mask_operation.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,15 +166,10 @@ const struct mask_operation mask_blend = {
 static bool take_channels(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
-    const char *at = use->text;
-    for (s->n_channels = 0; s->n_channels < MOST_PICKED; at++) {
-        char *end;
-        long channel = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || channel < 1 || channel > (long)MOST_MASKS * MOST_PICKED) break;
-        s->channels[s->n_channels++] = (int)channel;
-        at = end;
-        if (!*at) return true;
-    }
+    double list[MOST_PICKED];
+    int n = s->n_channels = number_list_read(use->text, list, MOST_PICKED), i = 0;
+    for (; i < n && list[i] >= 1 && list[i] <= INT_MAX && list[i] == floor(list[i]); i++) s->channels[i] = (int)list[i];
+    if (n && i == n) return true;
     return option_refuse(use, "needs numbers of channels from 1, with commas between, such as 1,1,2; at most %d",
                          MOST_PICKED);
 }

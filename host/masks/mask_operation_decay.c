@@ -6,6 +6,7 @@
  *                   \  /    \  /         cosine from one band to the other
  *            0       ''      ''
  */
+#include "dsp/signal/hann.h"
 #include "dsp/signal/transform.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
@@ -124,7 +125,7 @@ static double weight(int i, double hz)
     int other = hz < octave_hz[i] ? i - 1 : i + 1;
     if (other < 0 || other >= OCTAVES) return 1;
     double share = hz > 0 ? log(hz / octave_hz[i]) / log((double)octave_hz[other] / octave_hz[i]) : 1;
-    return share < 1 ? 0.5 + 0.5 * cos(M_PI * share) : 0;
+    return hann_rise(1 - share);
 }
 
 /* y = the sum of the bands of channel ch, each with its own change. */
@@ -189,8 +190,8 @@ static const struct option_row decay_options[] = {
     {"to", 0, "SECONDS", "The new decay time T60", option_number, OPTION_TO(struct mask_settings, to_s), .min = 1e-3,
      .max = 600},
     {"octaves", 0, "HZ:SECONDS,...",
-     "The new decay times of octaves, 63 to 8000 Hz; an octave between two of them is changed by something in between",
-     take_octaves, .to = 0},
+     "The new decay times of octaves, 63 to 8000 Hz; those between two of them get a change in between", take_octaves,
+     .to = 0},
     {"from", 0, "SECONDS", "The decay time that it has [T30 or T20 as in info, the mean of the channels]",
      option_number, OPTION_TO(struct mask_settings, from_s), .min = 1e-3, .max = 600},
     {0}};

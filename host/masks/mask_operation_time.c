@@ -1,8 +1,10 @@
 /* Operations on the time axis: trim, fade, reverse, stretch, split. */
 #include "dsp/masks/resample.h"
+#include "dsp/signal/hann.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +18,8 @@ static bool find_end(const struct mask_job *job, int ch, double least, int *end)
     const hc_responses *mask = &job->masks[0];
     const float *h = mask->channel[ch];
     struct acoustics acoustics;
-    for (*end = mask->n_frames; *end > 0 && !(isnan(least) ? h[*end - 1] != 0 : fabs((double)h[*end - 1]) >= least);)
-        --*end;
+    *end = mask->n_frames;
+    while (*end > 0 && fabs((double)h[*end - 1]) < (isnan(least) ? DBL_TRUE_MIN : least)) --*end;
     if (!isnan(least) || *end == 0) return true;
     if (!acoustics_find(&acoustics, h, mask->n_frames, job->out.rate, false)) return false;
     double decay_s = acoustics.all.value[ACOUSTIC_NOISE_TIME];
@@ -25,11 +27,20 @@ static bool find_end(const struct mask_job *job, int ch, double least, int *end)
     return true;
 }
 
+/* The first frame, at most `last`, at which a channel is at least so loud. */
+static int find_first(const hc_responses *mask, int last, double least)
+{
+    for (int i = 0; i < last; i++)
+        for (int ch = 0; ch < mask->n_channels; ch++)
+            if (fabs((double)mask->channel[ch][i]) >= least) return i;
+    return last;
+}
+
 static bool trim(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
-    int first = 0, end = 0, end_of_channel;
+    int end = 0, end_of_channel;
     double peak = 0;
     for (int ch = 0; ch < mask->n_channels; ch++) peak = fmax(peak, mask_peak(mask, ch));
     if (!(peak > 0)) return MASK_REFUSE(job, "%s: is silent; there is nothing to trim", s->names.list[0]);
@@ -37,9 +48,7 @@ static bool trim(struct mask_job *job)
         if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
         if (end_of_channel > end) end = end_of_channel;
     }
-    for (bool is_silent = s->start; is_silent && first < end - 1; first += is_silent)
-        for (int ch = 0; ch < mask->n_channels; ch++)
-            if (fabs((double)mask->channel[ch][first]) >= peak * 1e-3) is_silent = false;
+    int first = s->start ? find_first(mask, end - 1, peak * 1e-3) : 0;
     if (isnan(s->below_db) && end == mask->n_frames)
         message_note("%s: the decay meets no noise floor, and the end stays; --below DB cuts at a level",
                      s->names.list[0]);
@@ -81,8 +90,8 @@ static bool fade(struct mask_job *job)
     if (!mask_job_copy(job, n, 0)) return false;
     for (int ch = 0; ch < job->out.n_channels; ch++) {
         double *h = mask_job_result(job, ch);
-        for (int i = 0; i < n_in; i++) h[i] *= mask_rise(i, n_in);
-        for (int i = 0; i < n_out; i++) h[n - 1 - i] *= mask_rise(i, n_out);
+        for (int i = 0; i < n_in; i++) h[i] *= hann_rise((i + 0.5) / n_in);
+        for (int i = 0; i < n_out; i++) h[n - 1 - i] *= hann_rise((i + 0.5) / n_out);
     }
     return true;
 }
@@ -195,7 +204,7 @@ static bool split(struct mask_job *job)
     for (int ch = 0; good && ch < mask->n_channels; ch++)
         for (int i = 0; i < end; i++) {
             double *rest = late + (size_t)ch * (size_t)n + i;
-            float early = (float)(i < first ? *rest : *rest * mask_rise(n_fade - 1 - (i - first), n_fade));
+            float early = (float)(i < first ? *rest : *rest * hann_rise((n_fade - 0.5 - (i - first)) / n_fade));
             mask_job_result(job, ch)[i] = (double)early;
             *rest -= (double)early;
         }

@@ -12,6 +12,12 @@ struct mask_out {
     const double *h;         /* [n_channels][n_frames]                                    */
 };
 
+/* Rows of a table of options (host/option.h): -o, --format and --json, for fields of these names. */
+#define MASK_WRITE_OPTIONS(settings)                                                                                   \
+    {"output", 'o', "FILE", "A sound file, or .txt or .csv for text; - is standard output", option_text,               \
+     OPTION_TO(settings, output)},                                                                                     \
+    OPTION_FORMAT(OPTION_TO(settings, format), "OUTPUT's extension and float"), OPTION_JSON(OPTION_TO(settings, json))
+
 /* Checks the options -o, --format and --json of a command that writes a mask. -1: they fit; else a usage error was
  * printed, and this is the exit status. */
 int mask_write_check(const char *command, const char *path, int format, bool json);

@@ -12,7 +12,7 @@ import subprocess
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import generator, good, haloconv, read, refused, write
+from conftest import generator, good, read, refused, write
 
 RATE, START = 48000, 200
 DRC = pathlib.Path("/usr/share/drc")
@@ -81,20 +81,18 @@ def house(hz):
 
 
 # ---- the promise ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed,phase,target,reflection", [(1, "minimum", False, 0.1), (2, "minimum", True, 0.1),
-                                                          (3, "linear", False, 0.1), (4, "mixed", True, 0.1),
-                                                          (5, "minimum", False, 0.25)])
-def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, target, reflection):
+@pytest.mark.parametrize("seed,phase,boost,options,reflection", [
+    (1, "minimum", 6, "", 0.1), (2, "minimum", 15, "--target house.txt", 0.1), (3, "linear", 6, "", 0.1),
+    (4, "mixed", 15, "--target house.txt", 0.1), (5, "minimum", 40, "--band 15,22000", 0.25)])
+def test_a_corrected_room_is_within_1_db_of_its_target(folder, seed, phase, boost, options, reflection):
     """From 20 Hz to 20 kHz, with the defaults. Rooms with reflections of 0.1 need at most 6 dB of boost, and 15 dB with
     a target that has more bass. Twelve of them came within 0.92 dB, and within 0.5 dB if the limit was not reached.
     Before they were 7 to 15 dB off. Nine rooms with reflections of 0.25, without a limit of the boost, came within 0.7
     dB; they are 2 to 3 dB off if only the windowed response is corrected."""
     (folder / "house.txt").write_text("".join(f"{hz} {db}\n" for hz, db in HOUSE))
     h = room(seed, reflection=reflection, noise=0.08 * reflection)
-    boost = 15 if target else 6 if reflection < 0.2 else 40
-    options = ["--target", "house.txt"] if target else ["--band", "15,22000"] if boost == 40 else []
-    f, report = corrected(h, "--phase", phase, "--boost", boost, *options)
-    shape = house if target else lambda hz: 0 * hz
+    f, report = corrected(h, "--phase", phase, "--boost", boost, *options.split())
+    shape = house if "--target" in options else lambda hz: 0 * hz
     before, after = deviation(spectrum(h), shape), deviation(spectrum(h) * spectrum(f[:, 0]), shape)
     assert np.abs(after).max() < 1 < 4 < np.abs(before).max(), (np.abs(before).max(), np.abs(after).max())
     said = report["channels"][0]
@@ -241,14 +239,15 @@ def test_what_cannot_be_corrected_is_refused(folder):
     (folder / "m.conf").write_text("/convolver/new 1 1 64 64\n/impulse/dirac 1 1 1 0\n")
     for names, says in [(["silent.wav"], "channel 2 is silent"), (["short.wav"], "ends 6.25 ms after"),
                         (["nan.wav"], "frame"), (["mono.wav", "stereo.wav"], "2 channels"),
-                        (["slow.wav"], "500 Hz"), (["sweep.wav"], "30 s"), (["m.conf"], "configuration"), (["none.wav"], "none.wav")]:
+                        (["slow.wav"], "500 Hz"), (["sweep.wav"], "30 s"), (["m.conf"], "configuration"),
+                        (["none.wav"], "none.wav")]:
         refused("design", "correct", *names, "-o", "f.wav", says=says)
     for options in [["--band", "20"], ["--band", "200,20"], ["--band", "20,30000"], ["--boost", "-3"],
                     ["--phase", "mixed", "--preringing", 500, "--taps", 4096], []]:
         names = ["mono.wav"] if options else []
         refused("design", "correct", *names, "-o", "f.wav", *options, exit=2)
     assert not (folder / "f.wav").exists()
-    assert "f.wav" in haloconv("design", "correct", "mono.wav", "-o", "f.wav").stderr
+    good("design", "correct", "mono.wav", "-o", "f.wav")  # so it was the option that was refused
 
 
 # ---- peers ----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,13 @@ def made(*args, output="f.wav"):
     return read(output), report
 
 
+def test_design_points_to_its_commands_of_two_words(folder):
+    commands = ["correct", "target", "invert", "minphase", "crossover"]
+    text = " ".join(good("design", "--help").stdout.split())
+    assert all(f"design {command}" in text for command in commands), text
+    refused("design", "-q", "correct", "-o", "f.wav", exit=2, says=["first word", *commands])
+
+
 # ---- target ---------------------------------------------------------------------------------------------------------
 CURVE = [(30, 6), (120, 4), (1000, 0), (4000, -1.5), (15000, -5)]
 
@@ -61,9 +68,9 @@ def test_target_follows_its_curve(folder, rate):
 def test_curves_are_refused_with_their_line(folder):
     (folder / "bad.txt").write_text("20 1\n30 x\n")
     (folder / "binary.txt").write_bytes(b"20 1\0")
+    write("m.wav", np.eye(9600, 1), RATE)
     for name, says in [("bad.txt", "bad.txt:2: "), ("binary.txt", "not text"), ("none.txt", "none.txt")]:
         refused("design", "target", name, "-o", "f.wav", says=says)
-        write("m.wav", np.eye(9600, 1), RATE)
         refused("design", "correct", "m.wav", "--target", name, "-o", "f.wav", says=says)
 
 
@@ -161,6 +168,12 @@ def test_inverse_keeps_its_limits(folder):
     inside = (hz > 50) & (hz < 15000)
     assert 8.5 < gain[inside].max() < 9.3, gain[inside].max()
     assert gain[hz > 22500].max() < -35 and gain[hz < 30].max() < -20, (gain[hz > 22500].max(), gain[hz < 30].max())
+
+
+@pytest.mark.parametrize("command", ["invert", "correct"])
+def test_a_band_between_two_bins_is_refused(folder, command):
+    write("h.wav", np.eye(9600, 1), RATE)
+    refused("design", command, "h.wav", "--band", "0.1,0.7", "-o", "f.wav", exit=2, says="1 or more")
 
 
 @pytest.mark.parametrize("command", ["invert", "minphase"])

@@ -311,6 +311,7 @@ USAGE = {"": "operation", "mix a.wav": "operation", "trim": "MASK", "convolve a.
          "fade a.wav -o y.wav": "--in", "add a.wav b.wav --gains 0 -o y.wav": "--gains",
          "add a.wav b.wav --gains 0,loud -o y.wav": "off", "blend a.wav b.wav -o y.wav": "--mix",
          "blend a.wav b.wav --mix 1.5 -o y.wav": "from 0 to 1", "channels a.wav --channels 0 -o y.wav": "from 1",
+         "channels a.wav --channels 1.5 -o y.wav": "from 1",
          "align a.wav -o y.wav": "--at", "align a.wav b.wav --at 1 -o y.wav": "REFERENCE",
          "stretch a.wav -o y.wav": "--factor", "stretch a.wav --factor 21 -o y.wav": "20",
          "split a.wav --at 5 -o y.wav": "--late", "split a.wav --late z.wav -o y.wav": "--at",

@@ -10,6 +10,7 @@
 #include <time.h>
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
+enum { OPEN_S = 20, CLOSE_S = 2 };  /* times after which these calls of the library are stuck */
 static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
 static const long POLL_NS = 10000000;
 
@@ -44,7 +45,7 @@ void take_play_cycle(struct take *t, uint32_t time, float *const *out, int n)
         int64_t at = (int32_t)(time - atomic_load(&job->start));
         overlap(at, n, job->n_play, &first, &end);
         if (first < end)
-            memcpy(out[job->output] + first, job->play + at + first, (size_t)(end - first) * sizeof *job->play);
+            memcpy(out[job->output] + first, job->play + (at + first), (size_t)(end - first) * sizeof *job->play);
         atomic_store(&job->played, at + n);
     }
     atomic_fetch_add(&t->player.passed, n);
@@ -59,7 +60,7 @@ void take_record_cycle(struct take *t, uint32_t time, const float *const *in, in
         int64_t at = (int32_t)(time - atomic_load(&job->start));
         overlap(at, n, job->n_record, &first, &end);
         for (int i = 0; first < end && i < t->settings.n_inputs; i++)
-            memcpy(job->record[i] + at + first, in[i] + first, (size_t)(end - first) * sizeof *in[i]);
+            memcpy(job->record[i] + (at + first), in[i] + first, (size_t)(end - first) * sizeof *in[i]);
         atomic_store(&job->recorded, at + n);
     }
     atomic_fetch_add(&t->recorder.passed, n);
@@ -136,9 +137,38 @@ static bool pass(struct take *t, int64_t n, char *why, size_t cap)
 
 /* ---- takes ------------------------------------------------------------------------------------- */
 
+static void *open_card(void *data)
+{
+    struct take *t = data;
+    t->is_open = t->driver->open(t, t->why, sizeof t->why);
+    return NULL;
+}
+
+static void *close_card(void *data)
+{
+    struct take *t = data;
+    t->driver->close(t);
+    return NULL;
+}
+
+/* Calls the library in a thread, because some of its calls wait for a server that hangs. */
+static void call_bounded(struct take *t, void *(*call)(void *take), int seconds)
+{
+    pthread_t thread;
+    struct timespec give_up;
+    clock_gettime(CLOCK_REALTIME, &give_up);
+    give_up.tv_sec += seconds;
+    if (pthread_create(&thread, NULL, call, t) != 0) {
+        call(t);
+    } else if (pthread_timedjoin_np(thread, NULL, &give_up) != 0) {
+        t->is_stuck = true;
+        pthread_detach(thread);
+    }
+}
+
 static void stop(struct take *t)
 {
-    if (!t->is_closed) t->driver->close(t);
+    if (!t->is_closed && !t->is_stuck) call_bounded(t, close_card, CLOSE_S);
     t->is_closed = true;
 }
 
@@ -186,9 +216,23 @@ struct take *take_open(const struct take_settings *settings, char *why, size_t c
                        .recorder.is_new = true};
     sigset_t set = ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, &t->signals);
-    if (t->driver->open(t, why, cap) && pass(t, (int64_t)(SETTLE_S * t->rate), why, cap)) return t;
+    call_bounded(t, open_card, OPEN_S);
+    if (t->is_stuck)
+        message_write(why, cap, "%s: its server does not answer; restart it", settings->api);
+    else if (!t->is_open)
+        message_write(why, cap, "%s", t->why);
+    else if (pass(t, (int64_t)(SETTLE_S * t->rate), why, cap))
+        return t;
     take_close(t);
     return NULL;
+}
+
+bool take_has_jack(const char *server)
+{
+    char why[MESSAGE_CAP];
+    struct take *take = take_open(&(struct take_settings){.api = "jack", .server = server}, why, sizeof why);
+    take_close(take);
+    return take != NULL;
 }
 
 int take_rate(const struct take *t)

@@ -17,15 +17,15 @@ struct take_settings {
     const char *output_device, *input_device;
     const char *server;         /* JACK's; NULL: the default one                                                  */
     int rate;                   /* Hz; 0: that of the server or the output device                                 */
-    int n_outputs, n_inputs;    /* at least 1 of each                                                             */
+    int n_outputs, n_inputs;
 };
 
 struct take;
 
-/* Does a JACK server answer? server: NULL: the default one. false in a build without JACK, too. */
+/* Does a JACK server play? server: NULL: the default one. false in a build without JACK, too. */
 bool take_has_jack(const char *server);
 
-/* Opens the sound card and waits until it plays. NULL: why has the reason. */
+/* Opens the sound card and waits until it plays. NULL: why has the reason; a server that hangs is one. */
 struct take *take_open(const struct take_settings *settings, char *why, size_t cap);
 
 int take_rate(const struct take *take);

@@ -100,12 +100,12 @@ static bool play_output(struct takes *t, char *why, size_t cap)
 /* A take with a gap is played once more. */
 static bool takes_play(struct takes *t, char *why, size_t cap)
 {
-    char again[MESSAGE_CAP];
+    char first[MESSAGE_CAP];
     for (t->output = 0; t->output < t->sweep->n_outputs; t->output++) {
         if (!fill_play(t, why, cap)) return false;
-        if (play_output(t, why, cap)) continue;
-        if (!play_output(t, again, sizeof again)) return false;
-        message_note("output %d was measured again: %s", t->output + 1, why);
+        if (play_output(t, first, sizeof first)) continue;
+        if (!play_output(t, why, cap)) return false;
+        message_note("output %d was measured again: %s", t->output + 1, first);
     }
     return true;
 }

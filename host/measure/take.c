@@ -173,13 +173,12 @@ static void stop(struct take *t)
 }
 
 /* No callback has the job once both have run again. */
-static bool play_job(struct take *t, struct take_job *job, void (*progress)(void *data, int64_t frames), void *data,
-                     char *why, size_t cap)
+static bool play_job(struct take *t, struct take_job *job, void (*progress)(void *data, int64_t frames), void *data)
 {
     atomic_store(&t->job, job);
-    bool good = wait_until(t, has_played, job->n_record, progress, data, why, cap);
+    bool good = wait_until(t, has_played, job->n_record, progress, data, t->why, sizeof t->why);
     atomic_store(&t->job, NULL);
-    good = good && pass(t, 1, why, cap);
+    good = good && pass(t, 1, t->why, sizeof t->why);
     if (!good) stop(t);
     return good;
 }
@@ -193,11 +192,10 @@ bool take_play(struct take *t, int output, const float *play, int64_t n_play, fl
                            .record = record,
                            .n_record = n_record,
                            .gaps_before = atomic_load(&t->gaps)};
-    if (t->is_closed)
-        return message_write(why, cap, "%s: an earlier take ended the sound; open it again", t->settings.api);
+    if (t->is_closed) return message_write(why, cap, "%s", t->why);
     for (int i = 0; i < t->settings.n_inputs; i++) /* no page fault in the callback */
         memset(record[i], 0, (size_t)n_record * sizeof *record[i]);
-    if (!play_job(t, &job, progress, data, why, cap)) return false;
+    if (!play_job(t, &job, progress, data)) return message_write(why, cap, "%s", t->why);
     int gaps = atomic_load(&t->gaps) - job.gaps_before;
     return gaps == 0 || message_write(why, cap, "%s: the sound was interrupted %d time%s; %s", t->settings.api, gaps,
                                       message_s(gaps), t->driver->gap);

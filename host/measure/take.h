@@ -39,7 +39,7 @@ void take_output_name(const struct take *take, int output, char *name, size_t ca
  *
  * progress is called several times a second with the frames recorded so far; NULL: never. false: a gap in the sound, the
  * end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can succeed;
- * after the others it fails, too. */
+ * after the others it fails for the same reason. */
 bool take_play(struct take *take, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,
                void (*progress)(void *data, int64_t frames), void *data, char *why, size_t cap);
 

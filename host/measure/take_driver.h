@@ -34,7 +34,7 @@ struct take {
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
     bool is_stuck;               /* the library did not come back: it may still use all of this                    */
     bool is_open;
-    char why[MESSAGE_CAP];       /* if it is not                                                                   */
+    char why[MESSAGE_CAP];       /* why it is not, or is closed                                                    */
     struct take_side player, recorder;
     _Atomic(struct take_job *) job; /* NULL: silence                                                               */
     atomic_int gaps;             /* interruptions of the sound since take_open                                     */

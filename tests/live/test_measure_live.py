@@ -11,8 +11,8 @@ import pytest
 import scipy.signal
 import scipy.special
 from conftest import HALOCONV, read
-from test_live import PATIENCE, alone, needs_jack, run, wait_for
-from test_takes import PERIOD, ROOMS, freewheel, open_room, room_responses, write_room
+from test_live import PATIENCE, alone, needs_jack, run
+from test_takes import PERIOD, freewheel, open_room, room_responses, write_room
 
 assert alone and run  # fixtures
 RATE, CLOSE = 48000, 10 ** (-90 / 20)
@@ -66,9 +66,7 @@ def test_levels_are_checked_before_the_sweep(run):
     faults = [(20, "clipped"), (5, "too loud"), (1e-4, "quiet"), (0, "no input heard")]
     h, server = rooms_with_direct_sound(1)[:len(faults), :1], run.server(PERIOD)
     write_room(h * np.array([level for level, _ in faults], np.float32)[:, None, None])
-    run.process(ROOMS["haloconv"](server), env=server.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL)
-    wait_for("the room's ports", lambda: "room:out-1" in server.ports())
+    open_room(run, server, "haloconv", n_in=1)
     for o, (_, says) in enumerate(faults):
         with freewheel(server):
             done = server.tool(*command("--play-to", f"room:in-{o + 1}", "--record-from", "room"))

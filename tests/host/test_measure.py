@@ -210,7 +210,7 @@ def test_a_good_recording_gives_no_warning(folder):
 
 @pytest.mark.parametrize("change,says", [
     (lambda y: y[:RATE], "record all of it"),
-    (lambda y: 0.01 * generator(4).standard_normal(y.shape), ";"),
+    (lambda y: 0.01 * generator(4).standard_normal(y.shape), "does not fit the sweep"),
     (lambda y: np.full_like(y, np.nan), "finite")], ids=["short", "noise", "nan"])
 def test_a_recording_without_the_sweep_is_refused(folder, change, says):
     write("rec.wav", change(play(write_sweep(), make_room(1, 1))), RATE)
@@ -231,13 +231,16 @@ def test_the_reference_is_a_pair_that_is_heard(folder):
     assert np.abs(errors(report, got, room)[:, 1]).max() < CLOSE
 
 
-@pytest.mark.parametrize("options", [("--length", 1.1), ("--silence", 0.2), ("--outputs", 2), ("--averages", 4)],
-                         ids=str)
-def test_another_sweep_is_refused(folder, options):
+@pytest.mark.parametrize("options,says", [
+    (("--length", 1.1), "repeats after 1.2500 s, not 1.3500 s"),
+    (("--silence", 0.2), "repeats after 1.2500 s, not 1.2000 s"),
+    (("--averages", 4), "does not fit the sweep"),
+    (("--outputs", 2), "lasts 4.90 s, and the sweep 7.00 s")], ids=str)
+def test_another_sweep_is_refused(folder, options, says):
     """The sweep differs from the one that was played."""
     write("rec.wav", play(write_sweep("--averages", 3), make_room(1, 1)), RATE)
     write_sweep(*options)
-    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says="sweep")
+    refused("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav", says=says)
 
 
 def test_a_file_without_a_sweep_is_refused(folder):

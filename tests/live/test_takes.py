@@ -162,7 +162,7 @@ def ended_take(run, server, act):
 def test_a_take_that_cannot_be_says_why(run):
     """No port, too few of them; then a gap, a signal, also while the server hangs, and the death of the server."""
     write_sound()
-    server = run.server(2 * PERIOD, synchronous=False)
+    server = run.server(PERIOD, synchronous=False)
     for outputs, inputs, n_out, words in [("nowhere", "-", 1, "no port or client 'nowhere' for an output; `jack_lsp`"),
                                           ("-", "system:capture_1,x", 1, "no port or client 'x' for an input"),
                                           ("-", "-", 3, "the sound card has 2 ports for outputs, and 3 are asked for")]:

@@ -43,8 +43,7 @@ static const struct option_row measure_options[] = {
     {"portaudio", 0, NULL, "Measure through a sound card, by PortAudio", option_flag, TO(is_portaudio)},
     {"latency", 0, "keep|remove",
      "Keep the time from the play to the record in the responses, or remove the same time from all of them: that of "
-     "the "
-     "loopback, or else of the direct sound of the first pair [remove]",
+     "the loopback, or else of the direct sound of the first pair [remove]",
      option_choice, TO(latency)},
     {"loopback", 0, "INPUT",
      "This input is connected with an output: its response is the time reference, and is divided out of the others",
@@ -93,8 +92,7 @@ static const struct command_line measure_line = {
     .command = "measure",
     .usage = "-o MASK",
     .text = "Measures the impulse responses of a room, of loudspeakers or of a device, from each output to each input, "
-            "with "
-            "exponential sine sweeps. Prints the noise floor, the dynamic range and the harmonic distortion.\v"
+            "with exponential sine sweeps. Prints the noise floor, the dynamic range and the harmonic distortion.\v"
             "  haloconv measure --portaudio --outputs 2 -o room.wav\n"
             "  haloconv measure --jack --outputs 2 --inputs 2 --loopback 2 -o room.wav\n"
             "  haloconv measure --write-sweep sweep.wav --outputs 2\n"
@@ -141,10 +139,9 @@ static bool check_recording(const struct measure_settings *s, const struct measu
 {
     double lasts = (double)n_frames / m->rate, needs = s->sweep.n_outputs * sweep_take_s(&s->sweep);
     double least = needs - sweep_lead_s() - s->sweep.silence_s;
-    if (m->n_inputs < 1 + (s->loopback > 0) || s->loopback > m->n_inputs)
+    if (s->loopback && (m->n_inputs < 2 || s->loopback > m->n_inputs))
         return message_write(why, cap,
-                             "%s: has %d channel%s, and --loopback %d needs one more; record the "
-                             "microphones, too",
+                             "%s: has %d channel%s, and --loopback %d needs one more; record the microphones, too",
                              s->from_recording, m->n_inputs, message_s(m->n_inputs), s->loopback);
     return lasts >= least ||
            message_write(why, cap, "%s: lasts %.2f s, and the sweep %.2f s; record all of it, or name another --sweep",
@@ -155,6 +152,8 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
                     struct measurement *m, char *why, size_t cap)
 {
     struct sweep_recording recordings[SWEEP_MOST_OUTPUTS];
+    if (!file->channel || !file->rate)
+        return message_write(why, cap, "%s: is no recording with a sample rate; give a sound file", s->from_recording);
     if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
     *settings = (struct measurement_settings){.sweep = &s->sweep,
                                               .rate = file->rate,

@@ -27,51 +27,41 @@ static double total_distortion(const struct measured_pair *pair)
 
 /* ---- warnings ---------------------------------------------------------------------------------------------------- */
 
-static int warn_input(const struct measured_input *input, int number)
+static void warn_input(const struct measured_input *input, int number)
 {
     const double loud = db(input->peak) + 1, quiet = -50 - db(input->peak);
     if (input->n_clipped > 0)
-        return message_note("warning: input %d: %lld samples are clipped; lower its gain by 6 dB and measure again",
-                            number, (long long)input->n_clipped),
-               1;
-    if (loud > 0)
-        return message_note("warning: input %d: too loud, its peak is %.1f dBFS; lower its gain by %.0f dB", number,
-                            db(input->peak), ceil(loud + 5)),
-               1;
-    if (quiet > 0)
-        return message_note("warning: input %d: too quiet, its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
-                            number, db(input->peak), ceil(quiet + 20)),
-               1;
-    return 0;
+        message_note("warning: input %d: %lld samples are clipped; lower its gain by 6 dB and measure again", number,
+                     (long long)input->n_clipped);
+    else if (loud > 0)
+        message_note("warning: input %d: too loud, its peak is %.1f dBFS; lower its gain by %.0f dB", number,
+                     db(input->peak), ceil(loud + 5));
+    else if (quiet > 0)
+        message_note("warning: input %d: too quiet, its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
+                     number, db(input->peak), ceil(quiet + 20));
 }
 
-static int warn_pair(const struct measured_pair *pair, int output, int input)
+static void warn_pair(const struct measured_pair *pair, int output, int input)
 {
     const double least_range_db = 40, rise_db = 6;
     double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
     if (!pair->is_heard)
-        return message_note("warning: output %d is not heard by input %d; its response is noise", output, input), 1;
-    if (range < least_range_db && before > range + rise_db)
-        return message_note("warning: output %d, input %d: the response has not decayed at its end; use a longer "
-                            "--silence",
-                            output, input),
-               1;
-    if (range < least_range_db)
-        return message_note(
-                   "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer "
-                   "--length or more --averages",
-                   output, input, range),
-               1;
-    return 0;
+        message_note("warning: output %d is not heard by input %d; its response is noise", output, input);
+    else if (range < least_range_db && before > range + rise_db)
+        message_note("warning: output %d, input %d: the response has not decayed at its end; use a longer --silence",
+                     output, input);
+    else if (range < least_range_db)
+        message_note(
+            "warning: output %d, input %d: only %.0f dB above the noise; raise --level, or use a longer --length or "
+            "more --averages",
+            output, input, range);
 }
 
-int measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
+void measure_report_warn(const struct measurement_settings *s, const struct measurement *m)
 {
-    int n = 0;
-    for (int i = 0; i < s->n_inputs; i++) n += warn_input(&m->inputs[i], i + 1);
+    for (int i = 0; i < s->n_inputs; i++) warn_input(&m->inputs[i], i + 1);
     for (int o = 0; o < m->n_outputs; o++)
-        for (int i = 0; i < m->n_inputs; i++) n += warn_pair(&m->pairs[o * m->n_inputs + i], o + 1, input_number(s, i));
-    return n;
+        for (int i = 0; i < m->n_inputs; i++) warn_pair(&m->pairs[o * m->n_inputs + i], o + 1, input_number(s, i));
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

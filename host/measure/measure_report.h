@@ -4,8 +4,8 @@
 
 #include "measurement.h"
 
-/* Prints the warnings on standard error: too loud, too quiet, clipped, not decayed. Returns their number. */
-int measure_report_warn(const struct measurement_settings *settings, const struct measurement *m);
+/* Prints the warnings on standard error: too loud, too quiet, clipped, not decayed. */
+void measure_report_warn(const struct measurement_settings *settings, const struct measurement *m);
 
 /* The text or the JSON on standard output. path: the file that was written. Returns the exit status. */
 int measure_report_json(const struct measurement_settings *settings, const struct measurement *m, const char *path);

@@ -63,34 +63,25 @@ static double db(double linear)
     return 20 * log10(linear);
 }
 
-/* play[n_play] * h[taps], of which there are n_play frames. sound[n_play + taps], wide[taps]: scratch. false: no memory, or
- * the sound clips. */
-static bool convolve_play(const struct takes *t, const float *h, double *sound, double *wide, char *why, size_t cap)
-{
-    size_t n = (size_t)t->n_play, taps = (size_t)t->filter->n_frames;
-    double peak = 0;
-    for (size_t i = 0; i < n; i++) sound[i] = t->play[i];
-    for (size_t i = 0; i < taps; i++) wide[i] = h[i];
-    if (!transform_convolve(sound, n, wide, taps, sound))
-        return message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
-    for (size_t i = 0; i < n; i++) {
-        t->play[i] = (float)sound[i];
-        peak = fmax(peak, fabs(sound[i]));
-    }
-    return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
-}
-
+/* Convolves play[n_play] with the filter of the output, and cuts the end. false: no memory, or the sound clips. */
 static bool filter_play(const struct takes *t, char *why, size_t cap)
 {
     const hc_responses *filter = t->filter;
+    const float *h = filter->channel[filter->n_channels == 1 ? 0 : t->output];
     size_t n = (size_t)t->n_play, taps = (size_t)filter->n_frames;
-    double *sound = calloc(n + taps, sizeof *sound), *wide = calloc(taps, sizeof *wide);
-    bool good = sound && wide
-                    ? convolve_play(t, filter->channel[filter->n_channels == 1 ? 0 : t->output], sound, wide, why, cap)
-                    : message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
+    double *sound = malloc((n + taps) * sizeof *sound), *wide = malloc(taps * sizeof *wide), peak = 0;
+    bool good = sound && wide;
+    for (size_t i = 0; good && i < n; i++) sound[i] = t->play[i];
+    for (size_t i = 0; good && i < taps; i++) wide[i] = h[i];
+    good = good && transform_convolve(sound, n, wide, taps, sound);
+    for (size_t i = 0; good && i < n; i++) {
+        t->play[i] = (float)sound[i];
+        peak = fmax(peak, fabs(sound[i]));
+    }
     free(sound);
     free(wide);
-    return good;
+    if (!good) return message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
+    return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
 }
 
 /* The sound of an output. */
@@ -100,19 +91,21 @@ static bool fill_play(const struct takes *t, char *why, size_t cap)
     return !t->filter || filter_play(t, why, cap);
 }
 
+static bool play_output(struct takes *t, char *why, size_t cap)
+{
+    return take_play(t->take, t->output, t->play, t->n_play, t->recordings[t->output].channel, t->n_record,
+                     show_progress, t, why, cap);
+}
+
 /* A take with a gap is played once more. */
 static bool takes_play(struct takes *t, char *why, size_t cap)
 {
-    char again[MESSAGE_CAP];
+    char first[MESSAGE_CAP];
     for (t->output = 0; t->output < t->sweep->n_outputs; t->output++) {
-        float *const *record = t->recordings[t->output].channel;
         if (!fill_play(t, why, cap)) return false;
-        if (take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, why, cap))
-            continue;
-        if (!take_play(t->take, t->output, t->play, t->n_play, record, t->n_record, show_progress, t, again,
-                       sizeof again))
-            return false;
-        message_note("output %d was measured again: %s", t->output + 1, why);
+        if (play_output(t, first, sizeof first)) continue;
+        if (!play_output(t, why, cap)) return false;
+        message_note("output %d was measured again: %s", t->output + 1, first);
     }
     return true;
 }
@@ -160,7 +153,7 @@ static bool judge(const struct measurement *m, int n_inputs, char *why, size_t c
 static bool check_levels(struct take *take, const struct sweep *sweep, const hc_responses *filter,
                          struct measurement_settings *settings, char *why, size_t cap)
 {
-    struct measurement m;
+    struct measurement m = {0};
     struct sweep quiet = *sweep;
     quiet.level *= check_share;
     quiet.averages = 1;
@@ -180,9 +173,10 @@ static bool load_filter(const char *path, int rate, int n_outputs, hc_responses 
     if (!filter->channel)
         return message_write(why, cap, "--filter %s: is a configuration; give a sound file or a text", path);
     return filter->n_channels == 1 || filter->n_channels == n_outputs ||
-           message_write(why, cap,
-                         "--filter %s: has %d channels, and %d outputs are measured; it needs 1, or one for each output", path,
-                         filter->n_channels, n_outputs);
+           message_write(
+               why, cap,
+               "--filter %s: has %d channels, and %d outputs are measured; it needs 1, or one for each output", path,
+               filter->n_channels, n_outputs);
 }
 
 bool measure_run(struct take_settings take_settings, struct sweep *sweep, const char *filter_path,

@@ -17,11 +17,11 @@ struct making {
     const struct sweep_recording *recordings;
     struct measurement *m;
     struct sweep_analysis a;
-    double complex *bins, *extra; /* [size / 2 + 1] each */
-    double complex *loopback;     /* [size / 2 + 1]: the inverse of the loopback, without its delay; NULL: none */
-    double *noise;                /* [size / 2 + 1] */
-    int64_t reference;            /* of the sections' responses: the frame of the time zero */
-    double origin;                /* where m->h begins in them */
+    double complex *bins, *extra, *linear; /* [size / 2 + 1] each */
+    double complex *loopback; /* [size / 2 + 1]: the inverse of the loopback, without its delay; NULL: none */
+    double *noise;            /* [size / 2 + 1] */
+    int64_t reference;        /* of the sections' responses: the frame of the time zero */
+    double origin;            /* where m->h begins in them */
 };
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static void measure_tail(const struct measurement *m, const double *h, struct me
     pair->noise_tail = sqrt(sum / (m->n_frames - first));
 }
 
-static bool measure_pair(struct making *k, int output, int input, double *h, struct measured_pair *pair)
+static void measure_pair(struct making *k, int output, int input, double *h, struct measured_pair *pair)
 {
     const struct sweep_analysis *a = &k->a;
     struct measurement *m = k->m;
@@ -96,16 +96,12 @@ static bool measure_pair(struct making *k, int output, int input, double *h, str
     int64_t direct = find_direct(a, response, &pair->peak, &pair->is_heard);
     pair->direct_s = (double)(direct - k->reference) / a->rate / a->stretch;
     measure_noise(k, output, input, pair);
-    struct harmonics_scratch scratch = {malloc((a->transform.size / 2 + 1) * sizeof *scratch.linear), k->extra};
-    if (!scratch.linear) return false;
-    harmonics_measure(a, response, direct, k->noise, &scratch, pair->harmonics);
-    free(scratch.linear);
+    harmonics_measure(a, response, direct, k->noise, &(struct harmonics_scratch){k->linear, k->extra}, pair->harmonics);
     /* The harmonics lie before the direct sound. */
     for (int64_t i = 0; i < direct - a->reach; i++) response[i] = 0;
     stretch(response, (size_t)a->n_section, k->origin, a->stretch, h, (size_t)m->n_frames);
     for (int i = 0; i < m->n_frames; i++) h[i] *= a->stretch;
     measure_tail(m, h, pair);
-    return true;
 }
 
 /* ---- what comes before the pairs --------------------------------------------------------------------------------- */
@@ -246,17 +242,15 @@ static bool check_heard(const struct measurement *m, char *why, size_t cap)
     return true;
 }
 
-static bool measure_pairs(struct making *k, char *why, size_t cap)
+static void measure_pairs(struct making *k)
 {
     struct measurement *m = k->m;
     for (int o = 0; o < m->n_outputs; o++)
         for (int i = 0; i < m->n_inputs; i++) {
             bool skip = k->settings->loopback > 0 && i >= k->settings->loopback - 1;
             int pair = o * m->n_inputs + i;
-            if (!measure_pair(k, o, i + skip, m->h + (size_t)pair * (size_t)m->n_frames, &m->pairs[pair]))
-                return no_memory(why, cap);
+            measure_pair(k, o, i + skip, m->h + (size_t)pair * (size_t)m->n_frames, &m->pairs[pair]);
         }
-    return check_heard(m, why, cap);
 }
 
 static bool make(struct making *k, char *why, size_t cap)
@@ -265,14 +259,17 @@ static bool make(struct making *k, char *why, size_t cap)
     size_t n_bins = k->a.transform.size / 2 + 1;
     k->bins = malloc(n_bins * sizeof *k->bins);
     k->extra = malloc(n_bins * sizeof *k->extra);
+    k->linear = malloc(n_bins * sizeof *k->linear);
     k->noise = malloc(n_bins * sizeof *k->noise);
-    if (!k->m->pairs || !k->m->inputs || !k->bins || !k->extra || !k->noise) return no_memory(why, cap);
+    if (!k->m->pairs || !k->m->inputs || !k->bins || !k->extra || !k->linear || !k->noise) return no_memory(why, cap);
     measure_inputs(k);
     if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
     if (!find_clock(k, why, cap)) return false;
     if (s->loopback && !find_loopback(k, why, cap)) return false;
     if (!s->loopback) find_reference(k);
-    return place(k, why, cap) && measure_pairs(k, why, cap);
+    if (!place(k, why, cap)) return false;
+    measure_pairs(k);
+    return check_heard(k->m, why, cap);
 }
 
 bool measurement_make(const struct measurement_settings *s, const struct sweep_recording *recordings,
@@ -283,10 +280,11 @@ bool measurement_make(const struct measurement_settings *s, const struct sweep_r
         .rate = s->rate, .n_outputs = s->sweep->n_outputs, .n_inputs = s->n_inputs - (s->loopback > 0), .drift = NAN};
     m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
     m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
-    if (!sweep_analysis_open(&k.a, s->sweep, s->rate)) return no_memory(why, cap);
+    if (!sweep_analysis_open(&k.a, s->sweep, s->rate, 0)) return no_memory(why, cap);
     bool good = make(&k, why, cap);
     free(k.bins);
     free(k.extra);
+    free(k.linear);
     free(k.noise);
     free(k.loopback);
     sweep_analysis_close(&k.a);

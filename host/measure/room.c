@@ -1,9 +1,7 @@
 /* haloconv room - measures loudspeakers in a room, makes the filter that corrects them, lets the user compare, measures
  * again through the filter, and leaves a preset. Each step is a command of the program, and is printed as such.
  */
-#include "dsp/haloconv_masks.h"
 #include "host/commands.h"
-#include "host/design/design_files.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -11,19 +9,18 @@
 #include "room_compare.h"
 #include "room_files.h"
 #include "room_questions.h"
+#include "room_step.h"
 #include "sweep.h"
 #include "take.h"
 
 #include <limits.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_CAP = 512, MOST_WORDS = 64, MOST_POSITIONS = 32 };
+enum { TEXT_CAP = 512, MOST_POSITIONS = 32 };
 
 struct room {
     bool yes, is_jack, is_portaudio, listen;
@@ -88,50 +85,6 @@ static int parse(int argc, char **argv, struct room *r)
     if (r->is_jack && r->is_portaudio) return message_usage("room", "--jack or --portaudio: give one of them");
     r->questions.yes = r->yes;
     return -1;
-}
-
-/* ---- the steps are commands --------------------------------------------------------------------- */
-
-struct words { /* of a command */
-    char *list[MOST_WORDS + 1];
-    int n;
-    bool is_short; /* no memory, or no place, for one */
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    if (w->n < MOST_WORDS && vasprintf(&w->list[w->n], format, values) >= 0)
-        w->n++;
-    else
-        w->is_short = true;
-    va_end(values);
-}
-
-/* Adds an option that has a value. */
-static void add_text(struct words *w, const char *option, const char *value)
-{
-    if (!value || !*value) return;
-    add(w, "%s", option);
-    add(w, "%s", value);
-}
-
-/* Prints and runs a command, and frees its words. prefix: the first word of a command of two. */
-static int run(struct words *w, const char *prefix, int (*command)(int argc, char **argv))
-{
-    char line[MESSAGE_CAP];
-    size_t at = (size_t)snprintf(line, sizeof line, "haloconv%s%s", *prefix ? " " : "", prefix);
-    for (int i = 0; i < w->n && at < sizeof line; i++)
-        at += (size_t)snprintf(line + at, sizeof line - at, strchr(w->list[i], ' ') ? " '%s'" : " %s", w->list[i]);
-    message_note("> %s", line);
-    char *owned[MOST_WORDS]; /* the command may change the order */
-    memcpy(owned, w->list, sizeof owned);
-    w->list[w->n] = NULL;
-    int n = w->n, status = w->is_short ? message_error("room: no memory; free some") : command(n, w->list);
-    for (int i = 0; i < n; i++) free(owned[i]);
-    *w = (struct words){0};
-    return status;
 }
 
 static const char *text_of(const char *text)
@@ -217,21 +170,21 @@ static bool choose(struct room *r)
 
 static int measure_once(const struct room *r, const char *filter, const char *file)
 {
-    struct words w = {0};
-    add(&w, "measure");
-    add(&w, r->is_jack ? "--jack" : "--portaudio");
-    add_text(&w, "--play-to", r->to);
-    add_text(&w, "--record-from", r->from);
-    add_text(&w, "--server", r->server);
-    add(&w, "--outputs=%d", r->n_outputs);
-    add(&w, "--length=%g", r->length_s);
-    add(&w, "--silence=%g", r->silence_s);
-    add(&w, "--averages=%d", r->averages);
-    add(&w, "--level=%g", r->level_db);
-    add_text(&w, "--filter", filter);
-    add(&w, "-o");
-    add(&w, "%s/%s", r->path, file);
-    return run(&w, "", measure_command);
+    struct room_step step = {0};
+    room_step_add(&step, "measure");
+    room_step_add(&step, r->is_jack ? "--jack" : "--portaudio");
+    room_step_option(&step, "--play-to", r->to);
+    room_step_option(&step, "--record-from", r->from);
+    room_step_option(&step, "--server", r->server);
+    room_step_add(&step, "--outputs=%d", r->n_outputs);
+    room_step_add(&step, "--length=%g", r->length_s);
+    room_step_add(&step, "--silence=%g", r->silence_s);
+    room_step_add(&step, "--averages=%d", r->averages);
+    room_step_add(&step, "--level=%g", r->level_db);
+    room_step_option(&step, "--filter", filter);
+    room_step_add(&step, "-o");
+    room_step_add(&step, "%s/%s", r->path, file);
+    return room_step_run(&step, "", measure_command);
 }
 
 /* After a failure the user mends its cause and tries again. */
@@ -262,14 +215,14 @@ static int measure_positions(struct room *r)
 
 static int make_filter(const struct room *r)
 {
-    struct words w = {0};
-    add(&w, "correct");
-    for (int i = 1; i <= r->n_positions; i++) add(&w, "%s/measured-%d.wav", r->path, i);
-    add_text(&w, "--target", r->curve);
-    add(&w, "--normalise");
-    add(&w, "-o");
-    add(&w, "%s/filter.wav", r->path);
-    return run(&w, "design", design_correct_command);
+    struct room_step step = {0};
+    room_step_add(&step, "correct");
+    for (int i = 1; i <= r->n_positions; i++) room_step_add(&step, "%s/measured-%d.wav", r->path, i);
+    room_step_option(&step, "--target", r->curve);
+    room_step_add(&step, "--normalise");
+    room_step_add(&step, "-o");
+    room_step_add(&step, "%s/filter.wav", r->path);
+    return room_step_run(&step, "design", design_correct_command);
 }
 
 /* For JACK a configuration, which connects the outputs. */
@@ -305,75 +258,32 @@ static int listen_to(struct room *r)
     message_note(
         "Play something to the inputs. Key a compares the filter with the uncorrected sound at equal loudness, "
         "then switches between the two; q goes on.");
-    struct words w = {0};
+    struct room_step step = {0};
     sigset_t signals;
-    add(&w, r->is_jack ? "jack" : "live");
-    add(&w, "%s/%s", r->path, r->is_jack ? "room.conf" : "filter.wav");
-    add(&w, "%s/flat.wav", r->path);
-    add_text(&w, "--server", r->is_jack ? r->server : NULL);
-    add_text(&w, "--output", r->is_jack ? NULL : r->to);
+    room_step_add(&step, r->is_jack ? "jack" : "live");
+    room_step_add(&step, "%s/%s", r->path, r->is_jack ? "room.conf" : "filter.wav");
+    room_step_add(&step, "%s/flat.wav", r->path);
+    room_step_option(&step, "--server", r->is_jack ? r->server : NULL);
+    room_step_option(&step, "--output", r->is_jack ? NULL : r->to);
     pthread_sigmask(SIG_SETMASK, NULL, &signals); /* a session holds signals for good */
-    int status = run(&w, "", r->is_jack ? jack_command : live_command);
+    int status = room_step_run(&step, "", r->is_jack ? jack_command : live_command);
     pthread_sigmask(SIG_SETMASK, &signals, NULL);
     return status;
 }
 
 /* ---- verifying ---------------------------------------------------------------------------------- */
 
-static void print_octaves(const char *title, const double *db)
-{
-    char line[MESSAGE_CAP];
-    size_t at = (size_t)snprintf(line, sizeof line, "%-22s", title);
-    for (int i = 0; i < ROOM_OCTAVES; i++)
-        at += isnan(db[i]) ? (size_t)snprintf(line + at, sizeof line - at, "     -")
-                           : (size_t)snprintf(line + at, sizeof line - at, " %5.1f", db[i]);
-    message_note("%s", line);
-}
-
-static bool compare_outputs(const hc_responses *before, const hc_responses *after, const struct frequency_curve *target)
-{
-    double db[ROOM_OCTAVES];
-    char title[64];
-    print_octaves("octave, Hz", room_octave_hz);
-    for (int o = 0; o < before->n_channels && o < after->n_channels; o++)
-        for (int is_after = 0; is_after < 2; is_after++) {
-            const hc_responses *m = is_after ? after : before;
-            if (!room_deviation(m->channel[o], m->n_frames, m->rate, target, db)) return false;
-            snprintf(title, sizeof title, "loudspeaker %d %s", o + 1, is_after ? "after" : "before");
-            print_octaves(title, db);
-        }
-    return true;
-}
-
-/* Both at the last place of the microphone. */
-static bool compare(const struct room *r, char *why, size_t cap)
-{
-    char path[PATH_MAX + 32];
-    hc_responses before = {0}, after = {0};
-    struct frequency_curve target = {0};
-    snprintf(path, sizeof path, "%s/measured-%d.wav", r->path, r->n_positions);
-    bool good = hc_responses_load(path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK;
-    snprintf(path, sizeof path, "%s/verified.wav", r->path);
-    good = good && hc_responses_load(path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
-           (!*r->curve || design_curve_read(&target, r->curve, why, cap));
-    if (good) message_note("Largest deviation from the target in each octave, in 1/6 octave means, dB:");
-    good = good && (compare_outputs(&before, &after, *r->curve ? &target : NULL) ||
-                    message_write(why, cap, "room: no memory to compare; free some"));
-    frequency_curve_free(&target);
-    hc_responses_free(&before);
-    hc_responses_free(&after);
-    return good;
-}
-
 static int verify(struct room *r)
 {
-    char filter[PATH_MAX + 32], why[MESSAGE_CAP], answer[TEXT_CAP];
+    char filter[PATH_MAX + 32], before[PATH_MAX + 32], after[PATH_MAX + 32], why[MESSAGE_CAP], answer[TEXT_CAP];
     snprintf(filter, sizeof filter, "%s/filter.wav", r->path);
+    snprintf(before, sizeof before, "%s/measured-%d.wav", r->path, r->n_positions); /* at the last place, too */
+    snprintf(after, sizeof after, "%s/verified.wav", r->path);
     if (!room_ask(&r->questions, "Now through the filter: leave the microphone there, press ENTER", "", answer,
                   sizeof answer))
         return EXIT_FAILED;
     int status = measure(r, filter, "verified.wav");
-    if (status == 0 && !compare(r, why, sizeof why)) return message_error("%s", why);
+    if (status == 0 && !room_compare(before, after, r->curve, why, sizeof why)) return message_error("%s", why);
     return status;
 }
 

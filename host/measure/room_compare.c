@@ -1,14 +1,18 @@
 #include "room_compare.h"
 
+#include "dsp/haloconv_masks.h"
 #include "dsp/signal/smoothing.h"
 #include "dsp/signal/transform.h"
+#include "host/design/design_files.h"
+#include "host/message.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { PER_OCTAVE = 24 };
+enum { PER_OCTAVE = 24, OCTAVES = 10 };
 
-const double room_octave_hz[ROOM_OCTAVES] = {31.5, 63, 125, 250, 500, 1000, 2000, 4000, 8000, 16000};
+static const double octave_hz[OCTAVES] = {31.5, 63, 125, 250, 500, 1000, 2000, 4000, 8000, 16000};
 
 struct curve { /* a power over frequency, and what it should be */
     const double *power;
@@ -43,7 +47,9 @@ static double most_db(const struct curve *c, double centre_hz, double highest_hz
     return most;
 }
 
-bool room_deviation(const float *h, int n, int rate, const struct frequency_curve *target, double *db)
+/* Writes the largest deviation of 1/6 octave means of h[n] from the target in each octave, in dB, to db[OCTAVES]; NAN
+ * above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. target NULL: flat. false: no memory. */
+static bool find_deviation(const float *h, int n, int rate, const struct frequency_curve *target, double *db)
 {
     struct transform t;
     size_t size = transform_size((size_t)n > (size_t)rate ? (size_t)n : (size_t)rate), n_bins = size / 2 + 1;
@@ -57,11 +63,53 @@ bool room_deviation(const float *h, int n, int rate, const struct frequency_curv
         smooth_octaves(power, smoothed, n_bins, 1.0 / 6);
         struct curve c = {smoothed, (double)rate / (double)size, target};
         double highest_hz = fmin(19000, 0.42 * rate), level_db = mean_db(&c, 100, fmin(10000, highest_hz));
-        for (int i = 0; i < ROOM_OCTAVES; i++) db[i] = most_db(&c, room_octave_hz[i], highest_hz, level_db);
+        for (int i = 0; i < OCTAVES; i++) db[i] = most_db(&c, octave_hz[i], highest_hz, level_db);
     }
     free(bins);
     free(power);
     free(smoothed);
     transform_close(&t);
+    return good;
+}
+
+static void print_octaves(const char *title, const double *db)
+{
+    char line[MESSAGE_CAP];
+    size_t at = (size_t)snprintf(line, sizeof line, "%-22s", title);
+    for (int i = 0; i < OCTAVES; i++)
+        at += (size_t)(isnan(db[i]) ? snprintf(line + at, sizeof line - at, "     -")
+                                    : snprintf(line + at, sizeof line - at, " %5.1f", db[i]));
+    message_note("%s", line);
+}
+
+static bool compare_channels(const hc_responses *before, const hc_responses *after,
+                             const struct frequency_curve *target)
+{
+    double db[OCTAVES];
+    char title[64];
+    message_note("Largest deviation from the target in each octave, in 1/6 octave means, dB:");
+    print_octaves("octave, Hz", octave_hz);
+    for (int ch = 0; ch < before->n_channels && ch < after->n_channels; ch++)
+        for (int is_after = 0; is_after < 2; is_after++) {
+            const hc_responses *m = is_after ? after : before;
+            if (!find_deviation(m->channel[ch], m->n_frames, m->rate, target, db)) return false;
+            snprintf(title, sizeof title, "loudspeaker %d %s", ch + 1, is_after ? "after" : "before");
+            print_octaves(title, db);
+        }
+    return true;
+}
+
+bool room_compare(const char *before_path, const char *after_path, const char *curve, char *why, size_t cap)
+{
+    hc_responses before = {0}, after = {0};
+    struct frequency_curve target = {0};
+    bool good = hc_responses_load(before_path, 0, 0, HC_KEEP_RATE, &before, why, cap) == HC_OK &&
+                hc_responses_load(after_path, 0, 0, HC_KEEP_RATE, &after, why, cap) == HC_OK &&
+                (!*curve || design_curve_read(&target, curve, why, cap)) &&
+                (compare_channels(&before, &after, *curve ? &target : NULL) ||
+                 message_write(why, cap, "room: no memory to compare; free some"));
+    frequency_curve_free(&target);
+    hc_responses_free(&before);
+    hc_responses_free(&after);
     return good;
 }

@@ -1,16 +1,12 @@
-/* room_compare - how far measured responses are from a target, octave by octave. */
+/* room_compare - how far measured loudspeakers are from a target, octave by octave. */
 #ifndef ROOM_COMPARE_H
 #define ROOM_COMPARE_H
 
-#include "dsp/signal/frequency_curve.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 
-enum { ROOM_OCTAVES = 10 };
-extern const double room_octave_hz[ROOM_OCTAVES]; /* centres: 31.5 ... 16000 */
-
-/* Writes the largest deviation of 1/6 octave means of h[n] from the target in each octave, in dB, to db[ROOM_OCTAVES];
- * NAN above 0.42 of the rate. Both have the same mean level from 100 Hz to 10 kHz. target NULL: flat. false: no memory. */
-bool room_deviation(const float *h, int n, int rate, const struct frequency_curve *target, double *db);
+/* Prints a table of two files of responses, a channel for each loudspeaker. curve: the file of the target; "": flat.
+ * false: why has the reason. */
+bool room_compare(const char *before, const char *after, const char *curve, char *why, size_t cap);
 
 #endif

@@ -18,7 +18,8 @@ static double end_hz(const struct sweep *s)
 
 bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
 {
-    const double most_s = 3600, least_periods = 4; /* of the lowest frequency: the first one fades in */
+    const double least_periods = 4;                  /* of the lowest frequency: the first one fades in */
+    const double most_s = fmin(3600, 0x1p30 / rate); /* frames of a take are ints */
     if (!(s->to_hz > 0)) s->to_hz = fmin(20000, floor(0.45 * rate));
     if (!(s->from_hz * 4 <= s->to_hz))
         return message_write(why, cap, "--from %g --to %g: less than two octaves; widen the band", s->from_hz,
@@ -31,9 +32,9 @@ bool sweep_complete(struct sweep *s, int rate, char *why, size_t cap)
                              ceil(10 * least_periods / start_hz(s)) / 10);
     if (!(s->n_outputs * sweep_take_s(s) <= most_s))
         return message_write(why, cap,
-                             "the sweeps of %d output%s last %.0f s, more than an hour; use a shorter --length "
-                             "or fewer --averages",
-                             s->n_outputs, message_s(s->n_outputs), s->n_outputs * sweep_take_s(s));
+                             "the sweeps of %d output%s last %.0f s, and at most %.0f s are possible; use a shorter "
+                             "--length or fewer --averages",
+                             s->n_outputs, message_s(s->n_outputs), s->n_outputs * sweep_take_s(s), floor(most_s));
     return true;
 }
 

@@ -11,7 +11,7 @@ double complex sweep_limits(const struct sweep *s, double hz)
     return high_pass * 0.5 * erfc((hz - 1.05 * s->to_hz) / (sigma * M_SQRT2));
 }
 
-bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate)
+bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int rate, int64_t n_frames)
 {
     const double most_reach_s = 0.2, spread_s = 0.1; /* spread: of the arrivals at all inputs */
     double octave = sweep_growth_s(s) * log(2);
@@ -20,7 +20,7 @@ bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *s, int ra
     a->guard = a->reach + (int)(rate * spread_s);
     a->n_section = a->guard + (int)ceil(rate * sweep_section_s(s));
     /* The noise of the division fills the sweep's length before frame 0. */
-    size_t size = transform_size((size_t)a->n_section + (size_t)ceil(rate * s->length_s));
+    size_t size = transform_size((size_t)(n_frames ? n_frames : a->n_section) + (size_t)ceil(rate * s->length_s));
     if (!transform_open(&a->transform, size)) return false;
     a->inverse = malloc((size / 2 + 1) * sizeof *a->inverse);
     if (a->inverse) {

@@ -35,8 +35,8 @@ struct sweep_analysis {
 /* Limits of the response at a frequency. */
 double complex sweep_limits(const struct sweep *sweep, double hz);
 
-/* false: no memory. */
-bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *sweep, int rate);
+/* n_frames: of the longest recording that is divided at once; 0: it is a section. false: no memory. */
+bool sweep_analysis_open(struct sweep_analysis *a, const struct sweep *sweep, int rate, int64_t n_frames);
 void sweep_analysis_close(struct sweep_analysis *a);
 
 /* Takes a clock into account from now on. */

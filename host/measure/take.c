@@ -10,6 +10,7 @@
 #include <time.h>
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
+enum { OPEN_S = 20, CLOSE_S = 2 };  /* times after which these calls of the library are stuck */
 static const double SETTLE_S = 0.2; /* JACK gets the order of its clients meanwhile, and a card its regular cycle */
 static const long POLL_NS = 10000000;
 
@@ -44,7 +45,7 @@ void take_play_cycle(struct take *t, uint32_t time, float *const *out, int n)
         int64_t at = (int32_t)(time - atomic_load(&job->start));
         overlap(at, n, job->n_play, &first, &end);
         if (first < end)
-            memcpy(out[job->output] + first, job->play + at + first, (size_t)(end - first) * sizeof *job->play);
+            memcpy(out[job->output] + first, job->play + (at + first), (size_t)(end - first) * sizeof *job->play);
         atomic_store(&job->played, at + n);
     }
     atomic_fetch_add(&t->player.passed, n);
@@ -59,7 +60,7 @@ void take_record_cycle(struct take *t, uint32_t time, const float *const *in, in
         int64_t at = (int32_t)(time - atomic_load(&job->start));
         overlap(at, n, job->n_record, &first, &end);
         for (int i = 0; first < end && i < t->settings.n_inputs; i++)
-            memcpy(job->record[i] + at + first, in[i] + first, (size_t)(end - first) * sizeof *in[i]);
+            memcpy(job->record[i] + (at + first), in[i] + first, (size_t)(end - first) * sizeof *in[i]);
         atomic_store(&job->recorded, at + n);
     }
     atomic_fetch_add(&t->recorder.passed, n);
@@ -136,20 +137,48 @@ static bool pass(struct take *t, int64_t n, char *why, size_t cap)
 
 /* ---- takes ------------------------------------------------------------------------------------- */
 
+static void *open_card(void *data)
+{
+    struct take *t = data;
+    t->is_open = t->driver->open(t, t->why, sizeof t->why);
+    return NULL;
+}
+
+static void *close_card(void *data)
+{
+    struct take *t = data;
+    t->driver->close(t);
+    return NULL;
+}
+
+/* Calls the library in a thread, because some of its calls wait for a server that hangs. */
+static void call_bounded(struct take *t, void *(*call)(void *take), int seconds)
+{
+    pthread_t thread;
+    struct timespec give_up;
+    clock_gettime(CLOCK_REALTIME, &give_up);
+    give_up.tv_sec += seconds;
+    if (pthread_create(&thread, NULL, call, t) != 0) {
+        call(t);
+    } else if (pthread_timedjoin_np(thread, NULL, &give_up) != 0) {
+        t->is_stuck = true;
+        pthread_detach(thread);
+    }
+}
+
 static void stop(struct take *t)
 {
-    if (!t->is_closed) t->driver->close(t);
+    if (!t->is_closed && !t->is_stuck) call_bounded(t, close_card, CLOSE_S);
     t->is_closed = true;
 }
 
 /* No callback has the job once both have run again. */
-static bool play_job(struct take *t, struct take_job *job, void (*progress)(void *data, int64_t frames), void *data,
-                     char *why, size_t cap)
+static bool play_job(struct take *t, struct take_job *job, void (*progress)(void *data, int64_t frames), void *data)
 {
     atomic_store(&t->job, job);
-    bool good = wait_until(t, has_played, job->n_record, progress, data, why, cap);
+    bool good = wait_until(t, has_played, job->n_record, progress, data, t->why, sizeof t->why);
     atomic_store(&t->job, NULL);
-    good = good && pass(t, 1, why, cap);
+    good = good && pass(t, 1, t->why, sizeof t->why);
     if (!good) stop(t);
     return good;
 }
@@ -163,11 +192,10 @@ bool take_play(struct take *t, int output, const float *play, int64_t n_play, fl
                            .record = record,
                            .n_record = n_record,
                            .gaps_before = atomic_load(&t->gaps)};
-    if (t->is_closed)
-        return message_write(why, cap, "%s: an earlier take ended the sound; open it again", t->settings.api);
+    if (t->is_closed) return message_write(why, cap, "%s", t->why);
     for (int i = 0; i < t->settings.n_inputs; i++) /* no page fault in the callback */
         memset(record[i], 0, (size_t)n_record * sizeof *record[i]);
-    if (!play_job(t, &job, progress, data, why, cap)) return false;
+    if (!play_job(t, &job, progress, data)) return message_write(why, cap, "%s", t->why);
     int gaps = atomic_load(&t->gaps) - job.gaps_before;
     return gaps == 0 || message_write(why, cap, "%s: the sound was interrupted %d time%s; %s", t->settings.api, gaps,
                                       message_s(gaps), t->driver->gap);
@@ -186,9 +214,23 @@ struct take *take_open(const struct take_settings *settings, char *why, size_t c
                        .recorder.is_new = true};
     sigset_t set = ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, &t->signals);
-    if (t->driver->open(t, why, cap) && pass(t, (int64_t)(SETTLE_S * t->rate), why, cap)) return t;
+    call_bounded(t, open_card, OPEN_S);
+    if (t->is_stuck)
+        message_write(why, cap, "%s: its server does not answer; restart it", settings->api);
+    else if (!t->is_open)
+        message_write(why, cap, "%s", t->why);
+    else if (pass(t, (int64_t)(SETTLE_S * t->rate), why, cap))
+        return t;
     take_close(t);
     return NULL;
+}
+
+bool take_has_jack(const char *server)
+{
+    char why[MESSAGE_CAP];
+    struct take *take = take_open(&(struct take_settings){.api = "jack", .server = server}, why, sizeof why);
+    take_close(take);
+    return take != NULL;
 }
 
 int take_rate(const struct take *t)

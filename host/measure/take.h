@@ -17,15 +17,15 @@ struct take_settings {
     const char *output_device, *input_device;
     const char *server;         /* JACK's; NULL: the default one                                                  */
     int rate;                   /* Hz; 0: that of the server or the output device                                 */
-    int n_outputs, n_inputs;    /* at least 1 of each                                                             */
+    int n_outputs, n_inputs;
 };
 
 struct take;
 
-/* Does a JACK server answer? server: NULL: the default one. false in a build without JACK, too. */
+/* Does a JACK server play? server: NULL: the default one. false in a build without JACK, too. */
 bool take_has_jack(const char *server);
 
-/* Opens the sound card and waits until it plays. NULL: why has the reason. */
+/* Opens the sound card and waits until it plays. NULL: why has the reason; a server that hangs is one. */
 struct take *take_open(const struct take_settings *settings, char *why, size_t cap);
 
 int take_rate(const struct take *take);
@@ -39,7 +39,7 @@ void take_output_name(const struct take *take, int output, char *name, size_t ca
  *
  * progress is called several times a second with the frames recorded so far; NULL: never. false: a gap in the sound, the
  * end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can succeed;
- * after the others it fails, too. */
+ * after the others it fails for the same reason. */
 bool take_play(struct take *take, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,
                void (*progress)(void *data, int64_t frames), void *data, char *why, size_t cap);
 

@@ -2,6 +2,7 @@
 #ifndef TAKE_DRIVER_H
 #define TAKE_DRIVER_H
 
+#include "host/message.h"
 #include "take.h"
 
 #include <signal.h>
@@ -31,7 +32,9 @@ struct take {
     int rate;
     sigset_t signals;            /* the caller's                                                                   */
     bool is_closed;              /* a take failed for good: no callback runs any more                              */
-    bool is_stuck;               /* the library did not come back from closing: a callback may still run           */
+    bool is_stuck;               /* the library did not come back: it may still use all of this                    */
+    bool is_open;
+    char why[MESSAGE_CAP];       /* why it is not, or is closed                                                    */
     struct take_side player, recorder;
     _Atomic(struct take_job *) job; /* NULL: silence                                                               */
     atomic_int gaps;             /* interruptions of the sound since take_open                                     */

@@ -144,14 +144,6 @@ static bool start_end(struct jack_end *end, bool plays, const char *names, char 
     return connect_end(end, plays, names, why, cap);
 }
 
-bool take_has_jack(const char *server)
-{
-    char why[MESSAGE_CAP];
-    jack_client_t *client = jack_server_join("haloconv-play", server, why, sizeof why);
-    if (client) jack_client_close(client);
-    return client != NULL;
-}
-
 static bool open_card(struct take *t, char *why, size_t cap)
 {
     const struct take_settings *s = &t->settings;
@@ -193,12 +185,6 @@ static void close_card(struct take *t)
 }
 
 #else
-
-bool take_has_jack(const char *server)
-{
-    (void)server;
-    return false;
-}
 
 static bool open_card(struct take *t, char *why, size_t cap)
 {

@@ -71,8 +71,7 @@ static bool open_card(struct take *t, char *why, size_t cap)
         return false;
     if (!portaudio_has_one_clock(&card->pair))
         message_note(
-            "%s and %s may have two clocks, which blurs the highest frequencies; one device for both has none of "
-            "this",
+            "%s and %s may have two clocks, which blurs the highest frequencies; one device for both avoids this",
             card->pair.input.name, card->pair.output.name);
     t->rate = s->rate ? s->rate : card->pair.output.rate;
     card->is_started = portaudio_start("measure", why, cap);

@@ -73,14 +73,14 @@ def stop(process, how=signal.SIGTERM):
 class Server:
     count = 0
 
-    def __init__(self, period, name=None, synchronous=True):
+    def __init__(self, period, name=None, synchronous=True, rate=48000):
         Server.count += 1
         self.name = name or f"hc{os.getpid()}-{Server.count}"
         self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
                     "JACK_NO_START_SERVER": "1"}
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
-        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", "48000",
+        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", str(rate),
                         "-p", str(period)]
         self.start()
 

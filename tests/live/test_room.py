@@ -14,7 +14,7 @@ from test_takes import PERIOD, freewheel, open_room, write_room
 
 assert alone and run  # fixtures
 RATE = 48000
-SHORT = ["--length", 0.8, "--silence", 0.5, "--averages", 1]
+SHORT = ["--length", 0.5, "--silence", 0.35, "--averages", 1]
 
 
 def peak(x, hz, db, q):
@@ -50,10 +50,10 @@ def deviation_db(h, low=40, high=18000):
     return np.abs(db).max(), np.sqrt((db ** 2).mean())
 
 
-@pytest.fixture
-def room(run):
+@pytest.fixture(params=[RATE])
+def room(run, request):
     """A server with the room as its only other client."""
-    server = run.server(PERIOD)
+    server = run.server(PERIOD, rate=request.param)
     write_room(loudspeakers().astype(np.float32), "my room")
     open_room(run, server, "haloconv", n_in=1)
     server.env["XDG_CONFIG_HOME"] = str(pathlib.Path("config").resolve())
@@ -83,6 +83,7 @@ def test_a_room_is_corrected_from_start_to_end(run, room):
 
 
 @needs_jack
+@pytest.mark.parametrize("room", [16000], indirect=True)
 def test_a_room_asks_what_no_option_says(run, room):
     """A wrong answer is asked again; the session for listening ends by a signal, and the walk goes on."""
     answers = ["jack", "none", "99", "1", "my room:in-1", "my room", "", "", "snug", "", "yes", ""]
@@ -112,9 +113,11 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
                            (["room", *sound], "has no answer to 'How many loudspeakers?'"),
                            (["room", *sound, "--yes", "--preset", "mine"], "mine.conf: you wrote this preset"),
                            (["room", *sound, "--yes", "--preset", "a/b"], "is no name of a file"),
+                           (["room", *sound, "--yes", "-o", "room.conf"], "give a folder"),
                            (["measure", *sound, "--filter", "room.conf", "-o", "h.wav"], "is a configuration"),
                            (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels, and 1 outputs")]:
-        done = room.haloconv(command[0], "-q", *command[1:])
+        with freewheel(room):
+            done = room.haloconv(command[0], "-q", *command[1:])
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr
         assert not pathlib.Path("room").exists() and not pathlib.Path("h.wav").exists()
     refused("room", "--jack", "--portaudio", exit=2, says="give one of them")

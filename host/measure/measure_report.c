@@ -84,16 +84,18 @@ static json_t *pair_json(const struct measurement_settings *s, const struct meas
 {
     const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
     json_t *harmonics = json_array();
-    for (int i = 0; i < N_HARMONICS; i++)
+    double heard = pair->is_heard ? 1 : NAN; /* figures of a response that is only noise are null */
+    for (int i = 0; pair->is_heard && i < N_HARMONICS; i++)
         json_array_append_new(harmonics, harmonic_json(&pair->harmonics[i], HARMONIC_FIRST + i));
-    return json_pack(
-        "{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
-        output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
-        pair->is_heard, "direct_s", json_number(pair->direct_s), "peak_db", json_number(db(pair->peak)), "silence_dbfs",
-        json_number(db(pair->silence_rms)), "noise_before_db", json_number(db(pair->noise_before / pair->peak)),
-        "noise_floor_db", json_number(db(measurement_noise(pair))), "dynamic_range_db",
-        json_number(-db(measurement_noise(pair))), "distortion_db", json_number(db(total_distortion(pair))),
-        "distortion_percent", json_number(100 * total_distortion(pair)), "harmonics", harmonics);
+    return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
+                     output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
+                     pair->is_heard, "direct_s", json_number(heard * pair->direct_s), "peak_db",
+                     json_number(db(pair->peak)), "silence_dbfs", json_number(db(pair->silence_rms)), "noise_before_db",
+                     json_number(db(pair->noise_before / pair->peak)), "noise_floor_db",
+                     json_number(db(measurement_noise(pair))), "dynamic_range_db",
+                     json_number(heard * -db(measurement_noise(pair))), "distortion_db",
+                     json_number(heard * db(total_distortion(pair))), "distortion_percent",
+                     json_number(heard * 100 * total_distortion(pair)), "harmonics", harmonics);
 }
 
 static json_t *inputs_json(const struct measurement_settings *s, const struct measurement *m)
@@ -140,10 +142,17 @@ static void print_harmonics(const struct measured_pair *pair)
 static void print_pair(const struct measurement_settings *s, const struct measurement *m, int output, int input)
 {
     const struct measured_pair *pair = &m->pairs[output * m->n_inputs + input];
-    printf("channel %d: output %d, input %d\n", output * m->n_inputs + input + 1, output + 1, input_number(s, input));
+    printf("channel %d: output %d, input %d%s\n", output * m->n_inputs + input + 1, output + 1, input_number(s, input),
+           pair->is_heard ? "" : ": not heard");
+    if (!pair->is_heard) return;
     printf("  %-18s %.3f ms after the reference\n", "direct sound", 1000 * pair->direct_s);
     printf("  %-18s %.1f dB\n", "peak", db(pair->peak));
-    printf("  %-18s %.1f dBFS in the silence before the sweep\n", "noise", db(pair->silence_rms));
+    if (isnan(pair->silence_rms))
+        printf("  %-18s not measured; there is too little silence before the sweep\n", "noise");
+    else if (pair->silence_rms > 0)
+        printf("  %-18s %.1f dBFS in the silence before the sweep\n", "noise", db(pair->silence_rms));
+    else
+        printf("  %-18s none in the silence before the sweep\n", "noise");
     printf("  %-18s %.1f dB from the peak to the noise floor\n", "dynamic range", -db(measurement_noise(pair)));
     print_harmonics(pair);
 }

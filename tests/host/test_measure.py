@@ -231,6 +231,18 @@ def test_the_reference_is_a_pair_that_is_heard(folder):
     assert np.abs(errors(report, got, room)[:, 1]).max() < CLOSE
 
 
+def test_a_pair_that_is_not_heard_has_no_figures(folder):
+    x = write_sweep("--outputs", 2)
+    write("rec.wav", x, RATE)  # each output reaches one input only
+    text = good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav").stdout
+    assert text.count(": not heard") == 2 and "nan" not in text and "inf" not in text, text
+    report = json.loads(good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav",
+                             "--json").stdout)
+    assert [pair["heard"] for pair in report["pairs"]] == [True, False, False, True]
+    assert report["pairs"][1]["direct_s"] is report["pairs"][1]["dynamic_range_db"] is None
+    assert report["pairs"][1]["harmonics"] == []
+
+
 @pytest.mark.parametrize("options,says", [
     (("--length", 1.1), "repeats after 1.2500 s, not 1.3500 s"),
     (("--silence", 0.2), "repeats after 1.2500 s, not 1.2000 s"),

@@ -457,7 +457,8 @@ int mask_file_read_text(struct mask_file *file, const char *path, int skip, int 
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
 {
     struct frames frames = {.limits = limits};
-    if (raw_samples_are_named(path)) return raw_samples_read_named(file, path, limits, why, cap);
+    const struct raw_format *bare = raw_format_of_name(path);
+    if (bare) return raw_samples_read_named(file, path, bare, limits, why, cap);
     if (mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv"))
         return mask_file_read_text(file, path, 0, 0, limits, why, cap);
     *file = (struct mask_file){0};

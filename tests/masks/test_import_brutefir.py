@@ -210,7 +210,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('input "j" { channels: 3/1,1; };', 0, "there twice"),
     ('input "k" { channels: 1; delay: -1; };', 0, "-1; whole"),
     ('input "l" { channels: 1; sample: "text"; };', 0, "no sample format"),
-    ('input "m" { channels: 1; dither: true; };', 0, "is unknown there"),
+    ('input "m" { channels: 1; dither: true; };', 0, "is unknown here"),
     ('input "0" { channels: 1; };', None, '"0" is the name of two'),
     ('sdf_length: 31;\noutput "a" { channels: 1; subdelay: 50; };', 1, "parts of a frame"),
     ('output "b" { device: "jack" { ports: 1; }; channels: 1; };', 0, "needs a port for each of 1"),

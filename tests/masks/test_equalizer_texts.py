@@ -6,13 +6,14 @@ The oracle is a float64 recursion with the coefficients of the Audio EQ Cookbook
 import json
 import math
 import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 import scipy.fft
 import scipy.signal
-from conftest import assert_close, convolve, good, haloconv, noise, read, refused, write
+from conftest import HALOCONV, assert_close, convolve, good, haloconv, noise, read, refused, write
 
 NULL = 10 ** (-110 / 20)  # of the peak
 
@@ -216,6 +217,21 @@ def test_included_texts_end(folder):
     (folder / "t6.txt").write_text("# nothing\n" * 100000)
     for text in ("loop.txt", "t0.txt"):
         refused("info", text, says="include each other", timeout=60)
+
+
+def test_a_text_may_have_thousands_of_filters_in_series(folder):
+    """On a small stack: nothing recurses along them."""
+    (folder / "eq.txt").write_text("Filter: ON AP Fc 9000 Hz Q 0.5\n" * 4000)
+    done = subprocess.run(["sh", "-c", 'ulimit -s 512; exec "$0" "$@"', HALOCONV, "check", "eq.txt"], timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and "ok: 1 channel" in done.stdout, done
+
+
+def test_a_filter_of_several_channels_is_told_once(folder):
+    write("room.wav", noise(50, 2))
+    (folder / "eq.txt").write_text("Channel: L R\nConvolution: room.wav\nFilter: ON PK Fc 1000 Hz Gain 6 dB Q 2\n")
+    done = good("import", "eq.txt", "-o", "x.conf")
+    assert done.stderr.count("becomes") == 1, done.stderr
 
 
 # ---- what cannot be done ---------------------------------------------------------------------------------------------

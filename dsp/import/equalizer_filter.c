@@ -163,7 +163,7 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
         return false;
     }
     if (f->a[0] == 0) {
-        fail(0, why, cap, "a0 is 0; divide all coefficients by another a0");
+        fail(0, why, cap, "a0 is 0, and divides all others; write one that is not 0");
         return false;
     }
     double a0 = f->a[0];

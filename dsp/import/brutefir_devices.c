@@ -11,7 +11,7 @@ struct device { /* an input or output structure */
     int io;
     struct brutefir_channel *channels; /* [n]: its logical channels */
     int n, n_used;                     /* n_used: channels of the device */
-    int used[BRUTEFIR_MOST], mapping[BRUTEFIR_MOST];
+    int mapping[BRUTEFIR_MOST];
     bool is_mapped;
     const struct statement *ports; /* of JACK */
 };
@@ -29,21 +29,16 @@ static void take_channels(struct brutefir *b, const struct statement *s, void *s
     }
     if (!brutefir_number_fits(b, s, v->number, 1, BRUTEFIR_MOST)) return;
     int open = (int)v->number, n = s->n_values == 1 ? open : s->n_values - 1;
-    bool is_whole = n == open;
-    for (int i = 0; i < n && i < open; i++) {
-        d->used[i] = i;
-        if (s->n_values > 1 && !brutefir_number_fits(b, s, v[i + 1].number, 0, open - 1)) return;
-        if (s->n_values > 1) d->used[i] = (int)v[i + 1].number;
-        is_whole &= d->used[i] == i;
-        for (int k = 0; k < i; k++)
-            if (d->used[k] == d->used[i]) {
-                BRUTEFIR_REFUSE(b, s, "channel %d is there twice; leave one of them", d->used[i]);
-                return;
-            }
-    }
-    if (n > open) {
-        BRUTEFIR_REFUSE(b, s, "%d of %d channels; name each once", n, open);
-        return;
+    bool is_whole = n == open, is_used[BRUTEFIR_MOST] = {false};
+    for (int i = 0; s->n_values > 1 && i < n; i++) {
+        if (!brutefir_number_fits(b, s, v[i + 1].number, 0, open - 1)) return;
+        int channel = (int)v[i + 1].number;
+        if (is_used[channel]) {
+            BRUTEFIR_REFUSE(b, s, "channel %d is there twice; leave one of them", channel);
+            return;
+        }
+        is_used[channel] = true;
+        is_whole &= channel == i;
     }
     d->n_used = n;
     if (!is_whole)

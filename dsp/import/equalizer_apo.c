@@ -10,7 +10,6 @@
 #include "equalizer_filter.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +17,12 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_CHANNELS = 64, MOST_INCLUDES = 16, INCLUDE_BYTES = 1 << 20 };
+enum {
+    MOST_CHANNELS = 64,
+    MOST_DEPTH = 16,          /* of texts that include each other                              */
+    INCLUDE_BYTES = 1 << 20,  /* of one text                                                   */
+    INCLUDES_BYTES = 16 << 20 /* of all: a text may include another again, and that a third... */
+};
 
 struct channel {
     char name[24];
@@ -38,8 +42,10 @@ struct reader {
     bool is_capture;     /* behind a Stage line without pre-mix and post-mix      */
     const char *device;  /* of the Device line above; NULL: all                   */
     int line;            /* of the main text                                      */
-    const char *include; /* the file of an Include; NULL: the main text           */
+    const char *include; /* its path from the folder of the main text; NULL: that */
     int include_line, depth;
+    size_t n_included; /* bytes of all included texts                           */
+    bool is_too_much;  /* no more texts are included; the error was reported    */
     const char *command;
 };
 
@@ -187,8 +193,7 @@ static void take_copy(struct reader *r, char *parameters)
     int n = 0;
     char *save = NULL;
     r->names_channels = true;
-    for (char *word = strtok_r(parameters, " \t", &save); word && n < MOST_CHANNELS;
-         word = strtok_r(NULL, " \t", &save)) {
+    for (char *word = strtok_r(parameters, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
         char *equals = strchr(word, '='), *save_sum = NULL;
         const struct signal *sum = NULL;
         if (!equals || equals == word) {
@@ -203,6 +208,10 @@ static void take_copy(struct reader *r, char *parameters)
                 return;
             }
         if (r->is_survey) continue;
+        if (n == MOST_CHANNELS) {
+            EQ_REFUSE(r, "more than %d assignments; write the others in a line of their own", MOST_CHANNELS);
+            return;
+        }
         to[n] = channel_find(r, word, true);
         if (!to[n]) {
             EQ_REFUSE(r, "there is no channel %s, and no room for one more; %d are possible", word, MOST_CHANNELS);
@@ -226,7 +235,6 @@ static void take_filter(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
-    if (r->is_survey) return;
     if (!equalizer_filter_read(r->net, parameters, r->line, &filter, why, sizeof why))
         EQ_REFUSE(r, "%s", why);
     else
@@ -237,7 +245,6 @@ static void take_graphic(struct reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
-    if (r->is_survey) return;
     if (!equalizer_graphic_read(r->net, parameters, r->line, &filter, why, sizeof why))
         EQ_REFUSE(r, "%s", why);
     else
@@ -247,14 +254,13 @@ static void take_graphic(struct reader *r, char *parameters)
 static void take_preamp(struct reader *r, char *parameters)
 {
     char *end;
-    for (char *at = parameters; *at; at++)
-        if (*at == ',') *at = '.';
+    equalizer_decimal_points(parameters);
     double db = strtod(parameters, &end);
     if (end == parameters || !(fabs(db) <= 400)) {
         EQ_REFUSE(r, "\"%.40s\" is not a gain; write a number of dB", parameters);
         return;
     }
-    for (int i = 0; !r->is_survey && i < r->n_channels; i++)
+    for (int i = 0; i < r->n_channels; i++)
         if (r->channels[i].is_selected)
             r->channels[i].signal = signal_gain(r->net, r->channels[i].signal, pow(10, db / 20));
 }
@@ -262,8 +268,7 @@ static void take_preamp(struct reader *r, char *parameters)
 static void take_delay(struct reader *r, char *parameters)
 {
     char *unit;
-    for (char *at = parameters; *at; at++)
-        if (*at == ',') *at = '.';
+    equalizer_decimal_points(parameters);
     double delay = strtod(parameters, &unit);
     unit += strspn(unit, " \t");
     bool is_ms = strncasecmp(unit, "ms", 2) == 0;
@@ -274,24 +279,30 @@ static void take_delay(struct reader *r, char *parameters)
     if (!is_ms && r->import->c->rate == 0)
         EQ_WARN(r, "its %g samples are taken as samples at 48000 Hz; write ms", delay);
     double seconds = is_ms ? delay / 1000 : network_seconds(r->net, delay);
-    for (int i = 0; !r->is_survey && i < r->n_channels; i++)
+    for (int i = 0; i < r->n_channels; i++)
         if (r->channels[i].is_selected) r->channels[i].signal = signal_delay(r->net, r->channels[i].signal, seconds);
 }
 
-/* A path as Windows writes it. */
-static char *unix_path(char *path)
+/* A path as Windows writes it, from the folder of its text, as one from the folder of the main text. NULL: no memory. */
+static char *path_from_main(struct reader *r, const char *path)
 {
-    for (char *at = path; *at; at++)
+    const char *slash = r->include && *path != '/' && *path != '\\' ? strrchr(r->include, '/') : NULL;
+    size_t folder = slash ? (size_t)(slash - r->include) + 1 : 0, bytes = folder + strlen(path) + 1;
+    char *joined = arena_alloc(r->import->c->arena, bytes, 1);
+    if (!joined) return NULL;
+    snprintf(joined, bytes, "%.*s%s", (int)folder, folder ? r->include : "", path);
+    for (char *at = joined; *at; at++)
         if (*at == '\\') *at = '/';
-    return path;
+    return joined;
 }
 
 /* The channels of the file go to the selected channels in turn. */
 static void take_convolution(struct reader *r, char *parameters)
 {
     struct impulse place = {.kind = IMPULSE_READ, .line = r->line, .command = "Convolution", .gain = 1};
-    if (r->is_survey) return;
-    place.file = configuration_file(r->import->c, unix_path(parameters));
+    const char *path = path_from_main(r, parameters);
+    if (!path) return;
+    place.file = configuration_file(r->import->c, path);
     for (int i = 0; i < r->n_channels; i++) {
         if (!r->channels[i].is_selected) continue;
         r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter_of_file(r->net, &place));
@@ -304,48 +315,51 @@ static void take_convolution(struct reader *r, char *parameters)
 
 static void take_text(struct reader *r, char *text);
 
-/* Reads a text beside the configuration. NULL: it was reported. */
+/* Reads an included text. NULL: it was reported. */
 static char *include_read(struct reader *r, const char *name)
 {
     const char *own = r->import->c->diagnostics.path, *slash = strrchr(own, '/');
-    char path[4096];
-    snprintf(path, sizeof path, "%.*s%s", *name != '/' && slash ? (int)(slash - own) + 1 : 0, own, name);
-    FILE *file = mask_file_check(path, NULL, 0) == HC_OK ? fopen(path, "re") : NULL;
-    char *text = file ? malloc(INCLUDE_BYTES + 1) : NULL;
-    if (!text) {
-        EQ_REFUSE(r, "%s: %s; check the path", path, file ? "no memory" : strerror(errno));
-        if (file) fclose(file);
-        return NULL;
+    char path[4096], why[DIAGNOSTIC_CAP / 2], *text = NULL;
+    size_t bytes = 0;
+    int length = snprintf(path, sizeof path, "%.*s%s", *name != '/' && slash ? (int)(slash - own) + 1 : 0, own, name);
+    if (length >= (int)sizeof path)
+        EQ_REFUSE(r, "a path of %d bytes is too long; shorten it", length);
+    else if (mask_file_text(path, INCLUDE_BYTES, &text, &bytes, why, sizeof why) != HC_OK)
+        EQ_REFUSE(r, "%s", why);
+    else if (memchr(text, 0, bytes))
+        EQ_REFUSE(r, "%s: is not text; name a text of Equalizer APO", path);
+    else {
+        r->n_included += bytes;
+        return text;
     }
-    size_t bytes = fread(text, 1, INCLUDE_BYTES, file);
-    bool is_whole = feof(file) || getc(file) == EOF;
-    fclose(file);
-    text[bytes] = 0;
-    if (is_whole && !memchr(text, 0, bytes)) return text;
-    EQ_REFUSE(r, "%s: is not a text of at most %d bytes", path, INCLUDE_BYTES);
     free(text);
     return NULL;
 }
 
+/* Channels that an included text selects, and its stage, end with it. */
 static void take_include(struct reader *r, char *parameters)
 {
-    const char *was = r->include;
-    int was_line = r->include_line;
-    if (r->depth == MOST_INCLUDES) {
-        EQ_REFUSE(r, "more than %d texts include each other; take one of the lines away", MOST_INCLUDES);
+    const struct reader was = *r;
+    if (r->is_too_much) return;
+    r->is_too_much = r->depth == MOST_DEPTH || r->n_included > INCLUDES_BYTES;
+    if (r->is_too_much) {
+        EQ_REFUSE(r, "the texts include each other, or have more than %d bytes in all; take the line away",
+                  INCLUDES_BYTES);
         return;
     }
-    char *name = unix_path(parameters), *text = include_read(r, name);
+    char *name = path_from_main(r, parameters), *text = name ? include_read(r, name) : NULL;
     if (!text) return;
     if (!r->is_survey) configuration_file(r->import->c, name); /* so that live sessions watch it */
     r->depth++;
     r->include = name;
     r->include_line = 0;
     take_text(r, text);
-    r->depth--;
-    r->include = was;
-    r->include_line = was_line;
     free(text);
+    r->depth = was.depth;
+    r->include = was.include;
+    r->include_line = was.include_line;
+    r->is_capture = was.is_capture;
+    for (int i = 0; i < r->n_channels; i++) r->channels[i].is_selected = was.channels[i].is_selected;
 }
 
 static void take_device(struct reader *r, char *parameters)
@@ -422,6 +436,13 @@ static const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
+/* Does a command name channels, or decide which lines count? */
+static bool is_surveyed(const struct command *command)
+{
+    return command->take == take_channel || command->take == take_copy || command->take == take_include ||
+           command->take == take_stage;
+}
+
 static void take_line(struct reader *r, char *line)
 {
     line += strspn(line, " \t");
@@ -437,6 +458,7 @@ static void take_line(struct reader *r, char *line)
     }
     r->command = command->name;
     if (r->is_capture && command->take != take_stage && command->take != take_device) return;
+    if (r->is_survey && !is_surveyed(command)) return;
     char *parameters = colon + 1 + strspn(colon + 1, " \t"), *end = parameters + strlen(parameters);
     while (end > parameters && strchr(" \t\r", end[-1])) *--end = 0;
     if (strchr(parameters, '`'))
@@ -466,17 +488,16 @@ static void read_equalizer_apo(struct import *import)
     r->net = &import->network;
     r->is_survey = true;
     take_text(r, copy);
-    bool names_channels = r->names_channels;
-    r->is_survey = r->is_capture = false;
-    r->device = NULL;
+    r->is_survey = r->is_capture = r->is_too_much = false;
+    r->n_included = 0;
     r->line = 0;
     choose_layout(r);
     take_text(r, import->text);
     c->n_in = c->n_out = r->n_layout;
-    c->is_mask = !names_channels;
+    c->is_mask = !r->names_channels;
     for (int i = 0; i < r->n_layout; i++) {
         network_output(r->net, i, r->channels[i].signal);
-        if (names_channels) c->in_port[i].name = c->out_port[i].name = r->channels[i].name;
+        if (r->names_channels) c->in_port[i].name = c->out_port[i].name = r->channels[i].name;
     }
 }
 

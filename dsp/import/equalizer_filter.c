@@ -163,7 +163,7 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
         return false;
     }
     if (f->a[0] == 0) {
-        fail(0, why, cap, "a0 is 0; divide all coefficients by another a0");
+        fail(0, why, cap, "a0 is 0, and divides all others; write one that is not 0");
         return false;
     }
     double a0 = f->a[0];
@@ -181,7 +181,7 @@ static bool iir_read(struct network *net, char *parameters, int line, const stru
 
 /* ---- the texts ---------------------------------------------------------------------------------- */
 
-static void commas_to_points(char *text)
+void equalizer_decimal_points(char *text)
 {
     for (; *text; text++)
         if (*text == ',') *text = '.';
@@ -192,7 +192,7 @@ bool equalizer_filter_read(struct network *net, char *parameters, int line, cons
 {
     char *at = parameters + strspn(parameters, " \t"), name[16] = "";
     *filter = NULL;
-    commas_to_points(at);
+    equalizer_decimal_points(at);
     if (strncmp(at, "OFF", 3) == 0) return true;
     if (strncmp(at, "ON", 2) != 0 || !strchr(" \t", at[2])) {
         fail(0, why, cap, "is neither ON nor OFF; write ON and a type such as PK");

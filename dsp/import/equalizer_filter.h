@@ -14,6 +14,9 @@
 bool equalizer_filter_read(struct network *network, char *parameters, int line, const struct filter **filter, char *why,
                            size_t cap);
 
+/* Replaces decimal commas. */
+void equalizer_decimal_points(char *text);
+
 /* The bands of "GraphicEQ:", a filter with minimum phase. */
 bool equalizer_graphic_read(struct network *network, const char *parameters, int line, const struct filter **filter,
                             char *why, size_t cap);

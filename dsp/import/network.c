@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-    MOST_TERMS = 1 << 22, /* of all signals: 1024 x 1024 mixers, a few of them in series       */
-    MOST_FRAMES = 1 << 29 /* of all taps that are computed: a short text must not take minutes */
+    MOST_TERMS = 1 << 22, /* of all signals; a sum of n inputs, made one by one, counts n^2 / 2             */
+    MOST_FRAMES = 1 << 27 /* of all taps that are computed: 16 filters behind 22 s of 8 channels; 10 s or so */
 };
 
 struct filter {
@@ -20,19 +20,22 @@ struct filter {
     const char *command;
     filter_make *make; /* NULL: given taps, or a file */
     const void *data;
-    const double *taps; /* [n_taps]; NULL: a file, if make is NULL too */
+    struct impulse place; /* of a file                                             */
+    bool is_ready;        /* filter_ready has run                                  */
+    const double *taps;   /* [n_taps]; of the text until is_ready, then for the session's rate; NULL: a file */
+    const float *floats;  /* [n_taps]: of a file; both NULL: not ready, or an error was reported             */
     int n_taps;
-    struct impulse place; /* of a file */
 };
 
 /* Some filters in series. Two signals through the same filters share their chain, and so their taps. */
 struct chain {
-    const struct chain *before; /* NULL: `last` is the first      */
+    struct chain *before; /* NULL: `last` is the first */
     const struct filter *last;
-    int index; /* in the order of creation: sums must not depend on addresses */
+    int index;          /* in the order of creation: sums must not depend on addresses     */
+    struct chain *next; /* to be made behind this one                                      */
     bool is_made;
-    const float *taps; /* [n_taps], for a pair; NULL: an error was reported           */
-    double *exact;     /* the same before they were rounded; NULL: of a file          */
+    const float *taps;   /* [n_taps], for a pair; NULL: an error was reported              */
+    const double *exact; /* the same before they were rounded; NULL: of a file             */
     int n_taps;
 };
 
@@ -110,7 +113,7 @@ static int by_chain(const void *a, const void *b)
 }
 
 /* The chain with one more filter behind it. NULL: no memory. */
-static struct chain *chain_extend(struct network *net, const struct chain *before, const struct filter *last)
+static struct chain *chain_extend(struct network *net, struct chain *before, const struct filter *last)
 {
     struct chain key = {.before = before, .last = last};
     void *known = tfind(&key, &net->chains, by_chain);
@@ -237,10 +240,10 @@ static bool has_budget(struct network *net, const struct filter *f, int64_t fram
     return false;
 }
 
-static double *doubles_of(struct network *net, const float *taps, int n)
+static double *doubles_of(struct network *net, const float *taps, int n, double gain)
 {
     double *all = arena_alloc(net->c->arena, (size_t)n, sizeof *all);
-    for (int i = 0; all && i < n; i++) all[i] = (double)taps[i];
+    for (int i = 0; all && i < n; i++) all[i] = gain * (double)taps[i];
     return all;
 }
 
@@ -267,16 +270,18 @@ static double *resampled(const struct maker *m, const struct filter *f, int *n)
     float *to = from && !error ? arena_alloc(c->arena, (size_t)*n, sizeof *to) : NULL;
     if (to) error = resample(c->rate, m->rate, 1, &from, f->n_taps, &to, *n, c->diagnostics.path, why, sizeof why);
     if (error) diagnostic(&c->diagnostics, error, f->line, f->command, "%s", why);
-    return to && !error ? doubles_of(m->net, to, *n) : NULL;
+    return to && !error ? doubles_of(m->net, to, *n, 1) : NULL;
 }
 
-static double *compute(const struct maker *m, const struct filter *f, int *n)
+static const double *computed(const struct maker *m, const struct filter *f, int *n)
 {
     struct network *net = m->net;
     double rest_db, *taps = NULL;
     *n = f->make(f->data, m->rate, &taps, &rest_db);
-    if (*n == 0 || !arena_keep(net->c->arena, taps)) {
-        free(taps);
+    double *kept = *n ? arena_alloc(net->c->arena, (size_t)*n, sizeof *kept) : NULL; /* taps may have much more */
+    if (kept) memcpy(kept, taps, (size_t)*n * sizeof *kept);
+    free(taps);
+    if (!kept) {
         net->c->arena->is_short = true;
         return NULL;
     }
@@ -286,59 +291,71 @@ static double *compute(const struct maker *m, const struct filter *f, int *n)
         diagnostic(&net->c->diagnostics, HC_OK, f->line, f->command,
                    "becomes %d taps, and what is cut off is %s%.0f dB below the filter", *n,
                    rest_db > NETWORK_REST_DB ? "only " : "", -rest_db);
-    return taps;
+    return kept;
 }
 
-/* The taps of one filter: *floats if it is a file, else the returned doubles. Both NULL: an error was reported. */
-static double *filter_taps(const struct maker *m, const struct filter *f, const float **floats, int *n)
+/* Makes the taps of a filter for the session's rate, once for all chains that it is in. */
+static void filter_ready(const struct maker *m, struct filter *f)
 {
-    *floats = NULL;
-    *n = f->n_taps;
-    if (f->make) return compute(m, f, n);
-    if (!f->taps) {
-        *floats = sounds_taps(m->sounds, &f->place, n);
-        return NULL;
-    }
-    if (m->net->c->rate && m->net->c->rate != m->rate) return resampled(m, f, n);
-    return (double *)f->taps;
+    int text_rate = m->net->c->rate, n = f->n_taps;
+    if (f->is_ready) return;
+    f->is_ready = true;
+    if (f->make)
+        f->taps = computed(m, f, &n);
+    else if (!f->taps)
+        f->floats = sounds_taps(m->sounds, &f->place, &n);
+    else if (text_rate && text_rate != m->rate)
+        f->taps = resampled(m, f, &n);
+    f->n_taps = n;
 }
 
+/* Convolves taps[n] with those of the chain in front, whose taps are there. NULL: no memory. */
+static double *in_series(struct network *net, struct chain *before, const double *taps, int n)
+{
+    double *both = arena_alloc(net->c->arena, (size_t)before->n_taps + (size_t)n - 1, sizeof *both);
+    if (!before->exact) before->exact = doubles_of(net, before->taps, before->n_taps, 1);
+    if (both && before->exact && transform_convolve(before->exact, (size_t)before->n_taps, taps, (size_t)n, both))
+        return both;
+    net->c->arena->is_short = true;
+    return NULL;
+}
+
+/* The chain in front of it has been made. */
 static void chain_make(const struct maker *m, struct chain *chain)
 {
     struct network *net = m->net;
-    struct chain *before = (struct chain *)chain->before;
-    if (chain->is_made) return;
+    struct chain *before = chain->before;
+    struct filter *f = (struct filter *)chain->last;
     chain->is_made = true;
-    if (before) chain_make(m, before);
     if (before && !before->taps) return;
-    const struct filter *f = chain->last;
-    const float *floats;
-    int n;
-    double *taps = filter_taps(m, f, &floats, &n), gain = f->make || f->taps ? 1 : (double)f->place.gain;
-    if (!taps && !floats) return;
-    chain->n_taps = n;
-    if (!before && floats && gain == 1) { /* taps of a file are shared */
-        chain->taps = floats;
+    filter_ready(m, f);
+    chain->n_taps = f->n_taps;
+    if (!before && f->floats && f->place.gain == 1) { /* taps of a file are shared */
+        chain->taps = f->floats;
         return;
     }
-    int whole = before ? before->n_taps + n - 1 : n;
-    if (!has_budget(net, f, whole)) return;
-    if (!taps && !(taps = doubles_of(net, floats, n))) return;
-    double *exact = arena_alloc(net->c->arena, (size_t)whole, sizeof *exact);
-    if (!exact) return;
-    if (before && !before->exact && !(before->exact = doubles_of(net, before->taps, before->n_taps))) return;
-    if (!before)
-        memcpy(exact, taps, (size_t)n * sizeof *exact);
-    else if (!transform_convolve(before->exact, (size_t)before->n_taps, taps, (size_t)n, exact)) {
-        net->c->arena->is_short = true;
-        return;
+    if (before) chain->n_taps += before->n_taps - 1;
+    if ((!f->taps && !f->floats) || !has_budget(net, f, chain->n_taps)) return;
+    const double *taps = f->taps ? f->taps : doubles_of(net, f->floats, f->n_taps, (double)f->place.gain);
+    if (before && taps) {
+        double *both = in_series(net, before, taps, f->n_taps);
+        /* Lengths of filters in series add up, their decays do not. */
+        if (both && f->make) chain->n_taps = response_cut(both, chain->n_taps, NETWORK_TRIM_DB, chain->n_taps, NULL);
+        taps = both;
     }
-    for (int i = 0; gain != 1 && i < whole; i++) exact[i] *= gain;
-    /* Lengths of filters in series add up, their decays do not. */
-    if (before && f->make) whole = response_cut(exact, whole, NETWORK_TRIM_DB, whole, NULL);
-    chain->n_taps = whole;
-    chain->exact = exact;
-    chain->taps = floats_of(net, f, exact, whole);
+    if (taps) chain->taps = floats_of(net, f, taps, chain->n_taps);
+    chain->exact = taps;
+}
+
+/* Makes a chain and those in front of it, which may be too many for recursion. */
+static void chains_make(const struct maker *m, struct chain *last)
+{
+    struct chain *first = NULL;
+    for (struct chain *c = last; c && !c->is_made; c = c->before) {
+        c->next = first;
+        first = c;
+    }
+    for (; first && !m->net->c->arena->is_short; first = first->next) chain_make(m, first);
 }
 
 static void add_term(const struct maker *m, struct pairs *pairs, int out, const struct term *term)
@@ -349,7 +366,7 @@ static void add_term(const struct maker *m, struct pairs *pairs, int out, const 
     const float *taps = &one;
     int n_taps = 1;
     if (term->chain) {
-        chain_make(m, term->chain);
+        chains_make(m, term->chain);
         taps = term->chain->taps;
         n_taps = term->chain->n_taps;
         pair.line = term->chain->last->line;

@@ -7,17 +7,15 @@
 #include "dsp/import/import.h"
 #include "dsp/signal/hilbert.h"
 
-#include <errno.h>
-#include <float.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { HILBERT_MAX = 65536 };
-#define MOST_TEXT_BYTES (1LL << 28) /* of a configuration: 256 for each of 1024 x 1024 pairs */
+enum {
+    HILBERT_MAX = 65536,
+    MOST_TEXT_BYTES = 1 << 28 /* of a configuration: 256 for each of 1024 x 1024 pairs */
+};
 
 struct loader {
     struct configuration c;
@@ -187,36 +185,15 @@ static void make_responses(struct loader *l, int n_in, hc_responses *r)
     pairs_free(&l->pairs);
 }
 
-/* Reads the text of the configuration, with space for one more byte. The caller frees it. NULL: the error has been
- * added. */
+/* The text of the configuration, from malloc. NULL: the error has been added. */
 static char *configuration_text(struct configuration *c, size_t *bytes)
 {
     const char *path = c->diagnostics.path;
-    char why[DIAGNOSTIC_CAP / 2], *text = NULL;
-    struct stat status = {0};
-    int error = mask_file_check(path, why, sizeof why);
-    FILE *file = error ? NULL : fopen(path, "re");
-    if (!error && (!file || fstat(fileno(file), &status) != 0))
-        error = fail(HC_EFILE, why, sizeof why, "%s: %s; check the path and its permissions", path, strerror(errno));
-    if (!error && status.st_size > MOST_TEXT_BYTES)
-        error =
-            fail(HC_EINVAL, why, sizeof why, "%s: has %lld bytes of text, %lld are possible; is it a configuration?",
-                 path, (long long)status.st_size, MOST_TEXT_BYTES);
-    if (!error && !(text = malloc((size_t)status.st_size + 1)))
-        error = fail(HC_ENOMEM, why, sizeof why, "%s: no memory for %lld bytes of text; free some", path,
-                     (long long)status.st_size);
-    if (!error) *bytes = fread(text, 1, (size_t)status.st_size, file);
-    if (!error && ferror(file))
-        error = fail(HC_EFILE, why, sizeof why, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
-    if (file) fclose(file);
-    if (!error) {
-        text[*bytes] = 0;
-        return text;
-    }
+    char why[DIAGNOSTIC_CAP / 2], *text;
     size_t prefix = strlen(path) + 2; /* "path: ", which the diagnostic has too */
-    diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
-    free(text);
-    return NULL;
+    int error = mask_file_text(path, MOST_TEXT_BYTES, &text, bytes, why, sizeof why);
+    if (error) diagnostic(&c->diagnostics, error, 0, NULL, "%s", strlen(why) > prefix ? why + prefix : why);
+    return text;
 }
 
 /* Returns the code of the first error; why gets its text and the number of the others. */

@@ -411,6 +411,30 @@ int mask_file_check(const char *path, char *why, size_t cap)
     return HC_OK;
 }
 
+int mask_file_text(const char *path, int most, char **text, size_t *bytes, char *why, size_t cap)
+{
+    struct stat status = {0};
+    *text = NULL;
+    int error = mask_file_check(path, why, cap);
+    FILE *file = error ? NULL : fopen(path, "re");
+    if (!error && (!file || fstat(fileno(file), &status) != 0))
+        error = fail(HC_EFILE, why, cap, "%s: %s; check the path and its permissions", path, strerror(errno));
+    long long size = status.st_size;
+    if (!error && size > most)
+        error = fail(HC_EINVAL, why, cap, "%s: has %lld bytes of text, %d are possible; is it a configuration?", path,
+                     size, most);
+    if (!error && !(*text = malloc((size_t)size + 1)))
+        error = fail(HC_ENOMEM, why, cap, "%s: no memory for %lld bytes of text; free some", path, size);
+    if (!error) (*text)[ *bytes = fread(*text, 1, (size_t)size, file)] = 0;
+    if (!error && ferror(file))
+        error = fail(HC_EFILE, why, cap, "%s: %s; check the disk", path, strerror(errno ? errno : EIO));
+    if (file) fclose(file);
+    if (!error) return HC_OK;
+    free(*text);
+    *text = NULL;
+    return error;
+}
+
 static void deinterleave(const struct frames *frames, float *const *channel)
 {
     size_t n_channels = (size_t)frames->n_channels, n_frames = frames->n / n_channels;
@@ -457,7 +481,8 @@ int mask_file_read_text(struct mask_file *file, const char *path, int skip, int 
 int mask_file_read(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why, size_t cap)
 {
     struct frames frames = {.limits = limits};
-    if (raw_samples_are_named(path)) return raw_samples_read_named(file, path, limits, why, cap);
+    const struct raw_format *bare = raw_format_of_name(path);
+    if (bare) return raw_samples_read_named(file, path, bare, limits, why, cap);
     if (mask_file_has_extension(path, ".txt") || mask_file_has_extension(path, ".csv"))
         return mask_file_read_text(file, path, 0, 0, limits, why, cap);
     *file = (struct mask_file){0};

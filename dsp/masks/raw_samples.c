@@ -132,10 +132,10 @@ static int read_binary(struct mask_file *file, FILE *stream, const char *path, c
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
                      const struct mask_limits *limits, char *why, size_t cap)
 {
+    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why, cap);
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why, cap);
     if (error) return error;
-    if (raw->format->bytes == 0) return mask_file_read_text(file, path, raw->skip, raw->most, limits, why, cap);
     FILE *stream = fopen(path, "re");
     if (!stream) return fail(HC_EFILE, why, cap, "%s: %s; check the path", path, strerror(errno));
     error = read_binary(file, stream, path, raw, limits, why, cap);
@@ -145,7 +145,7 @@ int raw_samples_read(struct mask_file *file, const char *path, const struct raw_
 
 /* ---- files that have no configuration ----------------------------------------------------------- */
 
-static const struct raw_format *format_of_name(const char *path)
+const struct raw_format *raw_format_of_name(const char *path)
 {
     static const char *const names[][2] = {{".pcm", "FLOAT_LE"}, {".raw", "FLOAT_LE"},   {".bin", "FLOAT_LE"},
                                            {".f32", "FLOAT_LE"}, {".dbl", "FLOAT64_LE"}, {".f64", "FLOAT64_LE"}};
@@ -154,21 +154,15 @@ static const struct raw_format *format_of_name(const char *path)
     return NULL;
 }
 
-bool raw_samples_are_named(const char *path)
+int raw_samples_read_named(struct mask_file *file, const char *path, const struct raw_format *format,
+                           const struct mask_limits *limits, char *why, size_t cap)
 {
-    return format_of_name(path) != NULL;
-}
-
-int raw_samples_read_named(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why,
-                           size_t cap)
-{
-    const struct raw_samples raw = {.format = format_of_name(path)};
-    if (!raw.format) return fail(HC_EINVAL, why, cap, "%s: is not named as bare floats are; convert it to WAV", path);
+    const struct raw_samples raw = {.format = format};
     int error = raw_samples_read(file, path, &raw, limits, why, cap);
     float peak = 0;
     for (int i = 0; !error && i < file->n_frames; i++) peak = fmaxf(peak, fabsf(file->channel[0][i]));
     if (error || peak <= MOST_PEAK) return error;
     mask_file_free(file);
     return fail(HC_EINVAL, why, cap, "%s: its largest sample is %g, so it holds no %s samples; convert it to WAV", path,
-                (double)peak, raw.format->name);
+                (double)peak, format->name);
 }

@@ -23,13 +23,13 @@ const struct raw_format *raw_format_find(const char *name);
 int raw_samples_read(struct mask_file *file, const char *path, const struct raw_samples *raw,
                      const struct mask_limits *limits, char *why, size_t cap);
 
-/* Does the name say that a file holds bare floats? .pcm .raw .bin .f32 are of 32 bits, .dbl and .f64 of 64 bits, as DRC
- * and rePhase write them. */
-bool raw_samples_are_named(const char *path);
+/* The format of a file that its name says holds bare floats: .pcm .raw .bin .f32 are of 32 bits, .dbl and .f64 of 64
+ * bits, as DRC and rePhase write them. NULL: the name says nothing. */
+const struct raw_format *raw_format_of_name(const char *path);
 
 /* Reads such a file. Fails with HC_EINVAL, too, if its samples are too large for a response: integers, read as floats,
  * would be deafening. */
-int raw_samples_read_named(struct mask_file *file, const char *path, const struct mask_limits *limits, char *why,
-                           size_t cap);
+int raw_samples_read_named(struct mask_file *file, const char *path, const struct raw_format *format,
+                           const struct mask_limits *limits, char *why, size_t cap);
 
 #endif

@@ -1,17 +1,14 @@
 #include "configuration_write.h"
 
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 #include "mask_write.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_CHANNELS = 1024, PARTITION = 1024 }; /* of a file; jconvolver's, if the mask asks for none */
 
@@ -206,8 +203,9 @@ static void print_ports(FILE *text, const char *command, const char *stem, const
     }
 }
 
-static void print_text(const struct writer *w, FILE *text)
+static void print_text(FILE *text, const void *data)
 {
+    const struct writer *w = data;
     const hc_responses *mask = w->out->mask;
     const char *slash = strrchr(w->out->source, '/');
     fputs("# made by haloconv import from", text);
@@ -232,23 +230,6 @@ static void print_text(const struct writer *w, FILE *text)
     }
 }
 
-static bool write_text(const struct writer *w, char *why, size_t cap)
-{
-    struct part_file part;
-    const char *path = w->out->path;
-    if (!part_file_open(&part, path, why, cap)) return false;
-    int kept = dup(part.fd);
-    FILE *text = kept >= 0 ? fdopen(kept, "w") : NULL;
-    if (text) print_text(w, text);
-    bool good = text && !ferror(text);
-    if (text && fclose(text) != 0) good = false;
-    if (good) return part_file_commit(&part, path, why, cap);
-    int error = errno;
-    part_file_abandon(&part);
-    return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
-                         strerror(error));
-}
-
 static void keep_node(void *node)
 {
     (void)node;
@@ -260,7 +241,7 @@ bool configuration_write(struct configuration_out *out, char *why, size_t cap)
     const char *file;
     bool good = files_read_spare(out->read, out->path, why, cap) && find_responses(&w, why, cap);
     for (int i = 0; good && (file = hc_responses_file(out->mask, i)); i++) good = find_in_file(&w, file, why, cap);
-    good = good && write_files(&w, why, cap) && write_text(&w, why, cap);
+    good = good && write_files(&w, why, cap) && text_out(out->path, print_text, &w, why, cap);
     for (int i = 0; i < w.n; i++)
         if (w.all[i].is_owner) free((char *)w.all[i].file);
     tdestroy(w.known, keep_node);

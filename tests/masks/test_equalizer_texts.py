@@ -6,13 +6,14 @@ The oracle is a float64 recursion with the coefficients of the Audio EQ Cookbook
 import json
 import math
 import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 import scipy.fft
 import scipy.signal
-from conftest import assert_close, convolve, good, haloconv, noise, read, refused, write
+from conftest import HALOCONV, assert_close, convolve, good, haloconv, noise, read, refused, write
 
 NULL = 10 ** (-110 / 20)  # of the peak
 
@@ -196,13 +197,41 @@ def test_channels_of_a_convolution_file_go_round(folder):
 
 
 def test_an_included_text_is_read_where_it_stands(folder):
-    x = noise(500, 2)
-    (folder / "sub").mkdir()
-    (folder / "sub" / "more.txt").write_text("Preamp: -6 dB\n")
-    assert_null(through("Channel: L\nInclude: sub\\more.txt\n", x), x * np.array([10 ** -0.3, 1]))
-    (folder / "sub" / "more.txt").write_text("Include: sub/more.txt\n")
-    write("x.wav", x)
-    refused("convolve", "x.wav", "eq.txt", "-o", "z.wav", says="include each other")
+    """Its paths are beside it, and the channels and the stage that it selects end with it."""
+    x, h = noise(500, 2), noise(50, seed=3)
+    (folder / "sub" / "sub").mkdir(parents=True)
+    write("sub/h.wav", h)
+    (folder / "sub" / "more.txt").write_text("Channel: L\nConvolution: h.wav\nInclude: sub\\one.txt\nStage: capture\n")
+    (folder / "sub" / "sub" / "one.txt").write_text("Preamp: -6 dB\n")
+    got = through("Include: sub\\more.txt\nPreamp: 3 dB\n", x)
+    left = scipy.signal.fftconvolve(x[:, 0].astype(float), h[:, 0].astype(float)) * 10 ** (-6 / 20)
+    want = np.stack([left, np.pad(x[:, 1].astype(float), (0, 49))], 1) * 10 ** (3 / 20)
+    assert_null(got, want)
+
+
+def test_included_texts_end(folder):
+    """Texts that include each other, or more and more others: 10^6 times 1 MB."""
+    (folder / "loop.txt").write_text("Include: loop.txt\n" * 1000)
+    for i in range(6):
+        (folder / f"t{i}.txt").write_text(f"Include: t{i + 1}.txt\n" * 10)
+    (folder / "t6.txt").write_text("# nothing\n" * 100000)
+    for text in ("loop.txt", "t0.txt"):
+        refused("info", text, says="include each other", timeout=60)
+
+
+def test_a_text_may_have_thousands_of_filters_in_series(folder):
+    """On a small stack: nothing recurses along them."""
+    (folder / "eq.txt").write_text("Filter: ON AP Fc 9000 Hz Q 0.5\n" * 4000)
+    done = subprocess.run(["sh", "-c", 'ulimit -s 512; exec "$0" "$@"', HALOCONV, "check", "eq.txt"], timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and "ok: 1 channel" in done.stdout, done
+
+
+def test_a_filter_of_several_channels_is_told_once(folder):
+    write("room.wav", noise(50, 2))
+    (folder / "eq.txt").write_text("Channel: L R\nConvolution: room.wav\nFilter: ON PK Fc 1000 Hz Gain 6 dB Q 2\n")
+    done = good("import", "eq.txt", "-o", "x.conf")
+    assert done.stderr.count("becomes") == 1, done.stderr
 
 
 # ---- what cannot be done ---------------------------------------------------------------------------------------------
@@ -214,7 +243,9 @@ def test_an_included_text_is_read_where_it_stands(folder):
     ("Filter: ON IIR Order 2 Coefficients 1 0 0 1 -2.1 1.1", "not stable"),
     ("Preamp: loud", "gain"), ("Delay: 5 m", "delay"), ("Copy: L=1.0", "direct current"), ("Copy: L", "assignment"),
     ("Channel: L XX", "XX"), ("If: sampleRate == 48000", "expressions"), ("Filter: ON PK Fc `f` Hz", "expressions"),
-    ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt"),
+    ("VSTPlugin: Library x.dll", "filter"), ("Include: nowhere.txt", "nowhere.txt: No such file"),
+    ("Include: .", "is a directory"),
+    pytest.param("Copy: " + "L=L " * 65, "more than 64 assignments", id="65 assignments"),
     ("Convolution: nowhere.wav", "nowhere.wav"), ("GraphicEQ: 20", "GraphicEQ"),
     ("Device: A\nDevice: B", "several devices"),
 ])

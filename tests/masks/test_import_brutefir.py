@@ -125,11 +125,11 @@ def test_channels_are_selected_and_mapped_as_in_brutefir():
     text = HEAD + COEFFS + """
         input 0, 1, 2, 3 { device: "file" { path: "in.raw"; }; sample: "FLOAT64_LE"; channels: 4/3,0,1;
                            mapping: 2,0,1,0; delay: 3,0,5,9; };
-        output "x", 1, 2, "y" { device: "file" { path: "out.raw"; }; sample: "FLOAT64_LE"; channels: 3/2,0,1;
+        output "x", "1", "2", "y" { device: "file" { path: "out.raw"; }; sample: "FLOAT64_LE"; channels: 3/2,0,1;
                            mapping: 0,2,1,0; delay: 0,11; };
         filter 0 { inputs: 0; outputs: 3; coeff: 0; };
         filter 1 { inputs: 1, 2; outputs: 1; coeff: 1; };
-        filter 2 { inputs: "3"; outputs: "x", "2"; coeff: 2; };""".replace('"x", 1, 2, "y"', '"x", "1", "2", "y"')
+        filter 2 { inputs: "3"; outputs: "x", "2"; coeff: 2; };"""
     want = by_brutefir(text, x, n_out=3)
     assert_null(want[:, [2, 0, 1]], by_haloconv(x[:, [3, 0, 1]]))
 
@@ -210,7 +210,7 @@ ERRORS = [  # a statement, which line of it has the error, and words of it
     ('input "j" { channels: 3/1,1; };', 0, "there twice"),
     ('input "k" { channels: 1; delay: -1; };', 0, "-1; whole"),
     ('input "l" { channels: 1; sample: "text"; };', 0, "no sample format"),
-    ('input "m" { channels: 1; dither: true; };', 0, "is unknown there"),
+    ('input "m" { channels: 1; dither: true; };', 0, "is unknown here"),
     ('input "0" { channels: 1; };', None, '"0" is the name of two'),
     ('sdf_length: 31;\noutput "a" { channels: 1; subdelay: 50; };', 1, "parts of a frame"),
     ('output "b" { device: "jack" { ports: 1; }; channels: 1; };', 0, "needs a port for each of 1"),

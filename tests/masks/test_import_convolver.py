@@ -134,6 +134,6 @@ def test_everything_is_listed_with_its_line():
 
 def test_a_mask_of_speakers_names_the_outputs():
     with open("n.cfg", "w", encoding="utf-8") as file:
-        file.write("44100 1 3 0x20B\n0\n0 0 0\nL.wav\n0\n0.0\n0.0 1.0 2.0\n".replace("0x20B", "209"))
+        file.write("44100 1 3 209\n0\n0 0 0\nL.wav\n0\n0.0\n0.0 1.0 2.0\n")
     report = json.loads(haloconv("info", "n.cfg", "--json").stdout)
     assert [port["name"] for port in report["output"]] == ["FL", "LFE", "SL"]

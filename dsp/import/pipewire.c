@@ -255,8 +255,7 @@ static void read_graph(struct import *import, const struct relaxed *args)
 {
     struct graph g = {.import = import};
     const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
-    int n = 0;
-    for (const struct relaxed *node = nodes ? nodes->first : NULL; node; node = node->next) n++;
+    int n = relaxed_count(nodes);
     if (n < 1 || n > MOST_NODES) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; 1 to %d are possible", n, MOST_NODES);
         return;

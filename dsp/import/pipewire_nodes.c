@@ -163,18 +163,11 @@ static void play_biquad(struct import *import, struct node *node)
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
-static int count_items(const struct relaxed *list)
-{
-    int n = 0;
-    for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
-    return n;
-}
-
 /* Coefficients for some rates: those of the rate that is nearest to the session's. */
 static void play_raw(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
-    struct section s = {.form = SECTION_GIVEN, .n_given = count_items(list)};
+    struct section s = {.form = SECTION_GIVEN, .n_given = relaxed_count(list)};
     if (s.n_given == 0) {
         NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
@@ -250,7 +243,7 @@ static void play_convolver(struct import *import, struct node *node)
 static void play_convolver_2(struct import *import, struct node *node)
 {
     const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
-    int n = count_items(list), i = 0;
+    int n = relaxed_count(list), i = 0;
     if (n < 1 || n > NODE_PORTS) {
         NODE_REFUSE(import, node, "has %d impulses; 1 to %d are possible", n, NODE_PORTS);
         return;

@@ -170,6 +170,13 @@ const struct relaxed *relaxed_read(struct import *import)
 
 /* ---- access ------------------------------------------------------------------------------------- */
 
+int relaxed_count(const struct relaxed *list)
+{
+    int n = 0;
+    for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
+    return n;
+}
+
 bool relaxed_is_null(const struct relaxed *value)
 {
     return value->kind == RELAXED_TEXT && !value->is_quoted && strcmp(value->text, "null") == 0;

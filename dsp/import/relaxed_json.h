@@ -28,6 +28,9 @@ const struct relaxed *relaxed_read(struct import *import);
 /* The value of a key; the last one, if it is there twice. NULL: it is missing or null, or map is NULL or no mapping. */
 const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 
+/* The values in a list or mapping; 0: it is NULL or a text. */
+int relaxed_count(const struct relaxed *list);
+
 /* Is it an unquoted null? */
 bool relaxed_is_null(const struct relaxed *value);
 

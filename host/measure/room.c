@@ -318,7 +318,7 @@ static int leave_preset(const struct room *r)
 
 static bool open_folder(struct room *r)
 {
-    char why[MESSAGE_CAP];
+    char why[MESSAGE_CAP] = "";
     if (room_folder_make(r->folder, why, sizeof why) && realpath(r->folder, r->path)) return true;
     message_error("%s", *why ? why : "room: the folder has no path; give another -o");
     return false;

@@ -37,9 +37,9 @@ void take_output_name(const struct take *take, int output, char *name, size_t ca
  * frames. Frame 0 of record is the input of the cycle that took frame 0 of play: on JACK a client that adds no latency
  * answers in the same frame. record: [n_inputs][n_record].
  *
- * progress is called several times a second with the frames recorded so far; NULL: never. false: a gap in the sound, the
- * end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can succeed;
- * after the others it fails for the same reason. */
+ * progress is called several times a second with the frames recorded so far; NULL: never. false: a gap in the sound,
+ * the end of the server or a signal made the take worthless, and why has the reason. After a gap the next take can
+ * succeed; after the others it fails for the same reason. */
 bool take_play(struct take *take, int output, const float *play, int64_t n_play, float *const *record, int64_t n_record,
                void (*progress)(void *data, int64_t frames), void *data, char *why, size_t cap);
 

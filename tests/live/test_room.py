@@ -62,7 +62,7 @@ def room(run, request):
 
 @needs_jack
 def test_a_room_is_corrected_from_start_to_end(run, room):
-    """Within 1 dB of the target, which is the bound of `design correct` (issue 17); then the preset plays the filter."""
+    """Within 1 dB of the target, the bound of `design correct` (issue 17); then the preset plays the filter."""
     with freewheel(room):
         done = room.haloconv("room", "--yes", "--jack", "--play-to", "my room", "--record-from", "my room", *SHORT,
                              "-o", "out", "--preset", "den")
@@ -115,7 +115,7 @@ def test_a_walk_through_a_room_that_ends_early_says_why(room):
                            (["room", *sound, "--yes", "--preset", "a/b"], "is no name of a file"),
                            (["room", *sound, "--yes", "-o", "room.conf"], "give a folder"),
                            (["measure", *sound, "--filter", "room.conf", "-o", "h.wav"], "is a configuration"),
-                           (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels, and 1 outputs")]:
+                           (["measure", *sound, "--filter", "room.wav", "-o", "h.wav"], "has 2 channels, and 1 out")]:
         with freewheel(room):
             done = room.haloconv(command[0], "-q", *command[1:])
         assert done.returncode == 1 and words in done.stderr and done.stderr.count("haloconv: ") == 1, done.stderr

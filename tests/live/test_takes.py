@@ -137,6 +137,7 @@ def test_the_callbacks_of_a_take_neither_allocate_nor_lock_nor_call_the_kernel(r
     server = run.server(PERIOD) if not plant else run.server(64, synchronous=False)
     if plant:
         done = server.tool("env", *trap, *command(server, "-", "-", 2, 2))
+        server.kill()  # it would not obey SIGTERM for 6 s after a client ended in its callback
     else:
         open_room(run, server, "haloconv")
         with freewheel(server):

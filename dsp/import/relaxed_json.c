@@ -217,9 +217,9 @@ double relaxed_number(struct import *import, const char *statement, const struct
 
 int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key, int missing)
 {
+    const struct relaxed *value = relaxed_get(map, key);
     double number = relaxed_number(import, statement, map, key, missing);
-    if (number >= INT32_MIN && number <= INT32_MAX && number == floor(number)) return (int)number;
-    IMPORT_REFUSE(import, relaxed_get(map, key)->line, statement, "%s %g is not a whole number; write one", key,
-                  number);
+    if (!value || (number >= INT32_MIN && number <= INT32_MAX && number == floor(number))) return (int)number;
+    IMPORT_REFUSE(import, value->line, statement, "%s %g is not a whole number; write one", key, number);
     return missing;
 }

@@ -321,7 +321,7 @@ static int coefficients_read_lines(FILE *file, struct text_line *text, size_t mo
                                    size_t cap)
 {
     bool is_csv = mask_file_has_extension(text->path, ".csv");
-    char *line = malloc(MASK_MAX_LINE + 1);
+    char *line = calloc(1, MASK_MAX_LINE + 1);
     if (!line) return fail(HC_ENOMEM, why, cap, "%s: no memory to read it; free some", text->path);
     bool has_line = true, is_head = false;
     int error = HC_OK;

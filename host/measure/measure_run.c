@@ -70,10 +70,12 @@ static bool filter_play(const struct takes *t, char *why, size_t cap)
     const float *h = filter->channel[filter->n_channels == 1 ? 0 : t->output];
     size_t n = (size_t)t->n_play, taps = (size_t)filter->n_frames;
     double *sound = malloc((n + taps) * sizeof *sound), *wide = malloc(taps * sizeof *wide), peak = 0;
-    bool good = sound && wide;
-    for (size_t i = 0; good && i < n; i++) sound[i] = t->play[i];
-    for (size_t i = 0; good && i < taps; i++) wide[i] = h[i];
-    good = good && transform_convolve(sound, n, wide, taps, sound);
+    bool good = false;
+    if (sound && wide) {
+        for (size_t i = 0; i < n; i++) sound[i] = t->play[i];
+        for (size_t i = 0; i < taps; i++) wide[i] = h[i];
+        good = transform_convolve(sound, n, wide, taps, sound);
+    }
     for (size_t i = 0; good && i < n; i++) {
         t->play[i] = (float)sound[i];
         peak = fmax(peak, fabs(sound[i]));

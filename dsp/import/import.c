@@ -51,7 +51,7 @@ bool import_is_configuration(const char *path)
     int fd = is_named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     ssize_t bytes = fd >= 0 ? read(fd, text, LOOK_BYTES) : -1;
     if (fd >= 0) close(fd);
-    if (bytes < 0) return is_named && !mask_file_has_extension(path, ".txt");
+    if (bytes < 0) return false; /* the reader of masks says why it cannot be read */
     text[bytes] = 0;
     return import_find(path, text, (size_t)bytes) != NULL;
 }

@@ -20,7 +20,7 @@ enum correction_phase {
                                  takes preringing_ms of delay                                                        */
 };
 
-/* For struct correction_settings.octaves: 1/48 octave up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on. */
+/* A value of struct correction_settings.octaves: 1/48 octave up to 100 Hz, 1/6 at 1 kHz, 1/3 from 10 kHz on. */
 #define CORRECTION_VARIABLE (-1.0)
 
 struct correction_settings {

@@ -11,7 +11,7 @@
  * the gain of an output without routes is 0. false: no memory. */
 bool headroom_find(const hc_route *routes, int n_routes, int n_out, struct sine_gain *gains);
 
-/* Of a configuration. */
+/* The figures of a configuration. */
 struct headroom {
     struct sine_gain *outputs;  /* [n_out] */
     int loudest;                /* output  */

@@ -80,7 +80,7 @@ double *mask_job_result(const struct mask_job *job, int ch);
 
 void mask_job_tell(struct mask_job *job, const char *name, const char *text, double value);
 
-/* Of a channel: the largest |h|, and the sum of the squares. */
+/* The largest |h| of a channel, and the sum of the squares. */
 double mask_peak(const hc_responses *mask, int ch);
 double mask_energy(const hc_responses *mask, int ch);
 

@@ -196,7 +196,7 @@ static bool find_loopback(struct making *k, char *why, size_t cap)
     return true;
 }
 
-/* Without a loopback the time zero is the direct sound of the first pair that is heard. */
+/* The time zero is the direct sound of the first pair that is heard, if there is no loopback. */
 static void find_reference(struct making *k)
 {
     double peak;

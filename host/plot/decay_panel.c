@@ -61,7 +61,7 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct cho
     drawing_path(d, line->ink, line->name, ends, 2);
 }
 
-/* In the upper right corner, where the panel of a decay is empty as a rule. */
+/* The labels are in the upper right corner, where the panel of a decay is empty as a rule. */
 static void draw_labels(struct drawing *d, const struct panel *p, const struct chosen_line *chosen, int n)
 {
     const double row_height = 25, text_x = PANEL_RIGHT - 128, top = p->y.end + 5;

@@ -81,17 +81,21 @@ static const struct command_line info_line = {
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 
-static void name_format(struct mask_info *subject)
+static bool name_format(struct mask_info *subject)
 {
+    static const struct {
+        const char *names, *format;
+    } no_headers[] = {{"*.@(txt|csv)", "text"}, {"*.@(pcm|raw|bin|f32|dbl|f64)", "floats without a header"}};
     struct sound_in in;
-    snprintf(subject->format, sizeof subject->format, "text");
-    if (fnmatch("*.@(txt|csv)", subject->file, FNM_CASEFOLD | FNM_EXTMATCH) == 0) return;
-    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) { /* the mask was read: floats */
-        snprintf(subject->format, sizeof subject->format, "no header");
-        return;
+    for (int i = 0; i < 2; i++) {
+        if (fnmatch(no_headers[i].names, subject->file, FNM_CASEFOLD | FNM_EXTMATCH) != 0) continue;
+        snprintf(subject->format, sizeof subject->format, "%s", no_headers[i].format);
+        return true;
     }
+    if (!sound_in_open(&in, subject->file, NULL, subject->why, sizeof subject->why)) return false;
     sound_format_name(in.format, subject->format, sizeof subject->format);
     sound_in_close(&in);
+    return true;
 }
 
 static bool is_configuration(const struct mask_info *subject)
@@ -134,7 +138,7 @@ static bool examine(struct mask_info *subject)
     if (mask->rate == 0) mask->rate = s->rate;
     mask_diagnostics_print(mask, subject->file);
     if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || no_memory(subject);
-    name_format(subject);
+    if (!name_format(subject)) return false;
     subject->report = (struct mask_report){.path = subject->file, .format = subject->format, .mask = mask};
     return mask_report_make(&subject->report) || no_memory(subject);
 }

@@ -38,7 +38,7 @@ void node_warn_controls(struct import *import, const struct node *node);
 /* A delay of at most most_s, in seconds: PipeWire rounds down to whole frames of its graph. */
 double node_whole_frames(const struct import *import, double seconds, double most_s);
 
-/* What the impulse response of a configuration makes of a signal. channel: of its file, if it names none. */
+/* The signal through the impulse response of a configuration. channel: of its file, if it names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
 

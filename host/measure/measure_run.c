@@ -127,7 +127,7 @@ static bool measure_takes(struct takes *t, struct measurement_settings *settings
 
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
 
-/* What the sweep will reach, by a sweep at check_share of its level. */
+/* Judges the levels that the sweep will reach, by a sweep at check_share of its level. */
 static bool judge(const struct measurement *m, int n_inputs, char *why, size_t cap)
 {
     const double loudest = 0.9, quietest = 0.003; /* -50 dBFS */

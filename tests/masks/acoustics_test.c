@@ -1,4 +1,4 @@
-/* What the files beside `info` use of host/acoustics/: the decay curve, and the filters of the octaves. */
+/* Tests of the decay curve and of the octave filters of host/acoustics/. */
 #include "check.h"
 #include "host/acoustics/acoustics.h"
 

@@ -107,6 +107,11 @@ typedef struct hc_config {
                                 keeps a processor busy. 0: it sleeps for most of a period, and each block takes
                                 some microseconds longer                                                     0  */
     int reserved;            /* must be 0                                                                    0  */
+    int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h), 0 to n_in; set max_taps
+                                to 1 if no mask is played. Not for files                                     0  */
+    int bank_taps;           /* longest response of a bank in frames, 1 to 2^24                          48000  */
+    int steer_fade;          /* frames of a steered source's fade, at most 65536                         block  */
+    int reserved2;           /* must be 0                                                                    0  */
 } hc_config;
 
 typedef struct hc_route {    /* one response from one input to one output; routes on the same pair are added    */
@@ -124,7 +129,14 @@ typedef struct hc_level {    /* consecutive taps of the responses that are convo
     int n_slices;            /* hops over which the work on a partition is spread; 0: it is done inside the call */
 } hc_level;
 
-enum { HC_MOST_LEVELS = 25 };
+enum { HC_MOST_LEVELS = 25, HC_MOST_STEER_LEVELS = 4 };
+
+typedef struct hc_steer_level { /* consecutive taps of a bank's responses (haloconv_scenes.h)                    */
+    int offset, n_taps;      /* its first tap; how many taps                                                    */
+    int hop;                 /* frames from one time at which it takes requests to the next                     */
+    int delay;               /* frames from such a time to the start of the fade                                */
+    int fade;                /* frames of the ramp within a hop: the smaller of steer_fade and hop              */
+} hc_steer_level;
 
 typedef struct hc_info {     /* the properties of an engine, and its counters                                   */
     size_t size;             /* in: sizeof(hc_info), set by the caller                                          */
@@ -159,6 +171,10 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
                                 same                                                                            */
     int n_device_levels;     /* "hybrid": how many of the levels, the last ones, are on the device; else 0      */
     char error[256];         /* why the device was lost; empty while it works                                   */
+    int n_sources;           /* as in hc_config                                                                 */
+    int n_steer_levels;
+    hc_steer_level steer_levels[HC_MOST_STEER_LEVELS];
+    uint64_t bank_memory;    /* bytes of the banks that were made by this engine and are not freed; in `memory` too */
 } hc_info;
 
 /* Returns the version of this library, HC_VERSION of its build: a static string. [rt] */

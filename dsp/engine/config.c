@@ -9,11 +9,13 @@ enum {
     MOST_CHANNELS = 65536,
     MOST_BLOCK = 1 << 20,
     MOST_TAPS = 1 << 28,
+    MOST_BANK_TAPS = 1 << 24,
+    MOST_STEER_FADE = 65536,
     MOST_STRUCT_BYTES = 1 << 14, /* more than hc_info of any version: a larger size is a field that was never set */
 };
 
 /* The padding at the end of a struct is undefined, so a later field must not take its place. */
-_Static_assert(sizeof(hc_config) == offsetof(hc_config, reserved) + sizeof(int), "hc_config ends in padding");
+_Static_assert(sizeof(hc_config) == offsetof(hc_config, reserved2) + sizeof(int), "hc_config ends in padding");
 
 const char *hc_version(void)
 {
@@ -48,6 +50,7 @@ static void set_defaults(hc_config *c)
     if (!c->n_in) c->n_in = 2;
     if (!c->n_out) c->n_out = 2;
     if (!c->max_taps) c->max_taps = 48000;
+    if (!c->bank_taps) c->bank_taps = 48000;
     if (!c->fade_frames) c->fade_frames = 512;
     if (!c->backend) c->backend = "auto";
     if (!c->method) c->method = "auto";
@@ -82,6 +85,20 @@ static int check_samples(const char *field, int samples, char *why, size_t cap)
     return fail(HC_EINVAL, why, cap, "%s %d is no enum hc_samples", field, samples);
 }
 
+static int check_sources(const hc_config *c, char *why, size_t cap)
+{
+    if (c->n_sources < 0 || c->n_sources > c->n_in)
+        return fail(HC_EINVAL, why, cap, "n_sources %d is out of range (0 to n_in, %d)", c->n_sources, c->n_in);
+    if (c->n_sources > 0 && c->block == HC_BLOCK_FILES)
+        return fail(HC_EINVAL, why, cap, "n_sources is not for files; use hc_render");
+    if (c->bank_taps < 1 || c->bank_taps > MOST_BANK_TAPS)
+        return fail(HC_EINVAL, why, cap, "bank_taps %d is out of range (1 to %d)", c->bank_taps, MOST_BANK_TAPS);
+    if (c->steer_fade < 0 || c->steer_fade > MOST_STEER_FADE)
+        return fail(HC_EINVAL, why, cap, "steer_fade %d is out of range (0 to %d)", c->steer_fade, MOST_STEER_FADE);
+    if (c->reserved2) return fail(HC_EINVAL, why, cap, "reserved2 %d; it must be 0", c->reserved2);
+    return HC_OK;
+}
+
 static int check_work(const hc_config *c, char *why, size_t cap)
 {
     if (c->wait_us < HC_WAIT_NONE)
@@ -108,10 +125,13 @@ int config_resolve(const hc_config *given, hc_config *resolved, char *why, size_
     set_defaults(resolved);
     error = check_shape(resolved, why, cap);
     if (!error) error = check_work(resolved, why, cap);
+    if (!error) error = check_sources(resolved, why, cap);
     if (error) return error;
     const int n_channels = resolved->n_in > resolved->n_out ? resolved->n_in : resolved->n_out;
     if (resolved->n_routes == 0) resolved->n_routes = n_channels;
     if (resolved->block == HC_BLOCK_FILES) resolved->block = 0;
+    if (resolved->steer_fade == 0)
+        resolved->steer_fade = resolved->block < MOST_STEER_FADE ? resolved->block : MOST_STEER_FADE;
     if (resolved->fade_frames == HC_NO_FADE) resolved->fade_frames = 0;
     if (resolved->fade_frames > CONFIG_MOST_FADE) resolved->fade_frames = CONFIG_MOST_FADE;
     if (resolved->n_threads > CONFIG_MOST_THREADS) resolved->n_threads = CONFIG_MOST_THREADS;

@@ -1,0 +1,150 @@
+/* haloconv_scenes - moving sources: banks of responses, steered while they play.
+ *
+ *   bank       entries (directions or positions); each entry has a response to every output
+ *   source     an input whose response is an entry of a bank, or a weighted mix of up to four entries
+ *   steering   a request to play other entries; the engine crossfades to them
+ *
+ *   hc_config c;  hc_config_init(&c);  c.n_in = c.n_sources = 8;  c.n_out = 2;  c.bank_taps = 24000;  hc_open(&c, &e, ...);
+ *   hc_bank_load("kemar.sofa", 48000, NULL, &data, ...);  hc_bank_make(e, &data, &bank, ...);  hc_bank_data_free(&data);
+ *   any thread: hc_steer(e, source, bank, &entry, NULL, 1);      audio thread: hc_process(e, in, out, n)
+ *   hc_close(e);  hc_bank_free(bank);
+ *
+ * What is heard
+ *   Input s < hc_config.n_sources is source s. Its responses reach outputs 0 to n_out - 1 of its bank; they are added
+ *   to what the mask plays there. The stream is cut into hops, counted from hc_open or hc_reset. At each edge of a hop
+ *   a source begins to fade to the entries of its last request:
+ *       y = (1 - g) (x * h_old) + g (x * h_new),     g[i] = (i + 1) / F,  i < F;   then g = 1
+ *   where both terms have the whole history of x, and F is hc_config.steer_fade. h_old is what is heard when the fade
+ *   begins, a fade under way included. Long responses are cut into levels (hc_info.steer_levels). Level l has the hop
+ *   S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that plays
+ *   frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is heard
+ *   with the next block. If F is more than S, F counts as a multiple of S in this level, and g is linear over all
+ *   these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits until
+ *   the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
+ *
+ * Conventions, tags and error codes are those of haloconv.h.
+ */
+#ifndef HALOCONV_SCENES_H
+#define HALOCONV_SCENES_H
+
+#include "haloconv.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hc_bank hc_bank; /* responses that are ready to play on the engines of one device; it never changes    */
+
+enum { HC_MOST_MIX = 4, HC_MOST_SOUNDING = 16 };
+
+/* ---- responses of a bank ------------------------------------------------------------------------------------------ */
+
+typedef struct hc_bank_data {  /* responses with their positions, in the host's memory                                */
+    size_t size;               /* sizeof(hc_bank_data), set by the caller                                             */
+    int n_entries, n_out, n_taps; /* each 1 or more                                                                   */
+    int rate;                  /* Hz; 0: unknown                                                                      */
+    const float *const *taps;  /* [n_entries * n_out] pointers to [n_taps]; entry e, output o at e * n_out + o        */
+    const float (*position)[3]; /* [n_entries], metres: x ahead, y left, z up of the listener; NULL: no positions     */
+    float gain_db;             /* largest gain for a sine of any frequency, over all entries and outputs              */
+    int file_rate;             /* Hz of the file                                                                      */
+    int n_file_entries;        /* entries of the file; n_entries differs after interpolation to a grid                */
+    const char *notes;         /* lines that say what was done: delays applied, resampled, interpolated, gain; or ""  */
+    void *memory;              /* the library's; NULL in a bank that the caller made                                  */
+} hc_bank_data;
+
+typedef struct hc_bank_options { /* 0: the default                                                                    */
+    size_t size;               /* sizeof(hc_bank_options), set by the caller                                          */
+    double grid_deg;           /* interpolate to directions this many degrees apart, 0.5 to 45; 0: keep the file's    */
+    int normalise;             /* 1: scale the bank to a largest gain of 0 dB                                         */
+} hc_bank_options;
+
+/* Reads a bank from a file:
+ *   .sofa       conventions SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR, ... The delays of the
+ *               file are applied
+ *   .csv        a line for each entry: azimuth (degrees, counter-clockwise), elevation (degrees), distance (metres),
+ *               sound file; or x, y, z (metres), sound file. The first line names the columns
+ *   a folder    of sound files with positions in their names, azi_30_ele_-15.wav; else one entry a file, without positions
+ *   .wav, ...   one sound file: an entry without position
+ * rate: resample to this rate in Hz; 0: keep it. options: NULL: all defaults. Fails with HC_EFILE, HC_EINVAL, HC_ENOMEM,
+ * HC_EUNSUPPORTED (a build without libmysofa or HDF5). Free *data with hc_bank_data_free. [setup], any thread */
+int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap);
+
+/* Returns 1 if hc_bank_load reads the file at this path, by its name, else 0 (hc_responses_load may read it). [setup] */
+int hc_bank_is_file(const char *path);
+
+/* Frees what hc_bank_load has stored in *data. NULL is allowed. [setup] */
+void hc_bank_data_free(hc_bank_data *data);
+
+/* Finds the entry nearest to a direction or position: by the angle between both as seen by the listener, then by
+ * distance. Returns 0 if the bank has no positions. `data` comes from hc_bank_load. [rt], any thread */
+int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
+
+/* Finds up to HC_MOST_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere.
+ * Returns how many. [rt], any thread */
+int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights);
+
+/* ---- banks of an engine, and steering ----------------------------------------------------------------------------- */
+
+/* Prepares a bank in the memory of the engine's device. data->n_out is at most hc_config.n_out, data->n_taps at most
+ * hc_config.bank_taps. *data is read during the call only. Other engines may play the bank too, if they are on the same
+ * device with the same rate, block, bank_taps and steer_fade. Fails with HC_EINVAL (a tap that is NaN or Inf: the text
+ * has its place; the engine has no sources), HC_ENOMEM; *bank is NULL then. [setup], in parallel with hc_process */
+int hc_bank_make(hc_engine *engine, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
+
+/* Releases a bank. Its memory is freed once no source of any engine plays it, in the first hc_bank_make, hc_bank_free
+ * or hc_close after that. It must not be steered to again. NULL is allowed. [setup], any thread */
+void hc_bank_free(hc_bank *bank);
+
+/* Returns the bytes of a bank in the device's memory. [rt], any thread */
+uint64_t hc_bank_memory(const hc_bank *bank);
+
+/* Asks source `source` to play n entries (0 to HC_MOST_MIX) of a bank, entry[i] with weight[i]; weight NULL: 1. n = 0:
+ * silence; bank may then be NULL. The last request before a hop wins (see above). Costs no memory, no upload. Returns
+ * HC_OK, or HC_EINVAL (source, entry or n out of range; a weight that is not finite; the bank is for another device or
+ * other sizes). [rt], any thread */
+int hc_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
+
+/* ---- whole signals ------------------------------------------------------------------------------------------------- */
+
+typedef struct hc_renderer hc_renderer; /* a bank that is ready to convolve whole signals                              */
+
+typedef struct hc_render_config { /* 0 or NULL: the default                                                            */
+    size_t size;               /* sizeof(hc_render_config), set by the caller                                          */
+    const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"   */
+    int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256   */
+    int n_threads;             /* on the CPU                                                          all processors   */
+} hc_render_config;
+
+typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries        */
+    int64_t frame;             /* of the stream                                                                        */
+    int source;
+    int n;                     /* 0 to HC_MOST_MIX; 0: silence                                                         */
+    int entry[4];
+    float weight[4];
+} hc_step;
+
+typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources             */
+    int n_sources;
+    const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. Frames outside
+                                  count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
+    int64_t in_from, n_in_frames;
+    const hc_step *steps;      /* [n_steps], sorted by frame, from the start of the stream. A source is silent until
+                                  its first step. Steps that end at frame 0 or before play without a fade              */
+    int n_steps;
+    float *const *out;         /* [n_out of the bank][n_out_frames]                                                    */
+    int64_t from, n_out_frames; /* from: a multiple of step                                                            */
+} hc_render_job;
+
+/* Prepares a bank for hc_render. *data is read during the call only. Fails as hc_open and hc_bank_make do. [setup] */
+int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
+                     size_t cap);
+/* Computes jobs; many at once use a GPU well. The output is that of an engine of one level whose block and steer_fade
+ * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup],
+ * one thread at a time for each renderer */
+int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
+void hc_renderer_close(hc_renderer *renderer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,39 @@
+/* scene - the steered sources of an engine: takes requests at the edges of hops, and lets a backend play.
+ *
+ *   any thread       hc_steer -> a record in the source's mailbox (mailbox.h); the last one stays
+ *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (steering.h) -> backend->play
+ */
+#ifndef HALOCONV_SCENE_H
+#define HALOCONV_SCENE_H
+
+#include "scene_backend.h"
+
+struct scene;
+struct rows;
+
+struct scene_setup {
+    const struct scene_backend *backend;
+    int device;
+    struct scene_plan plan;
+    struct scene_shape shape;
+};
+
+/* [setup] */
+int scene_open(const struct scene_setup *setup, struct scene **scene, char *why, size_t cap);
+/* NULL is allowed. [setup] */
+void scene_close(struct scene *scene);
+
+/* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
+int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, char *why, size_t cap);
+/* As hc_steer. [rt], any thread */
+int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
+void scene_wait_set(struct scene *scene, bool waits);      /* [rt], any thread */
+/* The last requests stay; they play without a fade. No block may be playing. [setup] */
+int scene_reset(struct scene *scene, char *why, size_t cap);
+
+/* As hc_bank_make. [setup] */
+int scene_bank_make(struct scene *scene, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
+/* Fills in the fields of *info that describe sources, and adds their memory. [rt], any thread */
+void scene_report(struct scene *scene, hc_info *info);
+
+#endif

@@ -1,0 +1,71 @@
+/* scene_backend - the interface between the steered sources of an engine and a device.
+ *
+ * One thread at a time uses a state: the engine thread. bank_make and bank_free run in parallel with it, also while no
+ * state exists: a bank belongs to a device, not to a state. A call without a tag is [setup]. A call that fails returns
+ * a negative enum hc_error and writes a line to (why, cap).
+ */
+#ifndef HALOCONV_SCENE_BACKEND_H
+#define HALOCONV_SCENE_BACKEND_H
+
+#include "scene_plan.h"
+
+#include <stddef.h>
+
+struct slot;
+
+struct scene_term {     /* a part of what is heard of a source: weight * (x * the entry's responses)                  */
+    void *bank;         /* the backend's bank                                                                         */
+    int source, entry;
+    float weight;
+};
+
+struct scene_mix {      /* all of them, sorted by source                                                              */
+    int n;
+    const struct scene_term *terms;
+};
+
+struct scene_shape {
+    int n_sources, n_out;
+    int n_threads;      /* as in hc_config                                                                            */
+    int slot_stride;    /* frames of a channel in a slot                                                              */
+};
+
+struct scene_call {     /* n frames that lie in one block of the stream                                               */
+    int64_t frame;      /* the first one, counted from open or reset                                                  */
+    int n;
+    /* A backend that plays in place has rows, else a slot: channel ch starts at in + ch * slot_stride + slot_offset  */
+    const float *const *in; /* [n_sources][n], finite                                                                 */
+    float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_heard` on are not touched         */
+    struct slot *slot;
+    int slot_offset;
+    int n_heard;        /* most outputs of the banks in these mixes                                                   */
+    /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
+     * mixes in every call of a block. is_still: both are the same                                                    */
+    struct scene_mix from, to;
+    bool is_still;
+    /* [level], from 1: at the first frame of a block that is a multiple of the level's hop: the mix that the level takes
+     * now. It stays valid for one hop                                                                                */
+    const struct scene_mix *tail[HC_MOST_STEER_LEVELS];
+};
+
+struct scene_backend {
+    int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
+                size_t cap);
+    void (*close)(void *state);
+    /* *data is checked: finite taps, sizes that fit the plan. *bytes: the memory of the bank. */
+    int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
+                     char *why, size_t cap);
+    void (*bank_free)(void *bank);
+    /* Bytes of a state. */
+    double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
+    int (*play)(void *state, const struct scene_call *call, char *why, size_t cap);
+    /* Waits without bound for threads of the CPU from now on, so that the output is complete; as in struct backend.
+     * NULL: always. [rt], any thread */
+    void (*wait_set)(void *state, bool waits);
+    int (*reset)(void *state, char *why, size_t cap);
+};
+
+extern const struct scene_backend scene_cpu;
+extern const struct scene_backend scene_cuda; /* only in builds with CUDA */
+
+#endif

@@ -1,0 +1,36 @@
+/* scene_plan - how the responses of a bank are cut into levels. A pure function, so that engines of one device with the
+ * same sizes share banks.
+ *
+ *   head          taps [0, offset of level 1): partitions of `block` frames, computed inside the call
+ *   tail levels   partitions of `hop` frames. The work on a hop may take `delay` frames
+ *
+ * At frame T, a multiple of the hop, a tail level transforms the last `fft` input frames before T and computes hop +
+ * fade frames of output. They are due from frame T + delay on: the first `fade` frames fade in over the last `fade`
+ * frames of the hop before. So one product a hop serves the fade too, and offset = hop + fade + delay.
+ */
+#ifndef HALOCONV_SCENE_PLAN_H
+#define HALOCONV_SCENE_PLAN_H
+
+#include "dsp/haloconv_scenes.h"
+
+#include <stdbool.h>
+
+struct scene_level {
+    int offset, n_taps;  /* its first tap; how many taps                                                      */
+    int hop, delay, fade; /* frames; the head has delay 0                                                     */
+    int n_partitions;    /* of `hop` taps                                                                     */
+    int fft;             /* frames of a transform: the head 2 hop, a tail level 2 hop + fade or more          */
+};
+
+struct scene_plan {
+    int rate, block, steer_fade, bank_taps;
+    int n_levels;
+    struct scene_level levels[HC_MOST_STEER_LEVELS];
+};
+
+void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps);
+
+/* May engines with these plans share a bank? [rt] */
+bool scene_plan_is_same(const struct scene_plan *a, const struct scene_plan *b);
+
+#endif

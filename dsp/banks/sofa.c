@@ -400,7 +400,7 @@ static int bank_from(struct sofa *sofa, struct bank *bank, char *why, size_t cap
     if (!error) error = rate_read(sofa, &rate, why, cap);
     if (!error) error = samples_read(sofa, bank, why, cap);
     if (!error) {
-        bank->rate = rate;
+        bank->rate = bank->file_rate = rate;
         snprintf(bank->format, sizeof bank->format, "SOFA %.50s", sofa->convention);
         bank->position = malloc((size_t)bank->n_entries * sizeof *bank->position);
         if (!bank->position)

@@ -163,7 +163,7 @@ ANY = ["any"]
 ARROWS = {
     "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
     "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
-    "dsp/scene": {"dsp/engine": ["fail"]},
+    "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
     "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,

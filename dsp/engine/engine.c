@@ -14,6 +14,7 @@
 #include "dsp/backends.h"
 #include "dsp/costs/costs.h"
 #include "dsp/cpu/outputs.h"
+#include "dsp/scene/scene.h"
 #include "engine_state.h"
 #include "plan_report.h"
 
@@ -101,6 +102,10 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
                  : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
                             : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
     mask_swap_end(&e->swap, n);
+    if (e->scene && result >= 0) {
+        int scene_result = scene_play(e->scene, rows, slot, n, why, sizeof why);
+        if (scene_result != HC_OK) result = scene_result;
+    }
     if (result < 0) engine_fail(e, why);
     return result;
 }
@@ -192,6 +197,8 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     if (error) return error;
     backend_device_name(e->backend, device, e->plan.tail_plan, e->device, sizeof e->device);
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
+    if (e->config.n_sources > 0) error = engine_scene_open(e, device, why, cap);
+    if (error) return error;
     for (int i = 0; i < e->n_slots; i++) {
         error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
@@ -208,6 +215,8 @@ static void close_on(hc_engine *e)
     e->copy = NULL;
     slot_free(e->backend, e->state, &e->silence);
     for (int i = 0; i < e->n_slots; i++) slot_free(e->backend, e->state, &e->slots[i]);
+    scene_close(e->scene);
+    e->scene = NULL;
     if (e->state) e->backend->close(e->state);
     e->state = NULL;
 }
@@ -308,6 +317,7 @@ int hc_wait_set(hc_engine *e, int wait_us)
     int resolved = wait_resolve(&e->config, wait_us);
     atomic_store_explicit(&e->wait_us, resolved, memory_order_relaxed);
     if (e->backend->wait_set) e->backend->wait_set(e->state, resolved < 0);
+    if (e->scene) scene_wait_set(e->scene, resolved < 0);
     return HC_OK;
 }
 
@@ -320,7 +330,9 @@ void hc_reset(hc_engine *e)
     e->frames_submitted = 0;
     mask_swap_reset(&e->swap);
     char why[sizeof e->error] = "";
-    if (e->backend->reset(e->state, why, sizeof why) != HC_OK) engine_fail(e, why);
+    int error = e->backend->reset(e->state, why, sizeof why);
+    if (!error && e->scene) error = scene_reset(e->scene, why, sizeof why);
+    if (error) engine_fail(e, why);
 }
 
 int hc_latency(const hc_engine *e)
@@ -349,6 +361,7 @@ int hc_get_info(hc_engine *e, hc_info *out)
     info->non_finite = atomic_load_explicit(&e->non_finite, memory_order_relaxed);
     info->swaps = atomic_load_explicit(&e->swap.swaps, memory_order_relaxed);
     info->swap_frame = atomic_load_explicit(&e->swap.swap_frame, memory_order_relaxed);
+    if (e->scene) scene_report(e->scene, info);
     if (engine_is_lost(e)) memcpy(info->error, e->error, sizeof info->error);
     info_copy(info, out);
     return HC_OK;

@@ -44,6 +44,7 @@
 
 #include "haloconv.h"
 #include "haloconv_masks.h"
+#include "haloconv_scenes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,6 +91,12 @@ typedef struct hc_live_config {
     void (*answer)(void *data, uint64_t number, int error, const char *why); /* gets the result of the request for a
                                 mask that has this number: HC_OK, or the error and its reason. A request that a later
                                 one replaced gets none. Runs inside [setup] calls, and must make none       NULL  */
+    int n_sources;           /* the first n_sources inputs are steered (haloconv_scenes.h): hc_live_change.mask is then
+                                a bank, or a configuration that reads banks                                    0  */
+    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix; 0: the nearest entry                    0  */
+    double grid_deg;         /* as in hc_bank_options                                                              0  */
+    int normalise;           /* as in hc_bank_options                                                              0  */
+    int reserved;            /* must be 0                                                                          0  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -133,6 +140,19 @@ void hc_live_set_wait(hc_live *live, int wait_us);
 /* on = 1: there are no deadlines, and every block is complete; a device that takes 10 s for a block is lost. on = 0: as
  * hc_live_set_wait says. [rt], any thread */
 void hc_live_set_freewheel(hc_live *live, int on);
+
+/* ---- steered sources ---- */
+
+/* Moves source `source` to a position relative to the listener (metres: x ahead, y left, z up), with a linear gain; 0
+ * is silence. The entry of the bank is found in the next hc_live_process, and the change is heard with that block. The
+ * position stays through changes of bank, rate, block and backend; it may be set before a bank is loaded. A source that
+ * was never moved is straight ahead, with gain 1. The last call wins. HC_EINVAL: the source is out of range, or a value
+ * is not finite. [rt], any thread */
+int hc_live_steer(hc_live *live, int source, const float position[3], float gain);
+
+/* The same by the number of an entry, for banks without positions. HC_EINVAL: likewise, or a negative entry. An entry
+ * that the bank does not have is silence. [rt], any thread */
+int hc_live_steer_entry(hc_live *live, int source, int entry, float gain);
 
 /* ---- changes ---- */
 
@@ -262,6 +282,11 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
     uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
+    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                   */
+    int n_banks, n_entries;  /* n_entries: of all banks                                                               */
+    int n_bank_out;          /* most outputs of a bank                                                                */
+    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                       */
+    int reserved;            /* 0                                                                                     */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size. [setup] */

@@ -14,6 +14,7 @@
 #include "dsp/backends.h"
 #include "dsp/costs/costs.h"
 #include "dsp/cpu/outputs.h"
+#include "dsp/scene/scene.h"
 #include "engine_state.h"
 #include "plan_report.h"
 
@@ -96,11 +97,22 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
     if (engine_is_lost(e)) return HC_EDEVICE;
+    struct slot whole;
+    if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
+        for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(slot->copy, i);
+        whole = *slot;
+        whole.copy = NULL;
+        slot = &whole;
+    }
     struct fade fade = mask_swap_begin(&e->swap);
     int result = rows       ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
                  : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
                             : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
     mask_swap_end(&e->swap, n);
+    if (e->scene && result >= 0) {
+        int scene_result = scene_play(e->scene, rows, slot, n, why, sizeof why);
+        if (scene_result != HC_OK) result = scene_result;
+    }
     if (result < 0) engine_fail(e, why);
     return result;
 }
@@ -192,6 +204,8 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     if (error) return error;
     backend_device_name(e->backend, device, e->plan.tail_plan, e->device, sizeof e->device);
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
+    if (e->config.n_sources > 0) error = engine_scene_open(e, device, why, cap);
+    if (error) return error;
     for (int i = 0; i < e->n_slots; i++) {
         error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
@@ -208,6 +222,8 @@ static void close_on(hc_engine *e)
     e->copy = NULL;
     slot_free(e->backend, e->state, &e->silence);
     for (int i = 0; i < e->n_slots; i++) slot_free(e->backend, e->state, &e->slots[i]);
+    scene_close(e->scene);
+    e->scene = NULL;
     if (e->state) e->backend->close(e->state);
     e->state = NULL;
 }
@@ -308,6 +324,7 @@ int hc_wait_set(hc_engine *e, int wait_us)
     int resolved = wait_resolve(&e->config, wait_us);
     atomic_store_explicit(&e->wait_us, resolved, memory_order_relaxed);
     if (e->backend->wait_set) e->backend->wait_set(e->state, resolved < 0);
+    if (e->scene) scene_wait_set(e->scene, resolved < 0);
     return HC_OK;
 }
 
@@ -320,7 +337,9 @@ void hc_reset(hc_engine *e)
     e->frames_submitted = 0;
     mask_swap_reset(&e->swap);
     char why[sizeof e->error] = "";
-    if (e->backend->reset(e->state, why, sizeof why) != HC_OK) engine_fail(e, why);
+    int error = e->backend->reset(e->state, why, sizeof why);
+    if (!error && e->scene) error = scene_reset(e->scene, why, sizeof why);
+    if (error) engine_fail(e, why);
 }
 
 int hc_latency(const hc_engine *e)
@@ -349,6 +368,7 @@ int hc_get_info(hc_engine *e, hc_info *out)
     info->non_finite = atomic_load_explicit(&e->non_finite, memory_order_relaxed);
     info->swaps = atomic_load_explicit(&e->swap.swaps, memory_order_relaxed);
     info->swap_frame = atomic_load_explicit(&e->swap.swap_frame, memory_order_relaxed);
+    if (e->scene) scene_report(e->scene, info);
     if (engine_is_lost(e)) memcpy(info->error, e->error, sizeof info->error);
     info_copy(info, out);
     return HC_OK;

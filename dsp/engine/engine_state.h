@@ -8,6 +8,7 @@
  *   device_queue.c     blocks for a device, and the device thread
  *   backend_choice.c   which backend
  *   plan_report.c      the plan, and the fields of hc_info that describe it
+ *   scenes.c           steered sources (dsp/scene)
  */
 #ifndef HALOCONV_ENGINE_STATE_H
 #define HALOCONV_ENGINE_STATE_H
@@ -29,6 +30,7 @@ struct hc_engine {
     const struct simd *simd;
     void *state;                 /* the backend's */
     struct mask_swap swap;
+    struct scene *scene;         /* the steered sources; NULL: none */
     struct slot slots[CONFIG_MOST_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
     int n_slots;
 
@@ -72,6 +74,9 @@ bool engine_is_lost(const hc_engine *e); /* [rt], any thread */
 /* Counts a block of n frames. [rt], one thread */
 void engine_count(hc_engine *e, int n);
 void engine_count_non_finite(hc_engine *e, size_t n); /* [rt] */
+
+/* Makes the scene of an engine whose config has sources. [setup] */
+int engine_scene_open(hc_engine *e, int device, char *why, size_t cap);
 
 /* Frees all masks, when the engine closes. [setup] */
 void engine_masks_free(hc_engine *e);

@@ -38,7 +38,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     float *const *out;  /* [n_out][n]; the sources are added to it. Outputs from `n_heard` on are not touched         */
     struct slot *slot;
     int slot_offset;
-    int n_heard;        /* most outputs of the banks in these mixes                                                   */
+    int n_heard;        /* most outputs of the banks since open                                                       */
     /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
      * mixes in every call of a block. is_still: both are the same                                                    */
     struct scene_mix from, to;

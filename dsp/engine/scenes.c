@@ -1,0 +1,32 @@
+/* scenes - the steered sources of an engine: made with it, and the public calls of haloconv_scenes.h that use it. */
+#include "dsp/scene/scene.h"
+
+#include "engine_state.h"
+
+int engine_scene_open(hc_engine *e, int device, char *why, size_t cap)
+{
+    const hc_config *c = &e->config;
+    if (!e->backend->scene)
+        return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" has no steered sources; use \"cpu\"", e->backend->name);
+    struct scene_setup setup = {
+        .backend = e->backend->scene,
+        .device = device,
+        .shape = {
+            .n_sources = c->n_sources, .n_out = c->n_out, .n_threads = c->n_threads, .slot_stride = e->plan.block}};
+    scene_plan_make(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
+    return scene_open(&setup, &e->scene, why, cap);
+}
+
+int hc_bank_make(hc_engine *e, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
+{
+    if (bank) *bank = NULL;
+    if (!e || !bank) return fail(HC_EINVAL, why, cap, "hc_bank_make: engine or bank is NULL; pass both");
+    if (!e->scene) return fail(HC_EINVAL, why, cap, "the engine has no sources; set hc_config.n_sources");
+    return scene_bank_make(e->scene, data, bank, why, cap);
+}
+
+int hc_steer(hc_engine *e, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
+{
+    if (!e || !e->scene) return HC_EINVAL;
+    return scene_steer(e->scene, source, bank, entry, weight, n);
+}

@@ -1,0 +1,115 @@
+#include "bank.h"
+
+#include "dsp/engine/backend.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+static hc_bank *freed; /* under freed_lock */
+
+struct bank_meter *bank_meter_make(void)
+{
+    struct bank_meter *meter = calloc(1, sizeof *meter);
+    if (meter) atomic_init(&meter->users, 1);
+    return meter;
+}
+
+void bank_meter_release(struct bank_meter *meter)
+{
+    if (meter && atomic_fetch_sub(&meter->users, 1) == 1) free(meter);
+}
+
+static int check_taps(const hc_bank_data *data, char *why, size_t cap)
+{
+    for (int e = 0; e < data->n_entries; e++) {
+        for (int o = 0; o < data->n_out; o++) {
+            const float *taps = data->taps[(size_t)e * (size_t)data->n_out + (size_t)o];
+            if (!taps) return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d has no taps", e, o + 1);
+            for (int k = 0; k < data->n_taps; k++)
+                if (!isfinite(taps[k]))
+                    return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d: tap %d is not a finite number", e,
+                                o + 1, k);
+        }
+    }
+    return HC_OK;
+}
+
+static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, char *why, size_t cap)
+{
+    if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
+        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
+    if (data->n_entries < 1) return fail(HC_EINVAL, why, cap, "bank: n_entries %d; 1 or more", data->n_entries);
+    if (data->n_out < 1 || data->n_out > n_out)
+        return fail(HC_EINVAL, why, cap, "bank: n_out %d is out of range (1 to n_out of the engine, %d)", data->n_out,
+                    n_out);
+    if (data->n_taps < 1 || data->n_taps > plan->bank_taps)
+        return fail(HC_EINVAL, why, cap, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)",
+                    data->n_taps, plan->bank_taps);
+    return check_taps(data, why, cap);
+}
+
+int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
+                 struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, char *why, size_t cap)
+{
+    int error = check(plan, n_out, data, why, cap);
+    if (error) return error;
+    banks_sweep();
+    hc_bank *bank = calloc(1, sizeof *bank);
+    if (!bank) return fail(HC_ENOMEM, why, cap, "no memory for a bank");
+    bank->backend = backend;
+    bank->device = device;
+    bank->plan = *plan;
+    bank->n_entries = data->n_entries;
+    bank->n_out = data->n_out;
+    error = backend->bank_make(plan, device, data, &bank->impl, &bank->bytes, why, cap);
+    if (error) {
+        free(bank);
+        return error;
+    }
+    bank->meter = meter;
+    atomic_fetch_add(&meter->users, 1);
+    atomic_fetch_add(&meter->bytes, bank->bytes);
+    *out = bank;
+    return HC_OK;
+}
+
+static void bank_delete(hc_bank *bank)
+{
+    bank->backend->bank_free(bank->impl);
+    atomic_fetch_sub(&bank->meter->bytes, bank->bytes);
+    bank_meter_release(bank->meter);
+    free(bank);
+}
+
+void banks_sweep(void)
+{
+    pthread_mutex_lock(&freed_lock);
+    for (hc_bank **link = &freed; *link;) {
+        hc_bank *bank = *link;
+        if (atomic_load_explicit(&bank->uses, memory_order_acquire) == 0) {
+            *link = bank->next;
+            bank_delete(bank);
+        } else {
+            link = &bank->next;
+        }
+    }
+    pthread_mutex_unlock(&freed_lock);
+}
+
+void hc_bank_free(hc_bank *bank)
+{
+    if (bank) {
+        pthread_mutex_lock(&freed_lock);
+        bank->next = freed;
+        freed = bank;
+        pthread_mutex_unlock(&freed_lock);
+    }
+    banks_sweep();
+}
+
+uint64_t hc_bank_memory(const hc_bank *bank)
+{
+    return bank ? bank->bytes : 0;
+}

@@ -1,0 +1,47 @@
+/* bank - a bank in a device's memory, with the count of its users. */
+#ifndef HALOCONV_BANK_H
+#define HALOCONV_BANK_H
+
+#include "scene_backend.h"
+
+#include <stdatomic.h>
+
+/* Bytes of the banks that one scene has made. Banks may outlive the scene, so all of them share the meter. */
+struct bank_meter {
+    atomic_uint_fast64_t bytes;
+    atomic_int users;
+};
+
+struct hc_bank {
+    const struct scene_backend *backend;
+    int device;
+    struct scene_plan plan;
+    int n_entries, n_out;
+    uint64_t bytes;
+    void *impl;          /* the backend's bank */
+    struct bank_meter *meter;
+    atomic_int uses;     /* requests, and lists of terms, that name the bank */
+    struct hc_bank *next; /* freed by the caller, but still used */
+};
+
+struct bank_meter *bank_meter_make(void);
+void bank_meter_release(struct bank_meter *meter);
+
+/* As hc_bank_make. [setup] */
+int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
+              struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
+
+/* Frees the banks that hc_bank_free was called for and that no source plays any more. [setup], any thread */
+void banks_sweep(void);
+
+/* [rt], any thread */
+static inline void bank_use(hc_bank *bank, int n)
+{
+    if (bank) atomic_fetch_add_explicit(&bank->uses, n, memory_order_relaxed);
+}
+static inline void bank_unuse(hc_bank *bank, int n)
+{
+    if (bank) atomic_fetch_sub_explicit(&bank->uses, n, memory_order_release);
+}
+
+#endif

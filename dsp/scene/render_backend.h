@@ -1,0 +1,45 @@
+/* render_backend - the interface between hc_render (render.c) and a device. A call that fails returns a negative enum
+ * hc_error and writes a line to (why, cap). All calls are [setup]; one thread at a time uses a state.
+ *
+ * The stream is cut into windows of `step` frames. The output of window w of a job is
+ *   (1 - g) sum_from + g sum_to,  g[i] = (i + 1) / step,
+ * where both sums are the scene_terms of the window: weight * (x of the term's source * responses of its entry).
+ */
+#ifndef HALOCONV_RENDER_BACKEND_H
+#define HALOCONV_RENDER_BACKEND_H
+
+#include "dsp/haloconv_scenes.h"
+
+struct render_term {
+    int source;        /* of the job */
+    int entry;
+    float weight;
+};
+
+struct render_window {
+    int n_from, n_to;  /* n_from = -1: the same as `to`, no fade */
+    const struct render_term *from, *to;
+};
+
+struct render_work {   /* a job of hc_render with its steps resolved */
+    const hc_render_job *job;
+    int64_t n_windows; /* the outputs begin at job->from; the last window may be cut by job->n_out_frames */
+    const struct render_window *windows; /* [n_windows] */
+};
+
+struct render_setup {
+    int step, n_threads, device;
+    const hc_bank_data *data; /* checked; valid during open only */
+};
+
+struct render_backend {
+    const char *name;  /* "cpu", "cuda" */
+    int (*open)(const struct render_setup *setup, void **state, char *why, size_t cap);
+    int (*run)(void *state, const struct render_work *works, int n_works, char *why, size_t cap);
+    void (*close)(void *state);
+};
+
+extern const struct render_backend render_cpu;
+extern const struct render_backend render_cuda; /* only in builds with CUDA */
+
+#endif

@@ -1,0 +1,202 @@
+#include "scene.h"
+
+#include "dsp/engine/backend.h"
+#include "steering.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct scene {
+    struct scene_setup setup;
+    void *state; /* the backend's */
+    struct bank_meter *meter;
+    struct mailbox *mailboxes; /* [n_sources] */
+
+    /* engine thread */
+    struct wanted *wanted; /* [n_sources] */
+    struct steering levels[HC_MOST_STEER_LEVELS];
+    int64_t frame;    /* since open or reset */
+    bool is_still;    /* the head in this block */
+    int n_heard;      /* most outputs of a bank so far: its tail may still be due */
+    const float **in; /* [n_sources] */
+    float **out;      /* [n_out] */
+};
+
+void scene_close(struct scene *s)
+{
+    if (!s) return;
+    const struct scene_shape *shape = &s->setup.shape;
+    if (s->state) s->setup.backend->close(s->state);
+    for (int l = 0; l < s->setup.plan.n_levels; l++) steering_close(&s->levels[l]);
+    for (int i = 0; s->mailboxes && i < shape->n_sources; i++) {
+        struct steer_request request;
+        if (mailbox_take(&s->mailboxes[i], &request)) bank_unuse(request.bank, 1);
+        if (s->wanted) bank_unuse(s->wanted[i].request.bank, 1);
+    }
+    bank_meter_release(s->meter);
+    free(s->mailboxes);
+    free(s->wanted);
+    free(s->in);
+    free(s->out);
+    free(s);
+    banks_sweep();
+}
+
+static bool memory_open(struct scene *s)
+{
+    const struct scene_shape *shape = &s->setup.shape;
+    const struct scene_plan *plan = &s->setup.plan;
+    size_t n = (size_t)shape->n_sources;
+    s->meter = bank_meter_make();
+    s->mailboxes = calloc(n, sizeof *s->mailboxes);
+    s->wanted = calloc(n, sizeof *s->wanted);
+    s->in = calloc(n, sizeof *s->in);
+    s->out = calloc((size_t)shape->n_out, sizeof *s->out);
+    if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
+    for (int l = 0; l < plan->n_levels; l++) {
+        int hop = plan->levels[l].hop;
+        if (!steering_open(&s->levels[l], shape->n_sources, (plan->steer_fade + hop - 1) / hop)) return false;
+    }
+    return true;
+}
+
+int scene_open(const struct scene_setup *setup, struct scene **scene, char *why, size_t cap)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    int error = HC_ENOMEM;
+    if (!s) return fail(HC_ENOMEM, why, cap, "no memory for %d sources", setup->shape.n_sources);
+    s->setup = *setup;
+    if (memory_open(s))
+        error = setup->backend->open(&setup->plan, &setup->shape, setup->device, &s->state, why, cap);
+    else
+        fail(HC_ENOMEM, why, cap, "no memory for %d sources", setup->shape.n_sources);
+    if (error)
+        scene_close(s);
+    else
+        *scene = s;
+    return error;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *entry, const float *weight, int n)
+{
+    if (source < 0 || source >= s->setup.shape.n_sources || n < 0 || n > HC_MOST_MIX) return HC_EINVAL;
+    if (n > 0 && (!bank || !entry)) return HC_EINVAL;
+    if (n > 0 && (bank->backend != s->setup.backend || bank->device != s->setup.device ||
+                  !scene_plan_is_same(&bank->plan, &s->setup.plan) || bank->n_out > s->setup.shape.n_out))
+        return HC_EINVAL;
+    struct steer_request request = {.bank = n > 0 ? (hc_bank *)bank : NULL, .n = n};
+    for (int i = 0; i < n; i++) {
+        request.entry[i] = entry[i];
+        request.weight[i] = weight ? weight[i] : 1;
+        if (entry[i] < 0 || entry[i] >= bank->n_entries || !isfinite(request.weight[i])) return HC_EINVAL;
+    }
+    bank_use(request.bank, 1);
+    mailbox_put(&s->mailboxes[source], &request);
+    return HC_OK;
+}
+
+static void take_requests(struct scene *s)
+{
+    for (int i = 0; i < s->setup.shape.n_sources; i++) {
+        struct steer_request request;
+        if (!mailbox_take(&s->mailboxes[i], &request)) continue;
+        bank_unuse(s->wanted[i].request.bank, 1);
+        s->wanted[i].request = request;
+        s->wanted[i].number++;
+    }
+}
+
+/* ---- audio ------------------------------------------------------------------------------------------------------- */
+
+static struct scene_mix mix_of(const struct term_list *list)
+{
+    return (struct scene_mix){.n = list->n, .terms = list->terms};
+}
+
+/* Takes requests at the first frame of a block, for the levels that have an edge there. Sets the tail mixes of *call,
+ * which point into tail[]. */
+static void take_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
+{
+    const struct scene_plan *plan = &s->setup.plan;
+    take_requests(s);
+    s->is_still = true;
+    for (int l = 0; l < plan->n_levels; l++) {
+        if (s->frame % plan->levels[l].hop) continue;
+        bool changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
+        const struct term_list *now = &s->levels[l].lists[s->levels[l].now];
+        if (now->n_heard > s->n_heard) s->n_heard = now->n_heard;
+        if (l == 0) {
+            s->is_still = !changed || s->frame == 0;
+        } else {
+            tail[l] = mix_of(now);
+            call->tail[l] = &tail[l];
+        }
+    }
+}
+
+/* Plays n frames from frame `from` of the call, all in one block. */
+static int play_piece(struct scene *s, const struct rows *rows, struct slot *slot, int from, int n, char *why,
+                      size_t cap)
+{
+    const struct scene_shape *shape = &s->setup.shape;
+    struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
+    struct scene_mix tail[HC_MOST_STEER_LEVELS];
+    for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
+    for (int i = 0; rows && i < shape->n_out; i++) s->out[i] = rows->out[i] + from;
+    if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
+    const struct steering *head = &s->levels[0];
+    call.to = mix_of(&head->lists[head->now]);
+    call.from = s->is_still ? call.to : mix_of(&head->lists[1 - head->now]);
+    call.is_still = s->is_still;
+    call.n_heard = s->n_heard;
+    s->frame += n;
+    return s->setup.backend->play(s->state, &call, why, cap);
+}
+
+int scene_play(struct scene *s, const struct rows *rows, struct slot *slot, int n, char *why, size_t cap)
+{
+    int worst = HC_OK;
+    for (int from = 0; from < n;) {
+        int left = s->setup.plan.block - (int)(s->frame % s->setup.plan.block);
+        int piece = left < n - from ? left : n - from;
+        int result = play_piece(s, rows, slot, from, piece, why, cap);
+        if (result < 0) return result;
+        if (result > worst) worst = result;
+        from += piece;
+    }
+    return worst;
+}
+
+void scene_wait_set(struct scene *s, bool waits)
+{
+    if (s->setup.backend->wait_set) s->setup.backend->wait_set(s->state, waits);
+}
+
+int scene_reset(struct scene *s, char *why, size_t cap)
+{
+    s->frame = 0;
+    return s->setup.backend->reset(s->state, why, cap);
+}
+
+/* ---- banks and properties ---------------------------------------------------------------------------------------- */
+
+int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
+{
+    return bank_prepare(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank,
+                        why, cap);
+}
+
+void scene_report(struct scene *s, hc_info *info)
+{
+    const struct scene_plan *plan = &s->setup.plan;
+    info->n_sources = s->setup.shape.n_sources;
+    info->n_steer_levels = plan->n_levels;
+    for (int l = 0; l < plan->n_levels; l++) {
+        const struct scene_level *level = &plan->levels[l];
+        info->steer_levels[l] = (hc_steer_level){level->offset, level->n_taps, level->hop, level->delay, level->fade};
+    }
+    info->bank_memory = atomic_load(&s->meter->bytes);
+    info->memory += info->bank_memory + (uint64_t)s->setup.backend->memory(plan, &s->setup.shape);
+}

@@ -1,0 +1,39 @@
+/* steering - what is heard of each source in one level: the fades between requests, hop by hop.
+ *
+ * At each edge of a hop the weights of a source's terms move towards those of its last request, in equal steps over
+ * n_hops hops. Within a hop the backend fades between the lists of two edges.
+ */
+#ifndef HALOCONV_STEERING_H
+#define HALOCONV_STEERING_H
+
+#include "mailbox.h"
+
+struct wanted {       /* the last request that the engine thread has taken                                       */
+    struct steer_request request;
+    unsigned number;  /* counts the requests of the source                                                       */
+};
+
+struct term_list {
+    struct scene_term *terms; /* [n_sources * HC_MOST_SOUNDING], sorted by source                                */
+    hc_bank **banks;          /* [likewise]; each is counted in its uses                                         */
+    int n, n_heard;           /* n_heard: most outputs of a bank                                                 */
+};
+
+struct source_mix;
+
+struct steering {     /* of one level                                                                            */
+    int n_sources, n_hops;
+    struct source_mix *mixes; /* [n_sources]                                                                     */
+    struct term_list lists[2]; /* of the last two edges that changed something                                   */
+    int now;          /* the list of the last edge                                                               */
+};
+
+/* false: no memory. [setup] */
+bool steering_open(struct steering *steering, int n_sources, int n_hops);
+void steering_close(struct steering *steering);
+
+/* Goes to the next edge. at_once: without a fade. Returns true if the list differs from that of the edge before. The
+ * list of the edge before stays valid until the next call. [rt], engine thread */
+bool steering_take(struct steering *steering, const struct wanted *wanted, bool at_once);
+
+#endif

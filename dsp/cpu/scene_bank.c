@@ -126,8 +126,9 @@ static void scatter(const struct scene_cut *cut, const float *spectrum, float *c
         memcpy(chunks + (size_t)chunk * step, spectrum + (size_t)chunk * SCENE_CHUNK, SCENE_CHUNK * sizeof *chunks);
 }
 
-static void row_make(const struct bank_cpu *bank, int l, int offset, const struct scene_cut *cut,
-                     const hc_bank_data *data, int entry, int out, const struct fft *fft, float *work)
+/* taps: of the level. */
+static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
+                     int entry, int out, const struct fft *fft, float *work)
 {
     size_t n_partitions = (size_t)bank->n_partitions[l], n_out = (size_t)bank->n_out;
     int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
@@ -135,9 +136,8 @@ static void row_make(const struct bank_cpu *bank, int l, int offset, const struc
     float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * step +
                  ((size_t)first * n_partitions + (size_t)(out - first)) * SCENE_CHUNK;
     float *scratch = work + cut->n_chunks * SCENE_CHUNK, *spectrum = scratch + cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
-    const float *taps = data->taps[(size_t)entry * n_out + (size_t)out];
     for (int p = 0; p < bank->n_partitions[l]; p++) {
-        int from = offset + p * cut->size, n = data->n_taps - from < cut->size ? data->n_taps - from : cut->size;
+        int from = p * cut->size, n = n_taps - from < cut->size ? n_taps - from : cut->size;
         memset(work, 0, (size_t)cut->fft * sizeof *work);
         for (int k = 0; k < n; k++) work[k] = taps[from + k] / (float)cut->fft;
         scene_spectrum_make(cut, fft, work, scratch, spectrum);
@@ -162,8 +162,8 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     float *work = memory_floats(3 * n_packed + SIMD_PAD);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
-    for (int entry = 0; ok && entry < data->n_entries; entry++)
-        for (int out = 0; out < data->n_out; out++) row_make(bank, l, offset, &cut, data, entry, out, fft, work);
+    for (int row = 0; ok && row < data->n_entries * data->n_out; row++)
+        row_make(bank, l, &cut, data->taps[row] + offset, n_taps, row / data->n_out, row % data->n_out, fft, work);
     *bytes += 4 * (uint64_t)floats;
     free(work);
     fft_close(fft);

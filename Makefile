@@ -134,7 +134,7 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
-SIMD_FILES := simd long_fft_simd
+SIMD_FILES := simd long_fft_simd scene_simd
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3

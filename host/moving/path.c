@@ -1,4 +1,4 @@
-#include "path.h"
+#include "path_make.h"
 
 #include <math.h>
 #include <stdlib.h>

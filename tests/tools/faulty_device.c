@@ -155,6 +155,7 @@ __attribute__((constructor)) static void borrow(void)
     if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* asks without CUDA, which is not initialised yet */
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
+    faulty_device.scene = real->scene;
     if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;

@@ -1,0 +1,60 @@
+#include "fractional_delay.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* The modified Bessel function of order 0, by its series. */
+static double bessel_i0(double x)
+{
+    double sum = 1, term = 1;
+    for (int k = 1; k < 60 && term > 1e-17 * sum; k++) {
+        term *= (x / (2 * k)) * (x / (2 * k));
+        sum += term;
+    }
+    return sum;
+}
+
+/* taps[64]: tap k of the delay HALF - 1 + fraction, 0 < fraction < 1. */
+static void sinc_make(double fraction, double *taps)
+{
+    const double beta = 10, half = FRACTIONAL_DELAY_HALF;
+    double sum = 0;
+    for (int k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) {
+        double t = k - (half - 1) - fraction;
+        double edge = 1 - (t / half) * (t / half);
+        taps[k] = sin(M_PI * t) / (M_PI * t) * bessel_i0(beta * sqrt(edge > 0 ? edge : 0)) / bessel_i0(beta);
+        sum += taps[k];
+    }
+    for (int k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) taps[k] /= sum; /* a gain of 1 at 0 Hz */
+}
+
+/* out[i + shift] += gain * in[i] */
+static void add_shifted(const float *in, size_t n_in, int64_t shift, double gain, float *out, size_t n_out)
+{
+    int64_t from = shift < 0 ? -shift : 0, to = (int64_t)n_in;
+    if (to + shift > (int64_t)n_out) to = (int64_t)n_out - shift;
+    for (int64_t i = from; i < to; i++) out[i + shift] += (float)(gain * (double)in[i]);
+}
+
+void fractional_delay_add(const float *in, size_t n_in, double frames, double gain, float *out, size_t n_out)
+{
+    double whole = floor(frames), fraction = frames - whole, sinc[2 * FRACTIONAL_DELAY_HALF];
+    if (!(fraction > 1e-9)) {
+        add_shifted(in, n_in, (int64_t)whole, gain, out, n_out);
+        return;
+    }
+    if (!(fraction < 1 - 1e-9)) {
+        add_shifted(in, n_in, (int64_t)whole + 1, gain, out, n_out);
+        return;
+    }
+    sinc_make(fraction, sinc);
+    int64_t first = (int64_t)whole - (FRACTIONAL_DELAY_HALF - 1), n = (int64_t)n_in;
+    for (int64_t i = 0; i < (int64_t)n_out; i++) { /* one rounding a frame */
+        double sum = 0;
+        int64_t least = i - first - (n - 1), most = i - first;
+        if (least < 0) least = 0;
+        if (most > 2 * FRACTIONAL_DELAY_HALF - 1) most = 2 * FRACTIONAL_DELAY_HALF - 1;
+        for (int64_t k = least; k <= most; k++) sum += sinc[k] * (double)in[i - first - k];
+        out[i] += (float)(gain * sum);
+    }
+}

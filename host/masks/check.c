@@ -1,5 +1,7 @@
 /* haloconv check - prints every error and warning of a configuration. */
+#include "bank_report.h"
 #include "dsp/haloconv_masks.h"
+#include "dsp/haloconv_scenes.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/message.h"
@@ -26,8 +28,8 @@ static const struct command_line check_line = {
     .usage = "CONF",
     .text = "Prints every error and warning of a configuration on standard error, a line each with file and line. CONF "
             "is a configuration in the format of jconvolver or mcfx_convolver, named .conf (`man haloconv` has its "
-            "grammar), a file of another program (`man haloconv` lists them), or any other mask. Its sound files are "
-            "read too.\v"
+            "grammar), a file of another program (`man haloconv` lists them), any other mask, or a bank of "
+            "responses. Its sound files are read too.\v"
             "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
             "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
@@ -59,12 +61,35 @@ static int print_json(const char *path, const hc_responses *mask, const char *wh
     return why ? EXIT_FAILED : status;
 }
 
+static int check_bank(const struct check_settings *settings, const char *path)
+{
+    hc_bank_data bank = {.size = sizeof bank};
+    char why[MESSAGE_CAP];
+    bool good = hc_bank_load(path, settings->rate, NULL, &bank, why, sizeof why) == HC_OK;
+    int status = good ? 0 : EXIT_FAILED;
+    if (settings->json) {
+        json_t *all =
+            json_pack("{s:o, s:b, s:o, s:o}", "file", json_text(path), "ok", good, "bank",
+                      good ? bank_report_json(path, &bank) : json_null(), "error", json_text(good ? NULL : why));
+        int printed = json_print(all, 9, path);
+        if (good) status = printed;
+    } else if (!good) {
+        status = message_error("%s", why);
+    } else if (!message_is_quiet()) {
+        printf("ok: ");
+        bank_report_print(path, &bank);
+    }
+    hc_bank_data_free(&bank);
+    return status;
+}
+
 int check_command(int argc, char **argv)
 {
     struct check_settings settings = {0};
     int status = option_parse(&check_line, argc, argv, &settings);
     if (status >= 0) return status;
     const char *path = settings.names.list[0];
+    if (hc_bank_is_file(path)) return check_bank(&settings, path);
     hc_responses mask;
     char why[MESSAGE_CAP];
     bool good = hc_responses_load(path, 0, settings.rate, 0, &mask, why, sizeof why) == HC_OK;

@@ -2,8 +2,8 @@
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
-#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO, LV2, MPI
-#   likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
+#   LO, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
 #   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
@@ -35,6 +35,15 @@ $(eval $(call find,FFTW,fftw3f))
 $(eval $(call find,SNDFILE,sndfile))
 $(eval $(call find,SOXR,soxr))
 $(eval $(call find,YAML,yaml-0.1))
+$(eval $(call find,MYSOFA,libmysofa))
+# Debian names the package of the serial build hdf5-serial.
+HDF5_PKG := $(if $(call pkg_version,hdf5-serial),hdf5-serial,hdf5)
+$(eval $(call find,HDF5,$(HDF5_PKG)))
+# The library loads HDF5 when a file needs it: linked, it would bring 38 libraries into every program and plugin.
+HDF5_DIR := $(if $(HAVE_HDF5),$(patsubst -L%,%,$(firstword $(shell pkg-config --libs-only-L $(HDF5_PKG)) \
+              -L$(shell pkg-config --variable=libdir $(HDF5_PKG)))))
+HDF5_SONAME := $(if $(HAVE_HDF5),$(or $(shell objdump -p $(HDF5_DIR)/libhdf5.so 2>/dev/null | \
+                 sed -n 's/^ *SONAME *//p'),libhdf5.so))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
@@ -70,6 +79,8 @@ haloconv $(VERSION)
               convolution only on the CPU))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
   YAML        $(if $(HAVE_YAML),libyaml $(HAVE_YAML),no (no configurations of CamillaDSP))
+  SOFA        $(or $(strip $(if $(HAVE_MYSOFA),libmysofa $(HAVE_MYSOFA)$(if $(HAVE_HDF5),$(comma))) \
+              $(if $(HAVE_HDF5),HDF5 $(HAVE_HDF5) ($(HDF5_SONAME)))),no (no banks in SOFA files))
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
@@ -91,11 +102,12 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR YAML SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
+PARTS := CUDA FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
-            $(if $(FFTW_THREADS),-DHC_FFTW_THREADS)
+            $(if $(FFTW_THREADS),-DHC_FFTW_THREADS) \
+            $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_FFTW),$(if $(FFTW_ARCHIVE),,fftw3f)) $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) \
-            $(if $(HAVE_YAML),yaml-0.1)
+            $(if $(HAVE_YAML),yaml-0.1) $(if $(HAVE_MYSOFA),libmysofa)
 HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
@@ -107,14 +119,14 @@ SAN_MACROS := $(if $(and $(SAN),$(findstring clang,$(shell $(CC) --version 2>/de
                 $(if $(findstring thread,$(SAN)),-D__SANITIZE_THREAD__=1))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_MACROS)) \
-              $(call pkg,--cflags,$(LIB_PKGS) $(HOST_PKGS)) $(CFLAGS)
+              $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) -lm -pthread \
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-ldl) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
@@ -122,7 +134,7 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/cpu/cpuid.c chooses one when the program starts.
-SIMD_FILES := simd long_fft_simd
+SIMD_FILES := simd long_fft_simd scene_simd
 SIMD_LEVELS := base $(if $(filter x86_64,$(shell uname -m)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3
@@ -259,7 +271,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer_shapes tail_levels files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -488,8 +500,8 @@ $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
-$(patsubst %,$(BUILD)/tests/%_test,session ready): $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover ready): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+$(patsubst %,$(BUILD)/tests/%_test,session ready steer): $(BUILD)/tests/trap.o
+$(patsubst %,$(BUILD)/tests/%_test,session failover ready steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)

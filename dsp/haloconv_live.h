@@ -96,6 +96,7 @@ typedef struct hc_live_config {
     int mix_entries;         /* 1: a source plays the mix of hc_bank_mix; 0: the nearest entry                    0  */
     double grid_deg;         /* as in hc_bank_options                                                              0  */
     int normalise;           /* as in hc_bank_options                                                              0  */
+    int reserved;            /* must be 0                                                                          0  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -281,6 +282,11 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
     uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
+    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                   */
+    int n_banks, n_entries;  /* n_entries: of all banks                                                               */
+    int n_bank_out;          /* most outputs of a bank                                                                */
+    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                       */
+    int reserved;            /* 0                                                                                     */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size. [setup] */

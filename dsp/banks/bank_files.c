@@ -192,8 +192,8 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
     if (!error) error = list_read(&list, text, &sounds, why, cap);
     c_locale_leave(was);
     free(text);
+    bank_note(bank, "list of sound files");
     if (!error) error = bank_sounds_read(&sounds, true, bank, path, rate, why, cap);
-    if (!error) snprintf(bank->format, sizeof bank->format, "list of sound files");
     bank_sounds_free(&sounds);
     return error;
 }
@@ -312,10 +312,8 @@ int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, s
     c_locale_leave(was);
     for (int i = 0; i < n; i++) free(names[i]);
     free(names);
+    bank_note(bank, "folder of sound files%s", has_positions ? "" : " without positions");
     if (!error) error = bank_sounds_read(&sounds, has_positions, bank, path, rate, why, cap);
-    if (!error)
-        snprintf(bank->format, sizeof bank->format, "folder of sound files%s",
-                 has_positions ? "" : " without positions");
     bank_sounds_free(&sounds);
     return error;
 }
@@ -326,8 +324,8 @@ int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, si
 {
     struct bank_sounds sounds = {0};
     int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why, cap);
+    bank_note(bank, "sound file");
     if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why, cap);
-    if (!error) snprintf(bank->format, sizeof bank->format, "sound file");
     bank_sounds_free(&sounds);
     return error;
 }

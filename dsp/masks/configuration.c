@@ -278,6 +278,7 @@ static void take_new(struct reader *r)
     struct configuration *c = r->configuration;
     if (c->defined_line) forget_ports(r);
     c->n_banks = c->n_sources = 0;
+    memset(c->source_line, 0, sizeof c->source_line);
     c->n_impulses = 0; /* impulses above a first /convolver/new too: check_new refuses them */
     int n_in = take_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
@@ -416,10 +417,11 @@ static void take_source(struct reader *r)
         if (*r->at && *r->at != '#') distance = take_number(r, "distance", 0.01, 1e6);
     }
     end_fields(r);
-    for (size_t i = 0; i < c->n_sources && !r->is_bad; i++)
-        if (c->sources[i].in == source.in)
-            LINE_REFUSE(r, "input %d is a source since line %d; leave one of them", source.in + 1, c->sources[i].line);
+    if (!r->is_bad && c->source_line[source.in])
+        LINE_REFUSE(r, "input %d is a source since line %d; leave one of them", source.in + 1,
+                    c->source_line[source.in]);
     if (r->is_bad) return;
+    c->source_line[source.in] = r->line;
     position_set(source.position, azimuth, elevation, distance);
     struct source_line *sources = array_grow(c->arena, c->sources, c->n_sources, &c->sources_cap, sizeof *sources);
     if (!sources) return;

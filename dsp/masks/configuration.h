@@ -68,6 +68,7 @@ struct configuration {
     size_t n_banks, banks_cap;
     struct source_line *sources;     /* [n_sources], in the order of the text                               */
     size_t n_sources, sources_cap;
+    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: it is none                  */
     struct sound_name **files;       /* [n_files]                                                           */
     size_t n_files, files_cap;
     void *names;                     /* tsearch(3) of files                                                 */

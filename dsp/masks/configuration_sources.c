@@ -64,7 +64,7 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
     hc_source *sources = arena_alloc(arena, c->n_sources, sizeof *sources);
     const char **banks = arena_alloc(arena, c->n_banks, sizeof *banks);
     if (!sources || !banks || arena->n_files < c->n_files) return;
-    place_sources(c, sources);
+    if (c->diagnostics.n_errors == 0) place_sources(c, sources); /* else lines may be missing */
     for (size_t i = 0; i < c->n_banks; i++) banks[i] = bank_path(c, &c->banks[i], rate);
     r->n_sources = (int)c->n_sources;
     r->sources = sources;

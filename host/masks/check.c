@@ -1,4 +1,5 @@
 /* haloconv check - prints every error and warning of a configuration. */
+#include "bank_report.h"
 #include "dsp/haloconv_masks.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -26,8 +27,8 @@ static const struct command_line check_line = {
     .usage = "CONF",
     .text = "Prints every error and warning of a configuration on standard error, a line each with file and line. CONF "
             "is a configuration in the format of jconvolver or mcfx_convolver, named .conf (`man haloconv` has its "
-            "grammar), a file of another program (`man haloconv` lists them), or any other mask. Its sound files are "
-            "read too.\v"
+            "grammar), a file of another program (`man haloconv` lists them), or any other mask. Its sound files and "
+            "banks are read too.\v"
             "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
             "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
@@ -46,14 +47,18 @@ static void print_ok(const hc_responses *mask)
         printf("ok: %d channel%s, %d frame%s", mask->n_channels, message_s(mask->n_channels), mask->n_frames,
                message_s(mask->n_frames));
     if (mask->rate) printf(" (%.3f s at %d Hz)", (double)mask->n_frames / mask->rate, mask->rate);
+    if (mask->n_sources)
+        printf(", %d source%s with %d bank%s", mask->n_sources, message_s(mask->n_sources), mask->n_banks,
+               message_s(mask->n_banks));
     putchar('\n');
 }
 
 static int print_json(const char *path, const hc_responses *mask, const char *why)
 {
-    json_t *all = json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "file", json_text(path), "ok",
-                            !why, "inputs", mask->n_in, "outputs", mask->n_out, "responses", mask->n_routes, "distinct",
-                            mask->n_distinct, "frames", mask->n_frames, "errors", mask->n_errors, "warnings",
+    json_t *all = json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "file",
+                            json_text(path), "ok", !why, "inputs", mask->n_in, "outputs", mask->n_out, "responses",
+                            mask->n_routes, "distinct", mask->n_distinct, "frames", mask->n_frames, "sources",
+                            mask->n_sources, "banks", mask->n_banks, "errors", mask->n_errors, "warnings",
                             mask->n_warnings, "error", json_text(why), "diagnostics", mask_diagnostics_json(mask));
     int status = json_print(all, 17, path);
     return why ? EXIT_FAILED : status;
@@ -67,15 +72,19 @@ int check_command(int argc, char **argv)
     const char *path = settings.names.list[0];
     hc_responses mask;
     char why[MESSAGE_CAP];
-    bool good = hc_responses_load(path, 0, settings.rate, 0, &mask, why, sizeof why) == HC_OK;
+    struct bank_report banks = {0};
+    bool is_read = hc_responses_load(path, 0, settings.rate, HC_WITH_SOURCES, &mask, why, sizeof why) == HC_OK;
+    bool good = is_read && bank_report_make(&banks, &mask, settings.rate, why, sizeof why);
     status = good ? 0 : EXIT_FAILED;
     if (settings.json) {
         status = print_json(path, &mask, good ? NULL : why);
     } else {
-        if (good) mask_diagnostics_print_all(&mask);
+        if (is_read) mask_diagnostics_print_all(&mask);
         if (good && !message_is_quiet()) print_ok(&mask);
-        if (!good) mask_diagnostics_fail(&mask, path, why);
+        if (is_read && !good) message_error("%s: %s", path, why);
+        if (!is_read) mask_diagnostics_fail(&mask, path, why);
     }
+    bank_report_free(&banks);
     hc_responses_free(&mask);
     return status;
 }

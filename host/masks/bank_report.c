@@ -1,119 +1,95 @@
 #include "bank_report.h"
 
-#include "dsp/haloconv_scenes.h"
 #include "host/json_print.h"
 #include "host/message.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-enum { SOURCES_SHOWN = 32 };
+struct range {
+    double low, high;
+};
 
-static bool figures_make(struct bank_figures *f, const char *path, int rate, int n_out, char *why, size_t cap)
+struct ranges {
+    struct range azimuth, elevation, distance; /* degrees, degrees, metres */
+};
+
+static void range_take(struct range *range, double value)
 {
-    hc_bank_data bank = {.size = sizeof bank};
-    if (hc_bank_load(path, rate, NULL, &bank, why, cap) != HC_OK) return false;
-    *f = (struct bank_figures){.n_entries = bank.n_entries,
-                               .n_out = bank.n_out,
-                               .n_taps = bank.n_taps,
-                               .rate = bank.rate,
-                               .file_rate = bank.file_rate,
-                               .has_positions = bank.position != NULL,
-                               .gain_db = (double)bank.gain_db};
-    hc_bank_data_free(&bank);
-    return f->n_out <= n_out ||
-           message_write(why, cap, "%s: is for %d outputs, but /convolver/new gave %d; give it as many", path, f->n_out,
-                         n_out);
+    range->low = fmin(range->low, value);
+    range->high = fmax(range->high, value);
 }
 
-bool bank_report_make(struct bank_report *report, const hc_responses *mask, int rate, char *why, size_t cap)
+static struct ranges find_ranges(const hc_bank_data *bank)
 {
-    *report = (struct bank_report){.mask = mask};
-    if (mask->n_banks == 0) return true;
-    report->banks = calloc((size_t)mask->n_banks, sizeof *report->banks);
-    if (!report->banks)
-        return message_write(why, cap, "no memory for the figures of %d banks; free some", mask->n_banks);
-    for (int i = 0; i < mask->n_banks; i++)
-        if (!figures_make(&report->banks[i], mask->banks[i], rate ? rate : mask->rate, mask->n_out, why, cap))
-            return false;
-    return true;
-}
-
-void bank_report_free(struct bank_report *report)
-{
-    free(report->banks);
-    report->banks = NULL;
-}
-
-/* ---- positions --------------------------------------------------------------------------------- */
-
-static double distance_of(const hc_source *s)
-{
-    double metres = hypot(hypot((double)s->position[0], (double)s->position[1]), (double)s->position[2]);
-    return round(1e4 * metres) / 1e4;
-}
-
-/* Degrees; positions are floats, so more digits are noise. */
-static double degrees(double radians)
-{
-    return round(1e4 * 180 / acos(-1) * radians) / 1e4;
-}
-
-static double azimuth_of(const hc_source *s)
-{
-    return degrees(atan2((double)s->position[1], (double)s->position[0]));
-}
-
-static double elevation_of(const hc_source *s)
-{
-    return degrees(atan2((double)s->position[2], hypot((double)s->position[0], (double)s->position[1])));
-}
-
-/* ---- output ------------------------------------------------------------------------------------ */
-
-void bank_report_print(const struct bank_report *report)
-{
-    const hc_responses *mask = report->mask;
-    for (int i = 0; i < mask->n_banks; i++) {
-        const struct bank_figures *f = &report->banks[i];
-        printf("  %-16s %d: %s\n", i ? "" : "banks", i + 1, mask->banks[i]);
-        printf("  %-16s    %d entr%s%s, %d output%s, %d frame%s", "", f->n_entries, f->n_entries == 1 ? "y" : "ies",
-               f->has_positions ? "" : " without positions", f->n_out, message_s(f->n_out), f->n_taps,
-               message_s(f->n_taps));
-        if (f->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * f->n_taps / f->rate, f->rate);
-        printf(", largest gain %+.2f dB\n", f->gain_db);
+    const struct range none = {INFINITY, -INFINITY};
+    struct ranges ranges = {none, none, none};
+    for (int e = 0; e < bank->n_entries; e++) {
+        double x = (double)bank->position[e][0], y = (double)bank->position[e][1], z = (double)bank->position[e][2];
+        double across = hypot(x, y);
+        range_take(&ranges.azimuth, atan2(y, x) * (180 / M_PI));
+        range_take(&ranges.elevation, atan2(z, across) * (180 / M_PI));
+        range_take(&ranges.distance, hypot(across, z));
     }
-    for (int i = 0; i < mask->n_sources && i < SOURCES_SHOWN; i++) {
-        const hc_source *s = &mask->sources[i];
-        printf("  %-16s input %d, bank %d, azimuth %.4g, elevation %.4g, distance %.4g m\n", i ? "" : "sources", i + 1,
-               s->bank + 1, azimuth_of(s), elevation_of(s), distance_of(s));
-    }
-    if (mask->n_sources > SOURCES_SHOWN) printf("  %-16s ... (%d)\n", "", mask->n_sources);
+    return ranges;
 }
 
-json_t *bank_report_banks_json(const struct bank_report *report)
+static double megabytes(const hc_bank_data *bank)
 {
-    json_t *all = json_array();
-    for (int i = 0; i < report->mask->n_banks; i++) {
-        const struct bank_figures *f = &report->banks[i];
-        json_array_append_new(all, json_pack("{s:o, s:i, s:i, s:i, s:o, s:o, s:b, s:o}", "file",
-                                             json_text(report->mask->banks[i]), "entries", f->n_entries, "outputs",
-                                             f->n_out, "frames", f->n_taps, "rate", json_known(f->rate), "file_rate",
-                                             json_known(f->file_rate), "positions", f->has_positions, "gain_db",
-                                             isfinite(f->gain_db) ? json_real(f->gain_db) : json_null()));
-    }
-    return all;
+    return (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float) / 1e6;
 }
 
-json_t *bank_report_sources_json(const struct bank_report *report)
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void print_range(const char *name, const struct range *range, const char *unit)
 {
-    json_t *all = json_array();
-    for (int i = 0; i < report->mask->n_sources; i++) {
-        const hc_source *s = &report->mask->sources[i];
-        json_array_append_new(all,
-                              json_pack("{s:i, s:i, s:f, s:f, s:f}", "input", i + 1, "bank", s->bank + 1, "azimuth",
-                                        azimuth_of(s), "elevation", elevation_of(s), "distance", distance_of(s)));
+    printf("  %-16s %.2f to %.2f %s\n", name, range->low, range->high, unit);
+}
+
+void bank_report_print(const char *path, const hc_bank_data *bank)
+{
+    printf("%s: bank of %d entr%s, to %d output%s, %d taps", path, bank->n_entries, bank->n_entries == 1 ? "y" : "ies",
+           bank->n_out, message_s(bank->n_out), bank->n_taps);
+    if (bank->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * bank->n_taps / bank->rate, bank->rate);
+    printf(", %.1f MB\n", megabytes(bank));
+    for (const char *line = bank->notes; *line;) {
+        int length = 0;
+        while (line[length] && line[length] != '\n') length++;
+        printf("  %.*s\n", length, line);
+        line += length + (line[length] == '\n');
     }
-    return all;
+    if (bank->position) {
+        struct ranges ranges = find_ranges(bank);
+        print_range("azimuth", &ranges.azimuth, "degrees");
+        print_range("elevation", &ranges.elevation, "degrees");
+        print_range("distance", &ranges.distance, "m");
+    } else {
+        printf("  no positions: sources play entries by number\n");
+    }
+    printf("  %-16s %+.2f dB for a sine, over all entries and outputs\n", "largest gain", (double)bank->gain_db);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
+
+static json_t *range_json(const struct range *range)
+{
+    return json_pack("[o, o]", json_number(range->low), json_number(range->high));
+}
+
+static json_t *positions_json(const hc_bank_data *bank)
+{
+    if (!bank->position) return json_null();
+    struct ranges ranges = find_ranges(bank);
+    return json_pack("{s:o, s:o, s:o}", "azimuth_deg", range_json(&ranges.azimuth), "elevation_deg",
+                     range_json(&ranges.elevation), "distance_m", range_json(&ranges.distance));
+}
+
+json_t *bank_report_json(const char *path, const hc_bank_data *bank)
+{
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "file", json_text(path), "entries",
+                     bank->n_entries, "file_entries", bank->n_file_entries, "outputs", bank->n_out, "taps",
+                     bank->n_taps, "rate", json_known(bank->rate), "file_rate", json_known(bank->file_rate), "seconds",
+                     json_number(bank->rate ? (double)bank->n_taps / bank->rate : NAN), "positions",
+                     positions_json(bank), "largest_response_db", json_number((double)bank->gain_db), "notes",
+                     json_text(bank->notes));
 }

@@ -1,33 +1,14 @@
-/* bank_report - the banks and sources of a configuration: reads each bank, and tells its figures. */
+/* bank_report - the figures of a bank of responses, for `haloconv info` and `haloconv check`. */
 #ifndef BANK_REPORT_H
 #define BANK_REPORT_H
 
-#include "dsp/haloconv_masks.h"
+#include "dsp/haloconv_scenes.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
 
-struct bank_figures {
-    int n_entries, n_out, n_taps, rate, file_rate;
-    bool has_positions;
-    double gain_db; /* as in hc_bank_data */
-};
+void bank_report_print(const char *path, const hc_bank_data *bank);
 
-struct bank_report {
-    const hc_responses *mask;
-    struct bank_figures *banks; /* [mask->n_banks] */
-};
-
-/* rate: of the session; 0: that of the configuration, else of each file. false: a bank cannot be played, and why says
- * why. */
-bool bank_report_make(struct bank_report *report, const hc_responses *mask, int rate, char *why, size_t cap);
-void bank_report_free(struct bank_report *report);
-
-/* Lines of `info`; none without sources. */
-void bank_report_print(const struct bank_report *report);
-/* Objects for "banks" and "sources"; empty arrays without sources. */
-json_t *bank_report_banks_json(const struct bank_report *report);
-json_t *bank_report_sources_json(const struct bank_report *report);
+/* An object that the caller owns; NULL: no memory. */
+json_t *bank_report_json(const char *path, const hc_bank_data *bank);
 
 #endif

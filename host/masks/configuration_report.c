@@ -54,7 +54,7 @@ static void print_gains(const hc_responses *mask, const struct headroom *headroo
 }
 
 void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom,
-                                const struct bank_report *banks)
+                                const struct source_report *banks)
 {
     printf("%s: configuration, %d input%s, %d output%s\n", path, mask->n_in, message_s(mask->n_in), mask->n_out,
            message_s(mask->n_out));
@@ -73,7 +73,7 @@ void configuration_report_print(const char *path, const hc_responses *mask, cons
     }
     print_ports("inputs", mask->in_port, mask->n_in, "<-");
     print_ports("outputs", mask->out_port, mask->n_out, "->");
-    bank_report_print(banks);
+    source_report_print(banks);
     if (mask->n_sources == 0) print_gains(mask, headroom); /* else the sum depends on where the sources are */
 }
 
@@ -95,7 +95,7 @@ static json_t *gains_json(const hc_responses *mask, const struct headroom *headr
 }
 
 json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom,
-                                  const struct bank_report *banks)
+                                  const struct source_report *banks)
 {
     double largest = headroom->outputs[headroom->loudest].gain;
     return json_pack(
@@ -106,6 +106,7 @@ json_t *configuration_report_json(const char *path, const hc_responses *mask, co
         "partition", json_known(mask->partition), "client", json_text(mask->client), "server", json_text(mask->server),
         "input", ports_json(mask->in_port, mask->n_in), "output", ports_json(mask->out_port, mask->n_out),
         "output_gain", gains_json(mask, headroom), "suggested_gain_db",
-        mask->n_sources ? json_null() : json_integer(headroom_gain_db(largest)), "banks", bank_report_banks_json(banks),
-        "sources", bank_report_sources_json(banks), "diagnostics", mask_diagnostics_json(mask));
+        mask->n_sources ? json_null() : json_integer(headroom_gain_db(largest)), "banks",
+        source_report_banks_json(banks), "sources", source_report_sources_json(banks), "diagnostics",
+        mask_diagnostics_json(mask));
 }

@@ -13,6 +13,7 @@
 #include "mask_diagnostics.h"
 #include "mask_report.h"
 #include "plan_report.h"
+#include "source_report.h"
 
 #include <fnmatch.h>
 #include <jansson.h>
@@ -36,8 +37,9 @@ struct mask_info {
     char file[PATH_MAX]; /* that is read, of a path with %r */
     hc_responses mask;
     char format[64];
-    struct mask_report report; /* not of a configuration */
-    struct headroom headroom;  /* of a configuration     */
+    struct mask_report report;    /* not of a configuration */
+    struct headroom headroom;     /* of a configuration     */
+    struct source_report sources; /* likewise */
     struct plan_report plan;
     char why[MESSAGE_CAP];
 };
@@ -76,8 +78,9 @@ static const struct command_line info_line = {
         "at 0 Hz, and the largest gain: to a sine (the peak of the frequency response), and to any signal (L1, the sum "
         "of |h|). A room also has its acoustics by ISO 3382-1, broadband and by octave: decay times EDT, T20 and T30, "
         "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
-        "configuration has its channels, and the number, length and memory of its responses. The last line is the gain "
-        "that keeps sines below full scale. A bank has its entries, outputs and taps, what was done to the file, the "
+        "configuration has its channels, the number, length and memory of its responses, its banks and sources. The "
+        "last line is the gain that keeps sines below full scale. A bank has its entries, outputs and taps, what was "
+        "done to the file, the "
         "range of its positions, and its largest gain.\n\n"
         "  haloconv info hall.wav --json\n"
         "  haloconv info kemar.sofa --grid 2\n"
@@ -142,10 +145,11 @@ static bool examine(struct mask_info *subject)
     const struct info_settings *s = subject->settings;
     if (hc_responses_find(s->path, s->rate, subject->file, sizeof subject->file, subject->why, sizeof subject->why) !=
             HC_OK ||
-        hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK)
+        hc_responses_load(s->path, 0, s->rate, HC_WITH_SOURCES, mask, subject->why, sizeof subject->why) != HC_OK)
         return false;
     if (mask->rate == 0) mask->rate = s->rate;
     mask_diagnostics_print(mask, subject->file);
+    if (!source_report_make(&subject->sources, mask, s->rate, subject->why, sizeof subject->why)) return false;
     if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || no_memory(subject);
     if (!name_format(subject)) return false;
     subject->report = (struct mask_report){.path = subject->file, .format = subject->format, .mask = mask};
@@ -156,7 +160,7 @@ static int print_json(struct mask_info *subject)
 {
     make_plan(subject);
     json_t *all = is_configuration(subject)
-                      ? configuration_report_json(subject->file, &subject->mask, &subject->headroom)
+                      ? configuration_report_json(subject->file, &subject->mask, &subject->headroom, &subject->sources)
                       : mask_report_json(&subject->report);
     if (all) json_object_set_new(all, "plan", plan_report_json(&subject->plan));
     return json_print(all, 9, subject->file);
@@ -165,7 +169,7 @@ static int print_json(struct mask_info *subject)
 static void print_text(struct mask_info *subject)
 {
     if (is_configuration(subject))
-        configuration_report_print(subject->file, &subject->mask, &subject->headroom);
+        configuration_report_print(subject->file, &subject->mask, &subject->headroom, &subject->sources);
     else
         mask_report_print(&subject->report);
     if (!subject->settings->plan) return;
@@ -201,6 +205,7 @@ static int print_one(const struct info_settings *settings)
         print_text(&subject);
     mask_report_free(&subject.report);
     headroom_free(&subject.headroom);
+    source_report_free(&subject.sources);
     hc_responses_free(&subject.mask);
     return status;
 }

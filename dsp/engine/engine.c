@@ -97,6 +97,13 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
     if (engine_is_lost(e)) return HC_EDEVICE;
+    struct slot whole;
+    if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
+        for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(slot->copy, i);
+        whole = *slot;
+        whole.copy = NULL;
+        slot = &whole;
+    }
     struct fade fade = mask_swap_begin(&e->swap);
     int result = rows       ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
                  : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)

@@ -28,7 +28,7 @@ struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
 /* As hc_bank_make. [setup] */
-int bank_make(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
+int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
               struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
 
 /* Frees the banks that hc_bank_free was called for and that no source plays any more. [setup], any thread */

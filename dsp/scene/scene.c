@@ -184,8 +184,8 @@ int scene_reset(struct scene *s, char *why, size_t cap)
 
 int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
 {
-    return bank_make(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank, why,
-                     cap);
+    return bank_prepare(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank,
+                        why, cap);
 }
 
 void scene_report(struct scene *s, hc_info *info)

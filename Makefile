@@ -494,7 +494,7 @@ $(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call link)
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/realtime live/watch message)
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
 $(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)

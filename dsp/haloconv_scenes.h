@@ -125,8 +125,8 @@ typedef struct hc_step {       /* from the first step edge at or after `frame`, 
 
 typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources             */
     int n_sources;
-    const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. Frames outside
-                                  count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
+    const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. NaN, Inf and
+                                  frames outside count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
     int64_t in_from, n_in_frames;
     const hc_step *steps;      /* [n_steps], sorted by frame, from the start of the stream. A source is silent until
                                   its first step. Steps that end at frame 0 or before play without a fade              */
@@ -142,6 +142,9 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
  * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup],
  * one thread at a time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
+/* Describes the device, "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
+const char *hc_renderer_device(const hc_renderer *renderer);
+/* NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);
 
 #ifdef __cplusplus

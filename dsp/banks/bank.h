@@ -16,10 +16,10 @@ enum {
 struct bank {
     int n_entries, n_out, n_taps;
     int rate;                   /* Hz; 0: unknown                                             */
+    int file_rate;              /* Hz of the file, or of the first of several                  */
     float *taps;                /* [n_entries][n_out][n_taps]                                 */
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
-    char format[64];            /* "SimpleFreeFieldHRIR", "list of sound files", ...          */
-    char notes[BANK_NOTES];     /* lines, each with its LF                                    */
+    char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
 };
 
 /* Frees the arrays. */

@@ -113,7 +113,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     float gain_db = 0;
     error = read_bank(bank, path, rate, why, cap);
     if (!error) {
-        file_rate = bank->rate;
+        file_rate = bank->file_rate;
         n_file_entries = bank->n_entries;
     }
     if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, why, cap);

@@ -343,3 +343,13 @@ int directions_mix(const struct directions *d, const float position[3], int entr
     }
     return n;
 }
+
+double directions_beyond(const struct directions *d, const float position[3])
+{
+    double to[3], w[3];
+    direction_of(position, to);
+    int facet = spherical_hull_find(&d->hull, to, d->cell_facet[cell_of(d->n_side, to)], w);
+    double angle = spherical_hull_beyond(&d->hull, facet, to);
+    if (angle >= 0) return angle;
+    return 2 * asin(fmin(1, sqrt(chord2(to, d->point[point_nearest(d, to)])) / 2));
+}

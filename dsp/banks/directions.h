@@ -21,7 +21,10 @@ int directions_nearest(const struct directions *directions, const float position
  * Beyond the measured range the direction is moved along the great circle to its edge: see spherical_hull.h. */
 int directions_mix(const struct directions *directions, const float position[3], int entries[3], float weights[3]);
 
-/* The same without a table, for positions that have none: it looks at every entry. [rt] */
+/* By how many radians a direction is beyond the measured range; 0 inside of it. [rt] */
+double directions_beyond(const struct directions *directions, const float position[3]);
+
+/* The same as directions_nearest without a table, for positions that have none: it looks at every entry. [rt] */
 int positions_nearest(const float (*position)[3], int n, const float wanted[3]);
 
 #endif

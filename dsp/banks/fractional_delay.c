@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdint.h>
 
+enum { TILE = 256 };
+
 /* The modified Bessel function of order 0, by its series. */
 static double bessel_i0(double x)
 {
@@ -36,6 +38,12 @@ static void add_shifted(const float *in, size_t n_in, int64_t shift, double gain
     for (int64_t i = from; i < to; i++) out[i + shift] += (float)(gain * (double)in[i]);
 }
 
+/* sums[n] += gain * in[n] */
+static void add_product(double gain, const float *restrict in, int64_t n, double *restrict sums)
+{
+    for (int64_t i = 0; i < n; i++) sums[i] += gain * (double)in[i];
+}
+
 void fractional_delay_add(const float *in, size_t n_in, double frames, double gain, float *out, size_t n_out)
 {
     double whole = floor(frames), fraction = frames - whole, sinc[2 * FRACTIONAL_DELAY_HALF];
@@ -49,12 +57,13 @@ void fractional_delay_add(const float *in, size_t n_in, double frames, double ga
     }
     sinc_make(fraction, sinc);
     int64_t first = (int64_t)whole - (FRACTIONAL_DELAY_HALF - 1), n = (int64_t)n_in;
-    for (int64_t i = 0; i < (int64_t)n_out; i++) { /* one rounding a frame */
-        double sum = 0;
-        int64_t least = i - first - (n - 1), most = i - first;
-        if (least < 0) least = 0;
-        if (most > 2 * FRACTIONAL_DELAY_HALF - 1) most = 2 * FRACTIONAL_DELAY_HALF - 1;
-        for (int64_t k = least; k <= most; k++) sum += sinc[k] * (double)in[i - first - k];
-        out[i] += (float)(gain * sum);
+    for (int64_t at = 0; at < (int64_t)n_out; at += TILE) {
+        double sums[TILE] = {0}; /* one rounding a frame */
+        int64_t end = at + TILE < (int64_t)n_out ? at + TILE : (int64_t)n_out;
+        for (int64_t k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) {
+            int64_t from = first + k > at ? first + k : at, to = first + k + n < end ? first + k + n : end;
+            if (to > from) add_product(sinc[k], in + (from - first - k), to - from, sums + (from - at));
+        }
+        for (int64_t i = at; i < end; i++) out[i] += (float)(gain * sums[i - at]);
     }
 }

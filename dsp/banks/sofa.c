@@ -400,8 +400,8 @@ static int bank_from(struct sofa *sofa, struct bank *bank, char *why, size_t cap
     if (!error) error = rate_read(sofa, &rate, why, cap);
     if (!error) error = samples_read(sofa, bank, why, cap);
     if (!error) {
-        bank->rate = rate;
-        snprintf(bank->format, sizeof bank->format, "SOFA %.50s", sofa->convention);
+        bank->rate = bank->file_rate = rate;
+        bank_note(bank, "SOFA file, convention %s", *sofa->convention ? sofa->convention : "(none)");
         bank->position = malloc((size_t)bank->n_entries * sizeof *bank->position);
         if (!bank->position)
             error = fail(HC_ENOMEM, why, cap, "%s: no memory for its positions; free some", sofa->path);

@@ -21,11 +21,13 @@
  * process if the library has another release than the header. */
 #define FUNCTIONS(F)                                                                                                   \
     F(H5open)                                                                                                          \
-    F(H5get_libversion) F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose)     \
-        F(H5Iget_type) F(H5Dget_space) F(H5Dget_type) F(H5Dread) F(H5Sget_simple_extent_ndims)                         \
-            F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose) F(H5Aexists) F(H5Aopen)           \
-                F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class) F(H5Tget_size)                   \
-                    F(H5Tis_variable_str) F(H5Tclose) F(H5free_memory)
+    F(H5get_libversion)                                                                                                \
+    F(H5Eget_auto2)                                                                                                    \
+    F(H5Eset_auto2)                                                                                                    \
+    F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space) F(H5Dget_type)           \
+        F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)          \
+            F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)  \
+                F(H5Tget_size) F(H5Tis_variable_str) F(H5Tclose) F(H5free_memory)
 
 static struct {
 #define POINTER(name) __typeof__(&(name)) name;

@@ -297,3 +297,20 @@ int spherical_hull_corners(const struct spherical_hull *hull, int facet, double 
     for (int i = 0; i < n; i++) weights[i] /= left;
     return n;
 }
+
+double spherical_hull_beyond(const struct spherical_hull *hull, int facet, const double direction[3])
+{
+    const int *point = hull->facets[facet].point;
+    int helper = -1, n_helpers = 0;
+    for (int i = 0; i < 3; i++)
+        if (point[i] >= hull->n_true) {
+            helper = i;
+            n_helpers++;
+        }
+    if (n_helpers == 0) return 0;
+    if (n_helpers > 1) return -1;
+    double normal[3];
+    cross(hull->point[point[(helper + 1) % 3]], hull->point[point[(helper + 2) % 3]], normal);
+    double length = sqrt(dot(normal, normal)), sine = dot(normal, direction) / (length > 0 ? length : 1);
+    return asin(fmin(1, fmax(0, sine)));
+}

@@ -39,4 +39,8 @@ int spherical_hull_find(const struct spherical_hull *hull, const double directio
  * of the facet are left, 0 if it has helpers only; corners[] and weights[] begin with these. [rt] */
 int spherical_hull_corners(const struct spherical_hull *hull, int facet, double weights[3], int corners[3]);
 
+/* How far, in radians, a direction in a facet is beyond its edge of two true points; 0: the facet has no helper. -1: the
+ * facet has two helpers or more. [rt] */
+double spherical_hull_beyond(const struct spherical_hull *hull, int facet, const double direction[3]);
+
 #endif

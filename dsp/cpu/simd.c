@@ -7,18 +7,12 @@
 #include <string.h>
 
 #if LANES == 16
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11, 13, 13, 15, 15)
 #define SWAP(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 static const vec rotate_sign = {-1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1};
 #elif LANES == 8
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7)
 #define SWAP(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
 static const vec rotate_sign = {-1, 1, -1, 1, -1, 1, -1, 1};
 #else
-#define EVEN(v) __builtin_shufflevector(v, v, 0, 0, 2, 2)
-#define ODD(v) __builtin_shufflevector(v, v, 1, 1, 3, 3)
 #define SWAP(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
 static const vec rotate_sign = {-1, 1, -1, 1};
 #endif
@@ -165,4 +159,6 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
 
 extern const struct simd AT_LEVEL(simd_);
 extern const struct simd_long AT_LEVEL(simd_long_);
-const struct simd AT_LEVEL(simd_) = {LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_long_)};
+extern const struct simd_scene AT_LEVEL(simd_scene_);
+const struct simd AT_LEVEL(simd_) = {
+    LEVEL_NAME, copy_finite, measure, fir, cmac, &AT_LEVEL(simd_long_), &AT_LEVEL(simd_scene_)};

@@ -37,6 +37,37 @@ struct simd_long {      /* the steps of long_fft.h; before, now and out may lie 
                            size_t h_at);
 };
 
+/* Steered sources (scene_bank.h has the layout): packed spectra in chunks of SCENE_CHUNK floats, outputs in pairs. */
+#define SCENE_CHUNK 32
+#define SCENE_PAIR 2
+
+struct scene_product {   /* one source's FDL times one entry's responses                                              */
+    const float *x;      /* [n_chunks], x_step apart: [n_slots][SCENE_CHUNK], a ring                                  */
+    const float *h;      /* [n_chunks][pair]: [n_partitions][outputs of the pair][SCENE_CHUNK]                        */
+    float weight;
+    int n_partitions, n_out;
+};
+
+struct scene_sum {       /* of products, for one chunk of bins                                                        */
+    const struct scene_product *products;
+    int n;
+    int chunk;
+    int first, end;      /* partitions [first, end), as far as a response has them                                    */
+    int slot, n_slots;   /* partition p meets slot (slot + p) % n_slots                                               */
+    size_t x_step;       /* floats                                                                                    */
+};
+
+struct simd_scene {
+    /* now[out][2][SCENE_CHUNK] += sum weight * h * re(x), then * im(x), bin by bin; a pair of floats of h at once. So a
+     * spectrum whose float 1 is the bin n / 2 needs no exception here: scene_spectrum puts the sums together. */
+    void (*sum)(float *now, const struct scene_sum *sum);
+    /* The same, and in next[][][] what these responses add to the next block from partition 1 on: partition p meets
+     * slot (slot + p - 1) % n_slots. first is 0. */
+    void (*sum_twice)(float *now, float *next, const struct scene_sum *sum);
+    /* y[i] += weight * x[i], i < n, a multiple of SCENE_CHUNK */
+    void (*add)(float *y, const float *x, float weight, size_t n);
+};
+
 struct simd {
     const char *name; /* "avx512", "avx2", "baseline" */
 
@@ -56,6 +87,7 @@ struct simd {
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 
     const struct simd_long *long_fft;
+    const struct simd_scene *scene;
 };
 
 /* The fastest build that this processor runs. */

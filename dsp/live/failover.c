@@ -185,10 +185,10 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
     f->gain = (struct ramp){.now = 1, .target = 1};
-    int error = loudness_open(&f->loudness, config->n_out, config->rate) &&
-                        steered_open(&f->steered, config->n_sources, places)
-                    ? runner_open(&f->main, config, why, cap)
-                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
+    int error =
+        loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config->n_sources, places)
+            ? runner_open(&f->main, config, why, cap)
+            : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -309,10 +309,14 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-/* Moves the sources of both engines: the standby engine has the right directions when it takes over. */
-static void move_sources(struct failover *f)
+static void move_main(struct failover *f)
 {
-    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, f->standby.engine);
+    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine);
+}
+
+static void move_standby(struct failover *f)
+{
+    if (f->steered.n_sources > 0) steered_move_standby(&f->steered, f->standby.engine);
 }
 
 /* ---- before it plays --------------------------------------------------------------------------- */
@@ -341,7 +345,7 @@ static int follow_history(struct failover *f)
     int64_t before = INT64_MAX, end = input_history_end(f->history);
     for (; r->at < end && end - r->at <= before / 2; end = input_history_end(f->history)) {
         before = end - r->at;
-        move_sources(f);
+        move_main(f);
         while (r->at < end && result == HC_OK)
             result = runner_follow(r, f->history, end, input_history_oldest(f->history));
     }
@@ -352,7 +356,8 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
     unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
-    move_sources(f); /* before the first block: they do not fade */
+    move_main(f); /* before the first block: they do not fade */
+    move_standby(f);
     int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
     if (f->standby.engine) {
@@ -377,7 +382,7 @@ bool failover_follow(struct failover *f)
     if (atomic_load(&f->cannot_follow) || r->at >= end) return false;
     if (!f->has_no_deadline) failover_set_wait(f, HC_WAIT_FOREVER);
     if (r->at < oldest) r->at = oldest;
-    move_sources(f);
+    move_main(f);
     if (runner_follow(r, f->history, end, end) != HC_OK) atomic_store(&f->cannot_follow, true);
     failover_wake(f);
     return r->at < end;
@@ -400,7 +405,7 @@ bool failover_catch_up(struct failover *f, int64_t n)
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
     if (r->at < oldest) r->at = oldest; /* much too slow: the frames before are overwritten */
-    move_sources(f);
+    move_main(f);
     for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
 }
@@ -486,7 +491,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 {
     enum failover_result result;
     enum takeover takeover = takeover_of(f);
-    move_sources(f);
+    move_main(f);
     if (takeover == TAKEOVER_NOT_NEEDED) {
         if (play_main(f, in, out, n, now, &result)) return result;
         /* failover_load stores `cpu_share` and then reads `takeover`: one of the two threads sees the other's store. */
@@ -499,6 +504,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         failover_silence(out, f->config.n_out, n);
         return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
     }
+    move_standby(f); /* after the blocks that it had not processed: the main engine had not moved there either */
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
@@ -507,6 +513,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 void failover_wake(struct failover *f)
 {
     if (!f->has_thread || takeover_of(f) == TAKEOVER_DONE) return;
+    move_standby(f); /* now, because it plays this block later than the main engine */
     priority_lead(&f->priority);
     sem_post(&f->wake);
 }

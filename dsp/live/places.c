@@ -17,8 +17,7 @@ void place_put(struct place_mailbox *m, const struct place *place)
     record->version = record->version % (UINT_MAX / PLACE_RECORDS - 1) + 1; /* never 0 */
     unsigned stamp = record->version * PLACE_RECORDS + (i - 1);
     unsigned replaced = atomic_exchange_explicit(&m->newest, stamp, memory_order_acq_rel);
-    if (replaced)
-        atomic_store_explicit(&m->records[replaced % PLACE_RECORDS].is_taken, false, memory_order_release);
+    if (replaced) atomic_store_explicit(&m->records[replaced % PLACE_RECORDS].is_taken, false, memory_order_release);
 }
 
 bool place_read(struct place_mailbox *m, unsigned *stamp, struct place *place)
@@ -31,8 +30,7 @@ bool place_read(struct place_mailbox *m, unsigned *stamp, struct place *place)
         }
         struct place_record *record = &m->records[newest % PLACE_RECORDS];
         /* A word of a later writer comes with the stamp that this writer has seen, or a later one. */
-        for (int k = 0; k < PLACE_WORDS; k++)
-            words[k] = atomic_load_explicit(&record->words[k], memory_order_acquire);
+        for (int k = 0; k < PLACE_WORDS; k++) words[k] = atomic_load_explicit(&record->words[k], memory_order_acquire);
         unsigned now = atomic_load_explicit(&m->newest, memory_order_acquire);
         if (now == newest) {
             memcpy(place, words, sizeof words);

@@ -6,14 +6,15 @@
 
 static void forget_stamps(struct steered *s)
 {
-    for (int i = 0; i < s->n_sources; i++) s->stamps[i] = (unsigned)NO_STAMP;
+    for (int i = 0; i < s->n_sources; i++) s->stamps[i] = s->standby_stamps[i] = (unsigned)NO_STAMP;
 }
 
 bool steered_open(struct steered *s, int n_sources, struct places *places)
 {
     if (!places || n_sources == 0) return true;
     s->stamps = calloc((size_t)n_sources, sizeof *s->stamps);
-    if (!s->stamps) return false;
+    s->standby_stamps = calloc((size_t)n_sources, sizeof *s->standby_stamps);
+    if (!s->stamps || !s->standby_stamps) return false;
     s->places = places;
     s->n_sources = n_sources;
     forget_stamps(s);
@@ -26,6 +27,7 @@ void steered_close(struct steered *s)
     engine_banks_free(s->playing);
     engine_banks_free(atomic_load(&s->former));
     free(s->stamps);
+    free(s->standby_stamps);
 }
 
 /* ---- banks of engines -------------------------------------------------------------------------- */
@@ -107,33 +109,31 @@ static void take_next(struct steered *s)
     forget_stamps(s);
 }
 
-static void tell(const struct engine_banks *banks, hc_engine *main, hc_engine *standby, int source,
-                 const struct place *place, bool mixes)
+/* banks: NULL: silence, which does not keep a core busy. */
+static void tell(struct steered *s, hc_engine *engine, hc_bank *const *banks, unsigned *stamps)
 {
-    int entries[HC_MOST_MIX], n = 0, bank = 0;
-    float weights[HC_MOST_MIX];
-    const struct bank_set *set = banks->set;
-    if (source < set->n_sources) {
-        n = bank_set_find(set, source, place, mixes, entries, weights);
-        bank = set->sources[source].bank;
-    }
-    hc_steer(main, source, banks->main[bank], entries, weights, n);
-    if (!standby) return;
-    if (banks->standby)
-        hc_steer(standby, source, banks->standby[bank], entries, weights, n);
-    else
-        hc_steer(standby, source, NULL, NULL, NULL, 0); /* silence does not keep a core busy */
-}
-
-void steered_move(struct steered *s, hc_engine *main, hc_engine *standby)
-{
-    take_next(s);
-    if (!s->playing) return;
     const struct bank_set *set = s->playing->set;
     for (int i = 0; i < s->n_sources; i++) {
         struct place place = {{1, 0, 0}, 1, -1};
+        int entries[HC_MOST_MIX], n = 0, bank = 0;
+        float weights[HC_MOST_MIX];
         if (i < set->n_sources) place = set->sources[i].first;
-        if (place_read(&s->places->mailboxes[i], &s->stamps[i], &place))
-            tell(s->playing, main, standby, i, &place, s->places->mixes);
+        if (!place_read(&s->places->mailboxes[i], &stamps[i], &place)) continue;
+        if (banks && i < set->n_sources) {
+            n = bank_set_find(set, i, &place, s->places->mixes, entries, weights);
+            bank = set->sources[i].bank;
+        }
+        hc_steer(engine, i, n > 0 ? banks[bank] : NULL, entries, weights, n);
     }
+}
+
+void steered_move(struct steered *s, hc_engine *main)
+{
+    take_next(s);
+    if (s->playing) tell(s, main, s->playing->main, s->stamps);
+}
+
+void steered_move_standby(struct steered *s, hc_engine *standby)
+{
+    if (s->playing && standby) tell(s, standby, s->playing->standby, s->standby_stamps);
 }

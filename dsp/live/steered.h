@@ -2,9 +2,10 @@
  * have been told.
  *
  *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
- *                                       steered_move tells the engines each place that has changed
+ *                                       steered_move tells an engine each place that has changed
  *
- * A change of the bank is a change of every place: all sources fade to entries of the next bank.
+ * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
+ * told after the main engine has played a block, because it plays that block later.
  */
 #ifndef STEERED_H
 #define STEERED_H
@@ -28,7 +29,8 @@ struct steered {
     _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
     /* whoever uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
-    unsigned *stamps;                        /* [n_sources]: of the places that the engines have been told      */
+    unsigned *stamps;                        /* [n_sources]: of the places that the main engine has been told   */
+    unsigned *standby_stamps;                /* [n_sources]: likewise                                           */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 
@@ -47,8 +49,10 @@ void steered_load(struct steered *steered, struct engine_banks *banks);
 /* Frees banks that play no more. [setup] */
 void steered_sweep(struct steered *steered);
 
-/* Tells the engines the places that have changed since the last call. standby: NULL is allowed. [rt], whoever uses the
- * failover */
-void steered_move(struct steered *steered, hc_engine *main, hc_engine *standby);
+/* Takes the next banks, and tells the main engine the places that have changed since the last call. [rt], whoever uses
+ * the failover */
+void steered_move(struct steered *steered, hc_engine *main);
+/* The same for the standby engine, which plays the banks of the main engine; NULL is allowed. */
+void steered_move_standby(struct steered *steered, hc_engine *standby);
 
 #endif

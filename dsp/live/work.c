@@ -58,7 +58,7 @@ static int mask_spread(hc_responses *mask, int n_out, const char *path, char *wh
     return HC_OK;
 }
 
-struct loaded { /* what a path names */
+struct loaded {             /* what a path names */
     hc_responses responses; /* no routes: a bank file              */
     struct bank_set *banks; /* NULL: none                          */
 };
@@ -176,8 +176,8 @@ static const char *gpu_backend(const hc_config *config)
  * where blocks do. */
 static int64_t catch_up_start(const hc_live *l, const struct failover *f)
 {
-    int longest = f->config.n_sources > 0 && f->config.bank_taps > f->config.max_taps ? f->config.bank_taps
-                                                                                      : f->config.max_taps;
+    int longest =
+        f->config.n_sources > 0 && f->config.bank_taps > f->config.max_taps ? f->config.bank_taps : f->config.max_taps;
     int64_t begin = f->begin, block = f->config.block, taps = (longest + block - 1) / block * block;
     int64_t most = l->history.size - (int64_t)HISTORY_SLACK_S * l->config.rate;
     int64_t from = input_history_end(&l->history) - (taps < most ? taps : most);
@@ -272,8 +272,8 @@ static bool is_path_of_current(const hc_live *l, const char *path)
 }
 
 /* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
-static int replace_engine(hc_live *l, const struct engine_format *format, const char *path,
-                          const struct loaded *mask, char *why, size_t cap)
+static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const struct loaded *mask,
+                          char *why, size_t cap)
 {
     struct failover *f;
     int error = make_engine_here(l, format, mask, true, &f, why, cap);
@@ -408,11 +408,12 @@ static void say_loaded(const hc_live *l, const char *path)
     int rate = l->format_used.rate;
     const struct bank_set *banks = l->banks;
     if (banks) {
-        live_say(l, HC_LIVE_NOTE,
-                 "%s: loaded, %d sources, %d entries for %d outputs, %.3f s (%d frames at %d Hz), largest gain %+.1f dB, "
-                 "%d routes; %s, %s",
-                 path, banks->n_sources, banks->n_entries, banks->n_out, (double)banks->n_taps / rate, banks->n_taps,
-                 rate, (double)banks->gain_db, l->responses.n_routes, info->device, info->method);
+        live_say(
+            l, HC_LIVE_NOTE,
+            "%s: loaded, %d sources, %d entries for %d outputs, %.3f s (%d frames at %d Hz), largest gain %+.1f dB, "
+            "%d routes; %s, %s",
+            path, banks->n_sources, banks->n_entries, banks->n_out, (double)banks->n_taps / rate, banks->n_taps, rate,
+            (double)banks->gain_db, l->responses.n_routes, info->device, info->method);
         return;
     }
     live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,

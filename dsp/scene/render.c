@@ -16,6 +16,7 @@ struct hc_renderer {
     void *state;
     int step;
     struct render_bank bank;
+    char device[128];
 };
 
 static int bank_check(const hc_bank_data *data, char *why, size_t cap)
@@ -39,7 +40,7 @@ static int bank_check(const hc_bank_data *data, char *why, size_t cap)
 }
 
 /* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
-static int choose(const char *name, const struct render_backend **render, int *device, char *why, size_t cap)
+static int choose(hc_renderer *r, const char *name, int *device, char *why, size_t cap)
 {
     const struct backend *backend = backend_find("cuda");
     char text[128];
@@ -52,8 +53,9 @@ static int choose(const char *name, const struct render_backend **render, int *d
         int error = backend_choose(&config, &backend, device, why, cap);
         if (error) return error;
     }
-    *render = backend->render;
-    if (*render) return HC_OK;
+    r->backend = backend->render;
+    backend_device_name(backend, *device, false, r->device, sizeof r->device);
+    if (r->backend) return HC_OK;
     return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot render; use \"cpu\" or \"cuda\"", name);
 }
 
@@ -78,7 +80,7 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     r->step = c.step;
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
-    error = choose(c.backend ? c.backend : "auto", &r->backend, &setup.device, why, cap);
+    error = choose(r, c.backend ? c.backend : "auto", &setup.device, why, cap);
     if (!error) error = r->backend->open(&setup, &r->state, why, cap);
     if (error)
         free(r);
@@ -104,6 +106,11 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, 
     free(windows);
     free(works);
     return error;
+}
+
+const char *hc_renderer_device(const hc_renderer *r)
+{
+    return r ? r->device : "";
 }
 
 void hc_renderer_close(hc_renderer *r)

@@ -72,13 +72,30 @@ static struct sounding *find(struct source_mix *mix, const hc_bank *bank, int en
     return NULL;
 }
 
-/* Makes a request the target. false: too many entries sound; the fade under way must end first. */
-static bool aim(struct source_mix *mix, const struct steer_request *request)
+/* Entries of a request that do not sound yet, each counted once. */
+static int count_new(struct source_mix *mix, const struct steer_request *request)
 {
-    int n_new = 0;
-    for (int i = 0; i < request->n; i++) n_new += !find(mix, request->bank, request->entry[i]);
-    if (mix->n + n_new > HC_MOST_SOUNDING) return false;
-    for (int i = 0; i < mix->n; i++) mix->sounding[i].target = 0;
+    int n = 0;
+    for (int i = 0; i < request->n; i++) {
+        bool is_first = true;
+        for (int k = 0; k < i; k++) is_first = is_first && request->entry[k] != request->entry[i];
+        n += is_first && !find(mix, request->bank, request->entry[i]);
+    }
+    return n;
+}
+
+/* Makes a request the target. false: too many entries sound; the fade under way must end first. *changed: the target is
+ * another one than before. */
+static bool aim(struct source_mix *mix, const struct steer_request *request, bool *changed)
+{
+    float before[HC_MOST_SOUNDING] = {0};
+    const int n_before = mix->n;
+    *changed = false;
+    if (mix->n + count_new(mix, request) > HC_MOST_SOUNDING) return false;
+    for (int i = 0; i < mix->n; i++) {
+        before[i] = mix->sounding[i].target;
+        mix->sounding[i].target = 0;
+    }
     for (int i = 0; i < request->n; i++) {
         struct sounding *sounding = find(mix, request->bank, request->entry[i]);
         if (!sounding) {
@@ -87,13 +104,8 @@ static bool aim(struct source_mix *mix, const struct steer_request *request)
         }
         sounding->target += request->weight[i];
     }
-    return true;
-}
-
-static bool is_at_target(const struct source_mix *mix)
-{
-    for (int i = 0; i < mix->n; i++)
-        if (mix->sounding[i].weight != mix->sounding[i].target) return false;
+    for (int i = 0; i < mix->n; i++) *changed = *changed || mix->sounding[i].target != before[i];
+    if (!*changed) mix->n = n_before; /* the new entries have weight 0, and no list counts a use of their bank */
     return true;
 }
 
@@ -109,20 +121,25 @@ static void move(struct source_mix *mix)
     mix->n = n;
 }
 
+/* Goes on to the next edge. Returns true if weights change there. */
+static bool step(struct source_mix *mix, const struct wanted *wanted, int n_hops, bool at_once)
+{
+    bool changed = false;
+    if (at_once) mix->n = 0; /* `aim` then has room */
+    if ((at_once || mix->number != wanted->number) && aim(mix, &wanted->request, &changed)) {
+        mix->number = wanted->number;
+        if (changed) mix->hops_left = n_hops;
+    }
+    if (at_once) mix->hops_left = 1;
+    if (mix->hops_left == 0) return false;
+    move(mix);
+    return true;
+}
+
 bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once)
 {
     bool changed = false;
-    for (int i = 0; i < s->n_sources; i++) {
-        struct source_mix *mix = &s->mixes[i];
-        if (mix->number != wanted[i].number && aim(mix, &wanted[i].request)) {
-            mix->number = wanted[i].number;
-            if (mix->hops_left > 0 || !is_at_target(mix)) mix->hops_left = at_once ? 1 : s->n_hops;
-        }
-        if (mix->hops_left == 0) continue;
-        if (at_once) mix->hops_left = 1;
-        move(mix);
-        changed = true;
-    }
+    for (int i = 0; i < s->n_sources; i++) changed |= step(&s->mixes[i], &wanted[i], s->n_hops, at_once);
     struct term_list *other = &s->lists[1 - s->now];
     list_clear(other);
     if (!changed) return false;

@@ -1,6 +1,6 @@
 #include "manifest.h"
 
-#include "csv.h"
+#include "host/csv.h"
 #include "host/line_reader.h"
 #include "host/message.h"
 #include "output_names.h"

@@ -85,7 +85,7 @@ static int entries_transform(const struct scene_plan *plan, const struct scene_b
         job.n_parts = bank->n_parts[l];
         job.log2_P = bank->log2_P[l];
         job.h = bank->h[l] + (((size_t)first * bank->n_parts[l] * bank->n_out) << bank->log2_P[l]);
-    TRY(scene_responses_launch(&job, m->stream), "transforming a bank");
+        TRY(scene_responses_launch(&job, m->stream), "transforming a bank");
     }
     return HC_OK;
 }

@@ -1,0 +1,192 @@
+#include "scene_bank.h"
+
+#include "dsp/engine/backend.h"
+#include "memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- cuts -------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_RATIO = 16 };
+
+/* The smallest product of powers of 2, 3, and 5, at least n, that fills chunks. */
+static int fft_size(int n)
+{
+    for (n = (int)round_up((size_t)n, SCENE_CHUNK);; n += SCENE_CHUNK) {
+        int rest = n;
+        while (rest % 2 == 0) rest /= 2;
+        while (rest % 3 == 0) rest /= 3;
+        while (rest % 5 == 0) rest /= 5;
+        if (rest == 1) return n;
+    }
+}
+
+/* Nanoseconds that a source with two outputs costs in a hop: its products read memory, its transform computes. */
+static double cut_ns(const struct scene_cut *cut)
+{
+    const double ns_a_float = 0.4, ns_a_point = 0.25;
+    return 3 * ns_a_float * cut->n_partitions * cut->fft + ns_a_point * cut->fft * log2(cut->fft);
+}
+
+static struct scene_cut cut_with(const struct scene_level *level, int window, int ratio)
+{
+    struct scene_cut cut = {.hop = level->hop, .ratio = ratio, .size = ratio * level->hop, .window = window};
+    cut.n_partitions = (level->n_taps + cut.size - 1) / cut.size;
+    return cut;
+}
+
+void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int level)
+{
+    const struct scene_level *l = &plan->levels[level];
+    if (level == 0) {
+        *cut = cut_with(l, l->hop, 1);
+        cut->fft = 2 * l->hop;
+    } else {
+        for (int ratio = 1; ratio <= MOST_RATIO; ratio++) {
+            struct scene_cut other = cut_with(l, l->hop + l->fade, ratio);
+            other.fft = fft_size(other.size + other.window);
+            if (ratio == 1 || cut_ns(&other) < cut_ns(cut)) *cut = other;
+        }
+    }
+    cut->n_chunks = (cut->fft + SCENE_CHUNK - 1) / SCENE_CHUNK;
+}
+
+double scene_most_floats(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / sizeof(float);
+}
+
+/* ---- spectra ----------------------------------------------------------------------------------------------------- */
+
+void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, const float *frames, float *scratch,
+                         float *spectrum)
+{
+    size_t n = (size_t)cut->fft;
+    fft_forward(fft, frames, scratch);
+    memcpy(spectrum, scratch, n * sizeof *spectrum);
+    spectrum[1] = scratch[n];
+    memset(spectrum + n, 0, ((size_t)cut->n_chunks * SCENE_CHUNK - n) * sizeof *spectrum);
+}
+
+void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
+                          float *scratch, float *frames)
+{
+    for (int chunk = 0; chunk < cut->n_chunks; chunk++) {
+        const float *re = sums + ((size_t)chunk * (size_t)n_out + (size_t)out) * 2 * SCENE_CHUNK,
+                    *im = re + SCENE_CHUNK;
+        float *bins = scratch + (size_t)chunk * SCENE_CHUNK;
+        int n = cut->fft - chunk * SCENE_CHUNK < SCENE_CHUNK ? cut->fft - chunk * SCENE_CHUNK : SCENE_CHUNK;
+        for (int i = 0; i < n; i += 2) {
+            bins[i] = re[i] - im[i + 1];
+            bins[i + 1] = re[i + 1] + im[i];
+        }
+    }
+    scratch[0] = sums[(size_t)out * 2 * SCENE_CHUNK];
+    scratch[1] = 0;
+    scratch[cut->fft] = sums[(size_t)out * 2 * SCENE_CHUNK + SCENE_CHUNK + 1];
+    scratch[cut->fft + 1] = 0;
+    fft_inverse(fft, scratch, frames);
+}
+
+int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
+                        struct scene_product *products)
+{
+    int n = 0;
+    for (int i = 0; i < mix->n; i++) {
+        const struct scene_term *term = &mix->terms[i];
+        const struct bank_cpu *bank = term->bank;
+        if (!bank->spectra[level]) continue;
+        size_t floats = (size_t)cut->n_chunks * (size_t)bank->n_out * (size_t)bank->n_partitions[level] * SCENE_CHUNK;
+        products[n++] = (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
+                                               .h = bank->spectra[level] + (size_t)term->entry * floats,
+                                               .weight = term->weight,
+                                               .n_partitions = bank->n_partitions[level],
+                                               .n_out = bank->n_out};
+    }
+    return n;
+}
+
+/* ---- banks ------------------------------------------------------------------------------------------------------- */
+
+void scene_bank_cpu_free(void *impl)
+{
+    struct bank_cpu *bank = impl;
+    if (!bank) return;
+    for (int l = 0; l < bank->n_levels; l++) free(bank->spectra[l]);
+    free(bank);
+}
+
+/* One partition of a response -> its chunks, `step` floats apart. */
+static void scatter(const struct scene_cut *cut, const float *spectrum, float *chunks, size_t step)
+{
+    for (int chunk = 0; chunk < cut->n_chunks; chunk++)
+        memcpy(chunks + (size_t)chunk * step, spectrum + (size_t)chunk * SCENE_CHUNK, SCENE_CHUNK * sizeof *chunks);
+}
+
+/* taps: of the level. */
+static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut *cut, const float *taps, int n_taps,
+                     int entry, int out, const struct fft *fft, float *work)
+{
+    size_t n_partitions = (size_t)bank->n_partitions[l], n_out = (size_t)bank->n_out;
+    int first = out / SCENE_PAIR * SCENE_PAIR, n_outs = bank->n_out - first < SCENE_PAIR ? 1 : SCENE_PAIR;
+    size_t step = n_partitions * n_out * SCENE_CHUNK;
+    float *row = bank->spectra[l] + (size_t)entry * (size_t)cut->n_chunks * step +
+                 ((size_t)first * n_partitions + (size_t)(out - first)) * SCENE_CHUNK;
+    float *scratch = work + cut->n_chunks * SCENE_CHUNK, *spectrum = scratch + cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
+    for (int p = 0; p < bank->n_partitions[l]; p++) {
+        int from = p * cut->size, n = n_taps - from < cut->size ? n_taps - from : cut->size;
+        memset(work, 0, (size_t)cut->fft * sizeof *work);
+        for (int k = 0; k < n; k++) work[k] = taps[from + k] / (float)cut->fft;
+        scene_spectrum_make(cut, fft, work, scratch, spectrum);
+        scatter(cut, spectrum, row + (size_t)(p * n_outs) * SCENE_CHUNK, step);
+    }
+}
+
+/* false: no memory. */
+static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *plan, const hc_bank_data *data,
+                       uint64_t *bytes)
+{
+    struct scene_cut cut;
+    scene_cut_make(&cut, plan, l);
+    int offset = plan->levels[l].offset, n_taps = data->n_taps - offset;
+    if (n_taps > plan->levels[l].n_taps) n_taps = plan->levels[l].n_taps;
+    if (n_taps <= 0) return true;
+    bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
+    size_t n_packed = (size_t)cut.n_chunks * SCENE_CHUNK;
+    double floats = (double)data->n_entries * data->n_out * bank->n_partitions[l] * (double)n_packed;
+    if (floats > scene_most_floats()) return false;
+    struct fft *fft = fft_open(cut.fft);
+    float *work = memory_floats(3 * n_packed + SIMD_PAD);
+    bank->spectra[l] = memory_floats_uncleared((size_t)floats);
+    bool ok = fft && work && bank->spectra[l];
+    for (int row = 0; ok && row < data->n_entries * data->n_out; row++)
+        row_make(bank, l, &cut, data->taps[row] + offset, n_taps, row / data->n_out, row % data->n_out, fft, work);
+    *bytes += 4 * (uint64_t)floats;
+    free(work);
+    fft_close(fft);
+    return ok;
+}
+
+int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank_data *data, void **impl,
+                        uint64_t *bytes, char *why, size_t cap)
+{
+    (void)device;
+    struct bank_cpu *bank = calloc(1, sizeof *bank);
+    bool ok = bank != NULL;
+    *bytes = 0;
+    if (ok) {
+        bank->n_entries = data->n_entries;
+        bank->n_out = data->n_out;
+        bank->n_levels = plan->n_levels;
+    }
+    for (int l = 0; ok && l < plan->n_levels; l++) ok = level_make(bank, l, plan, data, bytes);
+    if (ok) {
+        *impl = bank;
+        return HC_OK;
+    }
+    scene_bank_cpu_free(bank);
+    return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+}

@@ -1,0 +1,72 @@
+/* scene_bank - how the CPU cuts a level into partitions, and where their spectra lie.
+ *
+ * A tail level computes hop + fade frames of output a hop. Its partitions are `ratio` hops long: a longer partition
+ * needs fewer bytes for each tap (2.1 floats with ratio 1, 1.3 with 4), and the products of random entries wait for
+ * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
+ *
+ *   spectrum    n floats for a transform of n frames: re(0), re(n / 2), re(1), im(1), re(2), ...; zeros up to n_chunks
+ *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions, so
+ *               partition p of a response meets slot + p
+ *   bank        [entry][chunk][pair of outputs][partition][output of the pair][SCENE_CHUNK]: an entry's products read
+ *               memory in order; scaled by 1 / n
+ */
+#ifndef HALOCONV_SCENE_BANK_H
+#define HALOCONV_SCENE_BANK_H
+
+#include "dsp/scene/scene_backend.h"
+#include "fft.h"
+#include "simd.h"
+
+struct scene_cut {      /* of a level                                                                             */
+    int hop, ratio;
+    int size;           /* taps of a partition: ratio hops                                                        */
+    int n_partitions;
+    int window;         /* frames of output of a product                                                          */
+    int fft, n_chunks;
+};
+
+struct bank_cpu {
+    int n_entries, n_out, n_levels;
+    float *spectra[HC_MOST_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
+    int n_partitions[HC_MOST_STEER_LEVELS]; /* that this bank's responses fill                                    */
+    int n_chunks[HC_MOST_STEER_LEVELS];
+};
+
+void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int level);
+
+/* The calls of struct scene_backend. */
+int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank_data *data, void **impl,
+                        uint64_t *bytes, char *why, size_t cap);
+void scene_bank_cpu_free(void *impl);
+
+/* Floats of the memory of this machine: an array that is longer is refused before it is touched. */
+double scene_most_floats(void);
+
+/* frames[cut->fft] -> spectrum[n_chunks * SCENE_CHUNK]. scratch[fft + 2 + SIMD_PAD], aligned. [rt] */
+void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, const float *frames, float *scratch,
+                         float *spectrum);
+/* Puts the sums of simd_scene of output `out`, [chunk][n_out][2][SCENE_CHUNK], together and transforms them:
+ * frames[cut->fft]. [rt] */
+void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
+                          float *scratch, float *frames);
+
+/* The products of a mix in a level; fdl is at the phase. Returns how many. [rt] */
+int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
+                        struct scene_product *products);
+
+/* Floats from chunk to chunk and from source to source of an FDL. */
+static inline size_t scene_fdl_chunk(const struct scene_cut *cut)
+{
+    return (size_t)cut->ratio * (size_t)cut->n_partitions * SCENE_CHUNK;
+}
+static inline size_t scene_fdl_source(const struct scene_cut *cut)
+{
+    return (size_t)cut->n_chunks * scene_fdl_chunk(cut);
+}
+/* The slot of hop h in its phase. */
+static inline int scene_fdl_slot(const struct scene_cut *cut, int64_t h)
+{
+    return (int)(cut->n_partitions - h / cut->ratio % cut->n_partitions) % cut->n_partitions;
+}
+
+#endif

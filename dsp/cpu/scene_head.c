@@ -1,0 +1,171 @@
+/* scene_head - the head of steered sources, computed inside the call.
+ *
+ *   FDL      the spectrum of [block before | block] of each source, one a block
+ *   sums     to:   sum of weight * X * H over all partitions
+ *            from: the same for the entries of the block before. Their partitions from 1 on meet only blocks that were
+ *                  there a block ago. So the block before computes them (`next`) while it reads the same H for its own
+ *                  `to`: each H is read once. Partition 0 is added here
+ *
+ * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
+ */
+#include "memory.h"
+#include "scene_state.h"
+
+#include <stdlib.h>
+
+enum { SUMS = 5 };
+
+double scene_head_floats(const struct scene_cut *cut, int n_out)
+{
+    return SUMS * 2.0 * cut->n_chunks * SCENE_CHUNK * n_out + (double)scene_scratch_floats(cut);
+}
+
+bool scene_head_open(struct scene_state *s)
+{
+    const struct scene_level_cpu *level = &s->levels[0];
+    float *sums = memory_floats(SUMS * level->n_sums);
+    s->head.scratch = memory_floats(scene_scratch_floats(&level->cut));
+    if (!sums || !s->head.scratch) {
+        free(sums);
+        return false;
+    }
+    s->head.to = sums; /* the one that is never exchanged: scene_head_close frees it */
+    s->head.from = sums + level->n_sums;
+    s->head.next = sums + 2 * level->n_sums;
+    s->head.rest_to = sums + 3 * level->n_sums;
+    s->head.rest_from = sums + 4 * level->n_sums;
+    return true;
+}
+
+void scene_head_close(struct scene_state *s)
+{
+    free(s->head.to);
+    free(s->head.scratch);
+}
+
+static struct scene_product *from_products(const struct scene_level_cpu *level, const struct scene_shape *shape)
+{
+    return level->products + (size_t)shape->n_sources * HC_MOST_SOUNDING;
+}
+
+/* Adds partitions [first, end) of n products to y, and to `next` what is due a block later unless that is NULL. */
+static void sum(const struct scene_state *s, float *y, float *next, const struct scene_product *products, int n,
+                int first, int end, int64_t block)
+{
+    const struct scene_level_cpu *level = &s->levels[0];
+    const struct scene_cut *cut = &level->cut;
+    struct scene_sum sum = {.products = products,
+                            .n = n,
+                            .first = first,
+                            .end = end,
+                            .slot = scene_fdl_slot(cut, block),
+                            .n_slots = cut->n_partitions,
+                            .x_step = scene_fdl_chunk(cut)};
+    for (sum.chunk = 0; sum.chunk < cut->n_chunks; sum.chunk++) {
+        size_t at = (size_t)sum.chunk * (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
+        if (next)
+            s->simd->scene->sum_twice(y + at, next + at, &sum);
+        else
+            s->simd->scene->sum(y + at, &sum);
+    }
+}
+
+static void clear(const struct scene_state *s, float *sums)
+{
+    memset(sums, 0, s->levels[0].n_sums * sizeof *sums);
+}
+
+static void exchange(float **a, float **b)
+{
+    float *c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* A block in one call. */
+static void sums_of_block(struct scene_state *s, bool is_still, int64_t block)
+{
+    struct scene_head *h = &s->head;
+    const struct scene_product *to = s->levels[0].products, *from = from_products(&s->levels[0], &s->shape);
+    int all = s->levels[0].cut.n_partitions;
+    clear(s, h->to);
+    if (is_still) {
+        sum(s, h->to, NULL, to, h->n_to, 0, all, block);
+        h->has_next = false;
+        return;
+    }
+    bool has_rest = h->has_next;
+    exchange(&h->from, &h->next);
+    clear(s, h->next);
+    sum(s, h->to, h->next, to, h->n_to, 0, all, block);
+    h->has_next = true;
+    if (!has_rest) clear(s, h->from);
+    sum(s, h->from, NULL, from, h->n_from, 0, has_rest ? 1 : all, block);
+}
+
+/* A part of a block. */
+static void sums_of_part(struct scene_state *s, bool is_first, bool is_still, int64_t block)
+{
+    struct scene_head *h = &s->head;
+    const struct scene_product *to = s->levels[0].products, *from = from_products(&s->levels[0], &s->shape);
+    size_t bytes = s->levels[0].n_sums * sizeof(float);
+    int all = s->levels[0].cut.n_partitions;
+    if (is_first) {
+        clear(s, h->rest_to);
+        sum(s, h->rest_to, NULL, to, h->n_to, 1, all, block);
+        if (h->has_next) exchange(&h->rest_from, &h->next);
+        if (!is_still && !h->has_next) {
+            clear(s, h->rest_from);
+            sum(s, h->rest_from, NULL, from, h->n_from, 1, all, block);
+        }
+        h->has_next = false;
+    }
+    memcpy(h->to, h->rest_to, bytes);
+    sum(s, h->to, NULL, to, h->n_to, 0, 1, block);
+    if (is_still) return;
+    memcpy(h->from, h->rest_from, bytes);
+    sum(s, h->from, NULL, from, h->n_from, 0, 1, block);
+}
+
+static void output_add(const struct scene_state *s, const struct scene_call *call, int out, int pos)
+{
+    const struct scene_level_cpu *level = &s->levels[0];
+    const struct scene_head *h = &s->head;
+    float *frames = h->scratch + (size_t)level->cut.n_chunks * SCENE_CHUNK + SIMD_PAD;
+    const float *y = frames + level->cut.hop + pos;
+    float *sum = call->out[out];
+    int fade = level->plan->fade;
+    scene_sums_transform(&level->cut, level->fft, h->to, s->shape.n_out, out, h->scratch, frames);
+    if (call->is_still) {
+        for (int k = 0; k < call->n; k++) sum[k] += y[k];
+        return;
+    }
+    for (int k = 0; k < call->n; k++) {
+        float g = pos + k + 1 >= fade ? 1 : (float)(pos + k + 1) / (float)fade;
+        sum[k] += g * y[k];
+    }
+    if (pos + 1 >= fade) return;
+    scene_sums_transform(&level->cut, level->fft, h->from, s->shape.n_out, out, h->scratch, frames);
+    for (int k = 0; k < call->n && pos + k + 1 < fade; k++) sum[k] += (1 - (float)(pos + k + 1) / (float)fade) * y[k];
+}
+
+void scene_head_play(struct scene_state *s, const struct scene_call *call)
+{
+    struct scene_level_cpu *level = &s->levels[0];
+    struct scene_head *h = &s->head;
+    int block = s->plan.block, pos = (int)(call->frame % block);
+    int64_t b = call->frame / block;
+    if (pos == 0) {
+        h->n_to = scene_products_make(&level->cut, 0, &call->to, level->fdl, level->products);
+        h->n_from = 0;
+        if (!call->is_still)
+            h->n_from = scene_products_make(&level->cut, 0, &call->from, level->fdl, from_products(level, &s->shape));
+    }
+    for (int i = 0; i < s->shape.n_sources; i++)
+        scene_source_transform(s, 0, i, call->frame + call->n, block - pos - call->n, b, h->scratch);
+    if (call->n == block)
+        sums_of_block(s, call->is_still, b);
+    else
+        sums_of_part(s, pos == 0, call->is_still, b);
+    for (int out = 0; out < call->n_heard; out++) output_add(s, call, out, pos);
+}

@@ -1,0 +1,93 @@
+/* scene_state - the parts of a scene's state on the CPU that its files share: scene_cpu.c makes it, scene_head.c
+ * computes the head inside the call, scene_tail.c the tail levels until they are due. */
+#ifndef HALOCONV_SCENE_STATE_H
+#define HALOCONV_SCENE_STATE_H
+
+#include "scene_bank.h"
+
+#include <string.h>
+
+struct realtime_pool;
+
+struct scene_level_cpu {
+    const struct scene_level *plan;
+    struct scene_cut cut;
+    struct fft *fft;
+    float *fdl;           /* scene_bank.h                                                                         */
+    struct scene_product *products; /* [n_sources * HC_MOST_SOUNDING]; head: [2][...], from and to                */
+    size_t n_sums;        /* floats of the sums of all outputs                                                    */
+};
+
+struct scene_head {       /* the sums of a block, [chunk][n_out][2][SCENE_CHUNK]                                  */
+    float *to, *from;
+    float *next;          /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
+    bool has_next;
+    float *rest_to, *rest_from; /* partitions from 1 on, for the calls of a block that comes in parts             */
+    int n_to, n_from;     /* products                                                                             */
+    float *scratch;
+};
+
+struct scene_tail;
+
+struct scene_state {
+    struct scene_plan plan;
+    struct scene_shape shape;
+    const struct simd *simd;
+    struct scene_level_cpu levels[HC_MOST_STEER_LEVELS];
+    float *history;       /* [n_sources][history_length]: the last input frames, a ring; frame f at f % length    */
+    int history_length;
+    float *due;           /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
+    int due_length;
+    struct scene_head head;
+    struct scene_tail *tail; /* NULL: there is the head only                                                      */
+};
+
+/* Copies the n frames of a source before frame `end`; frames before the first one are 0. [rt] */
+static inline void scene_history_read(const struct scene_state *s, int source, int64_t end, int n, float *frames)
+{
+    const float *ring = s->history + (size_t)source * (size_t)s->history_length;
+    int64_t from = (end - n) % s->history_length;
+    if (from < 0) from += s->history_length;
+    int n_first = s->history_length - (int)from < n ? s->history_length - (int)from : n;
+    memcpy(frames, ring + from, (size_t)n_first * sizeof *frames);
+    memcpy(frames + n_first, ring, (size_t)(n - n_first) * sizeof *frames);
+}
+
+/* Floats of scratch for a thread that does steps of this level. */
+static inline size_t scene_scratch_floats(const struct scene_cut *cut)
+{
+    return 3 * (size_t)cut->n_chunks * SCENE_CHUNK + 2 * SIMD_PAD;
+}
+
+/* Transforms the last `fft` frames of a source before frame `end`, after `n_zeros` zeros at the end, into slot `slot`
+ * of its FDL. [rt] */
+void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
+                            float *scratch);
+
+/* ---- head: inside the call --------------------------------------------------------------------------------------- */
+
+/* false: no memory; scene_head_close is due all the same. [setup] */
+bool scene_head_open(struct scene_state *s);
+void scene_head_close(struct scene_state *s);
+double scene_head_floats(const struct scene_cut *cut, int n_out);
+void scene_head_play(struct scene_state *s, const struct scene_call *call); /* [rt] */
+
+/* ---- tail levels: scene_tail.c ----------------------------------------------------------------------------------- */
+
+/* NULL: no memory. n_threads: beside the engine thread. [setup] */
+struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads);
+void scene_tail_close(struct scene_tail *tail);
+double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads);
+/* Forgets the hops under way. [setup] */
+void scene_tail_reset(struct scene_tail *tail);
+/* Before the head: completes the hops that are due, and begins those of this call. [rt] */
+void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call);
+/* After the head: does the engine thread's share of this call. [rt] */
+void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call);
+/* What the engine thread has done for the tail levels since open, in picoseconds as estimated. [rt], engine thread */
+int64_t scene_tail_work(const struct scene_tail *tail);
+
+/* Expected nanoseconds of one frame for all sources, each with one entry that changes all the time. */
+double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *shape);
+
+#endif

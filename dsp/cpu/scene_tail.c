@@ -1,0 +1,356 @@
+/* scene_tail - the tail levels of steered sources: jobs of equal cost, done between the edge of a hop and the frame at
+ * which the hop is due.
+ *
+ *   phase      a job                                                          jobs
+ *   INS        some sources: the window before the edge -> FFT -> FDL          n_sources / SOURCES_A_JOB
+ *   CHUNKS     a chunk of bins: the products of all terms, in order            n_chunks
+ *   OUTS       an output: its sums -> IFFT -> fades                            n_heard
+ *
+ * Any thread takes the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
+ * order, so the output does not depend on who does it. The engine thread divides what the others are not expected to do
+ * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
+ * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
+ */
+#include "dsp/engine/await.h"
+#include "memory.h"
+#include "realtime_pool.h"
+#include "scene_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { INS, CHUNKS, OUTS, N_PHASES };
+enum { SOURCES_A_JOB = 2 };
+
+/* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
+typedef atomic_uint_fast64_t ticket;
+enum { COUNT_BIT = 30, PHASE_BIT = 60 };
+#define COUNT_MASK ((UINT64_C(1) << COUNT_BIT) - 1)
+
+struct job {
+    int phase, i;
+};
+
+struct tail_level {
+    struct scene_level_cpu *level;
+    int l;
+    ticket jobs;
+    atomic_int done; /* of the phase */
+
+    /* Written by the engine thread while no thread has a job: */
+    int64_t edge; /* frame; -1: no hop is under way */
+    int n_jobs[N_PHASES];
+    int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
+    int n_products, n_heard;
+
+    float *sums;    /* [chunk][n_out][2][SCENE_CHUNK] */
+    float *results; /* [n_out][window] */
+
+    /* Engine thread: */
+    int64_t own;           /* cost of the jobs of this hop that it has done */
+    double others_a_frame; /* cost that the other threads do while a frame plays */
+    bool is_measured;      /* others_a_frame of this hop */
+};
+
+struct scene_tail {
+    struct scene_state *s;
+    struct realtime_pool *pool; /* NULL: no threads */
+    int n_levels;
+    struct tail_level levels[HC_MOST_STEER_LEVELS];
+    float *scratch; /* [1 + n_threads][n_scratch]: the engine thread's, then the pool's */
+    size_t n_scratch;
+    int64_t work;
+};
+
+/* ---- tickets ----------------------------------------------------------------------------------------------------- */
+
+static void publish(struct tail_level *t, int phase)
+{
+    uint64_t n = phase < N_PHASES ? (uint64_t)t->n_jobs[phase] : 0;
+    atomic_store_explicit(&t->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&t->jobs, (uint64_t)phase << PHASE_BIT | n << COUNT_BIT, memory_order_release);
+}
+
+/* A ticket of the same value may come again a hop later: the job is then one of that hop. */
+static bool take(struct tail_level *t, struct job *job)
+{
+    uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
+    do {
+        if ((now & COUNT_MASK) >= (now >> COUNT_BIT & COUNT_MASK)) return false;
+    } while (
+        !atomic_compare_exchange_weak_explicit(&t->jobs, &now, now + 1, memory_order_acquire, memory_order_relaxed));
+    *job = (struct job){(int)(now >> PHASE_BIT), (int)(now & COUNT_MASK)};
+    return true;
+}
+
+static bool is_complete(const struct tail_level *t)
+{
+    return atomic_load_explicit(&t->jobs, memory_order_acquire) >> PHASE_BIT == N_PHASES;
+}
+
+/* Cost of the jobs that somebody has begun. */
+static int64_t begun(const struct tail_level *t)
+{
+    uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
+    int phase = (int)(now >> PHASE_BIT);
+    int64_t sum = phase < N_PHASES ? (int64_t)(now & COUNT_MASK) * t->cost[phase] : 0;
+    for (int i = 0; i < phase; i++) sum += t->n_jobs[i] * t->cost[i];
+    return sum;
+}
+
+static int64_t whole(const struct tail_level *t)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < N_PHASES; i++) sum += t->n_jobs[i] * t->cost[i];
+    return sum;
+}
+
+/* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
+
+static void job_in(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
+{
+    int end = (i + 1) * SOURCES_A_JOB < s->shape.n_sources ? (i + 1) * SOURCES_A_JOB : s->shape.n_sources;
+    for (int source = i * SOURCES_A_JOB; source < end; source++)
+        scene_source_transform(s, t->l, source, t->edge, 0, t->edge / t->level->cut.hop, scratch);
+}
+
+static void job_chunk(const struct scene_state *s, const struct tail_level *t, int chunk)
+{
+    const struct scene_cut *cut = &t->level->cut;
+    int64_t hop = t->edge / cut->hop;
+    size_t floats = (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
+    float *y = t->sums + (size_t)chunk * floats;
+    struct scene_sum sum = {.products = t->level->products,
+                            .n = t->n_products,
+                            .chunk = chunk,
+                            .end = cut->n_partitions,
+                            .slot = scene_fdl_slot(cut, hop),
+                            .n_slots = cut->n_partitions,
+                            .x_step = scene_fdl_chunk(cut)};
+    memset(y, 0, floats * sizeof *y);
+    s->simd->scene->sum(y, &sum);
+}
+
+static void job_out(const struct scene_state *s, const struct tail_level *t, int out, float *scratch)
+{
+    const struct scene_cut *cut = &t->level->cut;
+    float *frames = scratch + (size_t)cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
+    float *y = t->results + (size_t)out * (size_t)cut->window;
+    int fade = t->level->plan->fade;
+    scene_sums_transform(cut, t->level->fft, t->sums, s->shape.n_out, out, scratch, frames);
+    memcpy(y, frames + cut->fft - cut->window, (size_t)cut->window * sizeof *y);
+    for (int k = 0; k < fade; k++) {
+        float g = k + 1 >= fade ? 1 : (float)(k + 1) / (float)fade;
+        y[k] *= g;
+        y[cut->hop + k] *= 1 - g;
+    }
+}
+
+/* Does a job. false: there is none now. */
+static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *scratch, int64_t *cost)
+{
+    struct job job;
+    if (!take(t, &job)) return false;
+    int n = t->n_jobs[job.phase]; /* once the last job counts as done, the next hop may begin */
+    *cost = t->cost[job.phase];
+    if (job.phase == INS)
+        job_in(tail->s, t, job.i, scratch);
+    else if (job.phase == CHUNKS)
+        job_chunk(tail->s, t, job.i);
+    else
+        job_out(tail->s, t, job.i, scratch);
+    if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
+    int next = job.phase + 1;
+    while (next < N_PHASES && t->n_jobs[next] == 0) next++;
+    publish(t, next);
+    return true;
+}
+
+static bool job_any(void *data, int thread)
+{
+    struct scene_tail *tail = data;
+    int64_t cost;
+    for (int i = 0; i < tail->n_levels; i++)
+        if (job_do(tail, &tail->levels[i], tail->scratch + (size_t)thread * tail->n_scratch, &cost)) return true;
+    return false;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static size_t most_scratch(const struct scene_plan *plan)
+{
+    size_t n = 0;
+    for (int l = 1; l < plan->n_levels; l++) {
+        struct scene_cut cut;
+        scene_cut_make(&cut, plan, l);
+        if (scene_scratch_floats(&cut) > n) n = scene_scratch_floats(&cut);
+    }
+    return n;
+}
+
+double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads)
+{
+    double floats = (1.0 + n_threads) * (double)most_scratch(plan);
+    for (int l = 1; l < plan->n_levels; l++) {
+        struct scene_cut cut;
+        scene_cut_make(&cut, plan, l);
+        floats += (double)shape->n_out * (2.0 * cut.n_chunks * SCENE_CHUNK + cut.window);
+    }
+    return floats;
+}
+
+void scene_tail_reset(struct scene_tail *tail)
+{
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct tail_level *t = &tail->levels[i];
+        int64_t cost;
+        while (t->edge >= 0 && !is_complete(t))
+            if (!job_do(tail, t, tail->scratch, &cost)) cpu_relax();
+        t->edge = -1;
+    }
+}
+
+struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
+{
+    struct scene_tail *tail = calloc(1, sizeof *tail);
+    if (!tail) return NULL;
+    tail->s = s;
+    tail->n_scratch = most_scratch(&s->plan);
+    tail->scratch = memory_floats((size_t)(1 + n_threads) * tail->n_scratch);
+    bool ok = tail->scratch != NULL;
+    tail->n_levels = s->plan.n_levels - 1;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct tail_level *t = &tail->levels[i];
+        t->l = i + 1;
+        t->level = &s->levels[i + 1];
+        t->edge = -1;
+        t->sums = memory_floats(t->level->n_sums);
+        t->results = memory_floats((size_t)s->shape.n_out * (size_t)t->level->cut.window);
+        publish(t, N_PHASES);
+        ok = ok && t->sums && t->results;
+    }
+    if (ok && n_threads > 0) {
+        tail->pool = realtime_pool_open(n_threads, job_any, tail);
+        ok = tail->pool != NULL;
+    }
+    if (ok) return tail;
+    scene_tail_close(tail);
+    return NULL;
+}
+
+void scene_tail_close(struct scene_tail *tail)
+{
+    if (!tail) return;
+    realtime_pool_close(tail->pool);
+    for (int i = 0; i < tail->n_levels; i++) {
+        free(tail->levels[i].sums);
+        free(tail->levels[i].results);
+    }
+    free(tail->scratch);
+    free(tail);
+}
+
+/* ---- hops, in the engine thread ---------------------------------------------------------------------------------- */
+
+static bool own_job(struct scene_tail *tail, struct tail_level *t)
+{
+    int64_t cost;
+    if (!job_do(tail, t, tail->scratch, &cost)) return false;
+    t->own += cost;
+    tail->work += cost;
+    return true;
+}
+
+/* Learns how fast the others work: what they have begun up to this frame. Down at once, up slowly. */
+static void measure_others(struct tail_level *t, int64_t frame)
+{
+    const double margin = 0.8;
+    if (t->is_measured || frame <= t->edge) return;
+    t->is_measured = true;
+    double rate = margin * (double)(begun(t) - t->own) / (double)(frame - t->edge);
+    t->others_a_frame = rate < t->others_a_frame ? rate : t->others_a_frame + (rate - t->others_a_frame) / 4;
+}
+
+static void hop_finish(struct scene_tail *tail, struct tail_level *t)
+{
+    const struct scene_state *s = tail->s;
+    const struct scene_cut *cut = &t->level->cut;
+    int64_t due = t->edge + t->level->plan->delay;
+    measure_others(t, due);
+    while (!is_complete(t))
+        if (!own_job(tail, t)) cpu_relax();
+    for (int out = 0; out < t->n_heard; out++) {
+        const float *y = t->results + (size_t)out * (size_t)cut->window;
+        float *ring = s->due + (size_t)out * (size_t)s->due_length;
+        for (int k = 0, i = (int)(due % s->due_length); k < cut->window; k++) {
+            ring[i] += y[k];
+            if (++i == s->due_length) i = 0;
+        }
+    }
+    t->edge = -1;
+}
+
+static int64_t picoseconds(double ns)
+{
+    return (int64_t)ceil(ns * 1000);
+}
+
+static void hop_begin(const struct scene_state *s, struct tail_level *t, const struct scene_call *call)
+{
+    const double ns_a_float = 0.45, ns_a_point = 0.25;
+    const struct scene_cut *cut = &t->level->cut;
+    double floats = 0, transform = ns_a_point * cut->fft * log2(cut->fft);
+    int n_heard = 0;
+    t->edge = call->frame;
+    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], t->level->fdl, t->level->products);
+    for (int i = 0; i < t->n_products; i++) {
+        const struct scene_product *product = &t->level->products[i];
+        floats += (double)product->n_partitions * (1 + product->n_out);
+        if (product->n_out > n_heard) n_heard = product->n_out;
+    }
+    t->n_heard = n_heard;
+    t->n_jobs[INS] = (s->shape.n_sources + SOURCES_A_JOB - 1) / SOURCES_A_JOB;
+    t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks : 0;
+    t->n_jobs[OUTS] = n_heard;
+    t->cost[INS] = picoseconds(SOURCES_A_JOB * transform);
+    t->cost[CHUNKS] = picoseconds(ns_a_float * floats * SCENE_CHUNK);
+    t->cost[OUTS] = picoseconds(transform);
+    t->own = 0;
+    t->is_measured = false;
+    publish(t, INS);
+}
+
+void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call)
+{
+    bool is_new = false;
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct tail_level *t = &tail->levels[i];
+        if (t->edge >= 0 && call->frame >= t->edge + t->level->plan->delay) hop_finish(tail, t);
+        if (call->tail[t->l]) hop_begin(tail->s, t, call);
+        if (t->edge >= 0 && begun(t) < whole(t)) is_new = true;
+    }
+    if (is_new && tail->pool) realtime_pool_wake(tail->pool);
+}
+
+void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call)
+{
+    for (int i = 0; i < tail->n_levels; i++) {
+        struct tail_level *t = &tail->levels[i];
+        if (t->edge < 0) continue;
+        int64_t before = begun(t), left = whole(t) - before, due = t->edge + t->level->plan->delay;
+        int64_t frames = due - call->frame;
+        if (left == 0) {
+            measure_others(t, call->frame + call->n);
+            continue;
+        }
+        double mine = frames <= call->n ? (double)left : (double)left - t->others_a_frame * (double)frames;
+        if (mine <= 0) continue;
+        int64_t until = t->own + (frames <= call->n ? left : (int64_t)(mine * call->n / (double)frames));
+        while (t->own < until && own_job(tail, t)) continue;
+    }
+}
+
+int64_t scene_tail_work(const struct scene_tail *tail)
+{
+    return tail->work;
+}

@@ -15,6 +15,7 @@
 #include "dsp/engine/backend.h"
 #include "memory.h"
 #include "processors.h"
+#include "scene_costs.h"
 #include "scene_state.h"
 
 #include <math.h>
@@ -39,16 +40,14 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
 
 /* ---- sizes and costs --------------------------------------------------------------------------------------------- */
 
-double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *shape)
+double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
 {
     double ns = 0;
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        double floats = (double)cut.n_partitions * cut.fft * (1 + shape->n_out);
-        ns += (shape->n_sources * scene_products_ns(floats) +
-               (shape->n_sources + shape->n_out) * scene_transform_ns(&cut)) /
-              cut.hop;
+        double floats = (double)cut.n_partitions * cut.fft * (1 + n_out);
+        ns += (n_sources * scene_products_ns(floats) + (n_sources + n_out) * scene_transform_ns(&cut)) / cut.hop;
     }
     return ns;
 }
@@ -58,7 +57,7 @@ double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *sha
 static int threads_for(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const double little = 0.02, busy = 0.5;
-    double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape);
+    double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape->n_sources, shape->n_out);
     int most = (shape->n_threads > 0 ? shape->n_threads : processors_usable()) - 1;
     if (plan->n_levels < 2) return 0;
     if (shape->n_threads > 0 || ceil(load / busy) >= most) return most;

@@ -525,7 +525,7 @@ $(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.

@@ -126,7 +126,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-ldl) -lm -pthread \
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))

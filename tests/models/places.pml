@@ -112,8 +112,7 @@ inline place_read()
         :: else -> d_step { seen = now; reads++ }
         fi
     od;
-    skip;
-    d_step { a = 0; b = 0; seen = 0; now = 0; reads = 0 }
+    a = 0; b = 0; seen = 0; now = 0; reads = 0
 }
 
 bool reader_ends;

@@ -18,6 +18,7 @@
 #define RECORDS    2
 #define WRITERS    2
 #define PUTS       2
+#define READS      3
 #define MOST_READS 2
 #define MOST_STAMPS 6
 
@@ -119,15 +120,20 @@ bool reader_ends;
 
 active proctype reader()
 {
-    byte known, seen, now, reads, a, b;
+    byte known, seen, now, reads, a, b, n;
     bool is_read;
     run writer();
     run writer();
-    place_read();
-    place_read();
-    reader_ends = true;
-    n_writers == 0;
-    place_read();
+    do
+    :: n == READS -> break
+    :: else ->
+        if
+        :: n == READS - 1 -> reader_ends = true; n_writers == 0 /* the last call finds the last place */
+        :: else
+        fi;
+        place_read();
+        n++
+    od;
     assert(known == newest && newest > 0)
 }
 

@@ -8,10 +8,11 @@
  *   jack_stage midi SERVER NAME HEX...   a client NAME with a MIDI output: waits until it is connected, then sends the
  *                                        messages, such as c001, one a cycle
  *
- *   jack_stage moves SERVER FIRST LAST PORT N HEX HEX   sends the two OSC packets in turn, N together, to a UDP port of
- *                                        this machine, each at a random moment of a cycle; plays 1 into FIRST and
- *                                        waits until LAST changes. Prints a line for each packet: the frame in which it
- *                                        was sent, the first frame of the next cycle, and the first frame that changed
+ *   jack_stage moves SERVER FIRST LAST PORT N HEX HEX   plays 1 into FIRST, and sends the two OSC packets in turn, N
+ *                                        together, to a UDP port of this machine, each at a random moment; waits until
+ *                                        LAST changes. Prints a line for each: cycles from the one in which the packet
+ *                                        was sent to the one with the change (1: the next), the first sample of that
+ *                                        cycle that changed, and the frames from the packet to the next cycle
  *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
  * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and
@@ -295,16 +296,27 @@ enum { CALM_BLOCKS = 60 }; /* of the same output before a packet is sent */
 
 static struct {
     float last;          /* sample of the output; callback only */
-    atomic_uint cycle;   /* first frame of the newest cycle */
+    atomic_long cycle;   /* of the player, which runs first in every cycle */
+    atomic_llong begin;  /* of that cycle, in ns */
     atomic_int calm;     /* cycles without a change */
-    atomic_uint changed; /* frame of the first change since `waits`; 0: none yet */
+    atomic_long changed; /* cycle of the first change while `waits`; 0: none yet */
+    atomic_long sample;  /* the first one that changed */
     atomic_bool waits;
 } moves;
+
+static long long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
 
 static int on_one(jack_nframes_t n, void *data)
 {
     (void)data;
     float *out = jack_port_get_buffer(player.ports[0], n);
+    atomic_store(&moves.begin, now_ns());
+    atomic_fetch_add(&moves.cycle, 1);
     for (jack_nframes_t i = 0; i < n; i++) out[i] = 1;
     atomic_fetch_add(&frames_passed, (long)n);
     return 0;
@@ -314,15 +326,16 @@ static int on_change(jack_nframes_t n, void *data)
 {
     (void)data;
     const float *in = jack_port_get_buffer(recorder.ports[0], n);
-    jack_nframes_t start = jack_last_frame_time(recorder.client), i = 0;
+    jack_nframes_t i = 0;
     while (i < n && in[i] == moves.last) i++;
     if (i == n)
         atomic_fetch_add(&moves.calm, 1);
     else
         atomic_store(&moves.calm, 0);
     moves.last = in[n - 1];
-    atomic_store(&moves.cycle, start);
-    if (i < n && atomic_exchange(&moves.waits, false)) atomic_store(&moves.changed, start + i);
+    if (i == n || !atomic_exchange(&moves.waits, false)) return 0;
+    atomic_store(&moves.sample, (long)i);
+    atomic_store(&moves.changed, atomic_load(&moves.cycle));
     return 0;
 }
 
@@ -346,7 +359,7 @@ static int measure_moves(char **argv)
     open_side(&recorder, argv[2], "moves-record", on_change, JackPortIsInput);
     wire_all(argv[3], argv[4]);
     pass(argv[2], jack_get_sample_rate(player.client) / 5);
-    jack_nframes_t block = jack_get_buffer_size(player.client);
+    double block = jack_get_buffer_size(player.client), rate = jack_get_sample_rate(player.client);
     srandom(1);
     for (int i = 0; i < n; i++) {
         long waited_ms = 0;
@@ -356,17 +369,18 @@ static int measure_moves(char **argv)
         }
         nanosleep(&(struct timespec){.tv_nsec = random() % 10000000}, NULL);
         atomic_store(&moves.changed, 0);
+        atomic_store(&moves.calm, 0);
         atomic_store(&moves.waits, true);
-        jack_nframes_t sent = jack_frame_time(player.client), cycle = atomic_load(&moves.cycle);
+        long cycle = atomic_load(&moves.cycle);
+        double since = 1e-9 * (double)(now_ns() - atomic_load(&moves.begin)) * rate;
         if (sendto(fd, packet[i % 2], bytes[i % 2], 0, (struct sockaddr *)&there, sizeof there) < 0)
             die("packet", "lost");
-        atomic_store(&moves.calm, 0);
         for (waited_ms = 0; atomic_load(&moves.changed) == 0; waited_ms++) {
             if (atomic_load(&is_down) || waited_ms > 10000) die(argv[4], "does not change");
             pause_ms(1);
         }
-        while ((int)(sent - cycle) >= (int)block) cycle += block; /* the recorder may run late in its cycle */
-        printf("%u %u %u\n", sent, cycle + block, atomic_load(&moves.changed));
+        printf("%ld %ld %.0f\n", atomic_load(&moves.changed) - cycle, atomic_load(&moves.sample),
+               since < block ? block - since : 0);
     }
     jack_client_close(player.client);
     jack_client_close(recorder.client);

@@ -5,6 +5,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { PREFETCH = 12 }; /* mailboxes, whose cache lines are in the threads that steer */
 
 struct scene {
     struct scene_setup setup;
@@ -48,7 +51,8 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = calloc(n, sizeof *s->mailboxes);
+    s->mailboxes = aligned_alloc(MAILBOX_ALIGN, n * sizeof *s->mailboxes);
+    if (s->mailboxes) memset(s->mailboxes, 0, n * sizeof *s->mailboxes);
     s->wanted = calloc(n, sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
@@ -99,13 +103,22 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
 
 static void take_requests(struct scene *s)
 {
+    hc_bank *unused = NULL; /* most requests replace one of the same bank: give up its uses together */
+    int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
+        if (i + PREFETCH < s->setup.shape.n_sources) __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
         if (!mailbox_take(&s->mailboxes[i], &request)) continue;
-        bank_unuse(s->wanted[i].request.bank, 1);
+        if (s->wanted[i].request.bank != unused) {
+            bank_unuse(unused, n_unused);
+            unused = s->wanted[i].request.bank;
+            n_unused = 0;
+        }
+        n_unused++;
         s->wanted[i].request = request;
         s->wanted[i].number++;
     }
+    bank_unuse(unused, n_unused);
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */

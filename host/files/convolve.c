@@ -266,7 +266,9 @@ static bool open_engine(struct convolution *run)
 static bool load_bank(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
-    if (!moving_load(&run->moving, &s->moving, s->mask, run->in.rate, run->why, sizeof run->why)) return false;
+    if (!moving_load(&run->moving, &s->moving, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames, run->why,
+                     sizeof run->why))
+        return false;
     run->n_taps = run->moving.data.n_taps;
     return true;
 }
@@ -275,9 +277,7 @@ static bool open_renderer(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     double start = stopwatch_now();
-    if (!moving_open(&run->moving, &s->moving, s->mask, s->backend, run->in.rate, run->in.n_channels, run->in.n_frames,
-                     run->why, sizeof run->why))
-        return false;
+    if (!moving_open(&run->moving, s->backend, run->why, sizeof run->why)) return false;
     run->open_s = stopwatch_now() - start;
     const char *device = hc_renderer_device(run->moving.renderer);
     snprintf(run->info.device, sizeof run->info.device, "%s", device);

@@ -9,13 +9,6 @@ enum { BLOCK_SAMPLES = 1 << 20, MOST_BLOCK = 1 << 18 };
 /* A GPU takes tenths of a second to start. The CPU computes this many multiplications in that time. */
 static const double gpu_least_work = 1e10;
 
-bool moving_load(struct moving *m, const struct moving_settings *s, const char *bank, int rate, char *why, size_t cap)
-{
-    if (!moving_bank_load(&m->data, bank, rate, &s->bank, why, cap)) return false;
-    moving_bank_print(&m->data, bank);
-    return true;
-}
-
 static bool path_open(struct moving *m, const struct moving_settings *s, int rate, int n_sources, int64_t n_frames,
                       char *why, size_t cap)
 {
@@ -23,6 +16,19 @@ static bool path_open(struct moving *m, const struct moving_settings *s, int rat
     if (n_frames < 0)
         return message_write(why, cap, "%s: a random path needs an input of known length; give a file", s->path);
     return path_random(&m->path, s->path, s->seed, rate, n_frames + m->data.n_taps, n_sources, why, cap);
+}
+
+bool moving_load(struct moving *m, const struct moving_settings *s, const char *bank, int rate, int n_sources,
+                 int64_t n_frames, char *why, size_t cap)
+{
+    m->n_sources = n_sources;
+    m->n_frames = n_frames;
+    if (!moving_bank_load(&m->data, bank, rate, &s->bank, why, cap)) return false;
+    if (!path_open(m, s, rate, n_sources, n_frames, why, cap)) return false;
+    m->path.holds = s->holds;
+    if (!path_steps_open(&m->steps, &m->path, &m->data, &s->path_options, bank, why, cap)) return false;
+    moving_bank_print(&m->data, bank);
+    return true;
 }
 
 static bool buffers_open(struct moving *m, int step)
@@ -38,18 +44,13 @@ static bool buffers_open(struct moving *m, int step)
     return m->frames && m->ins;
 }
 
-bool moving_open(struct moving *m, const struct moving_settings *s, const char *bank, const char *backend, int rate,
-                 int n_sources, int64_t n_frames, char *why, size_t cap)
+bool moving_open(struct moving *m, const char *backend, char *why, size_t cap)
 {
-    struct path_options options = s->path_options;
-    double work = 8.0 * (double)n_frames * n_sources * m->data.n_out * m->data.n_taps / options.step;
-    bool is_small = n_frames >= 0 && work < gpu_least_work && strcmp(backend, "auto") == 0;
-    hc_render_config config = {.size = sizeof config, .backend = is_small ? "cpu" : backend, .step = options.step};
-    m->n_sources = n_sources;
-    if (!path_open(m, s, rate, n_sources, n_frames, why, cap)) return false;
-    m->path.holds = s->holds;
-    if (!path_steps_open(&m->steps, &m->path, &m->data, &options, bank, why, cap)) return false;
-    if (!buffers_open(m, options.step)) return message_write(why, cap, "no memory for %d sources", n_sources);
+    const int step = m->steps.options.step;
+    double work = 8.0 * (double)m->n_frames * m->n_sources * m->data.n_out * m->data.n_taps / step;
+    bool is_small = m->n_frames >= 0 && work < gpu_least_work && strcmp(backend, "auto") == 0;
+    hc_render_config config = {.size = sizeof config, .backend = is_small ? "cpu" : backend, .step = step};
+    if (!buffers_open(m, step)) return message_write(why, cap, "no memory for %d sources; free some", m->n_sources);
     return hc_renderer_open(&config, &m->data, &m->renderer, why, cap) == HC_OK;
 }
 

@@ -23,6 +23,7 @@ struct moving {
     struct path_steps steps;
     hc_renderer *renderer;
     int n_sources, block;
+    int64_t n_frames;       /* of the input; below 0: unknown           */
     size_t history, stride; /* frames; stride: of a channel of `frames` */
     float *frames;          /* [n_sources][stride]                      */
     const float **ins;      /* [n_sources]                              */
@@ -30,13 +31,13 @@ struct moving {
     uint64_t non_finite;    /* samples of the input                     */
 };
 
-/* Loads the bank. *moving is all zeros before. false: why has the reason. */
-bool moving_load(struct moving *moving, const struct moving_settings *settings, const char *bank, int rate, char *why,
-                 size_t cap);
+/* Loads the bank and the path. n_frames: of the input; below 0: unknown. *moving is all zeros before. false: why has the
+ * reason. */
+bool moving_load(struct moving *moving, const struct moving_settings *settings, const char *bank, int rate,
+                 int n_sources, int64_t n_frames, char *why, size_t cap);
 
-/* Reads the path, and prepares the bank on a device. n_frames: of the input; below 0: unknown. */
-bool moving_open(struct moving *moving, const struct moving_settings *settings, const char *bank, const char *backend,
-                 int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
+/* Prepares the bank on a device. false: why has the reason. */
+bool moving_open(struct moving *moving, const char *backend, char *why, size_t cap);
 
 /* Convolves the whole input. false: pipeline->why has the reason. */
 bool moving_run(struct moving *moving, struct pipeline *pipeline, struct progress *progress);

@@ -205,7 +205,8 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
             for (int c = 0; c < 3; c++) (*position)[c] = (float)dot(relative, listener_axes[c]);
             for (int c = 0; c < 3; c++)
                 if (!isfinite((*position)[c]))
-                    return fail(HC_EINVAL, why, cap, "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
+                    return fail(HC_EINVAL, why, cap,
+                                "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
                                 m + 1);
             position++;
         }
@@ -247,7 +248,8 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
     if (!sofa->reader.look(sofa->reader.file, "Data.IR", &ir))
-        return fail(HC_EINVAL, why, cap, "%s: has no Data.IR, or it is no array of numbers; repair the file",
+        return fail(HC_EINVAL, why, cap,
+                    "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
                     sofa->path);
     if (ir.n_dims != n_dims)
         return fail(HC_EINVAL, why, cap, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",

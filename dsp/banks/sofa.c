@@ -93,7 +93,8 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     if (*v.type && strcmp(v.type, "spherical") != 0 && strcmp(v.type, "cartesian") != 0)
         return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
                     sofa->path, name, plain(v.type));
-    triplets->is_spherical = strcmp(v.type, "spherical") == 0;
+    /* Files without the attribute Type may still have units. */
+    triplets->is_spherical = *v.type ? strcmp(v.type, "spherical") == 0 : strstr(v.units, "degree") != NULL;
     triplets->n = v.n / (3 * items);
     int error = values_read(sofa, name, v.n, &triplets->values, why, cap);
     if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);

@@ -92,7 +92,7 @@ static void leave(const struct quiet *quiet)
 
 static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
 {
-    enum { LONGEST = 1 << 16 };
+    enum { LONGEST = 4096 };
     text[0] = 0;
     if (h5.H5Aexists(object, name) <= 0) return;
     hid_t attribute = h5.H5Aopen(object, name, 0);
@@ -108,9 +108,8 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
             h5.H5free_memory(value);
         }
     } else if (is_text && size > 0 && size < LONGEST) {
-        char *value = calloc(size + 1, 1);
-        if (value && h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
-        free(value);
+        char value[LONGEST] = "";
+        if (h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
     }
     if (space >= 0) h5.H5Sclose(space);
     if (type >= 0) h5.H5Tclose(type);

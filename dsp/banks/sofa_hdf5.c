@@ -23,8 +23,9 @@
 #define FUNCTIONS(F)                                                                                                   \
     F(H5open)                                                                                                          \
     F(H5get_libversion)                                                                                                \
-    F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type)          \
-        F(H5Dget_space) F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size) \
+    F(H5Eget_auto2)                                                                                                    \
+    F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space)          \
+        F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size)                 \
             F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                          \
                 F(H5Sget_simple_extent_npoints) F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space)     \
                     F(H5Aread) F(H5Aclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset)         \
@@ -104,12 +105,12 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
     if (is_text && h5.H5Tis_variable_str(type) > 0) {
         char *value = NULL;
         if (size == sizeof value && h5.H5Aread(attribute, type, &value) >= 0 && value) {
-            snprintf(text, SOFA_TEXT, "%s", value);
+            snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
             h5.H5free_memory(value);
         }
     } else if (is_text && size > 0 && size < LONGEST) {
         char value[LONGEST] = "";
-        if (h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
+        if (h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
     }
     if (space >= 0) h5.H5Sclose(space);
     if (type >= 0) h5.H5Tclose(type);

@@ -56,10 +56,10 @@ enum {                        /* flags of hc_responses_load                     
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
     HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
                                  sound file; of another mask, read nothing                                       */
-    HC_WITH_SOURCES = 8,      /* a configuration may have steered sources, which hc_live plays; without this flag it is
-                                 refused                                                                         */
-    HC_TELL_FILTERS = 4       /* add a warning for each filter that is computed from a configuration: its length, and
+    HC_TELL_FILTERS = 4,      /* add a warning for each filter that is computed from a configuration: its length, and
                                  how far below it the energy of what is cut off is                               */
+    HC_WITH_SOURCES = 8       /* a configuration may have steered sources (/source/new), which hc_live plays; without
+                                 this flag it is refused                                                         */
 };
 
 /* Reads a mask from a file:
@@ -122,7 +122,7 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
  * HC_ENOMEM. [setup], any thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
-/* Finds the path of the i-th sound file, from 0, that a configuration names. Returns NULL if it names fewer. The
+/* Finds the path of the i-th sound file or bank, from 0, that a configuration names. Returns NULL if it names fewer. The
  * path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
  * the configuration cannot be read. NULL for responses is allowed. [setup], any thread */
 const char *hc_responses_file(const hc_responses *responses, int i);

@@ -51,13 +51,13 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
 {
     struct arena *arena = c->arena;
     if (c->n_sources == 0) {
-        for (size_t i = 0; i < c->n_banks; i++)
+        for (size_t i = 0; i < c->n_banks && c->diagnostics.n_errors == 0; i++)
             diagnostic(&c->diagnostics, HC_OK, c->banks[i].line, READ, "no source plays this bank; add a /source/new");
         return;
     }
     if (!is_wanted) {
         diagnostic(&c->diagnostics, HC_EINVAL, c->sources[0].line, NEW,
-                   "sources play live only (haloconv jack, haloconv live); for files, give haloconv convolve the bank "
+                   "sources play live only (haloconv jack, live); for files, give haloconv convolve or batch the bank "
                    "itself and a path");
         return;
     }

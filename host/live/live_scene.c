@@ -226,6 +226,9 @@ void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source
     *state = (struct live_scene_source){.gain_db = source->gain_db, .entry = source->entry};
     memcpy(state->aed, source->aed, sizeof state->aed);
     memcpy(state->xyz, source->xyz, sizeof state->xyz);
+    double seen[3];
+    listener_see(&s->listener, source->xyz, seen);
+    listener_aed_of_xyz(seen, state->seen);
     pthread_mutex_unlock(&s->lock);
 }
 

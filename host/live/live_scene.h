@@ -59,7 +59,12 @@ int live_scene_n_sources(const struct live_scene *scene);
 /* Makes a change, and steers. false: nothing changed, and why has the reason. */
 bool live_scene_change(struct live_scene *scene, const struct scene_change *change, char *why, size_t cap);
 
-struct live_scene_source { double aed[3], xyz[3], gain_db; int entry; /* -1: at its place */ };
+struct live_scene_source {
+    double aed[3], xyz[3];  /* in the world                                                                     */
+    double seen[3];         /* azimuth, elevation, distance as the listener hears the source                    */
+    double gain_db;
+    int entry;              /* -1: at its place                                                                 */
+};
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
 void live_scene_get_listener(struct live_scene *scene, struct listener *listener);
 

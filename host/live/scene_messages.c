@@ -25,6 +25,7 @@ static const struct form of_sources[] = {
     {"xyz", SCENE_XYZ, 0, 3, {1, 2, 3}, "x, y and z in metres"},
     {"gain", SCENE_GAIN, 0, 1, {1}, "dB, or off"},
     {"entry", SCENE_ENTRY, 0, 1, {1}, "the number of an entry, from 0"},
+    {"relative", SCENE_AED, 0, 0, {0}, "nothing: it asks where the listener hears the source"},
 };
 enum { N_OF_SOURCES = sizeof of_sources / sizeof *of_sources };
 
@@ -105,7 +106,8 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     /* The least distance may be left out: it is a quarter of the other, which is a gain of 12 dB. */
     bool is_short = form->act == SCENE_DISTANCE_GAIN && message->n_args == 1;
     int n = is_short ? 1 : form->n;
-    if (message->n_args != n || message->n_numbers != n) return refuse(form, why, cap);
+    if (message->n_args != n || message->n_numbers != n || (n == 0 && form->act != SCENE_RECENTRE))
+        return refuse(form, why, cap);
     for (int i = 0; i < n; i++)
         if (!isfinite(message->numbers[i])) return refuse(form, why, cap);
     for (int i = 0; i < 4; i++) change->values[i] = form->from[i] ? message->numbers[form->from[i] - 1] : NAN;
@@ -113,33 +115,38 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     return true;
 }
 
+static void answer_source(const struct osc_message *message, const struct form *form,
+                          const struct live_scene_source *source, struct osc *osc)
+{
+    const double *v = form->n == 0 ? source->seen : form->act == SCENE_AED ? source->aed : source->xyz;
+    if (form->act == SCENE_GAIN)
+        osc_send_to(osc, message->from, message->path, "f", source->gain_db);
+    else if (form->act == SCENE_ENTRY)
+        osc_send_to(osc, message->from, message->path, "i", source->entry);
+    else if (form->n == 1)
+        osc_send_to(osc, message->from, message->path, "f", v[form->from[0] ? 0 : form->from[1] ? 1 : 2]);
+    else
+        osc_send_to(osc, message->from, message->path, "fff", v[0], v[1], v[2]);
+}
+
 bool scene_message_answer(const struct osc_message *message, struct live_scene *scene, struct osc *osc)
 {
     int number;
     struct live_scene_source source;
     struct listener listener;
-    double a[3];
+    double angles[3];
     const struct form *form = find(message->path, &number);
-    if (!form || message->n_args > 0 || form->n == 0) return false;
-    if (number > live_scene_n_sources(scene)) return false;
-    if (number > 0) live_scene_get_source(scene, number - 1, &source);
-    live_scene_get_listener(scene, &listener);
-    listener_angles(&listener, a);
-    if (number > 0 && form->n == 3) {
-        const double *v = form->act == SCENE_AED ? source.aed : source.xyz;
-        osc_send_to(osc, message->from, message->path, "fff", v[0], v[1], v[2]);
-    } else if (number > 0 && form->act == SCENE_AED) {
-        osc_send_to(osc, message->from, message->path, "f", source.aed[form->from[0] ? 0 : form->from[1] ? 1 : 2]);
-    } else if (number > 0 && form->act == SCENE_GAIN) {
-        osc_send_to(osc, message->from, message->path, "f", source.gain_db);
-    } else if (number > 0) {
-        osc_send_to(osc, message->from, message->path, "i", source.entry);
-    } else if (form->act == SCENE_LISTENER_XYZ) {
-        osc_send_to(osc, message->from, message->path, "fff", listener.at[0], listener.at[1], listener.at[2]);
-    } else if (form->dialect == LISTENER_OURS && form->act == SCENE_ANGLES) {
-        osc_send_to(osc, message->from, message->path, "fff", a[0], a[1], a[2]);
-    } else {
-        return false;
+    if (!form || message->n_args > 0) return false;
+    if (form >= of_sources && form < of_sources + N_OF_SOURCES) {
+        if (number < 1 || number > live_scene_n_sources(scene)) return false;
+        live_scene_get_source(scene, number - 1, &source);
+        answer_source(message, form, &source, osc);
+        return true;
     }
+    if (form->act != SCENE_LISTENER_XYZ && !(form->act == SCENE_ANGLES && form->dialect == LISTENER_OURS)) return false;
+    live_scene_get_listener(scene, &listener);
+    listener_angles(&listener, angles);
+    const double *v = form->act == SCENE_ANGLES ? angles : listener.at;
+    osc_send_to(osc, message->from, message->path, "fff", v[0], v[1], v[2]);
     return true;
 }

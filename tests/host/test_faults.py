@@ -41,6 +41,8 @@ COMMANDS = {
     "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json", "--report",
                   "report.jsonl"],
     "resume": [*BATCH, "--resume"],
+    "moving": [*CONVOLVE, "../in/x.wav", "../in/bank.csv", "--path", "../in/path.csv", "-o", "y.wav", "--mix"],
+    "moving_batch": ["batch", "../in/moving.csv", *BATCH[2:], "--report", "report.jsonl"],
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
     "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
@@ -97,6 +99,13 @@ def inputs(tmp_path_factory):
     cells = [{"noise": f"{folder}/x.*", "snr": 10, "early": 2}, {"start": 0.01, "align": True}, {}]
     (folder / "list.json").write_text("".join(
         json.dumps({"input": p[0], "mask": p[1], "output": p[2], **more}) + "\n" for p, more in zip(paths, cells)))
+    (folder / "bank.csv").write_text("azimuth,elevation,file\n0,0,h.wav\n90,0,room2.wav\n180,0,h.wav\n0,90,h.wav\n")
+    write(folder / "room2.wav", noise(300, 2, seed=4))
+    (folder / "path.csv").write_text("time,source,azimuth\n0,1,0\n0,2,90\n0.05,1,100\n")
+    (folder / "moving.csv").write_text("input,mask,path,output\n" + "".join(
+        f"{folder}/x.wav,{folder}/{mask},{path},{name}\n" for mask, path, name in (
+            ("bank.csv", f"{folder}/path.csv", "a.wav"), ("bank.csv", "random:speed=900", "b.wav"),
+            ("h.wav", "", "c.wav"))))
     return folder
 
 

@@ -500,8 +500,8 @@ $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
-$(patsubst %,$(BUILD)/tests/%_test,session ready steer): $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover ready steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+$(patsubst %,$(BUILD)/tests/%_test,session ready sources): $(BUILD)/tests/trap.o
+$(patsubst %,$(BUILD)/tests/%_test,session failover ready sources): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)

@@ -758,7 +758,7 @@ int main(void)
         FILE *file = fopen(path, "w");
         if (!file || fclose(file) != 0) return 1;
     }
-    int status = check_main("sources", tests, sizeof tests / sizeof *tests);
+    int status = check_main("live_steer", tests, sizeof tests / sizeof *tests);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command) == 0 ? status : 1;
 }

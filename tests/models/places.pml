@@ -18,7 +18,7 @@
 #define RECORDS    2
 #define WRITERS    2
 #define PUTS       2
-#define READS      3
+#define READS      2
 #define MOST_READS 2
 #define MOST_STAMPS 6
 

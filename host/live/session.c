@@ -19,7 +19,8 @@ static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback
 struct session {
     hc_live *live;
     struct live_scene *scene; /* NULL: there are no sources */
-    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded, else NULL: errors are printed */
+    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors */
+    const char *first_path;   /* of that bank; else both are NULL */
     int n_in;
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
@@ -50,6 +51,9 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
+    static const char LOADED[] = ": loaded,"; /* say_bank says the same in other words */
+    size_t n = s->first_path ? strlen(s->first_path) : 0;
+    if (n > 0 && strncmp(text, s->first_path, n) == 0 && strncmp(text + n, LOADED, sizeof LOADED - 1) == 0) return;
     if (s->first_error && level == HC_LIVE_ERROR)
         snprintf(s->first_error, MESSAGE_CAP, "%s", text);
     else if (message_limit_allows(&s->lines))
@@ -227,8 +231,10 @@ static bool load_first_bank(struct session *s, const char *path, char *why, size
     char error[MESSAGE_CAP] = "";
     hc_live_change change = {.size = sizeof change, .mask = path};
     s->first_error = error;
+    s->first_path = path;
     bool good = hc_live_request(s->live, &change) == HC_OK && hc_live_work(s->live) == HC_OK;
     s->first_error = NULL;
+    s->first_path = NULL;
     return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
 }
 

@@ -2,12 +2,15 @@
 
 import pathlib
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from conftest import generator, haloconv, write
 from scipy.spatial.transform import Rotation
 from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+from test_osc import examples
 
 assert alone and run  # fixtures
 pytestmark = [needs_jack, needs_osc]
@@ -267,6 +270,22 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
         assert level(server, 2) == pytest.approx(0.025, rel=1e-5)
         control.send("/source/2/entry", 1)
         assert level(server, 2) == 0  # the bank has no such entry
+    client.end()
+
+
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+def test_the_examples_of_the_page_work(run):
+    make_bank()
+    [[start, *lines]] = examples("SCENES", "DESIGN")
+    words = start.split()
+    assert words[:3] == ["haloconv", "jack", "kemar.sofa"] and words[-3:] == ["--osc", "9000", "&"], words
+    client = run.jack(run.server(128), "bank.csv", *words[3:-2], 0, ready=r"OSC on port \d+")
+    assert "interpolated" in client.said() and "largest gain +0.0 dB" in client.said(), client.said()
+    with control_of(client) as control:
+        for line in lines:
+            subprocess.run(line.replace("9000", str(control.port)).split(), check=True)
+        assert control.ask("/source/1/relative")[1:] == pytest.approx([15, 0, 1], abs=1e-4)
+        assert control.ask("/source/2/relative")[1] == pytest.approx(np.degrees(np.arctan2(-1, 2)) - 30, abs=1e-4)
     client.end()
 
 

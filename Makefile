@@ -126,7 +126,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-ldl) -lm -pthread \
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
@@ -272,7 +272,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer_shapes tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer steer_shapes tail_levels files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -344,7 +344,7 @@ FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manife
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
-TEST_TOOLS := $(BUILD)/tests/measure $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
+TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
@@ -491,9 +491,11 @@ $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: ALL_LDFLAGS += -rdynamic
 $(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform): ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
+$(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
+	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call link)
-SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/realtime live/watch message)
+SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
 $(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
@@ -524,7 +526,7 @@ $(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.

@@ -205,7 +205,7 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
             for (int c = 0; c < 3; c++) (*position)[c] = (float)dot(relative, listener_axes[c]);
             for (int c = 0; c < 3; c++)
                 if (!isfinite((*position)[c]))
-                    return fail(HC_EINVAL, why, cap, "%s: the position of measurement %zu is too far away", sofa->path,
+                    return fail(HC_EINVAL, why, cap, "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
                                 m + 1);
             position++;
         }
@@ -320,9 +320,10 @@ static void samples_order(const struct sofa *sofa, const float *values, struct b
 
 static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
 {
-    size_t n_entries = sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES
-                           ? SIZE_MAX
-                           : sofa->n_measurements * sofa->n_emitters;
+    if (sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
+                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MOST_ENTRIES);
+    size_t n_entries = sofa->n_measurements * sofa->n_emitters;
     double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
     int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why, cap);
     if (error) return error;

@@ -24,11 +24,15 @@ static int fft_size(int n)
     }
 }
 
-/* Nanoseconds that a source with two outputs costs in a hop: its products read memory, its transform computes. */
+double scene_transform_ns(const struct scene_cut *cut)
+{
+    return 0.4 * cut->fft * log2(cut->fft);
+}
+
+/* Of a source with two outputs, in a hop. */
 static double cut_ns(const struct scene_cut *cut)
 {
-    const double ns_a_float = 0.4, ns_a_point = 0.25;
-    return 3 * ns_a_float * cut->n_partitions * cut->fft + ns_a_point * cut->fft * log2(cut->fft);
+    return scene_products_ns(3.0 * cut->n_partitions * cut->fft) + scene_transform_ns(cut);
 }
 
 static struct scene_cut cut_with(const struct scene_level *level, int window, int ratio)

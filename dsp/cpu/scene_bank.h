@@ -32,6 +32,14 @@ struct bank_cpu {
     int n_chunks[HC_MOST_STEER_LEVELS];
 };
 
+/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory, and
+ * of a source's transform with its way into the FDL. */
+static inline double scene_products_ns(double floats)
+{
+    return 0.38 * floats;
+}
+double scene_transform_ns(const struct scene_cut *cut);
+
 void scene_cut_make(struct scene_cut *cut, const struct scene_plan *plan, int level);
 
 /* The calls of struct scene_backend. */
@@ -63,7 +71,11 @@ static inline size_t scene_fdl_source(const struct scene_cut *cut)
 {
     return (size_t)cut->n_chunks * scene_fdl_chunk(cut);
 }
-/* The slot of hop h in its phase. */
+/* Floats from the FDL to its phase of hop h, and the slot of hop h there. */
+static inline size_t scene_fdl_phase(const struct scene_cut *cut, int64_t h)
+{
+    return (size_t)(h % cut->ratio) * (size_t)cut->n_partitions * SCENE_CHUNK;
+}
 static inline int scene_fdl_slot(const struct scene_cut *cut, int64_t h)
 {
     return (int)(cut->n_partitions - h / cut->ratio % cut->n_partitions) % cut->n_partitions;

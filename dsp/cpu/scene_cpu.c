@@ -15,6 +15,7 @@
 #include "dsp/engine/backend.h"
 #include "memory.h"
 #include "processors.h"
+#include "scene_costs.h"
 #include "scene_state.h"
 
 #include <math.h>
@@ -31,27 +32,24 @@ void scene_source_transform(const struct scene_state *s, int level, int source, 
     scene_history_read(s, source, end, n, frames);
     memset(frames + n, 0, (size_t)n_zeros * sizeof *frames);
     scene_spectrum_make(cut, l->fft, frames, bins, spectrum);
-    int slot = (int)(hop % cut->ratio) * cut->n_partitions + scene_fdl_slot(cut, hop);
-    float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + (size_t)slot * SCENE_CHUNK;
+    float *to = l->fdl + (size_t)source * scene_fdl_source(cut) + scene_fdl_phase(cut, hop) +
+                (size_t)scene_fdl_slot(cut, hop) * SCENE_CHUNK;
     for (int chunk = 0; chunk < cut->n_chunks; chunk++)
         memcpy(to + (size_t)chunk * step, spectrum + (size_t)chunk * SCENE_CHUNK, SCENE_CHUNK * sizeof *to);
 }
 
 /* ---- sizes and costs --------------------------------------------------------------------------------------------- */
 
-double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *shape)
+double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out)
 {
-    /* Intel Ice Lake at 2.8 GHz, one core; the head's spectra come from the third cache, the tail's from memory */
-    const double ns_a_head_float = 0.25, ns_a_tail_float = 0.45, ns_a_point = 0.25;
     double ns = 0;
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        double floats = (double)cut.n_partitions * cut.fft * (1 + shape->n_out);
-        double points = (l == 0 ? 1 : 1 + (double)shape->n_out / shape->n_sources) * cut.fft * log2(cut.fft);
-        ns += (floats * (l == 0 ? ns_a_head_float : ns_a_tail_float) + points * ns_a_point) / cut.hop;
+        double floats = (double)cut.n_partitions * cut.fft * (1 + n_out);
+        ns += (n_sources * scene_products_ns(floats) + (n_sources + n_out) * scene_transform_ns(&cut)) / cut.hop;
     }
-    return ns * shape->n_sources;
+    return ns;
 }
 
 /* Threads beside the engine thread: as many as keep each of them half busy, as far as there are processors. A scene of
@@ -59,7 +57,7 @@ double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *sha
 static int threads_for(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const double little = 0.02, busy = 0.5;
-    double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape);
+    double load = 1e-9 * plan->rate * scene_cpu_ns(plan, shape->n_sources, shape->n_out);
     int most = (shape->n_threads > 0 ? shape->n_threads : processors_usable()) - 1;
     if (plan->n_levels < 2) return 0;
     if (shape->n_threads > 0 || ceil(load / busy) >= most) return most;

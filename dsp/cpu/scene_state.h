@@ -87,7 +87,4 @@ void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call);
 /* What the engine thread has done for the tail levels since open, in picoseconds as estimated. [rt], engine thread */
 int64_t scene_tail_work(const struct scene_tail *tail);
 
-/* Expected nanoseconds of one frame for all sources, each with one entry that changes all the time. */
-double scene_cpu_ns(const struct scene_plan *plan, const struct scene_shape *shape);
-
 #endif

@@ -297,12 +297,12 @@ static int64_t picoseconds(double ns)
 
 static void hop_begin(const struct scene_state *s, struct tail_level *t, const struct scene_call *call)
 {
-    const double ns_a_float = 0.45, ns_a_point = 0.25;
     const struct scene_cut *cut = &t->level->cut;
-    double floats = 0, transform = ns_a_point * cut->fft * log2(cut->fft);
+    double floats = 0, transform = scene_transform_ns(cut);
+    const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
     int n_heard = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], t->level->fdl, t->level->products);
+    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products);
     for (int i = 0; i < t->n_products; i++) {
         const struct scene_product *product = &t->level->products[i];
         floats += (double)product->n_partitions * (1 + product->n_out);
@@ -313,7 +313,7 @@ static void hop_begin(const struct scene_state *s, struct tail_level *t, const s
     t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks : 0;
     t->n_jobs[OUTS] = n_heard;
     t->cost[INS] = picoseconds(SOURCES_A_JOB * transform);
-    t->cost[CHUNKS] = picoseconds(ns_a_float * floats * SCENE_CHUNK);
+    t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * SCENE_CHUNK));
     t->cost[OUTS] = picoseconds(transform);
     t->own = 0;
     t->is_measured = false;

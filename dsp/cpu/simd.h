@@ -38,7 +38,7 @@ struct simd_long {      /* the steps of long_fft.h; before, now and out may lie 
 };
 
 /* Steered sources (scene_bank.h has the layout): packed spectra in chunks of SCENE_CHUNK floats, outputs in pairs. */
-#define SCENE_CHUNK 32
+#define SCENE_CHUNK 64
 #define SCENE_PAIR 2
 
 struct scene_product {   /* one source's FDL times one entry's responses                                              */

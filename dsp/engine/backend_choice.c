@@ -3,6 +3,7 @@
 #include "dsp/backends.h"
 #include "dsp/costs/costs.h"
 #include "dsp/cpu/processors.h"
+#include "dsp/cpu/scene_costs.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -35,6 +36,9 @@ const struct backend *backend_cpu_for(const hc_config *c)
  *   file    the CPU needs least_file_ns or more        it needs less time than the CPU, gpu_start_ns included
  *   live    the CPU is busy for least_live_ns or       it costs less than the CPU. By built-in costs, the CPU must also
  *           more in a second of audio                  be busy for more than unmeasured_live_ns in a second of audio
+ *   steered   the CPU is busy for least_steered_ns or more in a second of audio: half of two processors, which is about
+ *   sources   what 150 sources of two outputs and 0.5 s need at 48 kHz. Below that the CPU plays them without the wait
+ *             for a device. The GPU's backend must have steered sources
  *
  * "auto" never chooses "hybrid": the share of a tail block's time that a device call takes, when other engines
  * share the device, is not measured yet.
@@ -43,6 +47,7 @@ static const double gpu_start_ns = 0.4e9;
 static const double least_file_ns = 2e9;
 static const double least_live_ns = 0.02e9;
 static const double unmeasured_live_ns = 0.33e9;
+static const double least_steered_ns = 1e9;
 
 static double best_plan_ns(const struct auto_task *task, const struct plan_costs *costs)
 {
@@ -51,8 +56,15 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
     return plan_cost_ns(&plan, costs, &task->shape);
 }
 
+/* Is there too much for the CPU in an engine with sources? */
+static bool is_steered_by_gpu(const struct auto_task *task, const struct plan_costs *cpu)
+{
+    return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= least_steered_ns;
+}
+
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
+    if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double ns = best_plan_ns(task, cpu) / task->n_processors;
     return task->n_frames > 0 ? ns * (double)task->n_frames >= least_file_ns : ns * task->rate >= least_live_ns;
 }
@@ -60,18 +72,27 @@ bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 bool auto_takes_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
                     bool measured)
 {
+    if (task->sources_ns > 0) return is_steered_by_gpu(task, cpu);
     double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
     if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + gpu_start_ns < cpu_ns * (double)task->n_frames;
     return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > unmeasured_live_ns);
 }
 
+static double sources_ns(const hc_config *c)
+{
+    struct scene_plan plan;
+    if (c->n_sources == 0) return 0;
+    scene_plan_make(&plan, c->rate, c->block, c->steer_fade, c->bank_taps);
+    return scene_cpu_ns(&plan, c->n_sources, c->n_out);
+}
+
 static bool auto_chooses_gpu(const hc_config *c)
 {
-    struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1};
+    struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
     struct plan_costs cpu, gpu;
     const struct backend *device = backend_find("cuda");
     char text[128];
-    if (!device) return false;
+    if (!device || (c->n_sources > 0 && !device->scene)) return false;
     if (c->block == 0) task.n_processors = c->n_threads > 0 ? c->n_threads : processors_usable();
     bool measured = costs_find(backend_cpu_for(c), 0, &cpu);
     if (!auto_probes_gpu(&task, &cpu) || device->describe(0, text, sizeof text) != HC_OK) return false;

@@ -27,6 +27,8 @@ struct auto_task {
     int rate;             /* Hz                                                                             */
     int64_t n_frames;     /* of a file; 0: live, or not known                                               */
     int n_processors;     /* that share the CPU's work; 1 for live                                          */
+    double sources_ns;    /* a frame of all steered sources on the CPU, each with an entry that changes all the time;
+                             0: no sources                                                                  */
 };
 
 /* Is the CPU busy enough to look for a GPU? To start a GPU takes tenths of a second. */

@@ -54,16 +54,37 @@ static int bank_load(const hc_live_config *c, const char *path, int rate, struct
     return HC_OK;
 }
 
-int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_responses *responses,
-                  struct bank_set **out, char *why, size_t cap)
+/* A bank file is the bank of every source, which are straight ahead at first. */
+static int set_of_file(const hc_live_config *c, const char *path, int rate, struct bank_set *set, char *why, size_t cap)
 {
-    int n_sources = c->n_sources, error = HC_OK;
+    for (int s = 0; s < c->n_sources; s++) set->sources[s].first = (struct place){{1, 0, 0}, 1, -1};
+    return bank_load(c, path, rate, set, why, cap);
+}
+
+static int set_of_configuration(const hc_live_config *c, const hc_responses *r, int rate, struct bank_set *set,
+                                char *why, size_t cap)
+{
+    int error = HC_OK;
+    for (int i = 0; i < r->n_banks && !error; i++) error = bank_load(c, r->banks[i], rate, set, why, cap);
+    for (int s = 0; s < r->n_sources; s++) {
+        const float *p = r->sources[s].position;
+        set->sources[s] = (struct set_source){r->sources[s].bank, {{p[0], p[1], p[2]}, 1, -1}};
+    }
+    return error;
+}
+
+int bank_set_load(const hc_live_config *c, const char *path, int rate, const hc_responses *r, struct bank_set **out,
+                  char *why, size_t cap)
+{
     *out = NULL;
-    struct bank_set *set = set_make(1, n_sources);
+    if (r && r->n_sources == 0)
+        return fail(HC_EINVAL, why, cap, "%s: has no sources; give a bank, or a configuration with /source/new", path);
+    if (r && r->n_sources > c->n_sources)
+        return fail(HC_EINVAL, why, cap, "%s: has %d sources, and here are %d; start with as many", path, r->n_sources,
+                    c->n_sources);
+    struct bank_set *set = set_make(r ? r->n_banks : 1, r ? r->n_sources : c->n_sources);
     if (!set) return fail(HC_ENOMEM, why, cap, "%s: no memory for its banks; free some", path);
-    for (int s = 0; s < n_sources; s++) set->sources[s].first = (struct place){{1, 0, 0}, 1, -1};
-    error = bank_load(c, path, rate, set, why, cap);
-    (void)responses;
+    int error = r ? set_of_configuration(c, r, rate, set, why, cap) : set_of_file(c, path, rate, set, why, cap);
     if (error)
         bank_set_release(set);
     else

@@ -33,8 +33,8 @@ enum { NO_STAMP = -1 };             /* of a reader that has not read yet        
 /* If several threads put places at the same moment, the place of one of them wins. [rt], any thread */
 void place_put(struct place_mailbox *mailbox, const struct place *place);
 
-/* Copies the place if *stamp is not its stamp. *stamp becomes 0, and *place stays, if nobody has put a place. false: the
- * stamp is the same, or too many threads put places at this moment: read again later. [rt], any thread */
+/* Copies the place if *stamp is not its stamp. If nobody has put a place, *stamp becomes 0 and *place stays. false: the
+ * stamp is the same, or too many threads put places at this moment; read again later. [rt], any thread */
 bool place_read(struct place_mailbox *mailbox, unsigned *stamp, struct place *place);
 
 struct places {

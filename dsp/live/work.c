@@ -101,23 +101,26 @@ static void say_notes(const hc_live *l, const char *path, const char *notes)
     }
 }
 
-/* Loads the banks of a bank file or of a configuration, whose responses are loaded. */
-static int banks_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, bool is_bank, char *why,
-                      size_t cap)
+/* Loads the banks of a configuration, whose responses are loaded, or of a bank file. A sound file is one, too. */
+static int sources_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
 {
+    if (loaded->responses.n_channels > 0) hc_responses_free(&loaded->responses);
+    bool is_bank = hc_bank_is_file(path) || !loaded->responses.memory;
     const hc_responses *responses = is_bank ? NULL : &loaded->responses;
     int error = bank_set_load(&l->config, path, rate, responses, &loaded->banks, why, cap);
-    for (int i = 0; !error && i < loaded->banks->n_banks; i++) say_notes(l, path, loaded->banks->banks[i].notes);
+    for (int i = 0; !error && i < loaded->banks->n_banks; i++)
+        say_notes(l, is_bank ? path : responses->banks[i], loaded->banks->banks[i].notes);
     return error;
 }
 
 static int responses_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
 {
     hc_responses *mask = &loaded->responses;
-    unsigned flags = l->config.keep_rate ? HC_KEEP_RATE : 0;
+    unsigned flags = (l->config.keep_rate ? HC_KEEP_RATE : 0) | (l->config.n_sources > 0 ? HC_WITH_SOURCES : 0);
     int error = hc_responses_load(path, 0, rate, flags, mask, why, cap);
     bool has_routes = mask->n_channels == 0; /* a configuration, with channel counts of its own */
-    if (!error && !has_routes) error = hc_responses_route(mask, path, l->config.n_in, why, cap);
+    if (!error && !has_routes && l->config.n_sources == 0)
+        error = hc_responses_route(mask, path, l->config.n_in, why, cap);
     if (!error) say_diagnostics(l, path, mask);
     return error;
 }
@@ -125,9 +128,9 @@ static int responses_load(const hc_live *l, const char *path, int rate, struct l
 /* A failure leaves *loaded empty. */
 static int mask_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
 {
-    bool is_bank = l->config.n_sources > 0 && hc_bank_is_file(path);
-    int error = is_bank ? HC_OK : responses_load(l, path, rate, loaded, why, cap);
-    if (!error && l->config.n_sources > 0) error = banks_load(l, path, rate, loaded, is_bank, why, cap);
+    bool plays_banks = l->config.n_sources > 0;
+    int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(l, path, rate, loaded, why, cap);
+    if (!error && plays_banks) error = sources_load(l, path, rate, loaded, why, cap);
     if (!error) error = mask_fit(l, path, loaded, why, cap);
     if (error) loaded_free(loaded);
     return error;
@@ -703,7 +706,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct loaded loaded = {.responses = *responses};
     *responses = (hc_responses){0};
     say_diagnostics(l, path, &loaded.responses);
-    if (l->config.n_sources > 0) error = banks_load(l, path, format.rate, &loaded, false, why, cap);
+    if (l->config.n_sources > 0) error = sources_load(l, path, format.rate, &loaded, why, cap);
     if (!error) error = mask_fit(l, path, &loaded, why, cap);
     if (error) {
         loaded_free(&loaded);

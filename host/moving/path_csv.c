@@ -29,9 +29,10 @@ static bool header_check(struct reader *r)
     const bool *has = r->has;
     bool is_sphere = has[AZIMUTH] || has[ELEVATION] || has[DISTANCE], is_line = has[X] || has[Y] || has[Z];
     if (has[TIME] == has[FRAME])
-        return line_refuse(&r->in, "needs a header with one of the columns time (seconds) and frame");
+        return line_refuse(&r->in,
+                           "the header has no time, or two kinds; give one of the columns time (seconds) and frame");
     if (is_sphere + is_line + has[ENTRY] != 1)
-        return line_refuse(&r->in, "needs a header with one kind of place: azimuth, elevation and distance, or x, y "
+        return line_refuse(&r->in, "the header needs one kind of place; give azimuth, elevation and distance, or x, y "
                                    "and z, or entry");
     if (is_sphere && !has[AZIMUTH]) return line_refuse(&r->in, "the header has no azimuth; add the column");
     if (is_line && !(has[X] && has[Y])) return line_refuse(&r->in, "the header lacks x or y; add the column");
@@ -87,7 +88,7 @@ static bool cell_take(struct reader *r, enum column column, const char *text, st
     }
     if (!*text) {
         bool is_optional = column == ELEVATION || column == DISTANCE || column == Z || column == GAIN;
-        return is_optional || line_refuse(&r->in, "has no %s", column_names[column]);
+        return is_optional || line_refuse(&r->in, "has no %s; write a number", column_names[column]);
     }
     if (!number_read(r, column, text, &number)) return false;
     switch (column) {
@@ -99,13 +100,14 @@ static bool cell_take(struct reader *r, enum column column, const char *text, st
         break;
     case SOURCE:
         if (number > r->n_sources)
-            return line_refuse(&r->in, "source %.0f, but the input has %d channel%s", number, r->n_sources,
-                               message_s(r->n_sources));
+            return line_refuse(&r->in, "source %.0f, but the input has %d channel%s; each is a source", number,
+                               r->n_sources, message_s(r->n_sources));
         row->source = (int)number - 1;
         break;
     case ENTRY:
         if (number >= r->n_entries)
-            return line_refuse(&r->in, "entry %.0f, but the bank has entries 0 to %d", number, r->n_entries - 1);
+            return line_refuse(&r->in, "entry %.0f, but the bank has entries 0 to %d; choose one of them", number,
+                               r->n_entries - 1);
         row->entry = (int)number;
         break;
     case GAIN:
@@ -128,7 +130,8 @@ static bool row_read(struct reader *r, char *record)
         if (!csv_field(&r->in, &at, &field)) return false;
         if (n < r->n_fields && !cell_take(r, r->columns[n], field, row)) return false;
     }
-    if (n != r->n_fields) return line_refuse(&r->in, "%d field%s, but the header has %d", n, message_s(n), r->n_fields);
+    if (n != r->n_fields)
+        return line_refuse(&r->in, "%d field%s, but the header has %d; write as many", n, message_s(n), r->n_fields);
     if (row->frame < r->last[row->source])
         return line_refuse(&r->in, "goes back in time; sort the rows of a source by time");
     r->last[row->source] = row->frame;

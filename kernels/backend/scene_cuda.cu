@@ -13,7 +13,7 @@
  * limits   blocks of up to 4096 frames
  * ceiling  many sources: memory bandwidth; few: the latency of four kernels, two copies and the wait
  */
-#include "scene_state.h"
+#include "scene_gpu.h"
 
 #include "cuda_error.h"
 #include "device_memory.h"
@@ -344,15 +344,15 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     const int block = s->plan.block, P = 1 << level->log2_P, at = (int)(call->frame % block);
     const int64_t b = call->frame / block;
     PASS(input_upload(s, call, why, cap));
-    PASS(head_lists_set(s, call, b, why, cap));
-
     struct scene_forward forward = forward_of(s, level, b);
     forward.from = (unsigned)((b + 1) * block - 2 * P);
     forward.receive = s->receive;
     forward.new_at = 2 * P - block + at;
     forward.n_new = call->n;
     TRY(scene_forward_launch(&forward, s->head), "the transforms of the sources");
+    if (call->n_heard == 0) return HC_OK; /* no request yet */
 
+    PASS(head_lists_set(s, call, b, why, cap)); /* the list is made beside the transforms */
     struct scene_product product = product_of(s, level, b, call->n_heard);
     if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
     product.lists[product.n_lists++] = list_of(level, s->now);

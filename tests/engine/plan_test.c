@@ -1,5 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
 #include "dsp/engine/backend.h"
+#include "dsp/cpu/scene_costs.h"
 #include "dsp/engine/backend_choice.h"
 #include "check.h"
 
@@ -230,7 +231,7 @@ static void a_slow_gpu_is_taken_for_less(const char *backend)
     for (int i = 0; i < 2 * 2 * 4 * 64; i++) {
         int n = 1 + i % 64, block = 64 << i / 64 % 4, taps = i / 256 % 2 ? 48000 : 480000;
         bool matrix = i / 512, taken[GPUS];
-        struct auto_task task = {{taps, block, n, n, matrix ? n * n : n}, "auto", 48000, 0, 1};
+        struct auto_task task = {{taps, block, n, n, matrix ? n * n : n}, "auto", 48000, 0, 1, 0};
         struct plan p;
         plan_choose(&p, cpu, &task.shape, "auto");
         double cpu_ns = plan_cost_ns(&p, cpu, &task.shape);
@@ -257,7 +258,7 @@ static void a_slow_gpu_is_taken_for_less(const char *backend)
 static void a_file_must_be_long_for_a_gpu(const char *backend)
 {
     struct plan_costs gpu = gpu_like(true);
-    struct auto_task file = {{480000, 0, 64, 64, 64 * 64}, "auto", 48000, 48000, 1};
+    struct auto_task file = {{480000, 0, 64, 64, 64 * 64}, "auto", 48000, 48000, 1, 0};
     struct plan p;
     plan_choose(&p, backend_cpu.costs, &file.shape, "auto");
     double cpu_ns = plan_cost_ns(&p, backend_cpu.costs, &file.shape);
@@ -273,6 +274,20 @@ static void a_file_must_be_long_for_a_gpu(const char *backend)
     check(auto_takes_gpu(&file, backend_cpu.costs, &gpu, false), "ten seconds of the CPU are not worth a GPU");
     file.n_processors = 1 << 20;
     check(!auto_takes_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
+}
+
+/* Steered sources go to a GPU once they keep one of two processors busy, also if nobody has measured a cost. */
+static void many_steered_sources_take_a_gpu(const char *backend)
+{
+    struct plan_costs gpu = gpu_like(true);
+    struct scene_plan scene;
+    scene_plan_make(&scene, 48000, 64, 64, 24000);
+    for (int n = 1; n <= 8192; n *= 2) {
+        struct auto_task task = {{1, 64, n, 2, n}, "auto", 48000, 0, 1, scene_cpu_ns(&scene, n, 2)};
+        check(task.sources_ns > 0, "%d sources cost %g ns", n, task.sources_ns);
+        check(auto_probes_gpu(&task, backend_cpu.costs) == (n > 128), "%d sources: %g ns a frame", n, task.sources_ns);
+        check(auto_takes_gpu(&task, backend_cpu.costs, &gpu, false) == (n > 128), "%d sources", n);
+    }
 }
 
 /* The work for a frame grows with the logarithm of a mask's length, on the CPU: its partitions grow with the mask. Their
@@ -312,6 +327,7 @@ int main(void)
         TEST(inputs_of_their_own_are_counted, false),
         TEST(a_slow_gpu_is_taken_for_less, false),
         TEST(a_file_must_be_long_for_a_gpu, false),
+        TEST(many_steered_sources_take_a_gpu, false),
         TEST(masks_of_minutes_get_long_partitions, false),
     };
     return check_main("plan", tests, sizeof tests / sizeof *tests);

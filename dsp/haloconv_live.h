@@ -32,6 +32,15 @@
  *   device is late, the same happens after 8 late blocks and 20 ms in a row. Without a standby engine hc_live_work
  *   makes a new engine on the CPU.
  *
+ * Steered sources
+ *   With hc_live_config.n_sources the mask is a bank of responses: a file of hc_bank_load, also a sound file, or a
+ *   configuration with /bank/read and /source/new, whose other lines play beside them. Every source of a bank file is
+ *   straight ahead at first, that of a configuration where its line says. hc_live_steer moves them. hc_live keeps the
+ *   places and tells them to each engine: the one that plays, a standby engine, and each new engine before its first
+ *   block. Another bank that is no longer than the engine was made for is a fade of every source inside the engine, as
+ *   any movement is (haloconv_scenes.h); else a new engine is made. A move of the standby engine is a block late while
+ *   that is behind. Dry is input i at output i, for sources too.
+ *
  * A session
  *   hc_live_config c;  hc_live_config_init(&c);  c.n_in = 2; ...;  hc_live_open(&c, &live, why, sizeof why);
  *   hc_live_change change = {.size = sizeof change, .mask = "hall.wav"};  hc_live_request(live, &change);
@@ -96,6 +105,7 @@ typedef struct hc_live_config {
     int mix_entries;         /* 1: a source plays the mix of hc_bank_mix; 0: the nearest entry                    0  */
     double grid_deg;         /* as in hc_bank_options                                                              0  */
     int normalise;           /* as in hc_bank_options                                                              0  */
+    int reserved;            /* must be 0                                                                          0  */
 } hc_live_config;
 
 /* Sets every field to its default and size to sizeof(hc_live_config). [rt] */
@@ -145,8 +155,8 @@ void hc_live_set_freewheel(hc_live *live, int on);
 /* Moves source `source` to a position relative to the listener (metres: x ahead, y left, z up), with a linear gain; 0
  * is silence. The entry of the bank is found in the next hc_live_process, and the change is heard with that block. The
  * position stays through changes of bank, rate, block and backend; it may be set before a bank is loaded. A source that
- * was never moved is straight ahead, with gain 1. The last call wins. HC_EINVAL: the source is out of range, or a value
- * is not finite. [rt], any thread */
+ * was never moved is where its configuration says, else straight ahead, with gain 1. The last call wins. HC_EINVAL: the
+ * source is out of range, or a value is not finite. [rt], any thread */
 int hc_live_steer(hc_live *live, int source, const float position[3], float gain);
 
 /* The same by the number of an entry, for banks without positions. HC_EINVAL: likewise, or a negative entry. An entry
@@ -157,7 +167,8 @@ int hc_live_steer_entry(hc_live *live, int source, int entry, float gain);
 
 typedef struct hc_live_change { /* NULL and 0: no change                                                             */
     size_t size;             /* sizeof(hc_live_change), set by the caller                                            */
-    const char *mask;        /* path for hc_responses_load; the path of the mask that plays: load it again           */
+    const char *mask;        /* path for hc_responses_load, or with sources for hc_bank_load; the path of the mask that
+                                plays: load it again                                                             */
     const char *backend;     /* as in hc_live_config                                                                 */
     int rate, block;         /* as in hc_live_config                                                                 */
     uint64_t number;         /* of the request, for hc_live_config.answer                                            */
@@ -190,8 +201,8 @@ enum { HC_LIVE_MOST_KEPT = 32 };
  * Replaces the list of an earlier call; n = 0: keep none. A mask that is in both lists stays ready, and is loaded
  * again if its file has changed. A file that has changed when its mask is asked for is also loaded again: the fade
  * to the earlier content begins at once. A change of rate, block or backend makes all of them anew. Returns HC_OK;
- * HC_EINVAL (n out of range, a path that is NULL, empty, or has 4096 bytes or more); HC_ENOMEM. [setup], at once:
- * it does not wait for hc_live_work */
+ * HC_EINVAL (n out of range, a path that is NULL, empty, or has 4096 bytes or more; a session with sources keeps no
+ * bank ready); HC_ENOMEM. [setup], at once: it does not wait for hc_live_work */
 int hc_live_keep(hc_live *live, const char *const *paths, int n);
 
 /* Compares two masks of hc_live_keep, A and B, at equal loudness; NULL and NULL: no more. Requests switch between them.
@@ -205,8 +216,9 @@ int hc_live_keep(hc_live *live, const char *const *paths, int n);
 int hc_live_compare(hc_live *live, const char *a, const char *b);
 
 /* Plays responses that the caller has loaded from `path` for n_in inputs at the present rate, as hc_live_work
- * would. They replace a mask that was requested before. The live convolver owns the responses after the call, also
- * after a failure. Fails as hc_open and hc_mask_make do. [setup] */
+ * would; with sources, those of a configuration (HC_WITH_SOURCES) or of a sound file, and this call loads the banks. They
+ * replace a mask that was requested before. The live convolver owns the responses after the call, also after a failure.
+ * Fails as hc_open, hc_mask_make and hc_bank_load do. [setup] */
 int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char *why, size_t cap);
 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */
@@ -281,6 +293,11 @@ typedef struct hc_live_info { /* of the newest engine: it plays, or is about to 
     int rate, block;         /* Hz, frames                                                                           */
     int longest;             /* frames of the longest response of its mask                                           */
     uint64_t ready_memory;   /* bytes of the masks that hc_live_keep keeps ready, also the one that plays             */
+    int n_sources;           /* that play an entry of a bank; 0: there are no banks                                   */
+    int n_banks, n_entries;  /* n_entries: of all banks                                                               */
+    int n_bank_out;          /* most outputs of a bank                                                                */
+    float bank_gain_db;      /* as gain_db in hc_bank_data: of the loudest bank                                       */
+    int reserved;            /* 0                                                                                     */
 } hc_live_info;
 
 /* Describes the newest engine. The caller sets info->size. [setup] */
@@ -290,8 +307,8 @@ void hc_live_get_info(hc_live *live, hc_live_info *info);
  * of the whole path. [setup] */
 size_t hc_live_mask(hc_live *live, char *path, size_t cap);
 
-/* Returns 1 if the mask has a route from input `in` to output `out`, else 0. The answer changes only when a mask
- * is loaded (stats.masks). [setup] */
+/* Returns 1 if the mask has a route from input `in` to output `out`, or source `in` a bank with output `out`, else 0.
+ * The answer changes only when a mask is loaded (stats.masks). [setup] */
 int hc_live_reaches(hc_live *live, int in, int out);
 
 #ifdef __cplusplus

@@ -22,6 +22,11 @@ typedef struct hc_diagnostic { /* an error in a configuration, or a warning abou
     const char *text;         /* "hall.conf:12: /impulse/read: input 9, ..."; "hall.conf:12: warning: ..."       */
 } hc_diagnostic;
 
+typedef struct hc_source {    /* a steered source of a configuration (haloconv_scenes.h)                         */
+    int bank;                 /* index of hc_responses.banks                                                     */
+    float position[3];        /* at the start; metres: x ahead, y left, z up of the listener                     */
+} hc_source;
+
 typedef struct hc_responses { /* a mask as read from a file                                                      */
     int n_channels;           /* of the file; 0 for a configuration                                              */
     int n_frames;             /* after resampling; for a configuration the longest route, delay included         */
@@ -42,14 +47,19 @@ typedef struct hc_responses { /* a mask as read from a file                     
     int n_diagnostics;        /* the first of these by line, at most 10000                                       */
     hc_diagnostic *diagnostics; /* [n_diagnostics]                                                               */
     void *memory;             /* the library's                                                                   */
+    int n_sources, n_banks;   /* of a configuration with HC_WITH_SOURCES; else 0                                 */
+    const hc_source *sources; /* [n_sources]: input i is source i                                                */
+    const char *const *banks; /* [n_banks]: paths for hc_bank_load, which are not read yet                       */
 } hc_responses;
 
 enum {                        /* flags of hc_responses_load                                                      */
     HC_KEEP_RATE = 1,         /* do not resample                                                                 */
     HC_NAMES_ONLY = 2,        /* of a configuration, read only client, server and the names of its files, and open no
                                  sound file; of another mask, read nothing                                       */
-    HC_TELL_FILTERS = 4       /* add a warning for each filter that is computed from a configuration: its length, and
+    HC_TELL_FILTERS = 4,      /* add a warning for each filter that is computed from a configuration: its length, and
                                  how far below it the energy of what is cut off is                               */
+    HC_WITH_SOURCES = 8       /* a configuration may have steered sources (/source/new), which hc_live plays; without
+                                 this flag it is refused                                                         */
 };
 
 /* Reads a mask from a file:
@@ -112,7 +122,7 @@ int hc_responses_find(const char *path, int rate, char *found, size_t found_cap,
  * HC_ENOMEM. [setup], any thread */
 int hc_responses_route(hc_responses *responses, const char *path, int n_in, char *why, size_t cap);
 
-/* Finds the path of the i-th sound file, from 0, that a configuration names. Returns NULL if it names fewer. The
+/* Finds the path of the i-th sound file or bank, from 0, that a configuration names. Returns NULL if it names fewer. The
  * path is valid until hc_responses_free. hc_responses_load also stores the paths if it fails, unless the text of
  * the configuration cannot be read. NULL for responses is allowed. [setup], any thread */
 const char *hc_responses_file(const hc_responses *responses, int i);

@@ -59,28 +59,50 @@ typedef struct hc_bank_options { /* 0: the default                              
 } hc_bank_options;
 
 /* Reads a bank from a file:
- *   .sofa       conventions SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR, ... The delays of the
- *               file are applied
- *   .csv        a line for each entry: azimuth (degrees, counter-clockwise), elevation (degrees), distance (metres),
- *               sound file; or x, y, z (metres), sound file. The first line names the columns
- *   a folder    of sound files with positions in their names, azi_30_ele_-15.wav; else one entry a file, without positions
+ *   .sofa       a SOFA file (AES69) of impulse responses: data of type FIR, FIR-E or FIRE, of any convention, such as
+ *               SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR. An entry for each measurement; if
+ *               the responses are to several emitters (FIR-E, FIRE: the loudspeakers of MultiSpeakerBRIR), for each pair
+ *               of measurement m and emitter e, at m * E + e. An output for each receiver. Its position is that of the
+ *               source, or emitter, as the listener of that measurement sees it (ListenerPosition, ListenerView,
+ *               ListenerUp). The delays of the file (Data.Delay) are applied, their fractions by a windowed sinc
+ *   .csv        a line for each entry. The first line names the columns: azimuth (degrees, counter-clockwise),
+ *               elevation (degrees) [0], distance (metres) [1], file; or x, y, z (metres), file. Paths are relative to
+ *               the folder of the list. A .csv whose first line has no column `file` is a text of coefficients
+ *   a folder    of sound files, in the order of their names (2.wav before 10.wav), with positions in these:
+ *               azi_30_ele_-15.wav, az30_el-15_dist_1.5.wav; or all without, then the entries have no positions
  *   .wav, ...   one sound file: an entry without position
- * rate: resample to this rate in Hz; 0: keep it. options: NULL: all defaults. Fails with HC_EFILE, HC_EINVAL, HC_ENOMEM,
- * HC_EUNSUPPORTED (a build without libmysofa or HDF5). Free *data with hc_bank_data_free. [setup], any thread */
+ * Of sound files each channel is an output. All files need as many, and shorter ones are padded with zeros.
+ *
+ * rate: resample to this rate in Hz, and keep the gain; 0: keep it. options: NULL: all defaults. A grid keeps the
+ * entries of the file, with their numbers, and adds entries behind them where the next one is far: barycentric between
+ * three, with the onset delay of each output interpolated apart from the aligned responses. It adds nothing beyond the
+ * measured range. The first line of the notes says what the file is. A bank has at most 65536 entries and 1024 outputs,
+ * and takes at most three quarters of the machine's memory, which is checked before samples are read.
+ *
+ * Fails with HC_EFILE (missing, damaged, cut short), HC_EINVAL (sizes that are 0, too large or contradict each other;
+ * NaN or Inf: the text has the place), HC_ENOMEM, HC_EUNSUPPORTED (spectra or filters of second order, not impulse
+ * responses; a build without libmysofa and HDF5, or a machine on which HDF5 is not installed). *data is empty then.
+ * Free *data with hc_bank_data_free. [setup], any thread */
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap);
 
-/* Returns 1 if hc_bank_load reads the file at this path, by its name, else 0 (hc_responses_load may read it). [setup] */
+/* Returns 1 if the path is a bank: .sofa, a folder, or a .csv whose first line has a column `file`; else 0, also for a
+ * sound file, which hc_bank_load and hc_responses_load both read. [setup] */
 int hc_bank_is_file(const char *path);
 
 /* Frees what hc_bank_load has stored in *data. NULL is allowed. [setup] */
 void hc_bank_data_free(hc_bank_data *data);
 
-/* Finds the entry nearest to a direction or position: by the angle between both as seen by the listener, then by
- * distance. Returns 0 if the bank has no positions. `data` comes from hc_bank_load. [rt], any thread */
+/* Finds the entry nearest to a direction or position: by the angle between both as seen by the listener, then, among
+ * entries within 0.001 degrees of each other, by distance. Returns 0 if the bank has no positions. {0, 0, 0} counts as
+ * ahead. A bank from hc_bank_load has a table for this; of a bank of your own every entry is looked at. [rt], any
+ * thread */
 int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 
-/* Finds up to HC_MOST_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere.
- * Returns how many. [rt], any thread */
+/* Finds up to HC_MOST_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
+ * between three entries. Beyond the measured range it takes the nearest edge of that range along a great circle: below
+ * a set that ends at -40 degrees, the same azimuth at -40 degrees. A gap of more than 70 degrees around one of the six
+ * directions ahead, behind, left, right, up and down is not bridged. Returns how many. For a bank without a table it is
+ * hc_bank_nearest. [rt], any thread */
 int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights);
 
 /* ---- banks of an engine, and steering ----------------------------------------------------------------------------- */
@@ -125,8 +147,8 @@ typedef struct hc_step {       /* from the first step edge at or after `frame`, 
 
 typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources             */
     int n_sources;
-    const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. Frames outside
-                                  count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
+    const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. NaN, Inf and
+                                  frames outside count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
     int64_t in_from, n_in_frames;
     const hc_step *steps;      /* [n_steps], sorted by frame, from the start of the stream. A source is silent until
                                   its first step. Steps that end at frame 0 or before play without a fade              */
@@ -142,6 +164,9 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
  * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup],
  * one thread at a time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
+/* Describes the device, "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
+const char *hc_renderer_device(const hc_renderer *renderer);
+/* NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);
 
 #ifdef __cplusplus

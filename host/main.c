@@ -78,6 +78,8 @@ static const struct command {
     {"bench costs", "", "what convolution costs here; kept for every later plan", bench_costs_command, false},
     {"bench kernels", "", "every CUDA kernel, checked and timed", bench_kernels_command, false},
     {"bench offline", "", "a long sound from memory to memory", bench_offline_command, false},
+    {"bench scene", "", "steered sources, paced by the clock, and moving sources of whole signals", bench_scene_command,
+     false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -167,8 +169,8 @@ static int bench(int argc, char **argv)
         print_help(stdout, true);
         return flushed(0);
     }
-    return message_usage("bench", "needs engine, capacity, costs, kernels or offline%s%s", argc > 2 ? ", and got " : "",
-                         argc > 2 ? argv[2] : "");
+    return message_usage("bench", "needs engine, capacity, costs, kernels, offline or scene%s%s",
+                         argc > 2 ? ", and got " : "", argc > 2 ? argv[2] : "");
 }
 
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@
  */
 #include "dsp/costs/cpu_costs.h"
 #include "dsp/engine/backend.h"
+#include "dsp/scene/render_backend.h"
 #include "dsp/scene/scene_backend.h"
 
 #include "fdl.h"
@@ -512,6 +513,7 @@ static int cpu_play(void *state, const struct rows *rows, int n, const struct fa
 const struct backend backend_cpu = {
     .name = "cpu",
     .scene = &scene_cpu,
+    .render = &render_cpu,
     .files = &backend_cpu_files,
     .in_place = true,
     .costs = &cpu_costs,

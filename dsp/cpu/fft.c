@@ -126,7 +126,7 @@ const char *fft_library(void)
     return fftwf_version; /* "fftw-3.3.10-sse2-avx" */
 }
 
-struct fft *fft_open(int n)
+static struct fft *open_with(int n, unsigned effort)
 {
     struct fft *fft = calloc(1, sizeof *fft);
     float *real = memory_floats((size_t)n), *spectrum = memory_floats((size_t)n + 2);
@@ -137,8 +137,8 @@ struct fft *fft_open(int n)
 #endif
         import_wisdom();
         fftwf_set_timelimit(0.3);
-        fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, FFTW_MEASURE | FFTW_PRESERVE_INPUT);
-        fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, FFTW_MEASURE | FFTW_DESTROY_INPUT);
+        fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
+        fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
         fftwf_set_timelimit(FFTW_NO_TIMELIMIT);
         reserves_sweep();
     }
@@ -148,6 +148,16 @@ struct fft *fft_open(int n)
     if (fft && fft->forward && fft->inverse) return fft;
     fft_close(fft);
     return NULL;
+}
+
+struct fft *fft_open(int n)
+{
+    return open_with(n, FFTW_MEASURE);
+}
+
+struct fft *fft_open_repeatable(int n)
+{
+    return open_with(n, FFTW_ESTIMATE);
 }
 
 void fft_close(struct fft *fft)
@@ -179,6 +189,10 @@ const char *fft_library(void)
     return NULL;
 }
 struct fft *fft_open(int n)
+{
+    return NULL;
+}
+struct fft *fft_open_repeatable(int n)
 {
     return NULL;
 }

@@ -14,6 +14,8 @@ const char *fft_library(void);
 /* Tries variants for up to a few tenths of a second. NULL: no memory. It is called while hc_open runs or costs are
  * measured, never later. [setup] */
 struct fft *fft_open(int n);
+/* The same without trying: transforms have the same bits in every run of a program. */
+struct fft *fft_open_repeatable(int n);
 void fft_close(struct fft *fft);
 
 /* real[n] -> spectrum[n/2 + 1], interleaved re im; not scaled; keeps real. Both aligned to 64 bytes (fft_aligned).

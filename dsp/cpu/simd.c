@@ -144,6 +144,13 @@ static void cmac(float *y, const float *x, const float *h, size_t stride, int n_
         for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, SIMD_BLOCKS, 1);
         return;
     }
+    if (n_t == 2) {
+        if (LANES == 16)
+            for (; i + 4 * LANES <= n; i += 4 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 2, 4);
+        for (; i + 2 * LANES <= n; i += 2 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 2, 2);
+        for (; i < n; i += LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 2, 1);
+        return;
+    }
     if (LANES == 16)
         for (; i + 8 * LANES <= n; i += 8 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 8);
     for (; i + 4 * LANES <= n; i += 4 * LANES) cmac_tile(y + i, x + i, h + i, stride, n_p, 1, 4);

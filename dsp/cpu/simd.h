@@ -82,7 +82,7 @@ struct simd {
     void (*fir)(float *y, const float *x, const float *h, int n, int n_taps);
 
     /* Complex multiply-accumulate of partitions, interleaved re im: for t < n_t, bins [0, n_bins):
-     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1 or SIMD_BLOCKS
+     *   y[t*stride] += sum_{p < n_p} x[(t - p)*stride] * h[p*stride]        n_t is 1, 2 or SIMD_BLOCKS
      * All strides in floats; y, x, h aligned to SIMD_PAD floats; n_bins a multiple of SIMD_PAD / 2. */
     void (*cmac)(float *y, const float *x, const float *h, size_t stride, int n_p, int n_t, int n_bins);
 

@@ -93,13 +93,34 @@ bool engine_is_lost(const hc_engine *e)
     return atomic_load_explicit(&e->lost, memory_order_acquire);
 }
 
+/* Is there no mask, and no history that a later mask needs? Then a device need not carry the input of a scene twice. */
+static bool plays_only_sources(const hc_engine *e, const struct slot *slot, const struct fade *fade)
+{
+    return e->scene && slot && !fade->from && !fade->to && e->config.max_taps == 1;
+}
+
+static int play_silence(const hc_engine *e, struct slot *slot, int n)
+{
+    for (int ch = 0; ch < e->config.n_out; ch++)
+        memset(slot->out + (size_t)ch * (size_t)e->plan.block, 0, (size_t)n * sizeof *slot->out);
+    return HC_OK;
+}
+
 int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
     if (engine_is_lost(e)) return HC_EDEVICE;
+    struct slot whole;
+    if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
+        for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(slot->copy, i);
+        whole = *slot;
+        whole.copy = NULL;
+        slot = &whole;
+    }
     struct fade fade = mask_swap_begin(&e->swap);
-    int result = rows       ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
-                 : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
+    int result = rows                                 ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
+                 : plays_only_sources(e, slot, &fade) ? play_silence(e, slot, n)
+                 : e->async                           ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
                             : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
     mask_swap_end(&e->swap, n);
     if (e->scene && result >= 0) {

@@ -170,8 +170,8 @@ static int ask_device(struct failover *f)
 
 static _Atomic(struct failover *) abandoned; /* never freed: devices that hang may still write to their memory */
 
-int failover_open(const hc_config *config, struct input_history *history, double standby_share, struct failover **out,
-                  char *why, size_t cap)
+int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
+                  struct failover **out, char *why, size_t cap)
 {
     struct failover *f = calloc(1, sizeof *f);
     *out = NULL;
@@ -185,9 +185,10 @@ int failover_open(const hc_config *config, struct input_history *history, double
     atomic_flag_clear(&f->lock);
     sem_init(&f->wake, 0, 0);
     f->gain = (struct ramp){.now = 1, .target = 1};
-    int error = loudness_open(&f->loudness, config->n_out, config->rate)
-                    ? runner_open(&f->main, config, why, cap)
-                    : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
+    int error =
+        loudness_open(&f->loudness, config->n_out, config->rate) && steered_open(&f->steered, config->n_sources, places)
+            ? runner_open(&f->main, config, why, cap)
+            : fail(HC_ENOMEM, why, cap, "no memory for an engine; free some");
     if (!error) hc_get_info(f->main.engine, &f->info);
     f->is_on_cpu = !error && strcmp(f->info.backend, "cpu") == 0;
     if (!error && standby_share > 0 && !f->is_on_cpu) {
@@ -212,6 +213,7 @@ bool failover_close(struct failover *f)
     }
     runner_close(&f->main);
     runner_close(&f->standby);
+    steered_close(&f->steered); /* no engine plays the banks any more */
     loudness_close(&f->loudness);
     sem_destroy(&f->wake);
     free(f);
@@ -220,18 +222,28 @@ bool failover_close(struct failover *f)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-/* The share of a block's time that the CPU needs for the routes, measured on an engine of its own. INFINITY: it cannot
- * play them. */
-static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n)
+/* Steers every source to another entry, as the worst block does. */
+static void trial_steer(struct runner *r, const struct engine_banks *banks, int block)
+{
+    for (int s = 0; s < banks->set->n_sources; s++) {
+        int bank = banks->set->sources[s].bank, entry = (block + s) % banks->set->banks[bank].n_entries;
+        hc_steer(r->engine, s, banks->standby[bank], &entry, NULL, 1);
+    }
+}
+
+/* The share of a block's time that the CPU needs for the routes and the banks of a standby engine, measured on an engine
+ * of its own. INFINITY: it cannot play them. */
+static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n,
+                                const struct engine_banks *banks)
 {
     hc_config config = *wanted;
     struct runner r;
-    hc_mask *mask;
+    hc_mask *mask = NULL;
     double share = INFINITY;
     config.backend = "cpu";
     if (runner_open(&r, &config, NULL, 0) != HC_OK) return share;
     unsigned fp_state = simd_denormals_off();
-    if (hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
+    if (n == 0 || hc_mask_make(r.engine, routes, n, &mask, NULL, 0) == HC_OK) {
         float *x = (float *)r.silence;
         runner_play(&r, mask);
         for (int i = 0; i < config.block; i++) x[i] = (float)(i % 7 - 3) * 0.01f;
@@ -240,6 +252,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
         int64_t start = now_ns();
         int blocks = 0;
         while (spent < TRIAL_MS * 1e6 && blocks * block_ns < TRIAL_MS * 1e6) {
+            if (banks) trial_steer(&r, banks, blocks);
             runner_repeat(&r, x);
             blocks++;
             spent = (double)(now_ns() - start);
@@ -251,17 +264,34 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
     return share;
 }
 
-/* Makes both masks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
+/* Makes the banks for both engines, and measures the CPU's share. The standby engine keeps them if that share is small
+ * enough. */
+static int load_banks(struct failover *f, const hc_route *routes, int n, struct bank_set *set,
+                      struct engine_banks **banks, double *share, char *why, size_t cap)
+{
+    int error = set ? engine_banks_make(set, f->main.engine, banks, why, cap) : HC_OK;
+    if (!error && *banks && f->standby.engine) error = engine_banks_make_standby(*banks, f->standby.engine, why, cap);
+    if (error || !f->standby.engine) return error;
+    *share = measure_cpu_share(&f->config, routes, n, *banks);
+    if (*banks && !(*share <= f->standby_share)) engine_banks_free_standby(*banks);
+    return HC_OK;
+}
+
+/* Makes masks and banks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
  * keeps its mask. */
-int failover_load(struct failover *f, const hc_route *routes, int n, char *why, size_t cap)
+int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, char *why, size_t cap)
 {
     hc_mask *mask = NULL, *standby = NULL;
-    double share = f->standby.engine ? measure_cpu_share(&f->config, routes, n) : INFINITY;
+    struct engine_banks *banks = NULL;
+    double share = INFINITY;
+    failover_sweep(f);
+    int error = load_banks(f, routes, n, set, &banks, &share, why, cap);
     bool suffices = isfinite(share) && share <= f->standby_share;
-    int error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
-    if (!error && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
+    if (!error && n > 0) error = hc_mask_make(f->main.engine, routes, n, &mask, why, cap);
+    if (!error && n > 0 && suffices) error = hc_mask_make(f->standby.engine, routes, n, &standby, why, cap);
     if (error) {
         hc_mask_free(f->main.engine, mask);
+        engine_banks_free(banks);
         return error;
     }
     if (!suffices) atomic_store(&f->cpu_share, INFINITY);
@@ -270,7 +300,23 @@ int failover_load(struct failover *f, const hc_route *routes, int n, char *why, 
         if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
+    if (banks) steered_load(&f->steered, banks);
     return HC_OK;
+}
+
+void failover_sweep(struct failover *f)
+{
+    steered_sweep(&f->steered);
+}
+
+static void move_main(struct failover *f)
+{
+    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine);
+}
+
+static void move_standby(struct failover *f)
+{
+    if (f->steered.n_sources > 0) steered_move_standby(&f->steered, f->standby.engine);
 }
 
 /* ---- before it plays --------------------------------------------------------------------------- */
@@ -299,6 +345,7 @@ static int follow_history(struct failover *f)
     int64_t before = INT64_MAX, end = input_history_end(f->history);
     for (; r->at < end && end - r->at <= before / 2; end = input_history_end(f->history)) {
         before = end - r->at;
+        move_main(f);
         while (r->at < end && result == HC_OK)
             result = runner_follow(r, f->history, end, input_history_oldest(f->history));
     }
@@ -309,6 +356,8 @@ int failover_start(struct failover *f, int64_t from, char *why, size_t cap)
 {
     unsigned fp_state = simd_denormals_off();
     failover_set_wait(f, HC_WAIT_FOREVER);
+    move_main(f); /* before the first block: they do not fade */
+    move_standby(f);
     int result = runner_warm_up(&f->main);
     f->main.at = f->standby.at = from;
     if (f->standby.engine) {
@@ -333,6 +382,7 @@ bool failover_follow(struct failover *f)
     if (atomic_load(&f->cannot_follow) || r->at >= end) return false;
     if (!f->has_no_deadline) failover_set_wait(f, HC_WAIT_FOREVER);
     if (r->at < oldest) r->at = oldest;
+    move_main(f);
     if (runner_follow(r, f->history, end, end) != HC_OK) atomic_store(&f->cannot_follow, true);
     failover_wake(f);
     return r->at < end;
@@ -355,6 +405,7 @@ bool failover_catch_up(struct failover *f, int64_t n)
     struct runner *r = &f->main;
     int64_t end = input_history_end(f->history), oldest = input_history_oldest(f->history);
     if (r->at < oldest) r->at = oldest; /* much too slow: the frames before are overwritten */
+    move_main(f);
     for (int64_t to = end - r->at < n ? end : r->at + n; r->at < to;) runner_follow(r, f->history, to, end);
     return r->at == end;
 }
@@ -440,6 +491,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 {
     enum failover_result result;
     enum takeover takeover = takeover_of(f);
+    move_main(f);
     if (takeover == TAKEOVER_NOT_NEEDED) {
         if (play_main(f, in, out, n, now, &result)) return result;
         /* failover_load stores `cpu_share` and then reads `takeover`: one of the two threads sees the other's store. */
@@ -452,6 +504,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         failover_silence(out, f->config.n_out, n);
         return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
     }
+    move_standby(f); /* after the blocks that it had not processed: the main engine had not moved there either */
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;
     return FAILOVER_PLAYED;
@@ -460,6 +513,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
 void failover_wake(struct failover *f)
 {
     if (!f->has_thread || takeover_of(f) == TAKEOVER_DONE) return;
+    move_standby(f); /* now, because it plays this block later than the main engine */
     priority_lead(&f->priority);
     sem_post(&f->wake);
 }

@@ -20,6 +20,7 @@
 #include "input_history.h"
 #include "loudness.h"
 #include "mixer.h"
+#include "steered.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -63,6 +64,7 @@ struct failover {
     struct ramp gain;          /* of its output; audio thread                                                     */
     uint64_t order;            /* ready.noted when it was handed over                                             */
     bool is_on_cpu;            /* the main engine runs on the CPU                                                 */
+    struct steered steered;    /* its sources                                                                     */
     struct input_history *history;
     struct runner main;        /* the worker's until it hands this over, then the audio thread's                  */
     struct runner standby;     /* belongs to the thread that has the lock                                         */
@@ -86,16 +88,21 @@ struct failover {
 };
 
 /* Makes an engine for config that plays silence, and a standby engine if the first is not on the CPU and standby_share
- * > 0. Fails as hc_open. [setup], as all calls down to failover_device_answers: one thread at a time, in parallel with
- * the audio thread. */
-int failover_open(const hc_config *config, struct input_history *history, double standby_share,
+ * > 0. places: of the sources; NULL: there are none. Fails as hc_open. [setup], as all calls down to
+ * failover_device_answers: one thread at a time, in parallel with the audio thread. */
+int failover_open(const hc_config *config, struct input_history *history, struct places *places, double standby_share,
                   struct failover **failover, char *why, size_t cap);
 
 /* false: the device hangs, and its memory is not freed; the process should end by _exit. NULL is allowed. */
 bool failover_close(struct failover *failover);
 
-/* Makes masks of n routes and fades to them. A failure changes nothing. */
-int failover_load(struct failover *failover, const hc_route *routes, int n, char *why, size_t cap);
+/* Makes masks of n routes and the banks of a set, and fades to them. n = 0: no mask; set NULL: no banks. A failure
+ * changes nothing. */
+int failover_load(struct failover *failover, const hc_route *routes, int n, struct bank_set *set, char *why,
+                  size_t cap);
+
+/* Frees banks that play no more. */
+void failover_sweep(struct failover *failover);
 
 /* Processes silence, because a device's first blocks are slow, then the history from frame `from` on, until that no
  * longer gains on the audio thread. Also starts the standby thread. Call it once, before the audio thread gets the

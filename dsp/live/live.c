@@ -180,14 +180,16 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     return result;
 }
 
-/* Leaves work to the worker when the device fails, is too slow, or is due for a probe. */
+/* Leaves work to the worker when the device fails, is too slow, or is due for a probe, or banks play no more. */
 static void watch_device(hc_live *l, int64_t now)
 {
-    const struct failover *f = l->playing;
+    struct failover *f = l->playing;
     enum hc_live_state state = f ? failover_state(f) : HC_LIVE_OK;
     bool is_slow = f && atomic_load_explicit(&f->is_slow, memory_order_relaxed);
     bool probes = state != HC_LIVE_OK && now > atomic_load_explicit(&l->next_probe_ns, memory_order_relaxed);
-    if (state != (enum hc_live_state)l->stats.state || is_slow || probes)
+    bool has_former = f && f->steered.has_former;
+    if (has_former) f->steered.has_former = false;
+    if (state != (enum hc_live_state)l->stats.state || is_slow || probes || has_former)
         atomic_store_explicit(&l->has_work, true, memory_order_release);
     l->stats.state = (int)state;
 }
@@ -257,6 +259,26 @@ void hc_live_set_wait(hc_live *l, int wait_us)
 void hc_live_set_freewheel(hc_live *l, int on)
 {
     if (l) atomic_store_explicit(&l->freewheels, on != 0, memory_order_relaxed);
+}
+
+static int steer(hc_live *l, int source, const struct place *place)
+{
+    if (!l || source < 0 || source >= l->places.n || !isfinite(place->gain)) return HC_EINVAL;
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(place->position[i])) return HC_EINVAL;
+    place_put(&l->places.mailboxes[source], place);
+    return HC_OK;
+}
+
+int hc_live_steer(hc_live *l, int source, const float position[3], float gain)
+{
+    if (!position) return HC_EINVAL;
+    return steer(l, source, &(struct place){{position[0], position[1], position[2]}, gain, -1});
+}
+
+int hc_live_steer_entry(hc_live *l, int source, int entry, float gain)
+{
+    return entry < 0 ? HC_EINVAL : steer(l, source, &(struct place){{1, 0, 0}, gain, entry});
 }
 
 /* Changes rate and block in one step; 0: as it is. At another rate the history begins anew. */

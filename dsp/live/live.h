@@ -78,6 +78,7 @@ struct hc_live {
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;
     struct ready ready;
+    struct places places;                /* of the sources                                             */
 
     /* ---- workers, under setup ---- */
     pthread_mutex_t setup;
@@ -86,6 +87,7 @@ struct hc_live {
     struct engine_format format_used;    /* the format of newest                                       */
     struct ready_mask *current;          /* the ready mask whose engine newest is; NULL: newest is none of them */
     hc_responses responses;              /* the responses of the mask that plays                       */
+    struct bank_set *banks;              /* its banks; NULL: none                                      */
     unsigned refused;                    /* value of format_requests when a format could not be played */
     char requested_backend[BACKEND_CAP]; /* as in config, or in the last hc_live_request               */
     char next_backend[BACKEND_CAP];      /* requested_backend, or "cpu" after a loss                   */

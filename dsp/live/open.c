@@ -41,10 +41,13 @@ static int check_config(const hc_live_config *c, char *why, size_t cap)
     config.block = c->block < MOST_BLOCK ? c->block : MOST_BLOCK;
     config.n_in = c->n_in;
     config.n_out = c->n_out;
+    config.n_sources = c->n_sources;
     config.wait_us = c->wait_us;
     config.n_threads = c->n_threads;
     config.method = c->method;
     config.backend = "cpu";
+    if (!(c->grid_deg == 0 || (c->grid_deg >= 0.5 && c->grid_deg <= 45)))
+        return fail(HC_EINVAL, why, cap, "grid_deg %g; 0.5 to 45 are possible, and 0 for none", c->grid_deg);
     if (c->block < 1) return fail(HC_EINVAL, why, cap, "block %d; it must be positive", c->block);
     if (c->rate > MOST_RATE)
         return fail(HC_EINVAL, why, cap, "rate %d Hz; at most %d are possible", c->rate, MOST_RATE);
@@ -67,11 +70,13 @@ static bool allocate(hc_live *l)
     l->wet = calloc(n_out, sizeof *l->wet);
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
+    l->places = (struct places){.n = c->n_sources, .mixes = c->mix_entries != 0};
+    l->places.mailboxes = calloc((size_t)c->n_sources + 1, sizeof *l->places.mailboxes);
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
     return input_history_open(&l->history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MOST_BLOCK, MOST_BLOCK) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->most_predelay_ms * c->rate / 1000), c->fade_in) &&
-           l->frames && l->rows && l->wet && l->faded && l->reaches;
+           l->frames && l->rows && l->wet && l->faded && l->reaches && l->places.mailboxes;
 }
 
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap)
@@ -121,6 +126,7 @@ int hc_live_close(hc_live *l)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_close_engine(l, all[i]);
     if (l->has_hung) return HC_EDEVICE; /* an engine that hangs may still read the history */
     hc_responses_free(&l->responses);
+    bank_set_release(l->banks);
     input_history_close(&l->history);
     mixer_close(&l->mixer);
     memory_place_free(l->frames);
@@ -128,6 +134,7 @@ int hc_live_close(hc_live *l)
     free(l->wet);
     free(l->faded);
     free(l->reaches);
+    free(l->places.mailboxes);
     pthread_mutex_destroy(&l->setup);
     pthread_mutex_destroy(&l->info_lock);
     free(l);

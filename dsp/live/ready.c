@@ -374,7 +374,7 @@ struct file_id file_identify(const char *path, int rate)
 
 int hc_live_keep(hc_live *l, const char *const *paths, int n)
 {
-    if (!l || n < 0 || n > HC_LIVE_MOST_KEPT || (n > 0 && !paths)) return HC_EINVAL;
+    if (!l || n < 0 || n > HC_LIVE_MOST_KEPT || (n > 0 && (!paths || l->config.n_sources > 0))) return HC_EINVAL;
     for (int i = 0; i < n; i++)
         if (!paths[i] || !paths[i][0] || strlen(paths[i]) >= TEXT_CAP) return HC_EINVAL;
     struct ready_list *list = calloc(1, sizeof *list + (size_t)n * TEXT_CAP);

@@ -58,9 +58,22 @@ static int mask_spread(hc_responses *mask, int n_out, const char *path, char *wh
     return HC_OK;
 }
 
-/* Checks that a mask fits the channels. A failure frees the mask. */
-static int mask_fit(const hc_live *l, const char *path, hc_responses *mask, char *why, size_t cap)
+struct loaded {             /* what a path names */
+    hc_responses responses; /* no routes: a bank file              */
+    struct bank_set *banks; /* NULL: none                          */
+};
+
+static void loaded_free(struct loaded *loaded)
 {
+    hc_responses_free(&loaded->responses);
+    bank_set_release(loaded->banks);
+    *loaded = (struct loaded){0};
+}
+
+/* Checks that a mask fits the channels. */
+static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, char *why, size_t cap)
+{
+    hc_responses *mask = &loaded->responses;
     int n_in = l->config.n_in, n_out = l->config.n_out, error = HC_OK;
     if (l->config.left_of_stereo && n_in == 1 && n_out == 1 && mask->n_channels == 2) {
         mask->n_routes = mask->n_out = 1; /* of the first channel */
@@ -71,26 +84,56 @@ static int mask_fit(const hc_live *l, const char *path, hc_responses *mask, char
         error =
             fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",
                  path, mask->n_in, mask->n_out, n_in, n_out);
-    else if (mask->n_routes == 0)
+    else if (mask->n_routes == 0 && !loaded->banks)
         error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
     else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)
         error = mask_spread(mask, n_out, path, why, cap);
-    if (error) hc_responses_free(mask);
     return error;
 }
 
-static int mask_load(const hc_live *l, const char *path, int rate, hc_responses *mask, char *why, size_t cap)
+/* Prints each line of the notes about a bank. */
+static void say_notes(const hc_live *l, const char *path, const char *notes)
 {
-    unsigned flags = l->config.keep_rate ? HC_KEEP_RATE : 0;
+    while (notes && *notes) {
+        int length = (int)strcspn(notes, "\n");
+        if (length > 0) live_say(l, HC_LIVE_NOTE, "%s: %.*s", path, length, notes);
+        notes += length + (notes[length] == '\n');
+    }
+}
+
+/* Loads the banks of a configuration, whose responses are loaded, or of a bank file. A sound file is one, too. */
+static int sources_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+{
+    if (loaded->responses.n_channels > 0) hc_responses_free(&loaded->responses);
+    bool is_bank = hc_bank_is_file(path) || !loaded->responses.memory;
+    const hc_responses *responses = is_bank ? NULL : &loaded->responses;
+    int error = bank_set_load(&l->config, path, rate, responses, &loaded->banks, why, cap);
+    for (int i = 0; !error && i < loaded->banks->n_banks; i++)
+        say_notes(l, is_bank ? path : responses->banks[i], loaded->banks->banks[i].notes);
+    return error;
+}
+
+static int responses_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+{
+    hc_responses *mask = &loaded->responses;
+    unsigned flags = (l->config.keep_rate ? HC_KEEP_RATE : 0) | (l->config.n_sources > 0 ? HC_WITH_SOURCES : 0);
     int error = hc_responses_load(path, 0, rate, flags, mask, why, cap);
     bool has_routes = mask->n_channels == 0; /* a configuration, with channel counts of its own */
-    if (!error && !has_routes) error = hc_responses_route(mask, path, l->config.n_in, why, cap);
-    if (error) {
-        hc_responses_free(mask);
-        return error;
-    }
-    say_diagnostics(l, path, mask);
-    return mask_fit(l, path, mask, why, cap);
+    if (!error && !has_routes && l->config.n_sources == 0)
+        error = hc_responses_route(mask, path, l->config.n_in, why, cap);
+    if (!error) say_diagnostics(l, path, mask);
+    return error;
+}
+
+/* A failure leaves *loaded empty. */
+static int mask_load(const hc_live *l, const char *path, int rate, struct loaded *loaded, char *why, size_t cap)
+{
+    bool plays_banks = l->config.n_sources > 0;
+    int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(l, path, rate, loaded, why, cap);
+    if (!error && plays_banks) error = sources_load(l, path, rate, loaded, why, cap);
+    if (!error) error = mask_fit(l, path, loaded, why, cap);
+    if (error) loaded_free(loaded);
+    return error;
 }
 
 /* ---- engines ----------------------------------------------------------------------------------- */
@@ -127,6 +170,7 @@ static const char *gpu_backend(const hc_config *config)
     hc_info here = {.size = sizeof here}, there = {.size = sizeof there};
     hybrid.backend = "hybrid";
     gpu.backend = "cuda";
+    if (config->n_sources > 0) return gpu.backend; /* the costs of sources are not known */
     if (hc_plan(&hybrid, &here, NULL, 0) != HC_OK || hc_plan(&gpu, &there, NULL, 0) != HC_OK) return gpu.backend;
     return here.cost_ns < there.cost_ns / 2 ? hybrid.backend : gpu.backend;
 }
@@ -135,23 +179,30 @@ static const char *gpu_backend(const hc_config *config)
  * where blocks do. */
 static int64_t catch_up_start(const hc_live *l, const struct failover *f)
 {
-    int64_t begin = f->begin, block = f->config.block, taps = (f->config.max_taps + block - 1) / block * block;
+    int longest =
+        f->config.n_sources > 0 && f->config.bank_taps > f->config.max_taps ? f->config.bank_taps : f->config.max_taps;
+    int64_t begin = f->begin, block = f->config.block, taps = (longest + block - 1) / block * block;
     int64_t most = l->history.size - (int64_t)HISTORY_SLACK_S * l->config.rate;
     int64_t from = input_history_end(&l->history) - (taps < most ? taps : most);
     return from > begin ? from : begin;
 }
 
 /* Makes an engine that plays a mask and has processed the history. */
-static int make_engine(hc_live *l, const struct engine_format *format, const char *backend, const hc_responses *mask,
+static int make_engine(hc_live *l, const struct engine_format *format, const char *backend, const struct loaded *loaded,
                        struct failover **f, char *why, size_t cap)
 {
+    const hc_responses *mask = &loaded->responses;
     hc_config config;
     hc_config_init(&config);
     config.rate = format->rate;
     config.block = format->block < MOST_BLOCK ? format->block : MOST_BLOCK;
     config.n_in = l->config.n_in;
     config.n_out = l->config.n_out;
-    config.max_taps = mask->n_frames;
+    config.max_taps = mask->n_frames > 0 ? mask->n_frames : 1;
+    if (loaded->banks) {
+        config.n_sources = loaded->banks->n_sources;
+        config.bank_taps = loaded->banks->n_taps;
+    }
     config.n_routes = mask->n_routes > config.n_out ? mask->n_routes : config.n_out;
     /* engine_crossfade, too, counts frames of the fade. */
     config.fade_frames =
@@ -162,35 +213,54 @@ static int make_engine(hc_live *l, const struct engine_format *format, const cha
     config.n_threads = l->config.n_threads;
     config.backend = strcmp(backend, "gpu") == 0 ? gpu_backend(&config) : backend;
     int64_t begin = atomic_load(&l->history_begin);
-    int error = failover_open(&config, &l->history, l->config.standby_share, f, why, cap);
+    int error = failover_open(&config, &l->history, &l->places, l->config.standby_share, f, why, cap);
     if (error) return error;
     (*f)->begin = begin;
-    error = failover_load(*f, mask->routes, mask->n_routes, why, cap);
+    error = failover_load(*f, mask->routes, mask->n_routes, loaded->banks, why, cap);
     if (!error) error = failover_start(*f, catch_up_start(l, *f), why, cap);
     if (error) live_close_engine(l, *f);
     return error;
 }
 
-static void set_info(hc_live *l, const char *path, const hc_responses *mask)
+/* Frames of the longest response. */
+static int longest_of(const struct loaded *loaded)
 {
+    int mask = loaded->responses.n_frames;
+    return loaded->banks && loaded->banks->n_taps > mask ? loaded->banks->n_taps : mask;
+}
+
+static void set_info(hc_live *l, const char *path, const struct loaded *loaded)
+{
+    const hc_responses *mask = &loaded->responses;
+    const struct bank_set *banks = loaded->banks;
     const hc_info *info = &l->newest->info;
+    size_t n_out = (size_t)l->config.n_out;
     pthread_mutex_lock(&l->info_lock);
     l->info = (hc_live_info){.backend = info->backend,
                              .method = info->method,
                              .ready_memory = l->info.ready_memory,
                              .rate = l->format_used.rate,
                              .block = l->format_used.block,
-                             .longest = mask->n_frames};
+                             .longest = longest_of(loaded)};
+    if (banks) {
+        l->info.n_sources = banks->n_sources;
+        l->info.n_banks = banks->n_banks;
+        l->info.n_entries = banks->n_entries;
+        l->info.n_bank_out = banks->n_out;
+        l->info.bank_gain_db = banks->gain_db;
+    }
     memcpy(l->info.device, info->device, sizeof l->info.device);
     snprintf(l->path, sizeof l->path, "%s", path);
-    memset(l->reaches, 0, (size_t)l->config.n_in * (size_t)l->config.n_out);
+    memset(l->reaches, 0, (size_t)l->config.n_in * n_out);
     for (int i = 0; i < mask->n_routes; i++)
-        l->reaches[(size_t)mask->routes[i].in * (size_t)l->config.n_out + (size_t)mask->routes[i].out] = 1;
+        l->reaches[(size_t)mask->routes[i].in * n_out + (size_t)mask->routes[i].out] = 1;
+    for (int s = 0; banks && s < banks->n_sources; s++)
+        memset(l->reaches + (size_t)s * n_out, 1, (size_t)banks->banks[banks->sources[s].bank].n_out);
     pthread_mutex_unlock(&l->info_lock);
 }
 
 /* Makes an engine, or one on the CPU if the device cannot be opened and the host allows that. */
-static int make_engine_here(hc_live *l, const struct engine_format *format, const hc_responses *mask, bool says,
+static int make_engine_here(hc_live *l, const struct engine_format *format, const struct loaded *mask, bool says,
                             struct failover **f, char *why, size_t cap)
 {
     int error = make_engine(l, format, format->backend, mask, f, why, cap);
@@ -205,7 +275,7 @@ static bool is_path_of_current(const hc_live *l, const char *path)
 }
 
 /* Makes an engine and hands it over, unless a ready mask is asked for meanwhile. */
-static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const hc_responses *mask,
+static int replace_engine(hc_live *l, const struct engine_format *format, const char *path, const struct loaded *mask,
                           char *why, size_t cap)
 {
     struct failover *f;
@@ -242,33 +312,44 @@ static void leave_current(hc_live *l)
     }
 }
 
+/* Can the engine play a mask and its banks by a fade inside it? */
+static bool fits_engine(const struct failover *f, const struct loaded *mask)
+{
+    const struct bank_set *banks = mask->banks;
+    if (mask->responses.n_frames > f->config.max_taps) return false;
+    if (!banks) return f->config.n_sources == 0;
+    return banks->n_sources <= f->config.n_sources && banks->n_taps <= f->config.bank_taps;
+}
+
 /* Plays a mask in a format: by a mask swap if the engine can, else by a new engine. Takes over `loaded`, also after a
  * failure; NULL: the mask that plays. */
-static int mask_apply(hc_live *l, const char *path, hc_responses *loaded, const struct engine_format *format, char *why,
-                      size_t cap)
+static int mask_apply(hc_live *l, const char *path, struct loaded *loaded, const struct engine_format *format,
+                      char *why, size_t cap)
 {
-    const hc_responses *mask = loaded ? loaded : &l->responses;
+    const struct loaded present = {l->responses, l->banks}, *mask = loaded ? loaded : &present;
     struct failover *f = l->newest;
     /* The engine of a ready mask keeps this mask, so that it can be played again at once. */
     bool swaps = f && failover_state(f) == HC_LIVE_OK && !atomic_load(&f->cannot_follow) &&
                  (!l->current || is_path_of_current(l, path)) && is_current(l, format) &&
-                 strcmp(format->backend, l->format_used.backend) == 0 && mask->n_frames <= f->config.max_taps;
+                 strcmp(format->backend, l->format_used.backend) == 0 && fits_engine(f, mask);
     int error = HC_OK;
     if (!swaps)
         error = replace_engine(l, format, path, mask, why, cap);
     else if (!ready_supersede(l, l->current, NULL))
         error = SUPERSEDED;
     else
-        error = failover_load(f, mask->routes, mask->n_routes, why, cap);
+        error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why, cap);
     if (error) {
-        if (loaded) hc_responses_free(loaded);
+        if (loaded) loaded_free(loaded);
         return error;
     }
     if (!swaps) leave_current(l);
     set_info(l, path, mask);
     if (!loaded) return HC_OK;
     hc_responses_free(&l->responses);
-    l->responses = *loaded;
+    bank_set_release(l->banks);
+    l->responses = loaded->responses;
+    l->banks = loaded->banks;
     return HC_OK;
 }
 
@@ -328,6 +409,16 @@ static void say_loaded(const hc_live *l, const char *path)
 {
     const hc_info *info = &l->newest->info;
     int rate = l->format_used.rate;
+    const struct bank_set *banks = l->banks;
+    if (banks) {
+        live_say(
+            l, HC_LIVE_NOTE,
+            "%s: loaded, %d sources, %d entries for %d outputs, %.3f s (%d frames at %d Hz), largest gain %+.1f dB, "
+            "%d routes; %s, %s",
+            path, banks->n_sources, banks->n_entries, banks->n_out, (double)banks->n_taps / rate, banks->n_taps, rate,
+            (double)banks->gain_db, l->responses.n_routes, info->device, info->method);
+        return;
+    }
     live_say(l, HC_LIVE_NOTE, "%s: loaded, %.3f s (%d frames at %d Hz), %d routes; %s, %s", path,
              (double)l->responses.n_frames / rate, l->responses.n_frames, rate, l->responses.n_routes, info->device,
              info->method);
@@ -356,7 +447,7 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     l->is_loss_told = false;
     l->format_used = mask->format;
     if (is_lost) return true;
-    set_info(l, mask->path, &l->responses);
+    set_info(l, mask->path, &(struct loaded){l->responses, NULL});
     atomic_fetch_add(&l->masks, 1);
     say_loaded(l, mask->path);
     struct file_id now = file_identify(mask->path, mask->format.rate);
@@ -431,16 +522,16 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     const char *path = l->ready.list->paths[i];
     struct file_id file = file_identify(path, format->rate);
     struct failover *f;
-    hc_responses loaded = {0};
+    struct loaded loaded = {0};
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     if (!error) error = make_engine_here(l, format, &loaded, false, &f, why, sizeof why);
-    struct ready_mask *mask = error ? NULL : ready_add(l, path, f, format, &file, false, &loaded);
+    struct ready_mask *mask = error ? NULL : ready_add(l, path, f, format, &file, false, &loaded.responses);
     if (!error && !mask) {
         live_close_engine(l, f);
         error = fail(HC_ENOMEM, why, sizeof why, "%s: cannot be kept ready; free memory or threads", path);
     }
     if (error) {
-        hc_responses_free(&loaded);
+        loaded_free(&loaded);
         live_say(l, HC_LIVE_WARNING, "%s", why);
         return error;
     }
@@ -499,7 +590,7 @@ static bool keep_ready(hc_live *l, const struct engine_format *format)
 static int change_mask(hc_live *l, const char *path, uint64_t number, const struct engine_format *format)
 {
     char why[SAY_CAP] = "";
-    hc_responses loaded = {0};
+    struct loaded loaded = {0};
     struct file_id file = file_identify(path, format->rate);
     int error = mask_load(l, path, format->rate, &loaded, why, sizeof why);
     bool is_first = l->newest == NULL;
@@ -529,7 +620,7 @@ static bool is_another_file(const char *path, int rate, int rate_before)
 static int change_engine(hc_live *l, const struct engine_format *format)
 {
     char why[SAY_CAP] = "", path[TEXT_CAP];
-    hc_responses loaded = {0};
+    struct loaded loaded = {0};
     memcpy(path, l->path, sizeof path);
     struct engine_format before = l->format_used;
     bool reloads =
@@ -582,6 +673,7 @@ int hc_live_work(hc_live *l)
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
     ready_sweep(l);
+    if (l->newest) failover_sweep(l->newest);
     bool loads = take_requests(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
@@ -604,19 +696,26 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
 {
     char replaced[TEXT_CAP];
     uint64_t number;
+    int error = HC_OK;
     if (!l || !path || !responses) {
         hc_responses_free(responses);
         return fail(HC_EINVAL, why, cap, "hc_live_play: live, path or responses is NULL; pass all");
     }
     pthread_mutex_lock(&l->setup);
     struct engine_format format = format_wanted(l);
-    say_diagnostics(l, path, responses);
-    int error = mask_fit(l, path, responses, why, cap);
-    if (!error) take_requests(l, replaced, &number);
-    if (!error) error = mask_apply(l, path, responses, &format, why, cap);
+    struct loaded loaded = {.responses = *responses};
+    *responses = (hc_responses){0};
+    say_diagnostics(l, path, &loaded.responses);
+    if (l->config.n_sources > 0) error = sources_load(l, path, format.rate, &loaded, why, cap);
+    if (!error) error = mask_fit(l, path, &loaded, why, cap);
+    if (error) {
+        loaded_free(&loaded);
+    } else {
+        take_requests(l, replaced, &number);
+        error = mask_apply(l, path, &loaded, &format, why, cap);
+    }
     if (error == SUPERSEDED) error = HC_OK;
     pthread_mutex_unlock(&l->setup);
-    *responses = (hc_responses){0};
     return error;
 }
 

@@ -108,6 +108,21 @@ static bool field_number(struct reader *r, double *value)
     return true;
 }
 
+/* Returns 0 after an error. */
+static double take_number(struct reader *r, const char *what, double min, double max)
+{
+    double value = 0;
+    if (!has_field(r, what)) return 0;
+    const char *start = r->at;
+    if (!field_number(r, &value)) {
+        not_a_number(r, what, "number");
+        return 0;
+    }
+    if (value >= min && value <= max) return value;
+    LINE_REFUSE(r, "%s %.*s; %g to %g are possible", what, (int)(r->at - start), start, min, max);
+    return 0;
+}
+
 static float take_gain(struct reader *r)
 {
     double gain = 0;
@@ -239,9 +254,9 @@ static void take_client(struct reader *r)
 static void forget_ports(struct reader *r)
 {
     struct configuration *c = r->configuration;
-    if (c->n_impulses > 0)
-        LINE_WARN(r, "replaces that of line %d, and drops its %zu responses; leave one of them", c->defined_line,
-                  c->n_impulses);
+    if (c->n_impulses + c->n_sources > 0)
+        LINE_WARN(r, "replaces that of line %d, and drops its %zu responses and %zu sources; leave one of them",
+                  c->defined_line, c->n_impulses, c->n_sources);
     else if (c->defined_line)
         LINE_WARN(r, "replaces that of line %d; leave one of them", c->defined_line);
     memset(c->in_port, 0, sizeof c->in_port);
@@ -262,6 +277,8 @@ static void take_new(struct reader *r)
 {
     struct configuration *c = r->configuration;
     if (c->defined_line) forget_ports(r);
+    c->n_banks = c->n_sources = 0;
+    memset(c->source_line, 0, sizeof c->source_line);
     c->n_impulses = 0; /* impulses above a first /convolver/new too: check_new refuses them */
     int n_in = take_int(r, "inputs", 1, MASK_MAX_CHANNELS);
     bool in_known = !r->is_bad;
@@ -350,6 +367,68 @@ static void take_impulse(struct reader *r)
     c->impulses[c->n_impulses++] = i;
 }
 
+static void take_bank(struct reader *r)
+{
+    struct configuration *c = r->configuration;
+    note_early(r);
+    struct bank_line bank = {.line = r->line, .file = take_file(r)};
+    if (r->is_bad) bank.file = -1;
+    end_fields(r);
+    /* A bank with an error counts too: the numbers of the others stay right. */
+    struct bank_line *banks = array_grow(c->arena, c->banks, c->n_banks, &c->banks_cap, sizeof *banks);
+    if (!banks) return;
+    c->banks = banks;
+    c->banks[c->n_banks++] = bank;
+}
+
+/* The number of a bank that a line above reads, from 1 in the file and from 0 here. */
+static int take_bank_number(struct reader *r)
+{
+    size_t n = r->configuration->n_banks;
+    long long value;
+    int length;
+    if (!read_int(r, "bank", &value, &length)) return 0;
+    if (value >= 1 && value <= (long long)n) return (int)value - 1;
+    LINE_REFUSE(r, "bank %.*s, but the lines above read %zu; they count from 1: put its /bank/read above", length,
+                r->at - length, n);
+    return 0;
+}
+
+static void position_set(float position[3], double azimuth, double elevation, double distance)
+{
+    const double degree = acos(-1) / 180;
+    position[0] = (float)(distance * cos(elevation * degree) * cos(azimuth * degree));
+    position[1] = (float)(distance * cos(elevation * degree) * sin(azimuth * degree));
+    position[2] = (float)(distance * sin(elevation * degree));
+}
+
+static void take_source(struct reader *r)
+{
+    struct configuration *c = r->configuration;
+    struct source_line source = {.line = r->line};
+    double distance = 1;
+    note_early(r);
+    source.in = take_channel(r, "input", "input");
+    source.bank = take_bank_number(r);
+    double azimuth = take_number(r, "azimuth", -360, 360);
+    double elevation = take_number(r, "elevation", -90, 90);
+    if (!r->is_broken) {
+        r->at += strspn(r->at, BLANKS);
+        if (*r->at && *r->at != '#') distance = take_number(r, "distance", 0.01, 1e6);
+    }
+    end_fields(r);
+    if (!r->is_bad && c->source_line[source.in])
+        LINE_REFUSE(r, "input %d is a source since line %d; leave one of them", source.in + 1,
+                    c->source_line[source.in]);
+    if (r->is_bad) return;
+    c->source_line[source.in] = r->line;
+    position_set(source.position, azimuth, elevation, distance);
+    struct source_line *sources = array_grow(c->arena, c->sources, c->n_sources, &c->sources_cap, sizeof *sources);
+    if (!sources) return;
+    c->sources = sources;
+    c->sources[c->n_sources++] = source;
+}
+
 #define PAIR "INPUT OUTPUT "
 static const struct command commands[] = {
     {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", take_impulse, IMPULSE_READ},
@@ -358,6 +437,8 @@ static const struct command commands[] = {
     {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", take_impulse, IMPULSE_HILBERT},
     {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", take_impulse, IMPULSE_PACKED},
     {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", take_new, 0},
+    {"/bank/read", "FILE", take_bank, 0},
+    {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", take_source, 0},
     {"/input/name", "INPUT NAME [PORT]", take_port, 0},
     {"/output/name", "OUTPUT NAME [PORT]", take_port, 0},
     {"/cd", "FOLDER", take_folder, 0},
@@ -385,7 +466,7 @@ static void take_line(struct reader *r, char *line)
     if (!r->command) {
         LINE_REFUSE(r,
                     "%.*s is not a command; there are /convolver/new, /input/name, /output/name, /cd, /jack/client, "
-                    "/jack/server, /impulse/read, dirac, hilbert, copy and packedmatrix",
+                    "/jack/server, /bank/read, /source/new, /impulse/read, dirac, hilbert, copy and packedmatrix",
                     length > 80 ? 80 : length, start);
         return;
     }
@@ -398,13 +479,13 @@ static void take_line(struct reader *r, char *line)
 static void check_new(struct reader *r)
 {
     struct configuration *c = r->configuration;
-    bool packed = false;
+    bool packed = false, has_sources = c->n_banks + c->n_sources > 0; /* of packed files alone the counts are known */
     for (size_t i = 0; i < c->n_impulses; i++) packed |= c->impulses[i].kind == IMPULSE_PACKED;
     r->line = r->early.line;
     r->command = r->early.command;
     if (c->defined_line && r->early.line)
         LINE_REFUSE(r, "comes before /convolver/new, which is in line %d; move it below", c->defined_line);
-    else if (!c->defined_line && r->early.line && !packed)
+    else if (!c->defined_line && r->early.line && (!packed || has_sources))
         LINE_REFUSE(r,
                     "there is no /convolver/new; put /convolver/new INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH above it");
     else if (!c->defined_line && !r->early.line)
@@ -456,4 +537,6 @@ void configuration_free(struct configuration *c)
     tdestroy(c->names, arena_keeps_node);
     free(c->files);
     free(c->impulses);
+    free(c->banks);
+    free(c->sources);
 }

@@ -29,6 +29,15 @@ struct impulse {                     /* one /impulse command; all counts from 0 
     int file;                        /* read, packed: index of files                                        */
 };
 
+struct bank_line {                   /* /bank/read                                                          */
+    int line, file;                  /* file: index of files; -1: the line has an error                     */
+};
+
+struct source_line {                 /* /source/new                                                         */
+    int line, in, bank;              /* from 0                                                              */
+    float position[3];               /* metres: x ahead, y left, z up of the listener                       */
+};
+
 struct folder {                      /* a folder that a /cd names                                           */
     const char *path;                /* the path in the text                                                */
     int line;
@@ -55,6 +64,11 @@ struct configuration {
     hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* NULL where not given                */
     struct impulse *impulses;        /* [n_impulses], in the order of the text                              */
     size_t n_impulses, impulses_cap;
+    struct bank_line *banks;         /* [n_banks]                                                           */
+    size_t n_banks, banks_cap;
+    struct source_line *sources;     /* [n_sources], in the order of the text                               */
+    size_t n_sources, sources_cap;
+    int source_line[MASK_MAX_CHANNELS]; /* line of the source of each input; 0: it is none                  */
     struct sound_name **files;       /* [n_files]                                                           */
     size_t n_files, files_cap;
     void *names;                     /* tsearch(3) of files                                                 */

@@ -185,5 +185,6 @@ void pairs_routes(struct pairs *p, hc_responses *r)
         if (term->delay + term->n_taps > r->n_frames) r->n_frames = term->delay + term->n_taps;
     }
     count_distinct(arena, r);
-    if (r->n_routes == 0) diagnostic(&p->c->diagnostics, HC_OK, 0, NULL, "has no responses; its outputs are silent");
+    if (r->n_routes == 0 && r->n_sources == 0)
+        diagnostic(&p->c->diagnostics, HC_OK, 0, NULL, "has no responses; its outputs are silent");
 }

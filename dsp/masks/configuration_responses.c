@@ -2,6 +2,7 @@
 
 #include "configuration_pairs.h"
 #include "configuration_sounds.h"
+#include "configuration_sources.h"
 #include "dsp/engine/backend.h"
 #include "dsp/engine/c_locale.h"
 #include "dsp/import/import.h"
@@ -21,6 +22,7 @@ struct loader {
     struct configuration c;
     struct sounds sounds;
     struct pairs pairs;
+    bool plays_sources;   /* HC_WITH_SOURCES */
     struct import import; /* network.c is NULL: the text is one of jconvolver */
     float **hilbert;      /* [HILBERT_MAX / 2 + 1]: Hilbert transformers, by half their length */
 };
@@ -176,6 +178,7 @@ static void make_responses(struct loader *l, int n_in, hc_responses *r)
         count_channels(l, r);
         check_inputs(c, r, n_in);
         r->rate = sounds_rate(&l->sounds);
+        configuration_sources(c, l->plays_sources, l->sounds.rate, r);
         if (!c->diagnostics.n_errors) pairs_routes(&l->pairs, r);
         r->in_port = ports_make(c->arena, c->in_port, r->n_in, "in");
         r->out_port = ports_make(c->arena, c->out_port, r->n_out, "out");
@@ -262,6 +265,7 @@ int configuration_responses(const char *path, int n_in, int rate, unsigned flags
     hc_responses made = {.memory = arena};
     size_t bytes = 0;
     configuration_open(c, path, arena);
+    l->plays_sources = (flags & HC_WITH_SOURCES) != 0;
     l->sounds = (struct sounds){.c = c, .rate = rate, .keep_rate = (flags & HC_KEEP_RATE) != 0};
     char *text = configuration_text(c, &bytes);
     if (text) {

@@ -50,8 +50,8 @@ static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *d
     return check_taps(data, why, cap);
 }
 
-int bank_make(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
-              struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, char *why, size_t cap)
+int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
+                 struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, char *why, size_t cap)
 {
     int error = check(plan, n_out, data, why, cap);
     if (error) return error;

@@ -20,15 +20,19 @@ struct hc_bank {
     uint64_t bytes;
     void *impl;          /* the backend's bank */
     struct bank_meter *meter;
-    atomic_int uses;     /* requests, and lists of terms, that name the bank */
     struct hc_bank *next; /* freed by the caller, but still used */
+    /* All threads that steer write `uses`, and the engine thread reads the fields above for each term: with the count in
+     * their cache line it waits 100 ns a term. */
+    char apart[64];
+    atomic_int uses;     /* requests, and lists of terms, that name the bank */
+    char apart_too[64];
 };
 
 struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
 /* As hc_bank_make. [setup] */
-int bank_make(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
+int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
               struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
 
 /* Frees the banks that hc_bank_free was called for and that no source plays any more. [setup], any thread */

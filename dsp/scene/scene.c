@@ -5,6 +5,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { PREFETCH = 12 }; /* mailboxes, whose cache lines are in the threads that steer */
 
 struct scene {
     struct scene_setup setup;
@@ -48,8 +51,10 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = calloc(n, sizeof *s->mailboxes);
-    s->wanted = calloc(n, sizeof *s->wanted);
+    s->mailboxes = aligned_alloc(CACHE_LINE, n * sizeof *s->mailboxes);
+    if (s->mailboxes) memset(s->mailboxes, 0, n * sizeof *s->mailboxes);
+    s->wanted = aligned_alloc(CACHE_LINE, n * sizeof *s->wanted);
+    if (s->wanted) memset(s->wanted, 0, n * sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
     if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
@@ -99,13 +104,25 @@ int scene_steer(struct scene *s, int source, const hc_bank *bank, const int *ent
 
 static void take_requests(struct scene *s)
 {
+    hc_bank *unused = NULL; /* most requests replace one of the same bank: give up its uses together */
+    int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
+        if (i + PREFETCH < s->setup.shape.n_sources) {
+            __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
+            __builtin_prefetch(&s->wanted[i + PREFETCH], 1);
+        }
         if (!mailbox_take(&s->mailboxes[i], &request)) continue;
-        bank_unuse(s->wanted[i].request.bank, 1);
+        if (s->wanted[i].request.bank != unused) {
+            bank_unuse(unused, n_unused);
+            unused = s->wanted[i].request.bank;
+            n_unused = 0;
+        }
+        n_unused++;
         s->wanted[i].request = request;
         s->wanted[i].number++;
     }
+    bank_unuse(unused, n_unused);
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */
@@ -124,7 +141,11 @@ static void take_edges(struct scene *s, struct scene_call *call, struct scene_mi
     s->is_still = true;
     for (int l = 0; l < plan->n_levels; l++) {
         if (s->frame % plan->levels[l].hop) continue;
-        bool changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
+        bool follows = l > 0 && steering_can_follow(&s->levels[l], &s->levels[0]), changed = true;
+        if (follows)
+            steering_follow(&s->levels[l], &s->levels[0]);
+        else
+            changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
         const struct term_list *now = &s->levels[l].lists[s->levels[l].now];
         if (now->n_heard > s->n_heard) s->n_heard = now->n_heard;
         if (l == 0) {
@@ -184,8 +205,8 @@ int scene_reset(struct scene *s, char *why, size_t cap)
 
 int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap)
 {
-    return bank_make(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank, why,
-                     cap);
+    return bank_prepare(s->setup.backend, s->setup.device, &s->setup.plan, s->setup.shape.n_out, s->meter, data, bank,
+                        why, cap);
 }
 
 void scene_report(struct scene *s, hc_info *info)

@@ -67,7 +67,9 @@ static hc_config config_of(const struct bench_shape *shape)
     c.block = shape->block;
     c.n_in = shape->n_in;
     c.n_out = shape->n_out;
-    c.max_taps = shape->taps;
+    c.max_taps = shape->n_sources ? 1 : shape->taps;
+    c.n_sources = shape->n_sources;
+    c.bank_taps = shape->taps;
     int64_t n_routes = shape->diagonal ? shape->n_in : (int64_t)shape->n_in * shape->n_out;
     c.n_routes = n_routes > INT32_MAX ? INT32_MAX : (int)n_routes;
     c.n_threads = shape->n_threads;
@@ -109,14 +111,14 @@ bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct ben
     for (int i = 0; i < shape->n_engines; i++) engines[i] = NULL;
     if (!fits(&config, shape->n_engines, why, cap)) return false;
     for (int i = 0; i < shape->n_engines; i++) {
-        hc_mask *mask;
+        hc_mask *mask = NULL;
         if (hc_open(&config, &engines[i], why, cap) != HC_OK ||
-            hc_mask_make_noise(engines[i], shape->diagonal, shape->taps, shape->taps, shape->seed + (uint64_t)i, &mask,
-                               why, cap) != HC_OK) {
+            (!shape->n_sources && hc_mask_make_noise(engines[i], shape->diagonal, shape->taps, shape->taps,
+                                                     shape->seed + (uint64_t)i, &mask, why, cap) != HC_OK)) {
             bench_close(shape, engines);
             return false;
         }
-        hc_mask_swap(engines[i], mask);
+        if (mask) hc_mask_swap(engines[i], mask);
     }
     result->setup_s = stopwatch_now() - start;
     result->info.size = sizeof result->info;
@@ -300,6 +302,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
         if (paced) wait_until(due);
         long interrupted = n_interruptions();
         double start = stopwatch_now();
+        if (shape->each.call) shape->each.call(shape->each.data);
         for (int k = 0; k < shape->n_engines && code >= HC_OK; k++)
             code = hc_process(engines[k], p.in, p.out, shape->block);
         double end = stopwatch_now();

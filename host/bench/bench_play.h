@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct bench_each { void (*call)(void *data); void *data; }; /* called at the start of each block, in its time */
+
 struct bench_shape {
     int n_in, n_out;
+    int n_sources;      /* the first inputs, steered sources; then no mask is made */
     int diagonal;       /* input i to output i; else every input to every output */
     int taps, block, rate;
     int n_threads;      /* of the CPU; 0 = as many as it takes */
@@ -19,6 +22,7 @@ struct bench_shape {
     bool spin;          /* as hc_config's */
     const char *backend, *method;
     uint64_t seed;
+    struct bench_each each; /* call NULL: none */
 };
 
 struct bench_result {
@@ -39,7 +43,7 @@ struct bench_result {
 /* One engine that chooses its backend, blocks of 64 frames at 48 kHz; the channels and the taps are 0. */
 struct bench_shape bench_shape_usual(void);
 
-/* engines: [n_engines]. false: why has the reason, and none is open. */
+/* engines: [n_engines]. false: why has the reason, and none is open. With sources `taps` is hc_config.bank_taps. */
 bool bench_open(const struct bench_shape *shape, hc_engine **engines, struct bench_result *result, char *why,
                 size_t cap);
 void bench_close(const struct bench_shape *shape, hc_engine **engines);
@@ -63,7 +67,7 @@ struct bench_settings {
     bool json;
 };
 extern const struct option_row bench_play_options[]; /* of struct bench_settings */
-#define BENCH_PLAY_TITLE "Options of engine and capacity:"
+#define BENCH_PLAY_TITLE "Options of engine, capacity and scene:"
 
 struct bench_settings bench_settings_usual(void);
 void bench_settings_complete(struct bench_settings *settings); /* outputs and taps that were not given */

@@ -7,6 +7,7 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
+#include "moving.h"
 #include "pipeline.h"
 #include "sound_format.h"
 
@@ -30,6 +31,8 @@ struct convolve_settings {
     enum dither dither;
     int format;  /* SF_FORMAT_... as far as asked for */
     SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
+    struct moving_settings moving;
+    uint64_t seed; /* of a random path */
     bool no_resample, json;
 };
 
@@ -41,6 +44,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
     hc_route *routes;     /* of the mask, gains applied; after them those of the dry signal */
     int n_routes, n_taps; /* n_taps: of the longest route */
     hc_engine *engine;
+    struct moving moving; /* with --path, in the place of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
     double scale; /* of the output, linear, if is_scaled */
@@ -93,27 +97,67 @@ static const struct option_row convolve_options[] = {
     OPTION_JSON(OPTION_TO(struct convolve_settings, json)),
     {0}};
 
+static const struct option_row moving_options[] = {
+    {"path", 0, "FILE",
+     "MASK is a bank, and each channel of INPUT a source that moves as the CSV file says; or "
+     "random:OPTIONS. All sources go into one output",
+     option_text, OPTION_TO(struct convolve_settings, moving.path)},
+    OPTION_MOVING(struct convolve_settings),
+    {"seed", 0, "S", "Seed of a random path [0]", option_seed, OPTION_TO(struct convolve_settings, seed)},
+    {0}};
+
 static const struct command_line convolve_line = {
     .command = "convolve",
-    .usage = "INPUT MASK -o OUTPUT",
+    .usage = "INPUT MASK -o OUTPUT\nINPUT BANK --path PATH.csv -o OUTPUT",
     .text = "Sends a sound file through a mask. INPUT and OUTPUT are sound files, or - for standard input and output. "
             "MASK is a sound file, a text of coefficients (see haloconv --help for its channels), or a configuration "
             "(.conf) that takes as many channels as INPUT has. A mask at another rate is resampled to INPUT's.\v"
             "A WAV file of more than 4 GiB becomes RF64. Samples beyond full scale are limited where the format has a "
             "limit, and counted. On a pipe, WAV, AU and AIFF are read as they come, and AU, raw, Ogg, IRCAM, PVF and "
             "PAF are written as they come; other formats pass through a temporary file in $TMPDIR.\n\n"
-            "  haloconv convolve voice.wav hall.wav -o wet.flac --dry 0 --wet -12\n\n"
+            "  haloconv convolve voice.wav hall.wav -o wet.flac --dry 0 --wet -12\n"
+            "  haloconv convolve voice.wav kemar.sofa --path walk.csv -o moving.wav\n\n"
             "Names for --format:",
     .more = sound_format_help,
-    .groups = {{NULL, convolve_options}},
+    .groups = {{NULL, convolve_options}, {"Moving sources:", moving_options}},
     .names = "INPUT and MASK",
     .least_names = 2,
     .most_names = 2,
     .names_to = offsetof(struct convolve_settings, names)};
 
+/* Does the gain of the output depend on the whole convolution? */
+static bool is_scaled(const struct convolve_settings *s)
+{
+    return s->level != LEVEL_NONE || s->normalise > 0;
+}
+
+static int check_path(struct convolve_settings *s)
+{
+    char why[MESSAGE_CAP];
+    if (s->dry > 0) return message_usage("convolve", "--dry: moving sources have no dry signal; leave it out");
+    if (s->block > 0) return message_usage("convolve", "--block is not for moving sources; use --step");
+    if (strcmp(s->method, "direct") == 0)
+        return message_usage("convolve", "--method direct is not for moving sources; leave it out");
+    if (!moving_options_check(&s->moving, why, sizeof why))
+        return message_usage("convolve", "--path %s: %s", s->moving.path, why);
+    if (strcmp(s->moving.path, "-") == 0 && strcmp(s->input, "-") == 0)
+        return message_usage("convolve", "INPUT and the path are both standard input; give one of them a file");
+    s->moving.path_options.gain = s->wet * (is_scaled(s) ? 1 : s->gain);
+    s->moving.bank.keeps_rate = s->no_resample;
+    return -1;
+}
+
+/* Refuses options that have no effect without a path. */
+static int check_no_path(const struct convolve_settings *s)
+{
+    const char *name = moving_options_given(&s->moving);
+    return name ? message_usage("convolve", "--%s is for moving sources; give --path too", name) : -1;
+}
+
 static int parse(int argc, char **argv, struct convolve_settings *s)
 {
     *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
+    s->moving.path_options.step = 256;
     int status = option_parse(&convolve_line, argc, argv, s);
     if (status >= 0) return status;
     s->input = s->names.list[0];
@@ -125,16 +169,10 @@ static int parse(int argc, char **argv, struct convolve_settings *s)
         return message_usage("convolve", "--normalise sets the peak, whatever --gain is; leave --gain out");
     if (strcmp(s->mask, "-") == 0)
         return message_usage("convolve", "a mask cannot come from standard input; give a file");
-    return -1;
+    return s->moving.path ? check_path(s) : check_no_path(s);
 }
 
 /* ---- the run ------------------------------------------------------------------------------------ */
-
-/* Does the gain of the output depend on the whole convolution? */
-static bool is_scaled(const struct convolve_settings *s)
-{
-    return s->level != LEVEL_NONE || s->normalise > 0;
-}
 
 /* Makes routes of the mask with all gains applied (without --gain if the output is scaled at the end), and of the
  * dry signal as responses of one tap, which cost nothing. A mono input goes dry to every output, as it does live. */
@@ -209,12 +247,38 @@ static bool open_engine(struct convolution *run)
     return true;
 }
 
+static bool load_bank(struct convolution *run)
+{
+    const struct convolve_settings *s = run->settings;
+    if (!moving_load(&run->moving, &s->moving, s->seed, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames,
+                     run->why, sizeof run->why))
+        return false;
+    run->n_taps = run->moving.data.n_taps;
+    return true;
+}
+
+static bool open_renderer(struct convolution *run)
+{
+    const struct convolve_settings *s = run->settings;
+    double start = stopwatch_now();
+    if (!moving_open(&run->moving, s->backend, run->why, sizeof run->why)) return false;
+    run->open_s = stopwatch_now() - start;
+    const char *device = hc_renderer_device(run->moving.renderer);
+    snprintf(run->info.device, sizeof run->info.device, "%s", device);
+    run->info.backend = strncmp(device, "cpu", 3) == 0 ? "cpu" : "cuda";
+    run->info.method = "fft";
+    run->info.block = run->moving.stream.block;
+    run->info.partition = s->moving.path_options.step;
+    return true;
+}
+
 static void convolution_close(struct convolution *run)
 {
     if (run->pipeline_running) pipeline_finish(&run->pipeline);
     level_match_close(&run->match);
     sound_out_abandon(&run->out);
     hc_close(run->engine);
+    moving_close(&run->moving);
     sound_in_close(&run->in);
     free(run->routes);
     hc_responses_free(&run->responses);
@@ -224,7 +288,10 @@ static bool spare_inputs(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     struct files_read read = {0};
-    bool good = files_read_add(&read, s->input) && files_read_add_mask(&read, s->mask);
+    bool is_file = s->moving.path && !path_is_random(s->moving.path);
+    bool good = files_read_add(&read, s->input) &&
+                (s->moving.path ? files_read_add(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
+                (!is_file || files_read_add(&read, s->moving.path));
     if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
     good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);
     files_read_free(&read);
@@ -264,23 +331,25 @@ static bool convolve(struct convolution *run)
     if (run->in.spooled)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
     double start = stopwatch_now();
-    if (!load_mask(run)) return false;
+    if (!(s->moving.path ? load_bank(run) : load_mask(run))) return false;
     run->mask_s = stopwatch_now() - start;
     struct output_range range = output_range_make(s->tail, run->n_taps);
-    if (!file_open_output(&run->out, -1, s->output, s->format, s->dither, &run->in, run->responses.n_out, range,
-                          run->why, sizeof run->why))
+    int n_out = s->moving.path ? run->moving.data.n_out : run->responses.n_out;
+    if (!file_open_output(&run->out, -1, s->output, s->format, s->dither, &run->in, n_out, range, run->why,
+                          sizeof run->why))
         return false;
     if (is_scaled(s) && !level_match_open(&run->match, run->why, sizeof run->why)) return false;
     bool good = pipeline_start(&run->pipeline, &run->in, &run->out, range, is_scaled(s) ? &run->match : NULL);
     run->pipeline_running = true;
     if (good) {
-        if (!open_engine(run)) return false;
-        hc_get_info(run->engine, &run->info);
+        if (!(s->moving.path ? open_renderer(run) : open_engine(run))) return false;
+        if (run->engine) hc_get_info(run->engine, &run->info);
         struct progress_work work =
             progress_work_make(&run->info, run->in.n_channels, run->out.n_channels, run->n_routes, run->in.n_frames,
                                run->n_taps, output_range_end(range, run->in.n_frames));
         progress_start(&run->progress, run->in.rate, work, run->start, stopwatch_now());
-        good = pipeline_run(&run->pipeline, run->engine, &run->progress);
+        good = s->moving.path ? moving_run(&run->moving, &run->pipeline, &run->progress)
+                              : pipeline_run(&run->pipeline, run->engine, &run->progress);
         progress_clear(&run->progress);
     }
     if (!good) {
@@ -291,7 +360,8 @@ static bool convolve(struct convolution *run)
     start = stopwatch_now();
     good = sound_out_commit(&run->out, run->why, sizeof run->why);
     run->pipeline.write_s += stopwatch_now() - start;
-    hc_get_info(run->engine, &run->info);
+    if (run->engine) hc_get_info(run->engine, &run->info);
+    run->info.non_finite += run->moving.non_finite;
     return good;
 }
 

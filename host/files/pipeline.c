@@ -275,7 +275,7 @@ static bool blocks_make(struct pipeline *p, hc_engine *engine, const hc_info *in
     bool good = blocks != NULL;
     for (int i = 0; i < n && good; i++) {
         struct pipeline_block *block = &blocks[i];
-        hc_block_buffers(engine, i, &block->in, &block->out);
+        if (engine) hc_block_buffers(engine, i, &block->in, &block->out);
         if (!p->raw_in) block->in = block->own_in = planar_make(n_in, info->block);
         if (!p->raw_out) block->out = block->own_out = planar_make(n_out, info->block);
         good = block->in && block->out;
@@ -349,7 +349,8 @@ static bool engine_failed(struct pipeline *p, hc_engine *engine)
 
 struct feed { /* the position of the caller's thread in the stream */
     struct pipeline *pipeline;
-    hc_engine *engine;
+    hc_engine *engine; /* NULL: there is a renderer */
+    const struct pipeline_renderer *renderer;
     int queue_depth;           /* blocks that the engine queues; 0: hc_process instead of hc_submit and hc_collect */
     int64_t n_started, n_done; /* blocks */
     int64_t end;               /* output_range_end; INT64_MAX = not known yet */
@@ -405,6 +406,21 @@ static bool start_block(struct feed *feed, struct pipeline_block *block, bool is
     return rc == HC_OK || engine_failed(p, feed->engine);
 }
 
+static bool convolve_block(struct feed *feed, int n)
+{
+    struct pipeline *p = feed->pipeline;
+    const struct pipeline_renderer *renderer = feed->renderer;
+    char why[MESSAGE_CAP];
+    if (renderer) {
+        if (renderer->render(renderer->data, feed->ins, feed->outs, n, why, sizeof why)) return true;
+        pipeline_fail(p, why);
+        return false;
+    }
+    int rc = feed->queue_depth > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
+                                   : hc_process(feed->engine, feed->ins, feed->outs, n);
+    return rc >= 0 || engine_failed(p, feed->engine);
+}
+
 static bool finish_block(struct feed *feed)
 {
     struct pipeline *p = feed->pipeline;
@@ -413,10 +429,9 @@ static bool finish_block(struct feed *feed)
     int n = feed->end - first < p->block ? (int)(feed->end - first) : p->block; /* the last block may be short */
     point_at(feed, block);
     double start = stopwatch_now();
-    int rc = feed->queue_depth > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
-                                   : hc_process(feed->engine, feed->ins, feed->outs, n);
+    bool good = convolve_block(feed, n);
     p->process_s += stopwatch_now() - start;
-    if (rc < 0) return engine_failed(p, feed->engine);
+    if (!good) return false;
     block->n = output_range_cut(p->range, feed->end, first, p->block, &block->from);
     set_stage(p, block, DONE);
     return true;
@@ -472,18 +487,22 @@ static void take_device_peak(struct pipeline *p, hc_engine *engine)
     pipeline_fail(p, why);
 }
 
-bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progress)
+static bool run(struct pipeline *p, hc_engine *engine, const struct pipeline_renderer *renderer, const hc_info *info,
+                struct progress *progress)
 {
-    hc_info info = {.size = sizeof info};
-    hc_get_info(engine, &info);
-    if (!start_threads(p, engine, &info)) return false;
+    if (!start_threads(p, engine, info)) return false;
     const float **ins = calloc((size_t)p->in->n_channels, sizeof *ins);
     float **outs = calloc((size_t)p->out->n_channels, sizeof *outs);
-    struct feed feed = {
-        .pipeline = p, .engine = engine, .queue_depth = info.queue_depth, .end = INT64_MAX, .ins = ins, .outs = outs};
-    if (info.queue_depth > p->n_blocks) feed.queue_depth = p->n_blocks;
-    if (info.queue_depth == 1) feed.queue_depth = 0; /* one at a time: saves a copy */
-    if (p->range.skip > 0) hc_count_set(engine, p->range.skip, INT64_MAX);
+    struct feed feed = {.pipeline = p,
+                        .engine = engine,
+                        .renderer = renderer,
+                        .queue_depth = info->queue_depth,
+                        .end = INT64_MAX,
+                        .ins = ins,
+                        .outs = outs};
+    if (info->queue_depth > p->n_blocks) feed.queue_depth = p->n_blocks;
+    if (info->queue_depth == 1) feed.queue_depth = 0; /* one at a time: saves a copy */
+    if (engine && p->range.skip > 0) hc_count_set(engine, p->range.skip, INT64_MAX);
     if (ins && outs)
         feed_all(&feed, progress);
     else
@@ -492,6 +511,23 @@ bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progre
     free(outs);
     if (has_failed(p)) return false;
     end_writing(&feed);
-    take_device_peak(p, engine);
+    if (engine) take_device_peak(p, engine);
     return !has_failed(p);
+}
+
+bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progress)
+{
+    hc_info info = {.size = sizeof info};
+    hc_get_info(engine, &info);
+    return run(p, engine, NULL, &info, progress);
+}
+
+bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *renderer, struct progress *progress)
+{
+    const hc_info info = {.block = renderer->block,
+                          .queue_depth = 1,
+                          .in_samples = HC_PLANAR,
+                          .out_samples = HC_PLANAR,
+                          .backend = renderer->is_device ? "cuda" : "cpu"};
+    return run(p, NULL, renderer, &info, progress);
 }

@@ -64,6 +64,18 @@ int pipeline_queue_depth(const struct sound_in *in, int n_out);
 bool pipeline_start(struct pipeline *pipeline, struct sound_in *in, struct sound_out *out, struct output_range range,
                     struct level_match *match);
 
+struct pipeline_renderer { /* convolves in the place of an engine */
+    int block;          /* frames */
+    bool is_device;     /* fast enough for several writers */
+    /* Fills out[n_out][n] from in[n_in][n], the next frames of the stream; n is `block` but at the end. false: why has
+     * the reason. */
+    bool (*render)(void *data, const float *const *in, float *const *out, int n, char *why, size_t cap);
+    void *data;
+};
+
+/* Convolves the whole input; false: pipeline->why has the reason. */
+bool pipeline_render(struct pipeline *pipeline, const struct pipeline_renderer *renderer, struct progress *progress);
+
 /* Convolves the whole input with the mask that the engine plays. false: pipeline->why has the reason. */
 bool pipeline_run(struct pipeline *pipeline, hc_engine *engine, struct progress *progress);
 

@@ -148,6 +148,15 @@ static bool set_bypass(struct command_target *t, bool on)
     return true;
 }
 
+static bool recentre(struct command_target *t, char *text, size_t cap)
+{
+    struct live_scene *scene = session_scene(t->session);
+    if (!scene) return message_write(text, cap, "there are no sources; start with a bank");
+    live_scene_change(scene, &(struct scene_change){.act = SCENE_RECENTRE}, NULL, 0);
+    message_write(text, cap, "the head looks ahead");
+    return true;
+}
+
 bool command_apply(struct command_target *t, const struct command *command, char *text, size_t cap)
 {
     if (cap) *text = 0;
@@ -176,6 +185,8 @@ bool command_apply(struct command_target *t, const struct command *command, char
         return switch_compared(t, text, cap);
     case COMMAND_COMPARE_END:
         return end_comparison(t);
+    case COMMAND_RECENTRE:
+        return recentre(t, text, cap);
     case COMMAND_QUIT:
         return t->end = true;
     }

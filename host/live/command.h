@@ -33,6 +33,7 @@ enum command_act {               /* reads the fields                            
                                     other_path: B, else the mask after A                      */
     COMMAND_COMPARE_SWITCH,      /* begins a comparison, or plays the other of the two masks  */
     COMMAND_COMPARE_END,         /*                                                           */
+    COMMAND_RECENTRE,            /* the present orientation of the head becomes the front     */
     COMMAND_QUIT
 };
 

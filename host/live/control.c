@@ -10,6 +10,7 @@
 #include "realtime.h"
 #include "remote.h"
 #include "report.h"
+#include "scene_thread.h"
 #include "service.h"
 
 #include <jansson.h>
@@ -31,7 +32,8 @@ struct control {
     struct session *session;
     hc_live *live; /* the session's */
     struct control_host *host;
-    struct remote *remote; /* NULL: there is no OSC */
+    struct remote *remote;             /* NULL: there is no OSC */
+    struct scene_thread *scene_thread; /* NULL: there are no sources, or no OSC */
     struct command_target target;
     int signals; /* a descriptor */
     bool is_down;
@@ -122,6 +124,7 @@ static json_t *stats(void *data)
     struct session_status status;
     session_get_status(c->session, &status);
     json_t *json = report_json(&status);
+    if (json && session_scene(c->session)) json_object_set_new(json, "scene", report_scene(session_scene(c->session)));
     if (json && c->host->add_stats) c->host->add_stats(c->host->data, json);
     return json;
 }
@@ -291,6 +294,11 @@ int control_run(const struct live_settings *settings, struct session *session, s
     if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote) say_port(&c);
     if (host->osc && !c.remote) message_error("--osc: no memory; free some");
+    struct live_scene *scene = session_scene(session);
+    if (c.remote && scene) {
+        c.scene_thread = scene_thread_start(host->osc, scene, why, sizeof why);
+        if (!c.scene_thread) message_note("%s", why);
+    }
     c.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     keys_open();
     while (!c.target.end) {
@@ -314,6 +322,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     }
     service_stop();
     finish(&c);
+    scene_thread_end(c.scene_thread);
     remote_close(c.remote);
     keys_close();
     close(c.signals);

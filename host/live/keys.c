@@ -20,6 +20,7 @@ bool keys_command(int key, struct command *command)
                 {'r', {.act = COMMAND_RELOAD}},
                 {'a', {.act = COMMAND_COMPARE_SWITCH}},
                 {'A', {.act = COMMAND_COMPARE_END}},
+                {'c', {.act = COMMAND_RECENTRE}},
                 {'q', {.act = COMMAND_QUIT}},
                 {'+', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}},
                 {'=', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}}, /* + without Shift */

@@ -2,6 +2,8 @@
 
 #include "host/message.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* hc_live_config has 0 for its defaults; a 0 of the user's is another number there. */
@@ -38,9 +40,74 @@ static bool take_osc(const struct option_use *use, void *to)
     return option_int(&port, &number) && option_text(use, to);
 }
 
+/* "3:30,0,2": source, azimuth, elevation, distance. */
+static bool take_place(const struct option_use *use, void *to)
+{
+    struct live_scene_settings *scene = to;
+    struct live_scene_place place = {.aed = {0, 0, 1}};
+    char *end;
+    long source = strtol(use->text, &end, 10);
+    int n = 0;
+    bool good = end > use->text && *end == ':' && source >= 1 && source <= LIVE_SCENE_MOST_SOURCES;
+    for (const char *text = end + 1; good && n < 3; n++, text = end + 1) {
+        place.aed[n] = strtod(text, &end);
+        good = end > text && (*end == ',' || !*end) && isfinite(place.aed[n]);
+        if (!*end) break;
+    }
+    if (!good || *end || n < 1 || fabs(place.aed[1]) > 90 || !(place.aed[2] >= 0 && place.aed[2] <= 10000))
+        return option_refuse(use,
+                             "needs the number of a source, :, its azimuth, elevation (-90 to 90) and distance, as "
+                             "in 3:30,0,2");
+    place.source = (int)source - 1;
+    if (scene->n_places == LIVE_SCENE_MOST_SOURCES)
+        return option_refuse(use, "there are %d places already", LIVE_SCENE_MOST_SOURCES);
+    scene->places[scene->n_places++] = place;
+    return true;
+}
+
+/* "1" or "1,0.25": the distance of 0 dB, and the least distance that counts. */
+static bool take_distance_gain(const struct option_use *use, void *to)
+{
+    struct live_scene_settings *scene = to;
+    char *end;
+    double reference = strtod(use->text, &end), least = reference / 4;
+    bool good = end > use->text;
+    if (good && *end == ',') {
+        const char *second = end + 1;
+        least = strtod(second, &end);
+        good = end > second;
+    }
+    if (!good || *end || !(reference > 0 && reference <= 10000 && least > 0 && least <= 10000))
+        return option_refuse(use, "needs one or two distances in metres, up to 10000, as in 1,0.25");
+    scene->reference = reference;
+    scene->least = least;
+    return true;
+}
+
 const struct option_row live_options[] = {
     {"inputs", 0, "N", "Input channels [as suits the mask: 2 for one of 1 or 4 channels, else as many as it has]",
      option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
+    {"sources", 0, "N",
+     "With a bank: the number of sources, each with an input of its own. OSC moves them, and the listener [1]",
+     option_int, LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MOST_SOURCES},
+    {"place", 0, "N:AZ,EL[,DIST]",
+     "First place of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
+     "Give "
+     "it once for each source [in front, from the left to the right, 1 m away]",
+     take_place, LIVE_OPTION_TO(scene)},
+    {"mix", 0, NULL,
+     "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry", option_set,
+     LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
+    {"grid", 0, "DEG",
+     "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
+     "without audible steps [the bank's own directions]",
+     option_number, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
+    {"normalise", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_set,
+     LIVE_OPTION_TO(session.live.normalise), .min = 1},
+    {"distance-gain", 0, "REF[,LEAST]",
+     "Gain of a source by its distance: 0 dB at REF metres, 6 dB less at twice the distance, and no change nearer than "
+     "LEAST [no such gain; LEAST: a quarter of REF]",
+     take_distance_gain, LIVE_OPTION_TO(scene)},
     {"gain", 0, "DB", "Gain of the whole output [0]", option_db_float, LIVE_OPTION_TO(session.gain)},
     {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db_float, LIVE_OPTION_TO(session.wet)},
     {"dry", 0, "DB", "Gain of the input in the output, or off [off]", option_db_float, LIVE_OPTION_TO(session.dry)},
@@ -83,7 +150,8 @@ const struct option_row live_options[] = {
     {"osc", 0, "[HOST:]PORT",
      "Accept OSC messages over UDP, from this machine only unless HOST is given (0.0.0.0: from anywhere); port 0 "
      "chooses a free one. Messages: /mask PATH or NUMBER, /next, /prev, /reload, /gain DB, /wet DB, /dry DB (or off), "
-     "/bypass 0|1, /ab to compare two masks, /subscribe for all changes, and /stats for the statistics as JSON. "
+     "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
+     "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
      take_osc, LIVE_OPTION_TO(osc), .max = 65535},
     {"midi", 0, NULL,
@@ -146,6 +214,7 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
     int status = option_parse(line, argc, argv, s);
     if (status < 0 && s->preset_name) status = take_preset(line, argc, argv, s);
     s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
+    s->session.scene = &s->scene;
     s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;
     if (status < 0) status = refuse_masks(line, s, may_lack_mask);
     if (status >= 0) live_options_free(s);

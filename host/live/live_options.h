@@ -22,6 +22,7 @@ struct live_settings {
     struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
     struct midi_settings midi;
+    struct live_scene_settings scene; /* session.scene                                                            */
     bool watch, reconnect;
     const char *name, *server;      /* jack; NULL: not asked for                                                  */
     bool connect;
@@ -44,7 +45,8 @@ extern const struct option_row live_options[]; /* rows for struct live_settings 
 #define LIVE_OPTIONS_TITLE "Options of jack and live:"
 #define LIVE_OPTIONS_KEYS \
     "Keys: b bypass; + - gain; w W wet and d D dry, down and up by 1 dB; n p next and previous mask; a A/B: compare " \
-    "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; q quit. All " \
+    "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; c makes the " \
+    "orientation of the head the front; q quit. All " \
     "changes are faded. Masks load while the audio plays; one that fails to load changes nothing. The CPU " \
     "replaces a GPU that is lost, with the history kept, if the CPU can convolve the mask in real time."
 

@@ -10,21 +10,48 @@
 
 enum { MOST_BYTES = 65536, MOST_HANDLED = 64, MOST_SENT = 128 };
 
+/* A packet on its way to another thread. */
+struct passed {
+    struct osc_peer from;
+    char bytes[MOST_BYTES];
+};
+
+/* Packets of one thread. */
+struct receiver {
+    struct osc *osc;
+    int n_handled; /* packets, and elements of their bundles, in one call */
+    osc_handler *handler;
+    osc_first_handler *first; /* of osc_take_first; NULL: of osc_receive */
+    void *data;
+    struct passed packet; /* the one at hand */
+};
+
 struct osc {
     int fd, port;
-    struct osc_peer peer;         /* the server of osc_open_to, or the sender of the packet at hand */
+    struct osc_peer peer;         /* the server of osc_open_to */
     bool has_fixed_peer;          /* after osc_open_to: packets of others are dropped */
     struct sockaddr_storage ours; /* after osc_open_to: the address that the socket is bound to */
-    int n_handled;                /* packets, and elements of their bundles, in this call of osc_receive */
     int n_sent;                   /* messages since osc_receive began or ended */
-    char packet[MOST_BYTES];
+    struct receiver receiver;     /* of osc_receive */
+    struct receiver *first;       /* of osc_take_first; NULL: there was no osc_split */
+    int pass[2];                  /* after osc_split: from osc_take_first (1) to osc_receive (0) */
 };
 
 void osc_close(struct osc *osc)
 {
     if (!osc) return;
+    osc_join(osc);
     close(osc->fd);
     free(osc);
+}
+
+void osc_join(struct osc *osc)
+{
+    if (!osc->first) return;
+    close(osc->pass[0]);
+    close(osc->pass[1]);
+    free(osc->first);
+    osc->first = NULL;
 }
 
 int osc_port(const struct osc *osc)
@@ -34,7 +61,7 @@ int osc_port(const struct osc *osc)
 
 int osc_fd(const struct osc *osc)
 {
-    return osc->fd;
+    return osc->first ? osc->pass[0] : osc->fd;
 }
 
 static in_port_t *port_of(struct sockaddr_storage *address)
@@ -75,10 +102,13 @@ bool osc_take_unreachable(struct osc *osc, struct osc_peer *peer)
 
 #ifdef HC_WITH_LO
 #include <errno.h>
+#include <fcntl.h>
 #include <lo/lo.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 
 /* liblo's own server would listen on every interface. So the socket is ours; liblo only encodes and decodes packets. */
 static int listen_on(const char *host, const char *port, char *why, size_t cap)
@@ -189,12 +219,20 @@ static double number_of(lo_type type, lo_arg *arg)
     return type == LO_TRUE ? 1 : type == LO_FALSE || !is_number(type) ? 0 : (double)lo_hires_val(type, arg);
 }
 
-static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_handler *handler, void *data)
+/* A message that the first thread does not take goes on as a packet. It is lost if the other thread has many of them. */
+static void pass_on(struct receiver *r, const char *packet, size_t bytes)
+{
+    struct iovec parts[2] = {{&r->packet.from, sizeof r->packet.from}, {(void *)(uintptr_t)packet, bytes}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    (void)!sendmsg(r->osc->pass[1], &message, MSG_DONTWAIT);
+}
+
+static void handle_message(struct receiver *r, char *packet, size_t bytes)
 {
     int error;
     lo_message message = lo_message_deserialise(packet, bytes, &error);
     if (!message) return; /* not OSC */
-    struct osc_message read = {.path = packet, .n_args = lo_message_get_argc(message), .from = &osc->peer};
+    struct osc_message read = {.path = packet, .n_args = lo_message_get_argc(message), .from = &r->packet.from};
     const char *types = lo_message_get_types(message);
     lo_arg **args = lo_message_get_argv(message);
     if (read.n_args > 0) {
@@ -204,9 +242,14 @@ static void handle_message(struct osc *osc, char *packet, size_t bytes, osc_hand
         read.number = number_of(type, args[0]);
     }
     if (read.n_args > 1) read.second = number_of((lo_type)types[1], args[1]);
+    for (int i = 0; i < read.n_args && i < OSC_MOST_NUMBERS && is_number((lo_type)types[i]); i++)
+        read.numbers[read.n_numbers++] = number_of((lo_type)types[i], args[i]);
     for (int i = 0; i < read.n_args && read.n_texts < OSC_MOST_TEXTS; i++)
         if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
-    handler(data, &read);
+    if (!r->first)
+        r->handler(r->data, &read);
+    else if (!r->first(r->data, &read))
+        pass_on(r, packet, bytes);
     lo_message_free(message);
 }
 
@@ -217,36 +260,89 @@ static uint32_t big_endian(const char *bytes)
 }
 
 /* A bundle holds messages and bundles, each after its size. Its time stamp is ignored. */
-static void handle_packet(struct osc *osc, char *packet, size_t bytes, int depth, osc_handler *handler, void *data)
+static void handle_packet(struct receiver *r, char *packet, size_t bytes, int depth)
 {
     if (bytes < 16 || memcmp(packet, "#bundle", 8) != 0) {
-        if (memchr(packet, 0, bytes)) handle_message(osc, packet, bytes, handler, data);
+        if (memchr(packet, 0, bytes)) handle_message(r, packet, bytes);
         return;
     }
     for (size_t at = 16; at + 4 <= bytes && depth < 8;) {
         size_t size = big_endian(packet + at);
         at += 4;
         if (size == 0 || size > bytes - at) return;
-        handle_packet(osc, packet + at, size, depth + 1, handler, data);
-        osc->n_handled++;
+        handle_packet(r, packet + at, size, depth + 1);
+        r->n_handled++;
         at += size;
     }
 }
 
+/* Reads the next packet. Returns its bytes; 0: an empty packet, or the error of one that was sent; -1: there is none. */
+static ssize_t read_packet(struct receiver *r, int flags)
+{
+    struct osc *osc = r->osc;
+    struct passed *packet = &r->packet;
+    packet->from = (struct osc_peer){.size = sizeof packet->from.address};
+    struct iovec parts[2] = {{&packet->from, sizeof packet->from}, {packet->bytes, sizeof packet->bytes}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    bool is_passed = osc->first && r == &osc->receiver;
+    ssize_t header = is_passed ? (ssize_t)sizeof packet->from : 0;
+    ssize_t bytes = is_passed ? recvmsg(osc->pass[0], &message, flags)
+                              : recvfrom(osc->fd, packet->bytes, sizeof packet->bytes, flags,
+                                         (struct sockaddr *)&packet->from.address, &packet->from.size);
+    if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return -1;
+    if (bytes <= header) return 0;
+    if (osc->has_fixed_peer && !is_passed && !is_from_peer(osc, &packet->from.address)) return 0;
+    if (osc->has_fixed_peer) packet->from = osc->peer;
+    return bytes - header;
+}
+
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
+    struct receiver *r = &osc->receiver;
+    ssize_t bytes;
+    r->osc = osc;
+    r->handler = handler;
+    r->data = data;
     osc->n_sent = 0;
-    for (osc->n_handled = 0; osc->n_handled < MOST_HANDLED; osc->n_handled++) { /* a flood must not block the thread */
-        struct sockaddr_storage sender;
-        socklen_t size = sizeof sender;
-        ssize_t bytes = recvfrom(osc->fd, osc->packet, sizeof osc->packet, 0, (struct sockaddr *)&sender, &size);
-        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-        if (bytes <= 0) continue; /* an empty packet, or the error of one that was sent */
-        if (osc->has_fixed_peer && !is_from_peer(osc, &sender)) continue;
-        if (!osc->has_fixed_peer) osc->peer = (struct osc_peer){sender, size};
-        handle_packet(osc, osc->packet, (size_t)bytes, 0, handler, data);
+    for (r->n_handled = 0; r->n_handled < MOST_HANDLED; r->n_handled++) { /* a flood must not block the thread */
+        if ((bytes = read_packet(r, MSG_DONTWAIT)) < 0) break;
+        if (bytes > 0) handle_packet(r, r->packet.bytes, (size_t)bytes, 0);
     }
     osc->n_sent = 0;
+}
+
+/* Reading waits after this, and sending does not: it has a flag of its own. */
+bool osc_split(struct osc *osc, char *why, size_t cap)
+{
+    struct receiver *first = calloc(1, sizeof *first);
+    struct timeval longest = {.tv_usec = 200000};
+    int flags = fcntl(osc->fd, F_GETFL);
+    bool good = first && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, osc->pass) == 0;
+    if (good && (setsockopt(osc->fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest) != 0 ||
+                 fcntl(osc->fd, F_SETFL, flags & ~O_NONBLOCK) != 0)) {
+        close(osc->pass[0]);
+        close(osc->pass[1]);
+        good = false;
+    }
+    if (!good) {
+        free(first);
+        return message_write(why, cap, "--osc: there are no sockets for a second thread; close some files");
+    }
+    first->osc = osc;
+    osc->first = first;
+    return true;
+}
+
+int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data)
+{
+    struct receiver *r = osc->first;
+    r->first = handler;
+    r->data = data;
+    r->n_handled = 0;
+    ssize_t bytes = read_packet(r, 0);
+    if (bytes <= 0) return 0;
+    handle_packet(r, r->packet.bytes, (size_t)bytes, 0);
+    return r->n_handled > 0 ? r->n_handled : 1;
 }
 
 static bool add_argument(lo_message message, char type, va_list *args)
@@ -265,8 +361,8 @@ static void send_message(struct osc *osc, const struct osc_peer *to, const char 
     void *packet = good ? lo_message_serialise(message, path, NULL, &bytes) : NULL;
     const struct sockaddr *address = (const struct sockaddr *)&to->address;
     /* The first call may answer with the error of an earlier packet, and send nothing. */
-    if (packet && sendto(osc->fd, packet, bytes, 0, address, to->size) < 0)
-        (void)!sendto(osc->fd, packet, bytes, 0, address, to->size);
+    if (packet && sendto(osc->fd, packet, bytes, MSG_DONTWAIT, address, to->size) < 0)
+        (void)!sendto(osc->fd, packet, bytes, MSG_DONTWAIT, address, to->size);
     free(packet);
     lo_message_free(message);
 }
@@ -312,5 +408,15 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
     (void)osc, (void)handler, (void)data;
+}
+bool osc_split(struct osc *osc, char *why, size_t cap)
+{
+    (void)osc, (void)why, (void)cap;
+    return false;
+}
+int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data)
+{
+    (void)osc, (void)handler, (void)data;
+    return 0;
 }
 #endif

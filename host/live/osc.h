@@ -14,7 +14,7 @@ struct osc_peer {
     socklen_t size;
 };
 
-enum { OSC_MOST_TEXTS = 4 };
+enum { OSC_MOST_TEXTS = 4, OSC_MOST_NUMBERS = 8 };
 struct osc_message {
     const char *path;
     const char *text;   /* the first argument; NULL: it is not a string */
@@ -23,6 +23,8 @@ struct osc_message {
     double second;      /* likewise, of the second argument */
     const char *texts[OSC_MOST_TEXTS]; /* the strings among all arguments, in their order */
     int n_texts;
+    double numbers[OSC_MOST_NUMBERS]; /* the values of the first arguments, up to one that is no number */
+    int n_numbers;
     int n_args;
     const struct osc_peer *from; /* the sender; lives as long as the message */
 };
@@ -36,7 +38,26 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap);
 
 void osc_close(struct osc *osc);
 int osc_port(const struct osc *osc);
-int osc_fd(const struct osc *osc);
+int osc_fd(const struct osc *osc); /* it can be read when a message is there for osc_receive */
+
+/* ---- a thread that takes some messages first ----
+ * The thread that calls osc_receive has other things to do. After osc_split another thread may call osc_take_first
+ * again and again: messages that it does not take go on to osc_receive. */
+
+/* Returns true if it has taken the message. */
+typedef bool osc_first_handler(void *data, const struct osc_message *message);
+
+/* Call it before the thread starts. false: why has the reason, and osc is as it was. */
+bool osc_split(struct osc *osc, char *why, size_t cap);
+
+/* Ends that, when no thread calls osc_take_first any more. */
+void osc_join(struct osc *osc);
+
+/* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns how many there were. If osc_receive
+ * is not called for long, messages for it are lost. */
+int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data);
+
+/* ---- messages ---- */
 
 /* Calls the handler for every message that has arrived. Returns at once. */
 void osc_receive(struct osc *osc, osc_handler *handler, void *data);

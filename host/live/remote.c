@@ -1,6 +1,7 @@
 #include "remote.h"
 
 #include "host/message.h"
+#include "scene_messages.h"
 
 #include <limits.h>
 #include <math.h>
@@ -327,6 +328,15 @@ static bool read_command(const struct osc_message *message, struct command *comm
     return true;
 }
 
+static bool change_scene(struct remote *r, const struct osc_message *message, char *why, size_t cap)
+{
+    struct live_scene *scene = session_scene(r->target->session);
+    struct scene_change change;
+    if (!scene) return message_write(why, cap, "there are no sources; start with a bank and --sources");
+    if (scene_message_answer(message, scene, r->osc)) return true;
+    return scene_message_read(message, &change, why, cap) && live_scene_change(scene, &change, why, cap);
+}
+
 static bool obey(struct remote *r, const struct osc_message *message, char *why, size_t cap)
 {
     struct command command;
@@ -334,6 +344,7 @@ static bool obey(struct remote *r, const struct osc_message *message, char *why,
         return subscribe(r, message, why, cap);
     if (strcmp(message->path, "/stats") == 0) return answer_stats(r, message, why, cap);
     if (answer_item(r, message)) return true;
+    if (scene_message_is(message->path)) return change_scene(r, message, why, cap);
     uint64_t request = r->target->request;
     if (!read_command(message, &command, why, cap) || !command_apply(r->target, &command, why, cap)) return false;
     if (r->target->request != request) add_asker(r, message);

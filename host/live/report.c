@@ -93,6 +93,7 @@ enum {
     COMPARED,
     BYPASS,
     STATE,
+    SCENE,
     GAINS,
     LOAD,
     LOADS,
@@ -129,7 +130,8 @@ void report_line(const struct command_target *target, const struct session_statu
     static const char *const states[] = {[HC_LIVE_STANDBY] = " | device lost", [HC_LIVE_LOST] = " | device lost, dry"};
     char parts[N_PARTS][PART_CAP] = {""};
     int rank[N_PARTS] = {
-        [GAINS] = 1, [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + report_late(s) ? 2 : 5, [PEAKS] = 3, [BACKEND] = 7};
+        [SCENE] = 3, [GAINS] = 1,  [LOAD] = 4, [LOADS] = 6, [COUNTS] = s->xruns + report_late(s) ? 2 : 5,
+        [PEAKS] = 3, [BACKEND] = 7};
     hc_live *live = session_live(target->session);
     int number = command_mask_number(target, s->mask);
     snprintf(parts[NAME], PART_CAP, "%.255s", file_name(s->mask));
@@ -140,6 +142,7 @@ void report_line(const struct command_target *target, const struct session_statu
     }
     if (hc_live_get(live, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
     if (s->stats.state != HC_LIVE_OK) snprintf(parts[STATE], PART_CAP, "%s", states[s->stats.state]);
+    if (session_scene(target->session)) live_scene_describe(session_scene(target->session), parts[SCENE], PART_CAP);
     for (int i = 0; i < COMMAND_GAINS; i++) list_gain(&command_gains[i], live, parts[GAINS], PART_CAP);
     snprintf(parts[LOAD], PART_CAP, " | load %.0f %%", report_load(s, levels));
     snprintf(parts[LOADS], PART_CAP, ", p99 %.0f %%, worst %.0f %%", load_quantile(s, &s->times, 0.99),
@@ -209,6 +212,29 @@ json_t *report_json(const struct session_status *s)
                      "method", info->method, "device", info->device, "state", states[stats->state], "mask",
                      json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
                      comparison_json(stats));
+}
+
+static json_t *triple(const double values[3])
+{
+    return json_pack("[o, o, o]", json_number(values[0]), json_number(values[1]), json_number(values[2]));
+}
+
+json_t *report_scene(struct live_scene *scene)
+{
+    struct listener listener;
+    struct live_scene_source source;
+    double angles[3];
+    json_t *sources = json_array();
+    for (int i = 0; i < live_scene_n_sources(scene); i++) {
+        live_scene_get_source(scene, i, &source);
+        json_t *entry = source.entry < 0 ? json_null() : json_integer(source.entry);
+        json_array_append_new(sources, json_pack("{s:o, s:o, s:o}", "aed", triple(source.aed), "gain_db",
+                                                 json_number(source.gain_db), "entry", entry));
+    }
+    live_scene_get_listener(scene, &listener);
+    listener_angles(&listener, angles);
+    return json_pack("{s:o, s:{s:o, s:o}}", "sources", sources, "listener", "xyz", triple(listener.at), "ypr",
+                     triple(angles));
 }
 
 bool report_open(struct part_file *file, const char *path, char *why, size_t cap)

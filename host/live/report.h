@@ -36,6 +36,9 @@ void report_summary(const struct session_status *status); /* on the console */
 /* Returns the statistics; NULL: no memory. */
 json_t *report_json(const struct session_status *status);
 
+/* Returns the state of a scene; NULL: no memory. */
+json_t *report_scene(struct live_scene *scene);
+
 /* Opens the file of the statistics ("-": standard output), so that an error comes before the audio starts. A pipe stays
  * closed until report_write_to: opening it waits for its reader. false: why has the reason. */
 bool report_open(struct part_file *file, const char *path, char *why, size_t cap);

@@ -5,6 +5,7 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -17,6 +18,8 @@ static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback
 
 struct session {
     hc_live *live;
+    struct live_scene *scene; /* NULL: there are no sources */
+    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded, else NULL: errors are printed */
     int n_in;
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
@@ -47,7 +50,10 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
-    if (message_limit_allows(&s->lines)) (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
+    if (s->first_error && level == HC_LIVE_ERROR)
+        snprintf(s->first_error, MESSAGE_CAP, "%s", text);
+    else if (message_limit_allows(&s->lines))
+        (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
 }
 
 static void keep_answer(void *data, uint64_t number, int error, const char *why)
@@ -172,10 +178,30 @@ static int choose_inputs(const struct session_settings *settings, const hc_respo
     return settings->most_inputs > 0 && n > settings->most_inputs ? settings->most_inputs : n;
 }
 
+int session_n_sources(const struct session_settings *settings, const char *path)
+{
+    return settings->live.n_sources > 0 ? settings->live.n_sources : hc_bank_is_file(path);
+}
+
+/* The session loads a bank itself: here its outputs and its length are found. */
+static bool bank_look(const char *path, int n_sources, int rate, hc_responses *mask, char *why, size_t cap)
+{
+    hc_bank_data bank = {.size = sizeof bank};
+    *mask = (hc_responses){0};
+    if (hc_bank_load(path, 0, NULL, &bank, why, cap) != HC_OK) return false;
+    double growth = bank.file_rate > 0 ? (double)rate / bank.file_rate : 1;
+    mask->n_in = n_sources;
+    mask->n_out = bank.n_out;
+    mask->n_frames = (int)ceil(fmax(growth, 1) * bank.n_taps);
+    hc_bank_data_free(&bank);
+    return true;
+}
+
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap)
 {
     unsigned flags = settings->live.keep_rate ? HC_KEEP_RATE : 0;
+    if (hc_bank_is_file(path)) return bank_look(path, session_n_sources(settings, path), rate, mask, why, cap);
     if (hc_responses_load(path, 0, rate, flags, mask, why, cap) == HC_OK) {
         bool is_configuration = mask->n_channels == 0; /* has an input count of its own */
         int n_in = is_configuration ? settings->n_inputs : choose_inputs(settings, mask);
@@ -185,12 +211,40 @@ bool session_load(const struct session_settings *settings, const char *path, int
     return false;
 }
 
+/* The first bank: an error ends the program, and is not printed twice. */
+static bool load_first_bank(struct session *s, const char *path, char *why, size_t cap)
+{
+    char error[MESSAGE_CAP] = "";
+    hc_live_change change = {.size = sizeof change, .mask = path};
+    s->first_error = error;
+    bool good = hc_live_request(s->live, &change) == HC_OK && hc_live_work(s->live) == HC_OK;
+    s->first_error = NULL;
+    return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
+}
+
+static void say_bank(struct session *s, const struct session_settings *settings)
+{
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(s->live, &info);
+    if (info.n_banks == 0) return;
+    message_note("bank: %d entr%s, %d output%s, %.3g s, largest gain %+.1f dB", info.n_entries,
+                 info.n_entries == 1 ? "y" : "ies", info.n_bank_out, message_s(info.n_bank_out),
+                 (double)info.longest / info.rate, (double)info.bank_gain_db);
+    if (info.bank_gain_db > 0 && !settings->live.normalise)
+        message_note(
+            "the bank makes some sounds louder, up to %.1f dB, and they may clip; give --normalise, or a lower "
+            "--gain",
+            (double)info.bank_gain_db);
+}
+
 static bool open_live(struct session *s, const struct session_settings *settings, const char *path, int rate, int block,
                       hc_responses *mask, char *why, size_t cap)
 {
     hc_live_config config = settings->live;
     double longest_s = (double)mask->n_frames / rate;
     config.n_in = s->n_in = mask->n_in;
+    config.n_sources = session_n_sources(settings, path);
+    if (config.n_sources > mask->n_in) config.n_sources = mask->n_in;
     config.n_out = mask->n_out;
     config.rate = rate;
     config.block = block;
@@ -207,7 +261,14 @@ static bool open_live(struct session *s, const struct session_settings *settings
     hc_live_set(s->live, HC_DRY, settings->dry);
     hc_live_set(s->live, HC_GAIN, settings->gain);
     hc_live_set(s->live, HC_BYPASS, settings->bypass);
-    return hc_live_play(s->live, path, mask, why, cap) == HC_OK;
+    if (config.n_sources > 0 && !(s->scene = live_scene_open(s->live, config.n_sources, settings->scene, why, cap))) {
+        hc_responses_free(mask);
+        return false;
+    }
+    bool good = hc_bank_is_file(path) ? load_first_bank(s, path, why, cap)
+                                      : hc_live_play(s->live, path, mask, why, cap) == HC_OK;
+    if (good) say_bank(s, settings);
+    return good;
 }
 
 struct session *session_open(const struct session_settings *settings, const char *path, hc_responses *mask, int rate,
@@ -220,6 +281,7 @@ struct session *session_open(const struct session_settings *settings, const char
     }
     s->start_s = stopwatch_now();
     s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;
+    if (session_n_sources(settings, path) > 0) s->preload = 0; /* banks share the memory of one engine */
     s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
     sem_init(&s->wake, 0, 0);
     pthread_mutex_init(&s->lock, NULL);
@@ -238,6 +300,7 @@ bool session_close(struct session *s)
     atomic_store(&s->end, true);
     sem_post(&s->wake);
     if (s->has_loader) pthread_join(s->loader, NULL);
+    live_scene_close(s->scene);
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
     message_limit_tend(&s->lines, true);
     sem_destroy(&s->wake);
@@ -252,6 +315,11 @@ bool session_close(struct session *s)
 hc_live *session_live(struct session *s)
 {
     return s->live;
+}
+
+struct live_scene *session_scene(struct session *s)
+{
+    return s->scene;
 }
 
 int session_rate(struct session *s)

@@ -7,6 +7,7 @@
 #define SESSION_H
 
 #include "dsp/haloconv_live.h"
+#include "live_scene.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,11 +21,15 @@ struct session_settings {
     int most_inputs;         /* most inputs that the session chooses; 0: no limit                                     */
     float wet, dry, gain;    /* linear                                                                                */
     bool bypass;
+    const struct live_scene_settings *scene; /* first places of the sources (live.n_sources); NULL: the default ones  */
     int preload;             /* masks of session_keep to keep ready besides the one that plays; -1: all, but none with
                                 live.spin                                                                         */
 };
 
-/* Loads the first mask at `rate` Hz, with routes from the inputs. false: why has the reason, and the mask is freed. */
+/* Returns the number of sources: the settings', else 1 for a bank file, else 0. */
+int session_n_sources(const struct session_settings *settings, const char *path);
+
+/* Loads the first mask at `rate` Hz, with routes from the inputs. A bank file is loaded by session_open. false: why has the reason, and the mask is freed. */
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap);
 
@@ -36,6 +41,7 @@ struct session *session_open(const struct session_settings *settings, const char
 bool session_close(struct session *session);
 
 hc_live *session_live(struct session *session);
+struct live_scene *session_scene(struct session *session); /* NULL: there are no sources */
 int session_rate(struct session *session); /* Hz, of the newest engine */
 
 /* Does the signal of input `in` reach output `out`, through the mask or dry? */

@@ -53,7 +53,8 @@ static void print_gains(const hc_responses *mask, const struct headroom *headroo
     headroom_print(&headroom->outputs[headroom->loudest], mask->rate, where);
 }
 
-void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom)
+void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom,
+                                const struct source_report *banks)
 {
     printf("%s: configuration, %d input%s, %d output%s\n", path, mask->n_in, message_s(mask->n_in), mask->n_out,
            message_s(mask->n_out));
@@ -72,7 +73,8 @@ void configuration_report_print(const char *path, const hc_responses *mask, cons
     }
     print_ports("inputs", mask->in_port, mask->n_in, "<-");
     print_ports("outputs", mask->out_port, mask->n_out, "->");
-    print_gains(mask, headroom);
+    source_report_print(banks);
+    if (mask->n_sources == 0) print_gains(mask, headroom); /* else the sum depends on where the sources are */
 }
 
 static json_t *ports_json(const hc_port *ports, int n)
@@ -92,16 +94,19 @@ static json_t *gains_json(const hc_responses *mask, const struct headroom *headr
     return all;
 }
 
-json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom)
+json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom,
+                                  const struct source_report *banks)
 {
     double largest = headroom->outputs[headroom->loudest].gain;
-    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:i, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}",
-                     "file", json_text(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out,
-                     "routes", mask->n_routes, "responses", mask->n_distinct, "rate", json_known(mask->rate), "frames",
-                     mask->n_frames, "seconds",
-                     mask->rate ? json_real((double)mask->n_frames / mask->rate) : json_null(), "bytes", bytes_of(mask),
-                     "partition", json_known(mask->partition), "client", json_text(mask->client), "server",
-                     json_text(mask->server), "input", ports_json(mask->in_port, mask->n_in), "output",
-                     ports_json(mask->out_port, mask->n_out), "output_gain", gains_json(mask, headroom),
-                     "suggested_gain_db", headroom_gain_db(largest), "diagnostics", mask_diagnostics_json(mask));
+    return json_pack(
+        "{s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:i, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
+        json_text(path), "format", "configuration", "inputs", mask->n_in, "outputs", mask->n_out, "routes",
+        mask->n_routes, "responses", mask->n_distinct, "rate", json_known(mask->rate), "frames", mask->n_frames,
+        "seconds", mask->rate ? json_real((double)mask->n_frames / mask->rate) : json_null(), "bytes", bytes_of(mask),
+        "partition", json_known(mask->partition), "client", json_text(mask->client), "server", json_text(mask->server),
+        "input", ports_json(mask->in_port, mask->n_in), "output", ports_json(mask->out_port, mask->n_out),
+        "output_gain", gains_json(mask, headroom), "suggested_gain_db",
+        mask->n_sources ? json_null() : json_integer(headroom_gain_db(largest)), "banks",
+        source_report_banks_json(banks), "sources", source_report_sources_json(banks), "diagnostics",
+        mask_diagnostics_json(mask));
 }

@@ -2,14 +2,17 @@
 #ifndef CONFIGURATION_REPORT_H
 #define CONFIGURATION_REPORT_H
 
+#include "source_report.h"
 #include "dsp/haloconv_masks.h"
 #include "headroom.h"
 
 #include <jansson.h>
 
-void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom);
+void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom,
+                                const struct source_report *banks);
 
 /* An object that the caller owns; NULL: no memory. */
-json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom);
+json_t *configuration_report_json(const char *path, const hc_responses *mask, const struct headroom *headroom,
+                                  const struct source_report *banks);
 
 #endif

@@ -1,6 +1,8 @@
 /* haloconv info - prints the figures of a mask, and the plan for it. It opens no GPU, so it answers at once. */
+#include "bank_report.h"
 #include "configuration_report.h"
 #include "dsp/haloconv_masks.h"
+#include "dsp/haloconv_scenes.h"
 #include "host/commands.h"
 #include "host/files/sound_format.h"
 #include "host/files/sound_in.h"
@@ -11,6 +13,7 @@
 #include "mask_diagnostics.h"
 #include "mask_report.h"
 #include "plan_report.h"
+#include "source_report.h"
 
 #include <fnmatch.h>
 #include <jansson.h>
@@ -24,7 +27,8 @@ struct info_settings {
     const char *path;
     int rate, block;
     const char *backend;
-    bool plan, json;
+    double grid_deg;
+    bool plan, normalise, json;
     struct plot_choice plot;
 };
 
@@ -33,8 +37,9 @@ struct mask_info {
     char file[PATH_MAX]; /* that is read, of a path with %r */
     hc_responses mask;
     char format[64];
-    struct mask_report report; /* not of a configuration */
-    struct headroom headroom;  /* of a configuration     */
+    struct mask_report report;    /* not of a configuration */
+    struct headroom headroom;     /* of a configuration     */
+    struct source_report sources; /* likewise */
     struct plan_report plan;
     char why[MESSAGE_CAP];
 };
@@ -55,6 +60,10 @@ static const struct option_row info_options[] = {
      OPTION_TO(struct info_settings, block), .max = 1 << 20},
     {"plan", 0, NULL, "Print the plan, too: how an engine cuts the mask, its memory and its work", option_flag,
      OPTION_TO(struct info_settings, plan)},
+    {"grid", 0, "DEG", "Interpolate a bank to a grid of directions, DEG degrees apart, before it is measured",
+     option_number, OPTION_TO(struct info_settings, grid_deg), .min = 0.5, .max = 45},
+    {"normalise", 0, NULL, "Scale a bank to a largest gain of 0 dB before it is measured", option_flag,
+     OPTION_TO(struct info_settings, normalise)},
     OPTION_JSON(OPTION_TO(struct info_settings, json)),
     PLOT_OPTIONS(struct info_settings, plot),
     {0}};
@@ -64,14 +73,17 @@ static const struct command_line info_line = {
     .usage = "MASK...",
     .text =
         "Prints the figures of a mask. MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration "
-        "(.conf).\v"
+        "(.conf). Or a bank of responses: a SOFA file, a list (.csv) or a folder of sound files.\v"
         "Each channel has its peak and RMS (dBFS), the silence before the first sound (60 dB below the peak), the gain "
         "at 0 Hz, and the largest gain: to a sine (the peak of the frequency response), and to any signal (L1, the sum "
         "of |h|). A room also has its acoustics by ISO 3382-1, broadband and by octave: decay times EDT, T20 and T30, "
         "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
-        "configuration has its channels, and the number, length and memory of its responses. The last line is the gain "
-        "that keeps sines below full scale.\n\n"
+        "configuration has its channels, the number, length and memory of its responses, its banks and sources. The "
+        "last line is the gain that keeps sines below full scale. A bank has its entries, outputs and taps, what was "
+        "done to the file, the "
+        "range of its positions, and its largest gain.\n\n"
         "  haloconv info hall.wav --json\n"
+        "  haloconv info kemar.sofa --grid 2\n"
         "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
     .groups = {{NULL, info_options}},
     .names = "MASK",
@@ -133,10 +145,11 @@ static bool examine(struct mask_info *subject)
     const struct info_settings *s = subject->settings;
     if (hc_responses_find(s->path, s->rate, subject->file, sizeof subject->file, subject->why, sizeof subject->why) !=
             HC_OK ||
-        hc_responses_load(s->path, 0, s->rate, 0, mask, subject->why, sizeof subject->why) != HC_OK)
+        hc_responses_load(s->path, 0, s->rate, HC_WITH_SOURCES, mask, subject->why, sizeof subject->why) != HC_OK)
         return false;
     if (mask->rate == 0) mask->rate = s->rate;
     mask_diagnostics_print(mask, subject->file);
+    if (!source_report_make(&subject->sources, mask, s->rate, subject->why, sizeof subject->why)) return false;
     if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || no_memory(subject);
     if (!name_format(subject)) return false;
     subject->report = (struct mask_report){.path = subject->file, .format = subject->format, .mask = mask};
@@ -147,7 +160,7 @@ static int print_json(struct mask_info *subject)
 {
     make_plan(subject);
     json_t *all = is_configuration(subject)
-                      ? configuration_report_json(subject->file, &subject->mask, &subject->headroom)
+                      ? configuration_report_json(subject->file, &subject->mask, &subject->headroom, &subject->sources)
                       : mask_report_json(&subject->report);
     if (all) json_object_set_new(all, "plan", plan_report_json(&subject->plan));
     return json_print(all, 9, subject->file);
@@ -156,7 +169,7 @@ static int print_json(struct mask_info *subject)
 static void print_text(struct mask_info *subject)
 {
     if (is_configuration(subject))
-        configuration_report_print(subject->file, &subject->mask, &subject->headroom);
+        configuration_report_print(subject->file, &subject->mask, &subject->headroom, &subject->sources);
     else
         mask_report_print(&subject->report);
     if (!subject->settings->plan) return;
@@ -164,8 +177,24 @@ static void print_text(struct mask_info *subject)
     plan_report_print(&subject->plan, subject->mask.rate ? subject->mask.rate : 48000);
 }
 
+static int print_bank(const struct info_settings *s)
+{
+    hc_bank_options options = {.size = sizeof options, .grid_deg = s->grid_deg, .normalise = s->normalise};
+    hc_bank_data bank = {.size = sizeof bank};
+    char why[MESSAGE_CAP];
+    int status = 0;
+    if (hc_bank_load(s->path, s->rate, &options, &bank, why, sizeof why) != HC_OK) return message_error("%s", why);
+    if (s->json)
+        status = json_print(bank_report_json(s->path, &bank), 9, s->path);
+    else
+        bank_report_print(s->path, &bank);
+    hc_bank_data_free(&bank);
+    return status;
+}
+
 static int print_one(const struct info_settings *settings)
 {
+    if (hc_bank_is_file(settings->path)) return print_bank(settings);
     struct mask_info subject = {.settings = settings};
     int status = 0;
     if (!examine(&subject))
@@ -176,6 +205,7 @@ static int print_one(const struct info_settings *settings)
         print_text(&subject);
     mask_report_free(&subject.report);
     headroom_free(&subject.headroom);
+    source_report_free(&subject.sources);
     hc_responses_free(&subject.mask);
     return status;
 }

@@ -81,6 +81,13 @@ void configuration_look(int code, const char *why, const hc_responses *r)
     for (int i = 0; hc_responses_file(r, i); i++) must(*hc_responses_file(r, i));
     responses_look(r);
     for (int ch = 0; r->in_port && ch < r->n_in; ch++) must(*r->in_port[ch].name);
+    must(r->n_sources <= r->n_in);
+    for (int i = 0; i < r->n_banks; i++) must(*r->banks[i]);
+    for (int i = 0; i < r->n_sources; i++) {
+        const hc_source *source = &r->sources[i];
+        must(source->bank >= 0 && source->bank < r->n_banks);
+        for (int k = 0; k < 3; k++) must(isfinite(source->position[k]));
+    }
 }
 
 void sound_put(void)

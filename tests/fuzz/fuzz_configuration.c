@@ -13,8 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hc_responses r;
     char why[300] = "";
     bool resample = size > 0 && data[0] & 1; /* of the first letter: '#' or '/' mostly */
+    unsigned flags = size > 1 && data[1] & 1 ? 0 : HC_WITH_SOURCES; /* of the second: ' ' or 'c' mostly */
     file_put("t.conf", data, size);
-    int code = hc_responses_load("t.conf", 0, resample ? 48000 : 0, 0, &r, why, sizeof why);
+    int code = hc_responses_load("t.conf", 0, resample ? 48000 : 0, flags, &r, why, sizeof why);
     configuration_look(code, why, &r);
     hc_responses_free(&r);
     return 0;

@@ -82,10 +82,35 @@ def test_matrix_adds_what_each_input_gives_each_output(folder):
     assert_close(y.reshape(n, -1).T, np.stack(want, 1))
 
 
+def test_moving_source_goes_round_the_head(folder):
+    """Each level of the responses fades to the entries of its hops, as the printed lines say."""
+    blocks, block, n, taps = 750, 64, 24, 4800
+    frames = blocks * block
+    said, y = run_example(folder, "moving_source")
+    levels = [[int(number) for number in re.findall(r"\d+", line)] for line in said.splitlines()]
+    assert len(levels) == 2 and levels[0] == [0, block, 0, block], said
+    k, t = np.arange(taps), np.arange(frames)
+    entries = (np.arange(blocks) * n + blocks // 2) // blocks % n  # at each block
+    want = np.zeros((frames, 2))
+    for e in range(n):
+        for ear in range(2):
+            side = np.sin(2 * np.pi * e / n) * (1 - 2 * ear)
+            h = decaying(0.002 * np.sin(0.01 * (e + 1) * k + ear), taps)
+            h[int(16 * (1 - side) + 0.5)] += 0.3 + 0.2 * side
+            for (offset, hop, delay, fade), end in zip(levels, [levels[1][0], taps]):
+                now = (t - delay) // hop * hop // block  # the block at whose start the level took its request
+                old = ((t - delay) // hop - 1) * hop // block
+                g = np.minimum(((t - delay) % hop + 1) / fade, 1)
+                is_now, is_old = (entries[np.clip(at, 0, blocks - 1)] == e for at in (now, old))
+                part = fftconvolve(input_of(0, frames), np.concatenate([np.zeros(offset), h[offset:end]]))[:frames]
+                want[:, ear] += (g * is_now + (1 - g) * is_old) * part
+    assert_close(y.reshape(2, -1).T, want)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_needs_the_public_headers_only(path):
     """Nothing but haloconv*.h and the C library; and it stays short."""
     names = re.findall(r'#include (["<].*[">])', path.read_text())
     assert all(re.match(r"<(haloconv\w*|[a-z]+)\.h>$", name) for name in names), names
     assert 40 <= len(path.read_text().splitlines()) <= 80
-    assert len(EXAMPLES) >= 3
+    assert len(EXAMPLES) >= 4

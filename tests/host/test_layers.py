@@ -77,7 +77,8 @@ def test_kernels_know_no_host():
             assert "sndfile" not in name and "jack" not in name, f"{path.relative_to(ROOT)} includes {name}"
             if not own and belongs_to(name, "dsp"):
                 assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h",
-                                                 "haloconv.h"), f"{path.relative_to(ROOT)} includes {name}"
+                                                 "haloconv.h", "scene/scene_backend.h",
+                                                 "scene/scene_plan.h", "scene/render_backend.h"), f"{path.relative_to(ROOT)} includes {name}"
 
 
 def test_the_gpu_backend_knows_no_ladder():
@@ -106,7 +107,7 @@ def test_the_public_headers_name_no_device(header):
     assert not re.search(r"cuda|fftw|sndfile|cufft", declarations(header), re.I)
     standard = ["stddef.h", "stdint.h"]
     assert includes(header) == standard if header.name == "haloconv.h" else set(includes(header)) <= {
-        "haloconv.h", "haloconv_masks.h", *standard}
+        "haloconv.h", "haloconv_masks.h", "haloconv_scenes.h", *standard}
 
 
 @pytest.mark.parametrize("header", [*PUBLIC_HEADERS, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
@@ -161,11 +162,13 @@ ANY = ["any"]
 # {folder of the caller: {folder of the callee: what may be used there}}: the names that a header declares, or one name.
 ARROWS = {
     "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
-    "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY},
+    "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
+    "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
+    "dsp/banks": {"dsp/engine": ["fail"], "dsp/masks": ANY, "dsp/signal": ANY},
     "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h", "fail"], "dsp/cpu": ANY, "dsp/masks": PUBLIC,
-                 "dsp/signal": ["dsp/signal/k_weighting.h"]},
+                 "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {"dsp/engine": ["fail"], "dsp/import": ["dsp/import/import.h", "dsp/import/network.h"]},
     "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/engine": ["fail"]},
     "dsp/signal": {},
@@ -174,7 +177,8 @@ ARROWS = {
     "kernels/bench": {"kernels/backend": ANY, "kernels/ladder": ANY, "dsp/engine": BACKEND},
     "host": {"host/files": ANY, "host/live": ANY, "host/batch": ANY, "host/masks": ANY, "host/bench": ANY,
              "host/design": ANY, "host/measure": ANY},
-    "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"]},
+    "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"], "host/moving": ANY},
+    "host/moving": {"host": ANY},
     "host/masks": {"host": ANY, "host/files": ANY, "host/acoustics": ANY,
                    "host/plot": ["host/plot/plot_masks.h", "host/plot/plot_option.h"]},
     "host/acoustics": {},

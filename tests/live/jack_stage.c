@@ -8,13 +8,21 @@
  *   jack_stage midi SERVER NAME HEX...   a client NAME with a MIDI output: waits until it is connected, then sends the
  *                                        messages, such as c001, one a cycle
  *
+ *   jack_stage moves SERVER FIRST LAST PORT N HEX HEX   plays 1 into FIRST, and sends the two OSC packets in turn, N
+ *                                        together, to a UDP port of this machine, each at a random moment; waits until
+ *                                        LAST changes. Prints a line for each: cycles from the one in which the packet
+ *                                        was sent to the one with the change (1: the next), the first sample of that
+ *                                        cycle that changed, and the frames from the packet to the next cycle
+ *
  * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST:in-1..., and RECORD
  * comes from LAST:out-1...; with a colon, FIRST and LAST are names of ports up to the number. One client plays and
  * another records, so that the graph has no loop: a sound is recorded in the cycle in which it is played, and frame 0 of
  * RECORD is the output for frame 0 of PLAY. Prints `begun` with the first recorded frame.
  */
+#include <arpa/inet.h>
 #include <jack/jack.h>
 #include <jack/midiport.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +46,7 @@ struct side {
 };
 
 static struct side player, recorder;
-static atomic_long frames_passed; /* through the player, from its start */
+static atomic_long frames_passed;  /* through the player, from its start */
 static atomic_uint start_time = 0; /* in the server's frames; 0: not yet */
 static atomic_bool is_down;
 
@@ -281,8 +290,106 @@ static int send_midi(const char *server, const char *name, char **hex, int n)
     return 0;
 }
 
+/* ---- moves -------------------------------------------------------------------------------------- */
+
+enum { CALM_BLOCKS = 60 }; /* of the same output before a packet is sent */
+
+static struct {
+    float last;          /* sample of the output; callback only */
+    atomic_long cycle;   /* of the player, which runs first in every cycle */
+    atomic_llong begin;  /* of that cycle, in ns */
+    atomic_int calm;     /* cycles without a change */
+    atomic_long changed; /* cycle of the first change while `waits`; 0: none yet */
+    atomic_long sample;  /* the first one that changed */
+    atomic_bool waits;
+} moves;
+
+static long long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static int on_one(jack_nframes_t n, void *data)
+{
+    (void)data;
+    float *out = jack_port_get_buffer(player.ports[0], n);
+    atomic_store(&moves.begin, now_ns());
+    atomic_fetch_add(&moves.cycle, 1);
+    for (jack_nframes_t i = 0; i < n; i++) out[i] = 1;
+    atomic_fetch_add(&frames_passed, (long)n);
+    return 0;
+}
+
+static int on_change(jack_nframes_t n, void *data)
+{
+    (void)data;
+    const float *in = jack_port_get_buffer(recorder.ports[0], n);
+    jack_nframes_t i = 0;
+    while (i < n && in[i] == moves.last) i++;
+    if (i == n)
+        atomic_fetch_add(&moves.calm, 1);
+    else
+        atomic_store(&moves.calm, 0);
+    moves.last = in[n - 1];
+    if (i == n || !atomic_exchange(&moves.waits, false)) return 0;
+    atomic_store(&moves.sample, (long)i);
+    atomic_store(&moves.changed, atomic_load(&moves.cycle));
+    return 0;
+}
+
+static size_t read_hex(const char *hex, unsigned char *bytes, size_t cap)
+{
+    size_t n = 0;
+    unsigned byte;
+    for (; n < cap && sscanf(hex + 2 * n, "%2x", &byte) == 1; n++) bytes[n] = (unsigned char)byte;
+    return n;
+}
+
+static int measure_moves(char **argv)
+{
+    unsigned char packet[2][256];
+    size_t bytes[2] = {read_hex(argv[7], packet[0], 256), read_hex(argv[8], packet[1], 256)};
+    struct sockaddr_in there = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[5])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int n = atoi(argv[6]), fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    player.n_channels = recorder.n_channels = 1;
+    open_side(&player, argv[2], "moves-play", on_one, JackPortIsOutput);
+    open_side(&recorder, argv[2], "moves-record", on_change, JackPortIsInput);
+    wire_all(argv[3], argv[4]);
+    pass(argv[2], jack_get_sample_rate(player.client) / 5);
+    double block = jack_get_buffer_size(player.client), rate = jack_get_sample_rate(player.client);
+    srandom(1);
+    for (int i = 0; i < n; i++) {
+        long waited_ms = 0;
+        for (; atomic_load(&moves.calm) < CALM_BLOCKS; waited_ms++) {
+            if (atomic_load(&is_down) || waited_ms > 10000) die(argv[2], "does not calm down");
+            pause_ms(1);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = random() % 10000000}, NULL);
+        atomic_store(&moves.changed, 0);
+        atomic_store(&moves.calm, 0);
+        atomic_store(&moves.waits, true);
+        long cycle = atomic_load(&moves.cycle);
+        double since = 1e-9 * (double)(now_ns() - atomic_load(&moves.begin)) * rate;
+        if (sendto(fd, packet[i % 2], bytes[i % 2], 0, (struct sockaddr *)&there, sizeof there) < 0)
+            die("packet", "lost");
+        for (waited_ms = 0; atomic_load(&moves.changed) == 0; waited_ms++) {
+            if (atomic_load(&is_down) || waited_ms > 10000) die(argv[4], "does not change");
+            pause_ms(1);
+        }
+        printf("%ld %ld %.0f\n", atomic_load(&moves.changed) - cycle, atomic_load(&moves.sample),
+               since < block ? block - since : 0);
+    }
+    jack_client_close(player.client);
+    jack_client_close(recorder.client);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 9 && strcmp(argv[1], "moves") == 0) return measure_moves(argv);
     if (argc > 4 && strcmp(argv[1], "midi") == 0) return send_midi(argv[2], argv[3], argv + 4, argc - 4);
     if (argc == 3 && (strcmp(argv[1], "idle") == 0 || strcmp(argv[1], "copy") == 0)) return stand_by(argv[1], argv[2]);
     if (argc < 9)

@@ -65,6 +65,80 @@ def says(text, *words, exit=1):
     return done.stderr
 
 
+# ---- steered sources ------------------------------------------------------------------------------------------------
+@pytest.fixture
+def banks(files):
+    """two.csv: two entries for two outputs, a.wav ahead and b.wav on the left."""
+    (files / "two.csv").write_text("azimuth,elevation,distance,file\n0,0,1,a.wav\n90,0,1,b.wav\n")
+    return files
+
+
+def test_check_and_info_tell_banks_and_sources(banks):
+    conf(banks, "/convolver/new 3 2 64 4096\n/bank/read two.csv\n/bank/read 'a.wav'\n/source/new 2 2 -30 0\n"
+         "/source/new 1 1 90 45 2.5 # left, above\n/impulse/dirac 3 1 1 0\n")
+    assert good("check", "t.conf").stdout.endswith(", 2 sources with 2 banks\n")
+    text = good("info", "t.conf").stdout
+    assert "1: two.csv\n" in text and "2 entries, 2 outputs, 300 frames" in text and "without positions" in text
+    assert "input 1, bank 1, azimuth 90, elevation 45, distance 2.5 m\n" in text
+    report = json.loads(good("info", "t.conf", "--json").stdout)
+    assert [(s["input"], s["bank"], s["azimuth"], s["elevation"], s["distance"]) for s in report["sources"]] == [
+        (1, 1, 90, 45, 2.5), (2, 2, -30, 0, 1)]
+    assert [(b["file"], b["entries"], b["outputs"], b["positions"]) for b in report["banks"]] == [
+        ("two.csv", 2, 2, True), ("a.wav", 1, 2, False)]
+    assert report["suggested_gain_db"] is None
+    check = json.loads(good("check", "t.conf", "--json").stdout)
+    assert check["sources"] == 2 and check["banks"] == 2
+
+
+@pytest.mark.parametrize("lines,word", [
+    ("/source/new 1 1 0 0\n/bank/read two.csv", "3: /source/new: bank 1, but the lines above read 0"),
+    ("/bank/read two.csv\n/source/new 1 1 0 0\n/source/new 1 1 9 0", "5: /source/new: input 1 is a source since line 4"),
+    ("/bank/read two.csv\n/source/new 2 1 0 0", "4: /source/new: input 2 is a source, but there is 1"),
+    ("/bank/read\n/bank/read two.csv\n/source/new 1 2 0 0", "3: /bank/read: the file is missing"),
+    ("/bank/read no.sofa\n/source/new 1 1 0 0", "3: /bank/read: no.sofa: No such file"),
+    ("/bank/read h-%r.csv\n/source/new 1 1 0 0", "3: /bank/read: h-%r.csv: "),
+    ("/bank/read none.csv\n/source/new 1 1 0 0", "missing.wav: No such file"),
+    ("/bank/read two.csv\n/source/new 3 1 0 0", "input 3, but /convolver/new gave 2 inputs"),
+    ("/bank/read two.csv\n/source/new 1 x 0 0", 'the bank "x" is not a whole number'),
+    ("/bank/read two.csv\n/source/new 1 1 361 0", "azimuth 361; -360 to 360 are possible"),
+    ("/bank/read two.csv\n/source/new 1 1 nan 0", "azimuth nan;"),
+    ("/bank/read two.csv\n/source/new 1 1 0 -90.5", "elevation -90.5;"),
+    ("/bank/read two.csv\n/source/new 1 1 0 0 0", "distance 0;"),
+    ("/bank/read two.csv\n/source/new 1 1 0", "the elevation is missing; needs INPUT BANK AZIMUTH ELEVATION [DISTANCE]"),
+])
+def test_errors_of_sources_have_their_line(banks, lines, word):
+    (banks / "none.csv").write_text("azimuth,elevation,distance,file\n0,0,1,missing.wav\n")
+    conf(banks, NEW + "/impulse/dirac 1 1 1 0\n" + lines + "\n")
+    err = says("t.conf", word)
+    assert err.count("t.conf:") <= 2, err
+
+
+def test_a_bank_that_nobody_plays_is_a_warning(banks):
+    conf(banks, NEW + "/bank/read two.csv\n/impulse/dirac 1 1 1 0\n")
+    assert "t.conf:2: warning: /bank/read: no source plays this bank" in good("check", "t.conf").stderr
+    good("convolve", "x.wav", "t.conf", "-o", "y.wav", "-q")
+
+
+def test_a_bank_with_more_outputs_than_the_configuration(banks):
+    conf(banks, "/convolver/new 2 1 64 4096\n/bank/read two.csv\n/source/new 1 1 0 0\n")
+    says("t.conf", "two.csv: is for 2 outputs, but /convolver/new gave 1; give it as many")
+
+
+def test_files_need_a_bank_and_a_path(banks):
+    conf(banks, NEW + "/bank/read two.csv\n/source/new 1 1 0 0\n")
+    (banks / "list.csv").write_text("input,mask,output\nx.wav,t.conf,y.wav\n")
+    refused("convolve", "x.wav", "t.conf", "-o", "y.wav", says=["t.conf:3: /source/new: sources play live only", "path"])
+    done = haloconv("batch", "list.csv", "-o", ".")
+    assert done.returncode == 1 and "t.conf:3: /source/new: sources play live only" in done.stderr, done.stderr
+    refused("mask", "gain", "t.conf", "-6", "-o", "y.wav", says="/source/new: sources play live only")
+
+
+def test_a_second_new_drops_sources(banks):
+    conf(banks, NEW + "/bank/read two.csv\n/source/new 1 1 0 0\n" + NEW + "/impulse/dirac 1 1 1 0\n")
+    assert "drops its 0 responses and 1 sources" in good("check", "t.conf").stderr
+    good("convolve", "x.wav", "t.conf", "-o", "y.wav", "-q")
+
+
 # ---- meaning --------------------------------------------------------------------------------------------------------
 def test_read(files):
     a, b = read("a.wav"), read("b.wav")
@@ -275,6 +349,7 @@ BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/convolver/new 2 1025 256 4096", "outputs 1025;"),
     ("/convolver/new 2 2 256 4096 1.5", "density 1.5;"),
     ("/convolver/new 2 2 256 4096 -0.1", "density -0.1;"),
+    ("/bank/read", "the file is missing; needs FILE"),
     ("/cd \"x", "the folder is not closed"),
     ("/jack/client", "the name is missing"),
 ]

@@ -225,6 +225,7 @@ static const struct mix wet_only = {0, 1, 0};
 static void every_plugin_plays_its_mask(const char *backend)
 {
     for (int v = 0; v < N_VARIANTS; v++) {
+        if (variants[v].n_sources > 0) continue; /* lv2_binaural_test.c */
         struct instance t =
             instance_open(variants[v].symbol, RATE, SANITIZED ? 3000 : 12000, 128, WORKER_AT_ONCE, backend);
         instance_run_random(&t, t.cap / 2, 700, 1);

@@ -10,6 +10,7 @@
 #include "faulty_device.h"
 
 #include "dsp/backends.h"
+#include "dsp/scene/scene_backend.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -136,6 +137,58 @@ static int reset(void *state, char *why, size_t cap)
     return real->reset(((struct faulty *)state)->state, why, cap);
 }
 
+/* ---- steered sources: those of the CPU, which play in place, in the rows of a slot ---- */
+
+enum { MOST_CHANNELS = 256 };
+
+struct faulty_scene {
+    void *state; /* of scene_cpu */
+    struct scene_shape shape;
+};
+
+static int scene_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
+                      char *why, size_t cap)
+{
+    struct faulty_scene *f = calloc(1, sizeof *f);
+    if (!f || shape->n_sources > MOST_CHANNELS || shape->n_out > MOST_CHANNELS) abort();
+    f->shape = *shape;
+    int error = scene_cpu.open(plan, shape, device, &f->state, why, cap);
+    if (error)
+        free(f);
+    else
+        *state = f;
+    return error;
+}
+
+static void scene_close(void *state)
+{
+    struct faulty_scene *f = state;
+    scene_cpu.close(f->state);
+    free(f);
+}
+
+static int scene_play(void *state, const struct scene_call *given, char *why, size_t cap)
+{
+    struct faulty_scene *f = state;
+    struct scene_call call = *given;
+    const float *in[MOST_CHANNELS];
+    float *out[MOST_CHANNELS];
+    size_t stride = (size_t)f->shape.slot_stride;
+    for (int i = 0; i < f->shape.n_sources; i++) in[i] = call.slot->in + (size_t)i * stride + call.slot_offset;
+    for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;
+    call.in = in;
+    call.out = out;
+    return scene_cpu.play(f->state, &call, why, cap);
+}
+
+static int scene_reset(void *state, char *why, size_t cap)
+{
+    return scene_cpu.reset(((struct faulty_scene *)state)->state, why, cap);
+}
+
+static struct scene_backend faulty_scene = {
+    .open = scene_open, .close = scene_close, .play = scene_play, .reset = scene_reset};
+
 static struct backend faulty_device = {
     .name = "cuda",
     .describe = describe,
@@ -155,6 +208,10 @@ __attribute__((constructor)) static void borrow(void)
     if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* asks without CUDA, which is not initialised yet */
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
+    faulty_device.scene = real == &backend_cpu ? &faulty_scene : real->scene;
+    faulty_scene.bank_make = scene_cpu.bank_make;
+    faulty_scene.bank_free = scene_cpu.bank_free;
+    faulty_scene.memory = scene_cpu.memory;
     if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;

@@ -1,0 +1,132 @@
+/* bank - the arrays of a bank while it is read, and the steps that change all its responses: delay, rate. */
+#include "bank.h"
+
+#include "dsp/engine/backend.h"
+#include "dsp/masks/arena.h"
+#include "dsp/masks/mask_file.h"
+#include "dsp/masks/resample.h"
+#include "fractional_delay.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bank_free(struct bank *bank)
+{
+    free(bank->taps);
+    free(bank->position);
+    *bank = (struct bank){0};
+}
+
+void bank_note(struct bank *bank, const char *format, ...)
+{
+    size_t at = strlen(bank->notes);
+    va_list values;
+    va_start(values, format);
+    int n = vsnprintf(bank->notes + at, sizeof bank->notes - at, format, values);
+    va_end(values);
+    if (n < 0 || at + (size_t)n + 2 > sizeof bank->notes)
+        bank->notes[at] = 0; /* no room: a line less */
+    else
+        memcpy(bank->notes + at + n, "\n", 2);
+}
+
+void position_from_angles(double azimuth, double elevation, double distance, double position[3])
+{
+    double az = azimuth * (M_PI / 180), el = elevation * (M_PI / 180);
+    position[0] = distance * cos(az) * cos(el);
+    position[1] = distance * sin(az) * cos(el);
+    position[2] = distance * sin(el);
+}
+
+int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
+              char *why, size_t cap)
+{
+    if (n_entries < 1 || n_entries > BANK_MOST_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: %zu entries; a bank has 1 to %d", path, n_entries, BANK_MOST_ENTRIES);
+    if (n_out < 1 || n_out > BANK_MOST_OUTPUTS)
+        return fail(HC_EINVAL, why, cap, "%s: responses to %zu outputs; a bank has 1 to %d", path, n_out,
+                    BANK_MOST_OUTPUTS);
+    if (n_taps < 1 || n_taps > MASK_MAX_TAPS)
+        return fail(HC_EINVAL, why, cap, "%s: responses of %zu taps; a bank has 1 to %d", path, n_taps, MASK_MAX_TAPS);
+    double bytes = (double)n_entries * (double)n_out * (double)n_taps * sizeof(float), limit = (double)memory_limit();
+    if (bytes + bytes_beside > limit)
+        return fail(HC_ENOMEM, why, cap,
+                    "%s: %zu entries x %zu outputs x %zu taps need %.1f GB; three quarters of this machine's memory "
+                    "are %.1f GB; use fewer or shorter responses",
+                    path, n_entries, n_out, n_taps, (bytes + bytes_beside) / 1e9, limit / 1e9);
+    float *taps = calloc(n_entries * n_out * n_taps, sizeof *taps);
+    if (!taps) return fail(HC_ENOMEM, why, cap, "%s: no memory for %.1f GB of responses; free some", path, bytes / 1e9);
+    bank->taps = taps;
+    bank->n_entries = (int)n_entries;
+    bank->n_out = (int)n_out;
+    bank->n_taps = (int)n_taps;
+    return HC_OK;
+}
+
+/* Makes an empty bank of the same entries with n_taps taps; bank_take puts its taps in the place of the old ones. */
+static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path, char *why,
+                       size_t cap)
+{
+    double old = (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float);
+    *longer = (struct bank){0};
+    return bank_make(longer, (size_t)bank->n_entries, (size_t)bank->n_out, n_taps, old, path, why, cap);
+}
+
+static void take(struct bank *bank, struct bank *from)
+{
+    free(bank->taps);
+    bank->taps = from->taps;
+    bank->n_taps = from->n_taps;
+}
+
+int bank_delay(struct bank *bank, const double *delays, const char *path, char *why, size_t cap)
+{
+    size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
+    double most = 0;
+    bool whole = true;
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, delays[i]);
+        whole = whole && delays[i] == floor(delays[i]);
+    }
+    struct bank later;
+    size_t longer = (size_t)ceil(most) + (whole ? 0 : FRACTIONAL_DELAY_HALF);
+    int error = make_longer(bank, (size_t)bank->n_taps + longer, &later, path, why, cap);
+    if (error) return error;
+    for (size_t i = 0; i < n; i++)
+        fractional_delay_add(bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, delays[i], 1,
+                             later.taps + i * (size_t)later.n_taps, (size_t)later.n_taps);
+    take(bank, &later);
+    return HC_OK;
+}
+
+int bank_resample(struct bank *bank, int rate, const char *path, char *why, size_t cap)
+{
+    enum { AT_ONCE = 64 }; /* channels of one call, which share the design of the filter and have soxr's copies */
+    int length = 0, n = bank->n_entries * bank->n_out;
+    struct bank resampled;
+    int error = resample_length(bank->rate, rate, bank->n_taps, path, &length, why, cap);
+    if (!error) error = make_longer(bank, (size_t)length, &resampled, path, why, cap);
+    if (error) return error;
+    for (int i = 0; i < n && !error; i += AT_ONCE) {
+        const float *in[AT_ONCE];
+        float *out[AT_ONCE];
+        int count = n - i < AT_ONCE ? n - i : AT_ONCE;
+        for (int c = 0; c < count; c++) {
+            in[c] = bank->taps + (size_t)(i + c) * (size_t)bank->n_taps;
+            out[c] = resampled.taps + (size_t)(i + c) * (size_t)length;
+        }
+        error = resample(bank->rate, rate, count, in, bank->n_taps, out, length, path, why, cap);
+    }
+    if (error) {
+        bank_free(&resampled);
+        return error;
+    }
+    bank_note(bank, "resampled from %d to %d Hz", bank->rate, rate);
+    take(bank, &resampled);
+    bank->rate = rate;
+    return HC_OK;
+}

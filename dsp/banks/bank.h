@@ -1,0 +1,67 @@
+/* bank - the parts of reading a bank: files become a struct bank, which is resampled, interpolated, measured. */
+#ifndef HALOCONV_BANK_H
+#define HALOCONV_BANK_H
+
+#include "dsp/haloconv_scenes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    BANK_MOST_ENTRIES = 65536,
+    BANK_MOST_OUTPUTS = 1024,
+    BANK_NOTES = 2048,          /* bytes */
+};
+
+struct bank {
+    int n_entries, n_out, n_taps;
+    int rate;                   /* Hz; 0: unknown                                             */
+    int file_rate;              /* Hz of the file, or of the first of several                  */
+    float *taps;                /* [n_entries][n_out][n_taps]                                 */
+    float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
+    char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
+};
+
+/* Frees the arrays. */
+void bank_free(struct bank *bank);
+
+/* Allocates the taps, filled with zeros. HC_ENOMEM: also if `bytes_beside` more bytes would pass the limit of memory;
+ * HC_EINVAL: too many entries, outputs or taps. path: for the message. */
+int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, double bytes_beside, const char *path,
+              char *why, size_t cap);
+
+/* Adds a line to the notes. */
+void bank_note(struct bank *bank, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline float *bank_response(const struct bank *bank, size_t entry, size_t out)
+{
+    return bank->taps + (entry * (size_t)bank->n_out + out) * (size_t)bank->n_taps;
+}
+
+/* Azimuth (counter-clockwise) and elevation in degrees, and distance, to x, y, z. */
+void position_from_angles(double azimuth, double elevation, double distance, double position[3]);
+
+/* ---- readers: fill in a struct bank of zeros, with rate as in the file ---- */
+
+int sofa_bank_read(struct bank *bank, const char *path, char *why, size_t cap);
+/* Does the text begin with names of columns, one of which is "file"? Other .csv are masks. */
+bool csv_is_bank(const char *path);
+int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
+int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
+int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
+
+/* ---- steps ---- */
+
+/* Delays each response by delays[n_entries * n_out] frames, 0 or more; their fractions by a windowed sinc. */
+int bank_delay(struct bank *bank, const double *delays, const char *path, char *why, size_t cap);
+
+/* Resamples all responses. */
+int bank_resample(struct bank *bank, int rate, const char *path, char *why, size_t cap);
+
+/* The largest gain for a sine, linear, exact to 0.001 dB. HC_ENOMEM. */
+int bank_gain(const struct bank *bank, double *gain, const char *path, char *why, size_t cap);
+
+/* Replaces the entries by those of a grid of directions, `degrees` apart. */
+int bank_grid(struct bank *bank, double degrees, const char *path, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,331 @@
+/* bank_files - banks that are sound files: a list of them (.csv), a folder, or a single one. */
+#include "bank_sounds.h"
+#include "dsp/engine/backend.h"
+#include "dsp/engine/c_locale.h"
+#include "dsp/masks/mask_file.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- a list of files --------------------------------------------------------------------------------------------- */
+
+enum column { COLUMN_FILE, AZIMUTH, ELEVATION, DISTANCE, X, Y, Z, N_COLUMNS };
+static const char *const column_names[N_COLUMNS] = {"file", "azimuth", "elevation", "distance", "x", "y", "z"};
+enum { MOST_CELLS = 32, MOST_LIST_BYTES = 64 << 20 };
+static const double most_distance = 1e6; /* metres */
+
+struct list {
+    const char *path;
+    int line;
+    int at[N_COLUMNS]; /* the cell of a column; -1: the list lacks it */
+    int n_cells;       /* of a line                                   */
+    char *cells[MOST_CELLS];
+};
+
+/* Takes one line off the text, and ends it. NULL: no more lines. */
+static char *line_take(char **text)
+{
+    char *line = *text;
+    if (!*line) return NULL;
+    size_t length = strcspn(line, "\n");
+    *text = line + length + (line[length] == '\n');
+    line[length] = 0;
+    if (length > 0 && line[length - 1] == '\r') line[length - 1] = 0;
+    return line;
+}
+
+/* Takes one cell off a line: what stands before a comma, without blanks around; or in quotation marks, where "" is one
+ * of them. *more: a comma follows. NULL: something follows the closing mark, or there is none. */
+static char *cell_take(char **line, bool *more)
+{
+    char *at = *line + strspn(*line, " \t"), *cell = at, *to = at;
+    if (*at == '"') {
+        for (at++; *at && (*at != '"' || at[1] == '"'); at++) {
+            if (*at == '"') at++;
+            *to++ = *at;
+        }
+        if (*at != '"') return NULL;
+        at++;
+        at += strspn(at, " \t");
+        if (*at && *at != ',') return NULL;
+    } else {
+        at += strcspn(at, ",");
+        to = at;
+        while (to > cell && (to[-1] == ' ' || to[-1] == '\t')) to--;
+    }
+    *more = *at == ',';
+    *line = at + *more;
+    *to = 0;
+    return cell;
+}
+
+static int cells_take(struct list *list, char *line, int *n, char *why, size_t cap)
+{
+    bool more = true;
+    for (*n = 0; more; (*n)++) {
+        if (*n == MOST_CELLS)
+            return fail(HC_EINVAL, why, cap, "%s:%d: more than %d cells; a list has up to seven columns", list->path,
+                        list->line, MOST_CELLS);
+        list->cells[*n] = cell_take(&line, &more);
+        if (!list->cells[*n])
+            return fail(HC_EINVAL, why, cap, "%s:%d: a quotation mark has no partner; quote whole cells", list->path,
+                        list->line);
+    }
+    return HC_OK;
+}
+
+static int columns_read(struct list *list, char *line, char *why, size_t cap)
+{
+    int error = cells_take(list, line, &list->n_cells, why, cap);
+    for (int c = 0; c < N_COLUMNS; c++) list->at[c] = -1;
+    for (int i = 0; i < list->n_cells && !error; i++) {
+        int column = 0;
+        while (column < N_COLUMNS && strcasecmp(list->cells[i], column_names[column]) != 0) column++;
+        if (column == N_COLUMNS)
+            error = fail(HC_EINVAL, why, cap,
+                         "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
+                         list->path, list->line, i + 1);
+        else if (list->at[column] >= 0)
+            error = fail(HC_EINVAL, why, cap, "%s:%d: two columns are named %s; name each one once", list->path,
+                         list->line, column_names[column]);
+        else
+            list->at[column] = i;
+    }
+    if (error) return error;
+    bool has_xyz = list->at[X] >= 0 && list->at[Y] >= 0 && list->at[Z] >= 0;
+    bool has_any = list->at[X] >= 0 || list->at[Y] >= 0 || list->at[Z] >= 0;
+    bool has_angles = list->at[AZIMUTH] >= 0;
+    if (list->at[COLUMN_FILE] < 0 || has_any != has_xyz || has_angles == has_xyz ||
+        (has_xyz && (list->at[ELEVATION] >= 0 || list->at[DISTANCE] >= 0)))
+        return fail(HC_EINVAL, why, cap,
+                    "%s:%d: its columns are no position and a file; name them azimuth, elevation, distance, file or "
+                    "x, y, z, file",
+                    list->path, list->line);
+    return HC_OK;
+}
+
+static int number_take(const struct list *list, enum column column, double usual, double most, double *value, char *why,
+                       size_t cap)
+{
+    char *end;
+    *value = usual;
+    if (list->at[column] < 0) return HC_OK;
+    const char *cell = list->cells[list->at[column]];
+    *value = strtod(cell, &end);
+    if (end == cell || *end)
+        return fail(HC_EINVAL, why, cap, "%s:%d: %s is no number; write 1.5", list->path, list->line,
+                    column_names[column]);
+    if (!(fabs(*value) <= most))
+        return fail(HC_EINVAL, why, cap, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
+                    column_names[column], *value, most, most);
+    return HC_OK;
+}
+
+static int position_take(const struct list *list, double position[3], char *why, size_t cap)
+{
+    double v[3];
+    bool angles = list->at[AZIMUTH] >= 0;
+    int error = number_take(list, angles ? AZIMUTH : X, 0, angles ? 3600 : most_distance, &v[0], why, cap);
+    if (!error) error = number_take(list, angles ? ELEVATION : Y, 0, angles ? 90 : most_distance, &v[1], why, cap);
+    if (!error) error = number_take(list, angles ? DISTANCE : Z, 1, most_distance, &v[2], why, cap);
+    if (error) return error;
+    if (angles && v[2] < 0)
+        return fail(HC_EINVAL, why, cap, "%s:%d: distance is %g; give 0 or more", list->path, list->line, v[2]);
+    if (angles)
+        position_from_angles(v[0], v[1], v[2], position);
+    else
+        memcpy(position, v, sizeof v);
+    return HC_OK;
+}
+
+static int row_take(struct list *list, char *line, struct bank_sounds *sounds, char *why, size_t cap)
+{
+    int n;
+    double position[3];
+    int error = cells_take(list, line, &n, why, cap);
+    if (!error && n != list->n_cells)
+        error = fail(HC_EINVAL, why, cap, "%s:%d: %d cell%s, but the first line has %d; every line needs as many",
+                     list->path, list->line, n, n == 1 ? "" : "s", list->n_cells);
+    if (!error) error = position_take(list, position, why, cap);
+    if (error) return error;
+    const char *slash = strrchr(list->path, '/'), *name = list->cells[list->at[COLUMN_FILE]];
+    if (!*name) return fail(HC_EINVAL, why, cap, "%s:%d: the file is missing; name one", list->path, list->line);
+    int folder_length = !slash ? 0 : slash == list->path ? 1 : (int)(slash - list->path);
+    return bank_sounds_add(sounds, list->path, folder_length, name, position, list->path, why, cap);
+}
+
+static int list_read(struct list *list, char *text, struct bank_sounds *sounds, char *why, size_t cap)
+{
+    bool has_columns = false;
+    int error = HC_OK;
+    char *line;
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
+    while (!error && (line = line_take(&text))) {
+        list->line++;
+        size_t blanks = strspn(line, " \t");
+        if (line[blanks] == 0 || line[blanks] == '#') continue;
+        error = has_columns ? row_take(list, line, sounds, why, cap) : columns_read(list, line, why, cap);
+        has_columns = true;
+    }
+    if (!error && sounds->n == 0)
+        error = fail(HC_EINVAL, why, cap, "%s: lists no sound files; write a line for each entry", list->path);
+    return error;
+}
+
+int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+{
+    struct list list = {.path = path};
+    struct bank_sounds sounds = {0};
+    char *text;
+    size_t bytes = 0;
+    int error = mask_file_text(path, MOST_LIST_BYTES, &text, &bytes, why, cap);
+    if (!error && memchr(text, 0, bytes))
+        error = fail(HC_EINVAL, why, cap, "%s: is not text; give a list of sound files", path);
+    locale_t was = c_locale_enter();
+    if (!error) error = list_read(&list, text, &sounds, why, cap);
+    c_locale_leave(was);
+    free(text);
+    bank_note(bank, "list of sound files");
+    if (!error) error = bank_sounds_read(&sounds, true, bank, path, rate, why, cap);
+    bank_sounds_free(&sounds);
+    return error;
+}
+
+bool csv_is_bank(const char *path)
+{
+    char first[1024] = "", *line = first;
+    if (mask_file_check(path, NULL, 0) != HC_OK) return false;
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    do { /* the first line that is no comment */
+        line = fgets(first, sizeof first, file);
+    } while (line && (*line == '#' || line[strspn(line, " \t\r\n")] == 0));
+    fclose(file);
+    if (!line) return false;
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0) line += 3;
+    for (char *at = line; (at = strcasestr(at, "file")); at += 4) { /* a whole cell, perhaps in quotation marks */
+        bool begins = at == line || strchr(",\" \t", at[-1]);
+        if (begins && strchr(",\" \t\r\n", at[4])) return true;
+    }
+    return false;
+}
+
+/* ---- a folder ---------------------------------------------------------------------------------------------------- */
+
+/* Finds the number behind one of the words in a name: azi_30, az30, azimuth=30. */
+static bool number_in_name(const char *name, const char *const *words, double *value)
+{
+    for (const char *at = name; *at; at++) {
+        size_t length = 0;
+        if (!isalpha((unsigned char)*at) || (at > name && isalpha((unsigned char)at[-1]))) continue;
+        while (isalpha((unsigned char)at[length])) length++;
+        for (int i = 0; words[i]; i++) {
+            char number[32];
+            if (strlen(words[i]) != length || strncasecmp(at, words[i], length) != 0) continue;
+            const char *from = at + length + (at[length] == '_' || at[length] == '=');
+            size_t sign = *from == '-' || *from == '+', n = sign;
+            n += strspn(from + n, "0123456789");
+            if (n > sign && from[n] == '.') n += 1 + strspn(from + n + 1, "0123456789");
+            if (n == sign || n >= sizeof number) continue;
+            memcpy(number, from, n);
+            number[n] = 0;
+            *value = strtod(number, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds the position in a name such as azi_30_ele_-15_dist_1.5.wav. */
+static bool position_in_name(const char *name, double position[3])
+{
+    static const char *const azimuth[] = {"azi", "az", "azimuth", NULL},
+                             *const elevation[] = {"ele", "el", "elev", "elevation", NULL},
+                             *const distance[] = {"dist", "dis", "distance", NULL};
+    double az, el = 0, r = 1;
+    if (!number_in_name(name, azimuth, &az)) return false;
+    number_in_name(name, elevation, &el);
+    number_in_name(name, distance, &r);
+    if (!(fabs(az) <= 3600 && fabs(el) <= 90 && r >= 0 && r <= most_distance)) return false;
+    position_from_angles(az, el, r, position);
+    return true;
+}
+
+static bool is_sound(const char *name)
+{
+    static const char *const endings[] = {".wav", ".flac", ".aif", ".aiff", ".aifc", ".w64", ".rf64",
+                                          ".caf", ".au",   ".snd", ".ogg",  ".opus", ".mp3"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (mask_file_has_extension(name, endings[i])) return true;
+    return false;
+}
+
+static int filter_sounds(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && is_sound(entry->d_name);
+}
+
+static int in_order(const struct dirent **a, const struct dirent **b) /* "2.wav" is before "10.wav" */
+{
+    return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+static int names_add(struct dirent **names, int n, struct bank_sounds *sounds, bool *has_positions, const char *path,
+                     char *why, size_t cap)
+{
+    int error = HC_OK, length = (int)strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    for (int i = 0; i < n && !error; i++) {
+        double position[3] = {0};
+        bool has = position_in_name(names[i]->d_name, position);
+        if (i == 0) *has_positions = has;
+        if (has != *has_positions)
+            error = fail(HC_EINVAL, why, cap,
+                         "%s: the name of %.100s has %s position such as azi_30_ele_-15, that of %.100s has %s; name "
+                         "all files one way",
+                         path, names[i]->d_name, has ? "a" : "no", names[0]->d_name, has ? "none" : "one");
+        else
+            error = bank_sounds_add(sounds, path, length, names[i]->d_name, position, path, why, cap);
+    }
+    return error;
+}
+
+int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+{
+    struct dirent **names = NULL;
+    struct bank_sounds sounds = {0};
+    bool has_positions = false;
+    int n = scandir(path, &names, filter_sounds, in_order);
+    if (n < 0)
+        return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, cap, "%s: %s; check the path and its permissions",
+                    path, strerror(errno));
+    locale_t was = c_locale_enter();
+    int error = n > 0 ? names_add(names, n, &sounds, &has_positions, path, why, cap)
+                      : fail(HC_EINVAL, why, cap, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
+    c_locale_leave(was);
+    for (int i = 0; i < n; i++) free(names[i]);
+    free(names);
+    bank_note(bank, "folder of sound files%s", has_positions ? "" : " without positions");
+    if (!error) error = bank_sounds_read(&sounds, has_positions, bank, path, rate, why, cap);
+    bank_sounds_free(&sounds);
+    return error;
+}
+
+/* ---- one file ---------------------------------------------------------------------------------------------------- */
+
+int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+{
+    struct bank_sounds sounds = {0};
+    int error = bank_sounds_add(&sounds, "", 0, path, NULL, path, why, cap);
+    bank_note(bank, "sound file");
+    if (!error) error = bank_sounds_read(&sounds, false, bank, path, rate, why, cap);
+    bank_sounds_free(&sounds);
+    return error;
+}

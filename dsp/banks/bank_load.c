@@ -1,0 +1,164 @@
+/* bank_load - the calls for banks in files: from a path to hc_bank_data. */
+#include "bank.h"
+#include "directions.h"
+#include "dsp/engine/backend.h"
+#include "dsp/masks/mask_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct memory { /* behind hc_bank_data.memory */
+    struct bank bank;
+    const float **taps;
+    struct directions *directions; /* NULL: no positions */
+};
+
+static void memory_free(struct memory *memory)
+{
+    if (!memory) return;
+    bank_free(&memory->bank);
+    free(memory->taps);
+    directions_free(memory->directions);
+    free(memory);
+}
+
+/* ---- what a path is ---------------------------------------------------------------------------------------------- */
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+int hc_bank_is_file(const char *path)
+{
+    if (!path) return 0;
+    return mask_file_has_extension(path, ".sofa") || is_folder(path) ||
+           (mask_file_has_extension(path, ".csv") && csv_is_bank(path));
+}
+
+static int read_bank(struct bank *bank, const char *path, int rate, char *why, size_t cap)
+{
+    if (mask_file_has_extension(path, ".sofa")) return sofa_bank_read(bank, path, why, cap);
+    if (is_folder(path)) return folder_bank_read(bank, path, rate, why, cap);
+    if (mask_file_has_extension(path, ".csv") && csv_is_bank(path)) return csv_bank_read(bank, path, rate, why, cap);
+    return sound_bank_read(bank, path, rate, why, cap);
+}
+
+/* ---- levels ------------------------------------------------------------------------------------------------------ */
+
+static int levels_set(struct bank *bank, bool normalise, float *gain_db, const char *path, char *why, size_t cap)
+{
+    double gain = 0;
+    int error = bank_gain(bank, &gain, path, why, cap);
+    if (error) return error;
+    *gain_db = (float)(20 * log10(gain)); /* of silence: -inf */
+    if (!normalise || !(gain > 0)) return HC_OK;
+    size_t n = (size_t)bank->n_entries * (size_t)bank->n_out * (size_t)bank->n_taps;
+    for (size_t i = 0; i < n; i++) bank->taps[i] = (float)((double)bank->taps[i] / gain);
+    bank_note(bank, "normalised: scaled by %.2f dB, to a largest gain of 0 dB", -20 * log10(gain));
+    *gain_db = 0;
+    return HC_OK;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
+
+static int check_arguments(const char *path, int rate, const hc_bank_options *options, const hc_bank_data *data,
+                           hc_bank_options *chosen, char *why, size_t cap)
+{
+    if (!path || !data) return fail(HC_EINVAL, why, cap, "hc_bank_load: path or data is NULL; pass both");
+    if (data->size < sizeof *data)
+        return fail(HC_EINVAL, why, cap, "hc_bank_load: data->size is %zu; set it to sizeof(hc_bank_data)", data->size);
+    if (rate < 0)
+        return fail(HC_EINVAL, why, cap, "%s: a rate of %d Hz; give a positive one, or 0 to keep the file's", path,
+                    rate);
+    if (options && options->size < sizeof *options)
+        return fail(HC_EINVAL, why, cap, "hc_bank_load: options->size is %zu; set it to sizeof(hc_bank_options)",
+                    options->size);
+    *chosen = options ? *options : (hc_bank_options){0};
+    if (chosen->grid_deg != 0 && !(chosen->grid_deg >= 0.5 && chosen->grid_deg <= 45))
+        return fail(HC_EINVAL, why, cap, "%s: a grid of %g degrees; 0.5 to 45 are possible, 0 for none", path,
+                    chosen->grid_deg);
+    return HC_OK;
+}
+
+static int pointers_make(struct memory *memory, const char *path, char *why, size_t cap)
+{
+    struct bank *bank = &memory->bank;
+    size_t n = (size_t)bank->n_entries * (size_t)bank->n_out;
+    memory->taps = malloc(n * sizeof *memory->taps);
+    if (memory->taps && bank->position)
+        memory->directions = directions_make((const float(*)[3])bank->position, bank->n_entries);
+    if (!memory->taps || (bank->position && !memory->directions))
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the table of %d entries; free some", path, bank->n_entries);
+    for (size_t i = 0; i < n; i++) memory->taps[i] = bank->taps + i * (size_t)bank->n_taps;
+    return HC_OK;
+}
+
+int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap)
+{
+    hc_bank_options chosen = {0};
+    int error = check_arguments(path, rate, options, data, &chosen, why, cap);
+    if (error) return error;
+    size_t size = data->size;
+    *data = (hc_bank_data){.size = size};
+    struct memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some", path);
+    struct bank *bank = &memory->bank;
+    int file_rate = 0, n_file_entries = 0;
+    float gain_db = 0;
+    error = read_bank(bank, path, rate, why, cap);
+    if (!error) {
+        file_rate = bank->file_rate;
+        n_file_entries = bank->n_entries;
+    }
+    if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, why, cap);
+    if (!error && chosen.grid_deg > 0) error = bank_grid(bank, chosen.grid_deg, path, why, cap);
+    if (!error) error = levels_set(bank, chosen.normalise, &gain_db, path, why, cap);
+    if (!error) error = pointers_make(memory, path, why, cap);
+    if (error) {
+        memory_free(memory);
+        return error;
+    }
+    *data = (hc_bank_data){.size = size,
+                           .n_entries = bank->n_entries,
+                           .n_out = bank->n_out,
+                           .n_taps = bank->n_taps,
+                           .rate = bank->rate,
+                           .taps = (const float *const *)memory->taps,
+                           .position = (const float(*)[3])bank->position,
+                           .gain_db = gain_db,
+                           .file_rate = file_rate,
+                           .n_file_entries = n_file_entries,
+                           .notes = bank->notes,
+                           .memory = memory};
+    return HC_OK;
+}
+
+void hc_bank_data_free(hc_bank_data *data)
+{
+    if (!data) return;
+    memory_free(data->memory);
+    *data = (hc_bank_data){.size = data->size};
+}
+
+int hc_bank_nearest(const hc_bank_data *data, const float position[3])
+{
+    if (!data || !data->position || !position) return 0;
+    const struct memory *memory = data->memory;
+    return memory ? directions_nearest(memory->directions, position)
+                  : positions_nearest(data->position, data->n_entries, position);
+}
+
+int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights)
+{
+    const struct memory *memory = data ? data->memory : NULL;
+    if (memory && memory->directions && position) return directions_mix(memory->directions, position, entries, weights);
+    entries[0] = hc_bank_nearest(data, position);
+    weights[0] = 1;
+    return 1;
+}

@@ -1,0 +1,143 @@
+#include "bank_sounds.h"
+
+#include "dsp/engine/backend.h"
+#include "dsp/masks/arena.h"
+#include "dsp/masks/mask_file.h"
+#include "dsp/masks/resample.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int no_memory(const char *path, char *why, size_t cap)
+{
+    return fail(HC_ENOMEM, why, cap, "%s: no memory for its sound files; free some", path);
+}
+
+int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_length, const char *name,
+                    const double position[3], const char *path, char *why, size_t cap)
+{
+    if (sounds->n == BANK_MOST_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: more than %d sound files; a bank has at most so many entries", path,
+                    BANK_MOST_ENTRIES);
+    if (sounds->n == sounds->capacity) {
+        size_t more = sounds->capacity ? 2 * sounds->capacity : 64;
+        char **paths = realloc(sounds->paths, more * sizeof *paths);
+        if (paths) sounds->paths = paths;
+        double(*positions)[3] = realloc(sounds->positions, more * sizeof *positions);
+        if (positions) sounds->positions = positions;
+        if (!paths || !positions) return no_memory(path, why, cap);
+        sounds->capacity = more;
+    }
+    char *file = NULL;
+    if (*name == '/') folder_length = 0;
+    if (asprintf(&file, "%.*s%s%s", folder_length, folder, folder_length > 0 ? "/" : "", name) < 0)
+        return no_memory(path, why, cap);
+    for (int c = 0; c < 3; c++) sounds->positions[sounds->n][c] = position ? position[c] : 0;
+    sounds->paths[sounds->n++] = file;
+    return HC_OK;
+}
+
+void bank_sounds_free(struct bank_sounds *sounds)
+{
+    for (size_t i = 0; i < sounds->n; i++) free(sounds->paths[i]);
+    free(sounds->paths);
+    free(sounds->positions);
+    *sounds = (struct bank_sounds){0};
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Puts the same samples at another rate in the place of a file's. */
+static int file_resample(struct mask_file *file, int rate, const char *path, char *why, size_t cap)
+{
+    struct mask_file at_rate = {.rate = rate};
+    int length = 0;
+    int error = resample_length(file->rate, rate, file->n_frames, path, &length, why, cap);
+    if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why, cap);
+    if (error) return error;
+    at_rate.rate = rate;
+    error = resample(file->rate, rate, file->n_channels, (const float *const *)file->channel, file->n_frames,
+                     at_rate.channel, length, path, why, cap);
+    mask_file_free(error ? &at_rate : file);
+    if (!error) *file = at_rate;
+    return error;
+}
+
+struct reading {
+    struct mask_file *files; /* [n]                                  */
+    size_t n, bytes;         /* of the files that have been read     */
+    int n_taps, n_resampled, file_rate;
+};
+
+static int file_read(struct reading *reading, const char *path, const char *first, int rate, char *why, size_t cap)
+{
+    struct mask_file *file = &reading->files[reading->n];
+    size_t limit = memory_limit();
+    struct mask_limits limits = {
+        .frames = MASK_MAX_TAPS, .bytes = limit > reading->bytes ? limit - reading->bytes : 0, .rate = rate};
+    int error = mask_file_read(file, path, &limits, why, cap);
+    if (error) return error;
+    reading->n++; /* from now on freed with the others */
+    if (file->n_channels != reading->files[0].n_channels)
+        return fail(HC_EINVAL, why, cap, "%s: has %d channel%s, but %s has %d; all files of a bank need as many", path,
+                    file->n_channels, file->n_channels == 1 ? "" : "s", first, reading->files[0].n_channels);
+    if (!rate && file->rate != reading->files[0].rate)
+        return fail(HC_EINVAL, why, cap, "%s: has a rate of %d Hz, but %s has %d Hz; load the bank at one rate", path,
+                    file->rate, first, reading->files[0].rate);
+    if (reading->n == 1) reading->file_rate = file->rate;
+    if (rate && file->rate && file->rate != rate) {
+        error = file_resample(file, rate, path, why, cap);
+        reading->n_resampled++;
+    }
+    if (file->n_frames > reading->n_taps) reading->n_taps = file->n_frames;
+    reading->bytes += (size_t)file->n_channels * (size_t)file->n_frames * sizeof(float);
+    return error;
+}
+
+static int bank_fill(const struct reading *reading, struct bank *bank, const char *path, char *why, size_t cap)
+{
+    size_t n_out = (size_t)reading->files[0].n_channels;
+    int n_padded = 0;
+    int error = bank_make(bank, reading->n, n_out, (size_t)reading->n_taps, (double)reading->bytes, path, why, cap);
+    for (size_t e = 0; e < reading->n && !error; e++) {
+        const struct mask_file *file = &reading->files[e];
+        for (size_t out = 0; out < n_out; out++)
+            memcpy(bank_response(bank, e, out), file->channel[out], (size_t)file->n_frames * sizeof(float));
+        n_padded += file->n_frames < reading->n_taps;
+    }
+    if (n_padded > 0)
+        bank_note(bank, "%d shorter response%s padded with zeros to %d taps", n_padded, n_padded == 1 ? " is" : "s are",
+                  reading->n_taps);
+    return error;
+}
+
+static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, const char *path, char *why, size_t cap)
+{
+    bank->position = malloc(sounds->n * sizeof *bank->position);
+    if (!bank->position) return no_memory(path, why, cap);
+    for (size_t i = 0; i < sounds->n; i++)
+        for (int c = 0; c < 3; c++) bank->position[i][c] = (float)sounds->positions[i][c];
+    return HC_OK;
+}
+
+int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
+                     int rate, char *why, size_t cap)
+{
+    struct reading reading = {.files = calloc(sounds->n, sizeof *reading.files)};
+    int error = reading.files ? HC_OK : no_memory(path, why, cap);
+    for (size_t i = 0; i < sounds->n && !error; i++)
+        error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why, cap);
+    if (!error) error = bank_fill(&reading, bank, path, why, cap);
+    if (!error && has_positions) error = positions_fill(sounds, bank, path, why, cap);
+    if (!error) {
+        bank->file_rate = reading.file_rate;
+        bank->rate = rate && reading.file_rate ? rate : reading.file_rate;
+        if (reading.n_resampled > 0)
+            bank_note(bank, "%d of %zu files resampled to %d Hz", reading.n_resampled, reading.n, rate);
+    }
+    for (size_t i = 0; i < reading.n; i++) mask_file_free(&reading.files[i]);
+    free(reading.files);
+    return error;
+}

@@ -1,0 +1,438 @@
+/* sofa - reads a SOFA file (AES69-2022) as a bank: which entries it has, and in which direction each of them is.
+ *
+ *   DataType FIR    Data.IR [M][R][N]       an entry for each measurement m; output r is receiver r
+ *   FIRE            Data.IR [M][R][E][N]    an entry for each pair of measurement m and emitter e, at m * E + e
+ *   FIR-E           Data.IR [M][R][N][E]    the same
+ *
+ * The position of an entry is that of the source, or the emitter, as the listener of that measurement sees it: x along
+ * ListenerView, z along ListenerUp.
+ */
+#include "bank.h"
+#include "dsp/engine/backend.h"
+#include "dsp/masks/arena.h"
+#include "dsp/masks/mask_file.h"
+#include "sofa_reader.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DELAY = 1 << 20, MOST_RATE = 100000000 };
+
+struct sofa {
+    struct sofa_reader reader;
+    const char *path;
+    char convention[SOFA_TEXT];
+    size_t n_measurements, n_receivers, n_emitters, n_taps;
+    bool has_emitters;         /* FIRE, FIR-E: entries are pairs of measurement and emitter */
+    bool taps_before_emitters; /* FIR-E                                                     */
+};
+
+/* Copies a text of the file without control characters, for a message. */
+static const char *plain(char *text)
+{
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127) *at = '?';
+    return text;
+}
+
+/* ---- variables --------------------------------------------------------------------------------------------------- */
+
+/* Reads a variable of n values as *values. */
+static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
+{
+    *values = malloc((n ? n : 1) * sizeof **values);
+    if (!*values) return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s", sofa->path, n, name);
+    if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
+    free(*values);
+    *values = NULL;
+    return fail(HC_EFILE, why, cap, "%s: %s cannot be read: the file is damaged or cut short; fetch it again",
+                sofa->path, name);
+}
+
+struct triplets {  /* coordinates, one for all measurements or one for each      */
+    float *values; /* [n][3], or [n_items][3][n_measurements] of emitters         */
+    size_t n;
+    bool is_spherical; /* azimuth, elevation in degrees, distance                     */
+};
+
+static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, char *why, size_t cap)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return fail(HC_EINVAL, why, cap, "%s: value %zu of %s is %s; repair the file", sofa->path, i + 1, name,
+                        isnan(values[i]) ? "NaN" : "infinite");
+    return HC_OK;
+}
+
+/* Reads [items][3] or [items][3][measurements] values; `is_needed` or {0, 0, 0}, `usual`. items 0: [1 or M][3]. */
+static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
+                         struct triplets *triplets, char *why, size_t cap)
+{
+    struct sofa_variable v;
+    size_t m = sofa->n_measurements, items = n_items ? n_items : 1;
+    *triplets = (struct triplets){0};
+    if (!sofa->reader.look(sofa->reader.file, name, &v)) {
+        if (!usual)
+            return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
+                        sofa->path, name);
+        triplets->values = malloc(3 * sizeof *triplets->values);
+        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s", sofa->path, name);
+        memcpy(triplets->values, usual, 3 * sizeof *usual);
+        return HC_OK;
+    }
+    if (v.n != 3 * items && v.n != 3 * items * m)
+        return fail(HC_EINVAL, why, cap, "%s: %s has %zu values; %zu or %zu are needed; repair the file", sofa->path,
+                    name, v.n, 3 * items, 3 * items * m);
+    if (strncmp(v.type, "spherical h", 11) == 0)
+        return fail(HC_EUNSUPPORTED, why, cap,
+                    "%s: %s are spherical harmonics, which are no directions; use a file with positions", sofa->path,
+                    name);
+    if (*v.type && strcmp(v.type, "spherical") != 0 && strcmp(v.type, "cartesian") != 0)
+        return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
+                    sofa->path, name, plain(v.type));
+    triplets->is_spherical = strcmp(v.type, "spherical") == 0;
+    triplets->n = v.n / (3 * items);
+    int error = values_read(sofa, name, v.n, &triplets->values, why, cap);
+    if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);
+    if (error) {
+        free(triplets->values);
+        triplets->values = NULL;
+    }
+    return error;
+}
+
+/* Triplet `item` of measurement m as x, y, z. */
+static void triplet_get(const struct triplets *triplets, size_t item, bool is_of_items, size_t m, double xyz[3])
+{
+    double v[3];
+    size_t n = triplets->n > 1 ? triplets->n : 1;
+    if (n == 1) m = 0;
+    for (size_t c = 0; c < 3; c++)
+        v[c] = (double)(is_of_items ? triplets->values[(item * 3 + c) * n + m] : triplets->values[m * 3 + c]);
+    if (triplets->is_spherical)
+        position_from_angles(v[0], v[1], v[2], xyz);
+    else
+        memcpy(xyz, v, sizeof v);
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------- */
+
+static double dot(const double a[3], const double b[3])
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static bool normalise(double v[3])
+{
+    double length = sqrt(dot(v, v));
+    if (!(length > 1e-9)) return false;
+    for (int c = 0; c < 3; c++) v[c] /= length;
+    return true;
+}
+
+/* The axes of someone who looks along `view`: ahead, left, up. false: `view` and `up` make no axes. */
+static bool axes_make(const double view[3], const double up[3], double axes[3][3])
+{
+    memcpy(axes[0], view, sizeof axes[0]);
+    memcpy(axes[2], up, sizeof axes[2]);
+    if (!normalise(axes[0])) return false;
+    double along = dot(axes[0], axes[2]);
+    for (int c = 0; c < 3; c++) axes[2][c] -= along * axes[0][c];
+    if (!normalise(axes[2])) return false;
+    for (int c = 0; c < 3; c++)
+        axes[1][c] = axes[2][(c + 1) % 3] * axes[0][(c + 2) % 3] - axes[2][(c + 2) % 3] * axes[0][(c + 1) % 3];
+    return true;
+}
+
+struct geometry {
+    struct triplets source, source_view, source_up, emitter, listener, view, up;
+};
+
+static void geometry_free(struct geometry *g)
+{
+    struct triplets *all[] = {&g->source, &g->source_view, &g->source_up, &g->emitter, &g->listener, &g->view, &g->up};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->values);
+}
+
+static int geometry_read(const struct sofa *sofa, struct geometry *g, char *why, size_t cap)
+{
+    static const float zero[3] = {0, 0, 0}, ahead[3] = {1, 0, 0}, above[3] = {0, 0, 1};
+    int error = triplets_read(sofa, "SourcePosition", 0, sofa->has_emitters ? zero : NULL, &g->source, why, cap);
+    if (!error) error = triplets_read(sofa, "ListenerPosition", 0, zero, &g->listener, why, cap);
+    if (!error) error = triplets_read(sofa, "ListenerView", 0, ahead, &g->view, why, cap);
+    if (!error) error = triplets_read(sofa, "ListenerUp", 0, above, &g->up, why, cap);
+    if (error || !sofa->has_emitters) return error;
+    error = triplets_read(sofa, "SourceView", 0, ahead, &g->source_view, why, cap);
+    if (!error) error = triplets_read(sofa, "SourceUp", 0, above, &g->source_up, why, cap);
+    if (!error) error = triplets_read(sofa, "EmitterPosition", sofa->n_emitters, NULL, &g->emitter, why, cap);
+    return error;
+}
+
+static int axes_of(const struct sofa *sofa, const struct triplets *view, const struct triplets *up, size_t m,
+                   const char *whose, double axes[3][3], char *why, size_t cap)
+{
+    double ahead[3], above[3];
+    triplet_get(view, 0, false, m, ahead);
+    triplet_get(up, 0, false, m, above);
+    if (axes_make(ahead, above, axes)) return HC_OK;
+    return fail(HC_EINVAL, why, cap,
+                "%s: %sView and %sUp of measurement %zu are zero or point the same way; repair the file", sofa->path,
+                whose, whose, m + 1);
+}
+
+/* The positions of all entries. */
+static int positions_make(const struct sofa *sofa, const struct geometry *g, float (*position)[3], char *why,
+                          size_t cap)
+{
+    for (size_t m = 0; m < sofa->n_measurements; m++) {
+        double source[3], listener[3], emitter[3] = {0}, listener_axes[3][3];
+        double source_axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+        int error = axes_of(sofa, &g->view, &g->up, m, "Listener", listener_axes, why, cap);
+        if (!error && sofa->has_emitters)
+            error = axes_of(sofa, &g->source_view, &g->source_up, m, "Source", source_axes, why, cap);
+        if (error) return error;
+        triplet_get(&g->source, 0, false, m, source);
+        triplet_get(&g->listener, 0, false, m, listener);
+        for (size_t e = 0; e < (sofa->has_emitters ? sofa->n_emitters : 1); e++) {
+            double relative[3];
+            if (sofa->has_emitters) triplet_get(&g->emitter, e, true, m, emitter);
+            for (int c = 0; c < 3; c++)
+                relative[c] = source[c] - listener[c] + emitter[0] * source_axes[0][c] +
+                              emitter[1] * source_axes[1][c] + emitter[2] * source_axes[2][c];
+            for (int c = 0; c < 3; c++) (*position)[c] = (float)dot(relative, listener_axes[c]);
+            for (int c = 0; c < 3; c++)
+                if (!isfinite((*position)[c]))
+                    return fail(HC_EINVAL, why, cap, "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
+                                m + 1);
+            position++;
+        }
+    }
+    return HC_OK;
+}
+
+/* ---- what the file is -------------------------------------------------------------------------------------------- */
+
+static int refuse_convention(const struct sofa *sofa, const char *data_type, char *why, size_t cap)
+{
+    const char *reason = "is of another kind than impulse responses";
+    if (strcmp(data_type, "SOS") == 0 || strcmp(data_type, "SOS-E") == 0)
+        reason = "has filters of second order, not impulse responses";
+    if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
+    return fail(HC_EUNSUPPORTED, why, cap,
+                "%s: convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
+                "FreeFieldHRIR, MultiSpeakerBRIR, SingleRoomSRIR)",
+                sofa->path, *sofa->convention ? sofa->convention : "(none)", data_type, reason);
+}
+
+static int kind_read(struct sofa *sofa, char *why, size_t cap)
+{
+    char conventions[SOFA_TEXT], data_type[SOFA_TEXT];
+    sofa->reader.text(sofa->reader.file, "Conventions", conventions);
+    sofa->reader.text(sofa->reader.file, "SOFAConventions", sofa->convention);
+    sofa->reader.text(sofa->reader.file, "DataType", data_type);
+    plain(sofa->convention), plain(data_type);
+    if (strcmp(conventions, "SOFA") != 0)
+        return fail(HC_EINVAL, why, cap, "%s: its attribute Conventions is not SOFA; give a SOFA file", sofa->path);
+    sofa->taps_before_emitters = strcmp(data_type, "FIR-E") == 0;
+    sofa->has_emitters = sofa->taps_before_emitters || strcmp(data_type, "FIRE") == 0;
+    if (!sofa->has_emitters && strcmp(data_type, "FIR") != 0) return refuse_convention(sofa, data_type, why, cap);
+    return HC_OK;
+}
+
+static int shape_read(struct sofa *sofa, char *why, size_t cap)
+{
+    struct sofa_variable ir;
+    int n_dims = sofa->has_emitters ? 4 : 3;
+    if (!sofa->reader.look(sofa->reader.file, "Data.IR", &ir))
+        return fail(HC_EINVAL, why, cap, "%s: has no Data.IR, or it is no array of numbers; repair the file",
+                    sofa->path);
+    if (ir.n_dims != n_dims)
+        return fail(HC_EINVAL, why, cap, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",
+                    sofa->path, ir.n_dims, n_dims);
+    for (int i = 0; i < n_dims; i++)
+        if (ir.dim[i] == 0)
+            return fail(HC_EINVAL, why, cap, "%s: dimension %d of Data.IR is 0; a bank needs at least 1", sofa->path,
+                        i + 1);
+    sofa->n_measurements = ir.dim[0];
+    sofa->n_receivers = ir.dim[1];
+    sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
+    sofa->n_emitters = sofa->has_emitters ? ir.dim[sofa->taps_before_emitters ? 3 : 2] : 1;
+    return HC_OK;
+}
+
+static int rate_read(const struct sofa *sofa, int *rate, char *why, size_t cap)
+{
+    struct sofa_variable v;
+    float *values;
+    if (!sofa->reader.look(sofa->reader.file, "Data.SamplingRate", &v) || v.n == 0)
+        return fail(HC_EINVAL, why, cap, "%s: has no Data.SamplingRate; repair the file", sofa->path);
+    if (v.n != 1 && v.n != sofa->n_measurements)
+        return fail(HC_EINVAL, why, cap, "%s: Data.SamplingRate has %zu values; 1 or %zu are needed", sofa->path, v.n,
+                    sofa->n_measurements);
+    int error = values_read(sofa, "Data.SamplingRate", v.n, &values, why, cap);
+    if (error) return error;
+    double first = (double)values[0];
+    for (size_t i = 1; i < v.n && !error; i++)
+        if (!(values[i] == values[0]))
+            error =
+                fail(HC_EINVAL, why, cap, "%s: measurements have different rates, %g and %g Hz; resample them first",
+                     sofa->path, first, (double)values[i]);
+    free(values);
+    if (!error && !(first >= 1 && first <= MOST_RATE))
+        error = fail(HC_EINVAL, why, cap, "%s: a rate of %g Hz; repair Data.SamplingRate", sofa->path, first);
+    if (!error) *rate = (int)lrint(first);
+    return error;
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static int samples_check(const struct sofa *sofa, const struct bank *bank, char *why, size_t cap)
+{
+    for (size_t e = 0; e < (size_t)bank->n_entries; e++)
+        for (size_t r = 0; r < sofa->n_receivers; r++) {
+            const float *taps = bank_response(bank, e, r);
+            for (size_t i = 0; i < sofa->n_taps; i++)
+                if (!isfinite(taps[i]))
+                    return fail(HC_EINVAL, why, cap,
+                                "%s: measurement %zu, receiver %zu, emitter %zu: sample %zu is %s; repair the file",
+                                sofa->path, e / sofa->n_emitters + 1, r + 1, e % sofa->n_emitters + 1, i + 1,
+                                isnan(taps[i]) ? "NaN" : "infinite");
+        }
+    return HC_OK;
+}
+
+/* Brings values [M][R][E][N] or [M][R][N][E] into the order of the bank, [M][E][R][N]. */
+static void samples_order(const struct sofa *sofa, const float *values, struct bank *bank)
+{
+    size_t n_e = sofa->n_emitters, n = sofa->n_taps;
+    for (size_t m = 0; m < sofa->n_measurements; m++)
+        for (size_t r = 0; r < sofa->n_receivers; r++) {
+            const float *from = values + (m * sofa->n_receivers + r) * n_e * n;
+            for (size_t e = 0; e < n_e; e++) {
+                float *to = bank_response(bank, m * n_e + e, r);
+                for (size_t i = 0; i < n; i++) to[i] = sofa->taps_before_emitters ? from[i * n_e + e] : from[e * n + i];
+            }
+        }
+}
+
+static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+{
+    if (sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
+                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MOST_ENTRIES);
+    size_t n_entries = sofa->n_measurements * sofa->n_emitters;
+    double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
+    int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why, cap);
+    if (error) return error;
+    size_t n = n_entries * sofa->n_receivers * sofa->n_taps;
+    if (!sofa->has_emitters) {
+        if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))
+            error = fail(HC_EFILE, why, cap,
+                         "%s: Data.IR cannot be read: the file is damaged or cut short; fetch it again", sofa->path);
+    } else {
+        float *values;
+        error = values_read(sofa, "Data.IR", n, &values, why, cap);
+        if (!error) samples_order(sofa, values, bank);
+        if (!error) free(values);
+    }
+    return error ? error : samples_check(sofa, bank, why, cap);
+}
+
+/* ---- delays ------------------------------------------------------------------------------------------------------ */
+
+/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *any: one of them is not 0. */
+static int delays_read(const struct sofa *sofa, double **delays, double *most, char *why, size_t cap)
+{
+    struct sofa_variable v;
+    size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_m = sofa->n_measurements;
+    float *values;
+    *delays = NULL;
+    *most = 0;
+    if (!sofa->reader.look(sofa->reader.file, "Data.Delay", &v) || v.n == 0) return HC_OK;
+    /* Files for several emitters may have a delay for each receiver only. */
+    bool is_each = v.n == n_m * n_r * n_e || v.n == n_m * n_r,
+         is_of_emitters = v.n == n_m * n_r * n_e || v.n == n_r * n_e;
+    if (!is_each && v.n != n_r * n_e && v.n != n_r)
+        return fail(HC_EINVAL, why, cap, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file",
+                    sofa->path, v.n, n_r * n_e, n_m * n_r * n_e);
+    int error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);
+    if (error) return error;
+    *delays = malloc(n_m * n_e * n_r * sizeof **delays);
+    if (!*delays) error = fail(HC_ENOMEM, why, cap, "%s: no memory for its delays; free some", sofa->path);
+    for (size_t i = 0; i < v.n && !error; i++)
+        if (!(values[i] >= 0 && values[i] <= MOST_DELAY))
+            error = fail(HC_EINVAL, why, cap, "%s: value %zu of Data.Delay is %g frames; 0 to %d are possible",
+                         sofa->path, i + 1, (double)values[i], MOST_DELAY);
+    for (size_t m = 0; m < n_m && !error; m++)
+        for (size_t e = 0; e < n_e; e++)
+            for (size_t r = 0; r < n_r; r++) {
+                size_t at = (is_each ? m : 0) * n_r + r;
+                if (is_of_emitters) at = at * n_e + e;
+                (*delays)[(m * n_e + e) * n_r + r] = (double)values[at];
+                *most = fmax(*most, (double)values[at]);
+            }
+    free(values);
+    return error;
+}
+
+static int delays_apply(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+{
+    double *delays = NULL, most = 0;
+    int error = delays_read(sofa, &delays, &most, why, cap);
+    if (!error && most > 0) {
+        error = bank_delay(bank, delays, sofa->path, why, cap);
+        bank_note(bank, "delays of the file are applied: up to %.2f frames", most);
+    }
+    free(delays);
+    return error;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static int bank_from(struct sofa *sofa, struct bank *bank, char *why, size_t cap)
+{
+    struct geometry geometry = {0};
+    int rate = 0;
+    int error = kind_read(sofa, why, cap);
+    if (!error) error = shape_read(sofa, why, cap);
+    if (!error) error = rate_read(sofa, &rate, why, cap);
+    if (!error) error = samples_read(sofa, bank, why, cap);
+    if (!error) {
+        bank->rate = bank->file_rate = rate;
+        bank_note(bank, "SOFA file, convention %s", *sofa->convention ? sofa->convention : "(none)");
+        bank->position = malloc((size_t)bank->n_entries * sizeof *bank->position);
+        if (!bank->position)
+            error = fail(HC_ENOMEM, why, cap, "%s: no memory for its positions; free some", sofa->path);
+    }
+    if (!error) error = geometry_read(sofa, &geometry, why, cap);
+    if (!error) error = positions_make(sofa, &geometry, bank->position, why, cap);
+    if (!error) error = delays_apply(sofa, bank, why, cap);
+    geometry_free(&geometry);
+    return error;
+}
+
+/* libmysofa withstands damaged files, so it goes first; HDF5 gets the files that libmysofa refuses. */
+static int reader_open(struct sofa *sofa, char *why, size_t cap)
+{
+    char refusal[512] = "";
+    int first = sofa_mysofa_open(&sofa->reader, sofa->path, refusal, sizeof refusal);
+    if (!first || first == HC_ENOMEM) return first ? fail(first, why, cap, "%s", refusal) : HC_OK;
+    int error = sofa_hdf5_open(&sofa->reader, sofa->path, why, cap);
+    /* Without HDF5 the reason of libmysofa says more. */
+    if (error == HC_EUNSUPPORTED && first == HC_EFILE) return fail(first, why, cap, "%s", refusal);
+    return error;
+}
+
+int sofa_bank_read(struct bank *bank, const char *path, char *why, size_t cap)
+{
+    struct sofa sofa = {.path = path};
+    int error = mask_file_check(path, why, cap);
+    if (!error) error = reader_open(&sofa, why, cap);
+    if (error) return error;
+    error = bank_from(&sofa, bank, why, cap);
+    sofa.reader.close(sofa.reader.file);
+    return error;
+}

@@ -1,0 +1,391 @@
+/* sofa_hdf5 - reads SOFA files with HDF5: SOFA is netCDF-4, and netCDF-4 is HDF5.
+ *
+ * The library is loaded with dlopen when the first file needs it. Its calls are made under one lock: Debian's build is
+ * not thread-safe. Between them its messages are as the host program has set them.
+ */
+#include "dsp/engine/backend.h"
+#include "sofa_reader.h"
+
+#ifdef HC_WITH_HDF5
+#include <dlfcn.h>
+#include <hdf5.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+/* Each function of HDF5 that is called. The macros of hdf5.h are not: H5F_ACC_RDONLY calls a function that ends the
+ * process if the library has another release than the header. */
+#define FUNCTIONS(F)                                                                                                   \
+    F(H5open)                                                                                                          \
+    F(H5get_libversion) F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose)     \
+        F(H5Iget_type) F(H5Dget_space) F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk)               \
+            F(H5Dget_chunk_storage_size) F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims)                          \
+                F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose) F(H5Aexists) F(H5Aopen)       \
+                    F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class) F(H5Tget_size)               \
+                        F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert) F(H5Tis_variable_str)           \
+                            F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2)          \
+                                F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
+/* Its types: variables that H5open sets. */
+#define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
+
+static struct {
+#define POINTER(name) __typeof__(&(name)) name;
+    FUNCTIONS(POINTER)
+#define TYPE(name) hid_t name;
+    TYPES(TYPE)
+    bool is_loaded, has_failed;
+    char why[200];
+} h5; /* under `lock` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void library_load(void)
+{
+    void *library = dlopen(TEXT(HC_HDF5_SONAME), RTLD_NOW | RTLD_LOCAL); /* never closed: it has an exit handler */
+    bool all = library != NULL;
+#define FIND(name)                                                                                                     \
+    if (all) *(void **)&h5.name = dlsym(library, #name), all = h5.name != NULL;
+    FUNCTIONS(FIND)
+    unsigned major = 0, minor = 0, release = 0;
+    if (!all || h5.H5open() < 0 || h5.H5get_libversion(&major, &minor, &release) < 0) {
+        const char *error = all ? NULL : dlerror();
+        snprintf(h5.why, sizeof h5.why, "%s", error ? error : "it does not start");
+    } else if (major != H5_VERS_MAJOR || minor != H5_VERS_MINOR) {
+        snprintf(h5.why, sizeof h5.why, "it has version %u.%u, and %d.%d was built with", major, minor, H5_VERS_MAJOR,
+                 H5_VERS_MINOR);
+    } else {
+        const hid_t *type;
+#define FIND_TYPE(name) type = dlsym(library, #name), all = all && type, h5.name = type ? *type : -1;
+        TYPES(FIND_TYPE)
+        h5.is_loaded = all;
+        if (!all) snprintf(h5.why, sizeof h5.why, "it lacks a type");
+    }
+    h5.has_failed = !h5.is_loaded;
+}
+
+/* The message handler of the host program, while ours is set: none. */
+struct quiet {
+    H5E_auto2_t function;
+    void *data;
+};
+
+static void enter(struct quiet *quiet)
+{
+    pthread_mutex_lock(&lock);
+    if (!h5.is_loaded && !h5.has_failed) library_load();
+    if (!h5.is_loaded) return;
+    if (h5.H5Eget_auto2(0, &quiet->function, &quiet->data) < 0) *quiet = (struct quiet){NULL, NULL};
+    h5.H5Eset_auto2(0, NULL, NULL);
+}
+
+static void leave(const struct quiet *quiet)
+{
+    if (h5.is_loaded) h5.H5Eset_auto2(0, quiet->function, quiet->data);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- under the lock ---------------------------------------------------------------------------------------------- */
+
+static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
+{
+    enum { LONGEST = 1 << 16 };
+    text[0] = 0;
+    if (h5.H5Aexists(object, name) <= 0) return;
+    hid_t attribute = h5.H5Aopen(object, name, 0);
+    hid_t type = attribute < 0 ? -1 : h5.H5Aget_type(attribute);
+    hid_t space = attribute < 0 ? -1 : h5.H5Aget_space(attribute);
+    size_t size = type < 0 ? 0 : h5.H5Tget_size(type);
+    bool is_text =
+        type >= 0 && h5.H5Tget_class(type) == H5T_STRING && space >= 0 && h5.H5Sget_simple_extent_npoints(space) == 1;
+    if (is_text && h5.H5Tis_variable_str(type) > 0) {
+        char *value = NULL;
+        if (size == sizeof value && h5.H5Aread(attribute, type, &value) >= 0 && value) {
+            snprintf(text, SOFA_TEXT, "%s", value);
+            h5.H5free_memory(value);
+        }
+    } else if (is_text && size > 0 && size < LONGEST) {
+        char *value = calloc(size + 1, 1);
+        if (value && h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
+        free(value);
+    }
+    if (space >= 0) h5.H5Sclose(space);
+    if (type >= 0) h5.H5Tclose(type);
+    if (attribute >= 0) h5.H5Aclose(attribute);
+}
+
+/* Is it a number as processors have them? Others would go through code of HDF5 that few files test. */
+static bool is_plain_number(hid_t type)
+{
+    H5T_class_t class = h5.H5Tget_class(type);
+    size_t size = h5.H5Tget_size(type);
+    if (class == H5T_INTEGER)
+        return (size == 1 || size == 2 || size == 4 || size == 8) && h5.H5Tget_precision(type) == 8 * size &&
+               h5.H5Tget_offset(type) == 0;
+    return class == H5T_FLOAT &&
+           (h5.H5Tequal(type, h5.H5T_IEEE_F32LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F32BE_g) > 0 ||
+            h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
+}
+
+/* Opens a dataset of numbers. -1: there is none of this name. */
+static hid_t numbers_open(hid_t file, const char *name)
+{
+    if (h5.H5Lexists(file, name, 0) <= 0) return -1;
+    hid_t data = h5.H5Oopen(file, name, 0);
+    if (data < 0) return -1;
+    hid_t type = h5.H5Iget_type(data) == H5I_DATASET ? h5.H5Dget_type(data) : -1;
+    bool good = type >= 0 && is_plain_number(type);
+    if (type >= 0) h5.H5Tclose(type);
+    if (good) return data;
+    h5.H5Oclose(data);
+    return -1;
+}
+
+static bool shape_read(hid_t data, struct sofa_variable *variable)
+{
+    hsize_t dim[SOFA_MOST_DIMS] = {0};
+    hid_t space = h5.H5Dget_space(data);
+    if (space < 0) return false;
+    int n_dims = h5.H5Sget_simple_extent_ndims(space);
+    hssize_t n = h5.H5Sget_simple_extent_npoints(space);
+    bool good = n_dims >= 0 && n_dims <= SOFA_MOST_DIMS && n >= 0 &&
+                (n_dims == 0 || h5.H5Sget_simple_extent_dims(space, dim, NULL) == n_dims);
+    h5.H5Sclose(space);
+    if (!good) return false;
+    variable->n_dims = n_dims;
+    variable->n = (size_t)n;
+    for (int i = 0; i < n_dims; i++) variable->dim[i] = (size_t)dim[i];
+    return true;
+}
+
+/* ---- under the lock: samples ------------------------------------------------------------------------------------- *
+ * HDF5 1.10 trusts that a chunk is as large as its shape says after it was unpacked, and reads beyond its end if not. So
+ * the chunks are unpacked here.
+ */
+
+enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MOST_FILTERS = 4 }; /* numbers of HDF5's filters */
+static const double most_chunk_bytes = 1 << 30;
+
+struct chunked {
+    hid_t data, type;
+    size_t type_bytes, n_values, bytes; /* of a chunk                         */
+    int n_dims, n_filters;
+    hsize_t dim[SOFA_MOST_DIMS]; /* of the chunk                       */
+    H5Z_filter_t filters[MOST_FILTERS];
+    unsigned char *packed, *unpacked; /* room for a chunk, and its growth   */
+    size_t room;
+};
+
+/* Inflates in[n_in] to at most `room` bytes. Returns how many; 0: damaged. */
+static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t room)
+{
+    uLongf n_out = (uLongf)room;
+    return uncompress(out, &n_out, in, (uLong)n_in) == Z_OK ? (size_t)n_out : 0;
+}
+
+/* HDF5 puts the first bytes of all values first, then all second bytes, ... */
+static void unshuffle(const unsigned char *in, size_t n, size_t type_bytes, unsigned char *out)
+{
+    size_t n_values = n / type_bytes;
+    for (size_t b = 0; b < type_bytes; b++)
+        for (size_t i = 0; i < n_values; i++) out[i * type_bytes + b] = in[b * n_values + i];
+    memcpy(out + n_values * type_bytes, in + n_values * type_bytes, n % type_bytes);
+}
+
+/* Undoes the filters of packed[n], the last first. Returns whether `packed` has a whole chunk then. */
+static bool unpack(struct chunked *c, size_t n, unsigned skipped)
+{
+    for (int i = c->n_filters - 1; i >= 0; i--) {
+        if (skipped >> i & 1) continue;
+        if (c->filters[i] == CHECKSUM) {
+            if (n < 4) return false;
+            n -= 4;
+            continue;
+        }
+        if (c->filters[i] == DEFLATE)
+            n = inflated(c->packed, n, c->unpacked, c->room);
+        else
+            unshuffle(c->packed, n, c->type_bytes, c->unpacked);
+        unsigned char *swap = c->packed;
+        c->packed = c->unpacked;
+        c->unpacked = swap;
+    }
+    return n == c->bytes;
+}
+
+/* Copies the part of a chunk at offset[] that is inside of the variable. */
+static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+{
+    size_t dim[SOFA_MOST_DIMS], chunk[SOFA_MOST_DIMS], at[SOFA_MOST_DIMS];
+    int unused = SOFA_MOST_DIMS - c->n_dims; /* dimensions of 1 in front */
+    for (int d = 0; d < SOFA_MOST_DIMS; d++) {
+        dim[d] = d < unused ? 1 : v->dim[d - unused];
+        chunk[d] = d < unused ? 1 : (size_t)c->dim[d - unused];
+        at[d] = d < unused ? 0 : (size_t)offset[d - unused];
+    }
+    const float *from = (const float *)(const void *)c->packed;
+    for (size_t i = 0; i < chunk[0] && at[0] + i < dim[0]; i++)
+        for (size_t j = 0; j < chunk[1] && at[1] + j < dim[1]; j++)
+            for (size_t k = 0; k < chunk[2] && at[2] + k < dim[2]; k++) {
+                size_t n = dim[3] - at[3] < chunk[3] ? dim[3] - at[3] : chunk[3];
+                memcpy(values + (((at[0] + i) * dim[1] + at[1] + j) * dim[2] + at[2] + k) * dim[3] + at[3],
+                       from + ((i * chunk[1] + j) * chunk[2] + k) * chunk[3], n * sizeof *values);
+            }
+}
+
+static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+{
+    hsize_t bytes = 0;
+    uint32_t skipped = 0;
+    if (h5.H5Dget_chunk_storage_size(c->data, offset, &bytes) < 0 || bytes == 0 || bytes > c->room ||
+        h5.H5Dread_chunk(c->data, 0, offset, &skipped, c->packed) < 0 || !unpack(c, (size_t)bytes, skipped) ||
+        h5.H5Tconvert(c->type, h5.H5T_NATIVE_FLOAT_g, c->n_values, c->packed, NULL, 0) < 0)
+        return false;
+    chunk_copy(c, v, offset, values);
+    return true;
+}
+
+/* Finds the shape and the filters of the chunks. false: there are others than those of netCDF, or no sizes that can be. */
+static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variable *v)
+{
+    double n = 1;
+    c->n_dims = v->n_dims;
+    c->n_filters = h5.H5Pget_nfilters(list);
+    c->type_bytes = h5.H5Tget_size(c->type);
+    if (c->n_filters < 0 || c->n_filters > MOST_FILTERS || h5.H5Pget_chunk(list, c->n_dims, c->dim) != c->n_dims)
+        return false;
+    for (int d = 0; d < c->n_dims; d++) n *= (double)c->dim[d];
+    if (!(n >= 1 && n * 8 <= most_chunk_bytes)) return false;
+    for (int i = 0; i < c->n_filters; i++) {
+        unsigned flags = 0, configuration = 0;
+        size_t n_values = 0;
+        c->filters[i] = h5.H5Pget_filter2(list, (unsigned)i, &flags, &n_values, NULL, 0, NULL, &configuration);
+        if (c->filters[i] != DEFLATE && c->filters[i] != SHUFFLE && c->filters[i] != CHECKSUM) return false;
+    }
+    c->n_values = (size_t)n;
+    c->bytes = c->n_values * c->type_bytes;
+    c->room = c->n_values * (c->type_bytes < sizeof(float) ? sizeof(float) : c->type_bytes) + c->bytes / 8 + 4096;
+    return true;
+}
+
+static bool chunks_read(hid_t data, hid_t type, hid_t list, const struct sofa_variable *v, float *values)
+{
+    struct chunked c = {.data = data, .type = type};
+    hsize_t offset[SOFA_MOST_DIMS] = {0};
+    if (!chunked_look(&c, list, v)) return false;
+    c.packed = malloc(c.room);
+    c.unpacked = malloc(c.room);
+    bool good = c.packed && c.unpacked;
+    while (good) {
+        good = chunk_read(&c, v, offset, values);
+        int d = c.n_dims - 1;
+        for (; d >= 0; d--) { /* the next chunk */
+            offset[d] += c.dim[d];
+            if (offset[d] < v->dim[d]) break;
+            offset[d] = 0;
+        }
+        if (d < 0) break;
+    }
+    free(c.packed);
+    free(c.unpacked);
+    return good;
+}
+
+static bool samples_read(hid_t data, const struct sofa_variable *v, float *values)
+{
+    hid_t type = h5.H5Dget_type(data), list = h5.H5Dget_create_plist(data);
+    bool good = type >= 0 && list >= 0 && v->n > 0;
+    H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
+    if (good && layout == H5D_CHUNKED)
+        good = chunks_read(data, type, list, v, values);
+    else /* not in other files, nor less than the shape says */
+        good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) && h5.H5Pget_external_count(list) == 0 &&
+               h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
+               h5.H5Dread(data, h5.H5T_NATIVE_FLOAT_g, 0, 0, 0, values) >= 0;
+    if (list >= 0) h5.H5Pclose(list);
+    if (type >= 0) h5.H5Tclose(type);
+    return good;
+}
+
+/* ---- the reader -------------------------------------------------------------------------------------------------- */
+
+struct hdf5_file {
+    hid_t id;
+};
+
+static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
+{
+    struct quiet quiet;
+    enter(&quiet);
+    attribute_text(((struct hdf5_file *)file)->id, name, text);
+    leave(&quiet);
+}
+
+static bool hdf5_look(void *file, const char *name, struct sofa_variable *variable)
+{
+    struct quiet quiet;
+    *variable = (struct sofa_variable){0};
+    enter(&quiet);
+    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
+    bool good = data >= 0 && shape_read(data, variable);
+    if (good) {
+        attribute_text(data, "Type", variable->type);
+        attribute_text(data, "Units", variable->units);
+    }
+    if (data >= 0) h5.H5Oclose(data);
+    leave(&quiet);
+    return good;
+}
+
+static bool hdf5_read(void *file, const char *name, size_t n, float *values)
+{
+    struct quiet quiet;
+    struct sofa_variable variable = {0};
+    enter(&quiet);
+    hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
+    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n && samples_read(data, &variable, values);
+    if (data >= 0) h5.H5Oclose(data);
+    leave(&quiet);
+    return good;
+}
+
+static void hdf5_close(void *file)
+{
+    struct quiet quiet;
+    enter(&quiet);
+    h5.H5Fclose(((struct hdf5_file *)file)->id);
+    leave(&quiet);
+    free(file);
+}
+
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+{
+    struct quiet quiet;
+    struct hdf5_file *file = calloc(1, sizeof *file);
+    if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
+    enter(&quiet);
+    bool is_loaded = h5.is_loaded;
+    file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* 0: to read */
+    leave(&quiet);
+    if (file->id >= 0) {
+        *reader = (struct sofa_reader){file, hdf5_text, hdf5_look, hdf5_read, hdf5_close};
+        return HC_OK;
+    }
+    free(file);
+    if (!is_loaded)
+        return fail(HC_EUNSUPPORTED, why, cap,
+                    "%s: this SOFA file needs HDF5, which cannot be loaded: %s; install %s (Debian: libhdf5-103-1)",
+                    path, h5.why, TEXT(HC_HDF5_SONAME));
+    return fail(HC_EFILE, why, cap, "%s: is no SOFA file, or it is damaged or cut short; fetch it again", path);
+}
+#else
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
+{
+    (void)reader;
+    return fail(HC_EUNSUPPORTED, why, cap,
+                "%s: libmysofa refuses it, and this build has no HDF5; build haloconv with HDF5 (libhdf5-dev)", path);
+}
+#endif

@@ -1,0 +1,39 @@
+/* sofa_reader - a SOFA file (AES69) as attributes and variables. libmysofa and HDF5 both give it this way.
+ *
+ * libmysofa is small and withstands damaged files, but refuses many valid ones: other types than double, variables above
+ * 256 MB, files that h5py wrote. HDF5 reads every file, but brings 38 libraries along, so it is loaded when libmysofa
+ * has refused a file, and it crashes on some damaged files (SECURITY.md).
+ */
+#ifndef HALOCONV_SOFA_READER_H
+#define HALOCONV_SOFA_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SOFA_TEXT = 128, SOFA_MOST_DIMS = 4 };
+
+struct sofa_variable {
+    int n_dims;                 /* 0: only n is known                                         */
+    size_t dim[SOFA_MOST_DIMS];
+    size_t n;                   /* values                                                     */
+    char type[SOFA_TEXT];       /* the attribute Type: "spherical", "cartesian", ...; "" none */
+    char units[SOFA_TEXT];
+};
+
+struct sofa_reader {
+    void *file;
+    /* The value of an attribute of the file, cut to its room; "" if there is none. */
+    void (*text)(void *file, const char *name, char text[SOFA_TEXT]);
+    /* The shape of a variable. false: there is no such variable, or it is no array of numbers. */
+    bool (*look)(void *file, const char *name, struct sofa_variable *variable);
+    /* Reads the n values of a variable. false: the file is damaged, or memory is short. */
+    bool (*read)(void *file, const char *name, size_t n, float *values);
+    void (*close)(void *file);
+};
+
+/* Open a regular file. Fail with HC_EFILE, HC_ENOMEM, HC_EUNSUPPORTED (not in this build, or, for HDF5, not on this
+ * machine). */
+int sofa_mysofa_open(struct sofa_reader *reader, const char *path, char *why, size_t cap);
+int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap);
+
+#endif

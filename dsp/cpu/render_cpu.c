@@ -1,0 +1,413 @@
+/* render_cpu - hc_render on the CPU: uniform partitions of `step` frames, transforms of 2 * step.
+ *
+ *   window w    input frames [(w - 1) step, (w + 1) step) -> FFT -> x[w], once for each source
+ *   product     sum over partitions p of x[w - p] * h[entry][out][p]; one product serves the end of the fade that
+ *               leads to an entry and the begin of the fade that leaves it
+ *   window w    from and to: sums of weight * product -> IFFT each -> last `step` frames -> fade -> output
+ *
+ * Windows are computed in groups. The products of a group are sorted by entry, so that the spectra of an entry come from
+ * the cache, and up to SIMD_BLOCKS windows that follow each other share each load of them. The sums of a window have the
+ * same order in every group, so the output does not depend on the groups, threads or jobs.
+ *
+ * Memory: the spectra of a chunk of windows and of the partitions before it, for each work under way.
+ */
+#include "dsp/scene/render_backend.h"
+
+#include "dsp/engine/backend.h"
+#include "fft.h"
+#include "memory.h"
+#include "simd.h"
+#include "thread_pool.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_GROUP = 128,
+    LEAST_GROUP = 8,        /* windows of a group */
+    GROUP_FLOATS = 1 << 19, /* sums of a group, about: they should lie in a cache of the second level */
+    CHUNK_FLOATS = 1 << 24, /* spectra of a chunk, about */
+    WINDOWS_A_JOB = 16,     /* that a thread transforms at once */
+};
+
+struct item { /* a product and what to do with it */
+    int source, entry;
+    int window;     /* of the group */
+    float from, to; /* weights; 0: not heard there */
+};
+
+struct scratch {        /* of a thread */
+    float *sums;        /* [2: from, to][group][stride] */
+    float *products;    /* [SIMD_BLOCKS][stride] */
+    float *frames;      /* [2][2 * step] */
+    struct item *items; /* [n_items] */
+    float *spectra;     /* [n_sources][n_history + chunk][stride], if the thread computes whole works */
+};
+
+struct render_state {
+    int step, n_out, n_partitions, group;
+    size_t stride;
+    float *bank; /* [entry][out][partition][stride], scaled by 1 / (2 * step) */
+    struct fft *fft;
+    const struct simd *simd;
+    struct thread_pool *pool;
+    float *fade; /* [step] */
+};
+
+static void render_close(void *state)
+{
+    struct render_state *s = state;
+    if (!s) return;
+    if (s->pool) thread_pool_close(s->pool);
+    if (s->fft) fft_close(s->fft);
+    free(s->bank);
+    free(s->fade);
+    free(s);
+}
+
+/* ---- the bank ---------------------------------------------------------------------------------------------------- */
+
+struct bank_job {
+    struct render_state *s;
+    const hc_bank_data *data;
+    float *frames; /* [threads][stride] */
+};
+
+static void transform_response(void *data, int row, int thread)
+{
+    const struct bank_job *job = data;
+    const struct render_state *s = job->s;
+    float *frames = job->frames + (size_t)thread * s->stride, scale = 1 / (float)(2 * s->step);
+    for (int p = 0; p < s->n_partitions; p++) {
+        int at = p * s->step, n = job->data->n_taps - at < s->step ? job->data->n_taps - at : s->step;
+        for (int k = 0; k < n; k++) frames[k] = job->data->taps[row][at + k] * scale;
+        memset(frames + n, 0, (size_t)(2 * s->step - n) * sizeof(float));
+        fft_forward(s->fft, frames, s->bank + ((size_t)row * (size_t)s->n_partitions + (size_t)p) * s->stride);
+    }
+}
+
+static int bank_transform(struct render_state *s, const hc_bank_data *data, char *why, size_t cap)
+{
+    size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
+    struct bank_job job = {s, data, memory_floats((size_t)thread_pool_size(s->pool) * s->stride)};
+    s->bank = memory_floats(n_rows * (size_t)s->n_partitions * s->stride);
+    bool ok = job.frames && s->bank;
+    if (ok) thread_pool_run(s->pool, transform_response, &job, (int)n_rows);
+    free(job.frames);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+}
+
+static int render_open(const struct render_setup *setup, void **state, char *why, size_t cap)
+{
+    const hc_bank_data *data = setup->data;
+    if (!fft_library()) return fail(HC_EUNSUPPORTED, why, cap, "this build has no FFTW, which moving sources need");
+    struct render_state *s = calloc(1, sizeof *s);
+    if (!s) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    s->step = setup->step;
+    s->n_out = data->n_out;
+    s->n_partitions = (data->n_taps - 1) / s->step + 1;
+    s->stride = round_up((size_t)(2 * s->step + 2), SIMD_PAD);
+    s->group = (int)(GROUP_FLOATS / (2 * s->stride));
+    if (s->group > MOST_GROUP) s->group = MOST_GROUP;
+    if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
+    s->simd = simd_choose();
+    s->fft = fft_open_repeatable(2 * s->step);
+    s->pool = thread_pool_open(setup->n_threads);
+    s->fade = memory_floats((size_t)s->step);
+    int error = HC_OK;
+    if (!s->fft || !s->pool || !s->fade)
+        error = fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    else
+        error = bank_transform(s, data, why, cap);
+    if (error) {
+        render_close(s);
+        return error;
+    }
+    for (int i = 0; i < s->step; i++) s->fade[i] = (float)(i + 1) / (float)s->step;
+    *state = s;
+    return HC_OK;
+}
+
+/* ---- a chunk of a work ------------------------------------------------------------------------------------------- */
+
+struct chunk {
+    const struct render_state *s;
+    const struct render_work *work;
+    int64_t first;           /* its first window, counted in the work */
+    int n;                   /* windows */
+    int n_room;              /* spectra of a source: n_partitions - 1 before `first`, then the chunk */
+    float *spectra;          /* [n_sources][n_room][stride] */
+    int n_old;               /* spectra of a source that are there */
+    struct scratch *scratch; /* [threads] */
+};
+
+static float *spectrum_of(const struct chunk *c, int source, int at)
+{
+    return c->spectra + ((size_t)source * (size_t)c->n_room + (size_t)at) * c->s->stride;
+}
+
+/* Copies frames [from, from + n) of a source's stream; those outside the input are 0. */
+static void copy_frames(const struct chunk *c, int source, int64_t from, int n, float *frames)
+{
+    const hc_render_job *job = c->work->job;
+    int64_t begin = from > job->in_from ? from : job->in_from, end = job->in_from + job->n_in_frames;
+    uint32_t peak = 0;
+    if (end > from + n) end = from + n;
+    memset(frames, 0, (size_t)n * sizeof *frames);
+    if (begin < end)
+        c->s->simd->copy_finite(frames + (begin - from), job->in[source] + (begin - job->in_from), (int)(end - begin),
+                                &peak);
+}
+
+static int runs_of(int n, int size)
+{
+    return (n + size - 1) / size;
+}
+
+/* Transforms WINDOWS_A_JOB windows of a source. */
+static void transform_windows(void *data, int i, int thread)
+{
+    const struct chunk *c = data;
+    const struct render_state *s = c->s;
+    int n_new = s->n_partitions - 1 + c->n - c->n_old, n_runs = runs_of(n_new, WINDOWS_A_JOB);
+    int source = i / n_runs, at = c->n_old + i % n_runs * WINDOWS_A_JOB, end = at + WINDOWS_A_JOB;
+    if (end > c->n_old + n_new) end = c->n_old + n_new;
+    int64_t window = c->work->job->from / s->step + c->first - (s->n_partitions - 1);
+    for (; at < end; at++) {
+        copy_frames(c, source, (window + at - 1) * s->step, 2 * s->step, c->scratch[thread].frames);
+        fft_forward(s->fft, c->scratch[thread].frames, spectrum_of(c, source, at));
+    }
+}
+
+static int compare_items(const void *left, const void *right)
+{
+    const struct item *a = left, *b = right;
+    if (a->source != b->source) return a->source < b->source ? -1 : 1;
+    if (a->entry != b->entry) return a->entry < b->entry ? -1 : 1;
+    return (a->window > b->window) - (a->window < b->window);
+}
+
+static bool is_before(const struct render_term *a, const struct render_term *b)
+{
+    return a->source != b->source ? a->source < b->source : a->entry < b->entry;
+}
+
+/* Merges the two sorted lists of a window. Returns how many items. */
+static int window_items(const struct render_window *window, int at, struct item *items)
+{
+    int n_from = window->n_from > 0 ? window->n_from : 0, n = 0;
+    for (int f = 0, t = 0; f < n_from || t < window->n_to; n++) {
+        const struct render_term *from = f < n_from ? &window->from[f] : NULL;
+        const struct render_term *to = t < window->n_to ? &window->to[t] : NULL;
+        if (from && to && is_before(from, to)) to = NULL;
+        if (from && to && is_before(to, from)) from = NULL;
+        const struct render_term *term = from ? from : to;
+        items[n] = (struct item){term->source, term->entry, at, from ? from->weight : 0, to ? to->weight : 0};
+        f += from != NULL;
+        t += to != NULL;
+    }
+    return n;
+}
+
+static void add_scaled(float *sum, const float *x, float gain, size_t n)
+{
+    for (size_t i = 0; i < n; i++) sum[i] += gain * x[i];
+}
+
+/* Adds the products of n items of one source and entry, in windows that follow each other. */
+static void add_products(const struct chunk *c, int first, const struct item *items, int n, int out,
+                         const struct scratch *scratch)
+{
+    const struct render_state *s = c->s;
+    const hc_render_job *job = c->work->job;
+    /* Windows of the stream that have input; the others have spectra of 0. */
+    int64_t window = job->from / s->step + c->first + first + items[0].window;
+    int64_t in_end = job->in_from + job->n_in_frames;
+    int64_t first_heard = (job->in_from >= 0 ? job->in_from : job->in_from - s->step + 1) / s->step;
+    int64_t last_heard = in_end > 0 ? (in_end - 1) / s->step + 1 : 0;
+    int64_t p_end = window + n - 1 - first_heard + 1, p_from = window - last_heard;
+    if (p_from < 0) p_from = 0;
+    if (p_end > s->n_partitions) p_end = s->n_partitions;
+    if (job->n_in_frames == 0 || p_from >= p_end) return;
+    const float *h = s->bank + (((size_t)items[0].entry * (size_t)s->n_out + (size_t)out) * (size_t)s->n_partitions +
+                                (size_t)p_from) *
+                                   s->stride;
+    const float *x = spectrum_of(c, items[0].source, s->n_partitions - 1 + first + items[0].window - (int)p_from);
+    memset(scratch->products, 0, (size_t)n * s->stride * sizeof(float));
+    s->simd->cmac(scratch->products, x, h, s->stride, (int)(p_end - p_from), n, (int)(s->stride / 2));
+    for (int i = 0; i < n; i++) {
+        float *from = scratch->sums + (size_t)items[i].window * s->stride;
+        float *to = from + (size_t)s->group * s->stride;
+        if (items[i].from != 0) add_scaled(from, scratch->products + (size_t)i * s->stride, items[i].from, s->stride);
+        if (items[i].to != 0) add_scaled(to, scratch->products + (size_t)i * s->stride, items[i].to, s->stride);
+    }
+}
+
+/* Transforms the sums of a window back and fades them into the output. */
+static void finish_window(const struct chunk *c, int64_t window, int at, int out, const struct scratch *scratch)
+{
+    const struct render_state *s = c->s;
+    const hc_render_job *job = c->work->job;
+    const struct render_window *lists = &c->work->windows[window];
+    int64_t left = job->n_out_frames - window * s->step;
+    int n = left < s->step ? (int)left : s->step;
+    float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + 2 * (size_t)s->step;
+    float *sum = scratch->sums + (size_t)at * s->stride;
+    if (lists->n_to > 0)
+        fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
+    else
+        memset(to, 0, 2 * (size_t)s->step * sizeof(float));
+    if (lists->n_from < 0) {
+        memcpy(y, to + s->step, (size_t)n * sizeof *y);
+        return;
+    }
+    if (lists->n_from > 0)
+        fft_inverse(s->fft, sum, from);
+    else
+        memset(from, 0, 2 * (size_t)s->step * sizeof(float));
+    from += s->step;
+    to += s->step;
+    for (int i = 0; i < n; i++) y[i] = from[i] + s->fade[i] * (to[i] - from[i]);
+}
+
+/* Computes one output of a group of windows. */
+static void render_group(void *data, int i, int thread)
+{
+    const struct chunk *c = data;
+    const struct render_state *s = c->s;
+    const struct scratch *scratch = &c->scratch[thread];
+    int out = i % s->n_out, first = i / s->n_out * s->group, n = c->n - first < s->group ? c->n - first : s->group;
+    int n_items = 0;
+    for (int w = 0; w < n; w++)
+        n_items += window_items(&c->work->windows[c->first + first + w], w, scratch->items + n_items);
+    qsort(scratch->items, (size_t)n_items, sizeof *scratch->items, compare_items);
+    for (int side = 0; side < 2; side++)
+        memset(scratch->sums + (size_t)(side * s->group) * s->stride, 0, (size_t)n * s->stride * sizeof(float));
+    for (int at = 0, end; at < n_items; at = end) {
+        const struct item *item = &scratch->items[at];
+        for (end = at + 1; end < n_items && end - at < SIMD_BLOCKS; end++) {
+            const struct item *next = &scratch->items[end];
+            if (next->source != item->source || next->entry != item->entry || next->window != item->window + end - at)
+                break;
+        }
+        if (end - at == 3) end--; /* the loops are for 1, 2 and SIMD_BLOCKS windows */
+        add_products(c, first, item, end - at, out, scratch);
+    }
+    for (int w = 0; w < n; w++) finish_window(c, c->first + first + w, w, out, scratch);
+}
+
+/* ---- works ------------------------------------------------------------------------------------------------------- */
+
+/* Does job(data, i) for i in [0, n): on all threads of the pool, or all on `thread`. */
+static void share(const struct render_state *s, int thread, void (*job)(void *, int, int), void *data, int n)
+{
+    if (thread < 0)
+        thread_pool_run(s->pool, job, data, n);
+    else
+        for (int i = 0; i < n; i++) job(data, i, thread);
+}
+
+/* Windows of a chunk. */
+static int chunk_size(const struct render_state *s, const struct render_work *work)
+{
+    int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->stride;
+    int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - (s->n_partitions - 1);
+    int64_t least = 4 * (int64_t)s->group;
+    if (n < least) n = least;
+    if (n > work->n_windows) n = work->n_windows;
+    return (int)n;
+}
+
+static size_t chunk_floats(const struct render_state *s, const struct render_work *work)
+{
+    return (size_t)work->job->n_sources * (size_t)(s->n_partitions - 1 + chunk_size(s, work)) * s->stride;
+}
+
+/* thread: the one that computes the whole work; -1: all of them. */
+static void work_run(const struct render_state *s, const struct render_work *work, int thread, float *spectra,
+                     struct scratch *scratch)
+{
+    int size = chunk_size(s, work), n_before = s->n_partitions - 1;
+    struct chunk c = {.s = s, .work = work, .spectra = spectra, .n_room = n_before + size, .scratch = scratch};
+    for (; c.first < work->n_windows; c.first += size) {
+        c.n = work->n_windows - c.first < size ? (int)(work->n_windows - c.first) : size;
+        for (int i = 0; c.first > 0 && i < work->job->n_sources; i++)
+            memmove(spectrum_of(&c, i, 0), spectrum_of(&c, i, size), (size_t)n_before * s->stride * sizeof(float));
+        c.n_old = c.first > 0 ? n_before : 0;
+        share(s, thread, transform_windows, &c,
+              work->job->n_sources * runs_of(n_before + c.n - c.n_old, WINDOWS_A_JOB));
+        share(s, thread, render_group, &c, runs_of(c.n, s->group) * s->n_out);
+    }
+}
+
+struct round {
+    const struct render_state *s;
+    const struct render_work *works;
+    struct scratch *scratch;
+};
+
+static void whole_work(void *data, int i, int thread)
+{
+    const struct round *round = data;
+    work_run(round->s, &round->works[i], thread, round->scratch[thread].spectra, round->scratch);
+}
+
+/* The most items of a group of one of the works. */
+static size_t most_items(const struct render_state *s, const struct render_work *works, int n_works)
+{
+    size_t most = 0, n = 0;
+    for (int i = 0; i < n_works; i++)
+        for (int64_t w = 0; w < works[i].n_windows; w++) {
+            const struct render_window *window = &works[i].windows[w];
+            if (w % s->group == 0) n = 0;
+            n += (size_t)window->n_to + (size_t)(window->n_from > 0 ? window->n_from : 0);
+            if (n > most) most = n;
+        }
+    return most;
+}
+
+static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, size_t n_spectra)
+{
+    scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->stride);
+    scratch->products = memory_floats((SIMD_BLOCKS + 1) * s->stride);
+    scratch->frames = memory_floats(4 * (size_t)s->step);
+    scratch->items = calloc(n_items + 1, sizeof *scratch->items);
+    scratch->spectra = n_spectra > 0 ? memory_floats_uncleared(n_spectra) : NULL;
+    return scratch->sums && scratch->products && scratch->frames && scratch->items &&
+           (n_spectra == 0 || scratch->spectra);
+}
+
+static void scratch_free(struct scratch *scratch)
+{
+    free(scratch->sums);
+    free(scratch->products);
+    free(scratch->frames);
+    free(scratch->items);
+    free(scratch->spectra);
+}
+
+static int render_run(void *state, const struct render_work *works, int n_works, char *why, size_t cap)
+{
+    const struct render_state *s = state;
+    int n_threads = thread_pool_size(s->pool);
+    bool is_whole = n_works >= 2 * n_threads; /* a thread computes whole works */
+    size_t n_items = most_items(s, works, n_works), n_spectra = 1;
+    for (int i = 0; i < n_works; i++)
+        if (chunk_floats(s, &works[i]) > n_spectra) n_spectra = chunk_floats(s, &works[i]);
+    struct scratch *scratch = calloc((size_t)n_threads, sizeof *scratch);
+    bool ok = scratch != NULL;
+    for (int t = 0; ok && t < n_threads; t++)
+        ok = scratch_make(s, &scratch[t], n_items, t == 0 || is_whole ? n_spectra : 0);
+    unsigned denormals = simd_denormals_off();
+    if (ok && is_whole)
+        thread_pool_run(s->pool, whole_work, &(struct round){s, works, scratch}, n_works);
+    else
+        for (int i = 0; ok && i < n_works; i++) work_run(s, &works[i], -1, scratch[0].spectra, scratch);
+    simd_denormals_restore(denormals);
+    for (int t = 0; scratch && t < n_threads; t++) scratch_free(&scratch[t]);
+    free(scratch);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory to render %d jobs", n_works);
+}
+
+const struct render_backend render_cpu = {.name = "cpu", .open = render_open, .run = render_run, .close = render_close};

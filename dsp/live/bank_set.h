@@ -1,0 +1,38 @@
+/* bank_set - the banks of a bank file or of a configuration in the host's memory, and the bank of each source. */
+#ifndef BANK_SET_H
+#define BANK_SET_H
+
+#include "haloconv_live.h"
+#include "places.h"
+
+struct set_source {
+    int bank;
+    struct place first;         /* its place until somebody moves it                             */
+};
+
+struct bank_set {
+    int users;                  /* the live convolver, and engines; threads that hold hc_live.setup */
+    int n_banks;
+    hc_bank_data *banks;        /* [n_banks]                                                     */
+    int n_sources;
+    struct set_source *sources; /* [n_sources]                                                   */
+    int n_out, n_taps;          /* the most of a bank                                            */
+    int n_entries;              /* of all banks                                                  */
+    float gain_db;              /* the largest of a bank                                         */
+};
+
+/* Reads a bank file, which every source of the session plays, or the banks that a configuration names (responses; NULL:
+ * a bank file). The first user is the caller. Fails as hc_bank_load does, with HC_EINVAL if the banks or sources do not
+ * fit the session. [setup] */
+int bank_set_load(const hc_live_config *config, const char *path, int rate, const hc_responses *responses,
+                  struct bank_set **set, char *why, size_t cap);
+
+/* NULL is allowed. [setup] */
+struct bank_set *bank_set_use(struct bank_set *set);
+void bank_set_release(struct bank_set *set);
+
+/* Finds the entries of a source's bank for a place, and their weights. Returns how many: 0 to HC_MOST_MIX. [rt] */
+int bank_set_find(const struct bank_set *set, int source, const struct place *place, bool mixes, int *entries,
+                  float *weights);
+
+#endif

@@ -1,0 +1,139 @@
+#include "steered.h"
+
+#include "dsp/engine/backend.h"
+
+#include <stdlib.h>
+
+static void forget_stamps(struct steered *s)
+{
+    for (int i = 0; i < s->n_sources; i++) s->stamps[i] = s->standby_stamps[i] = (unsigned)NO_STAMP;
+}
+
+bool steered_open(struct steered *s, int n_sources, struct places *places)
+{
+    if (!places || n_sources == 0) return true;
+    s->stamps = calloc((size_t)n_sources, sizeof *s->stamps);
+    s->standby_stamps = calloc((size_t)n_sources, sizeof *s->standby_stamps);
+    if (!s->stamps || !s->standby_stamps) return false;
+    s->places = places;
+    s->n_sources = n_sources;
+    forget_stamps(s);
+    return true;
+}
+
+void steered_close(struct steered *s)
+{
+    engine_banks_free(atomic_load(&s->next));
+    engine_banks_free(s->playing);
+    engine_banks_free(atomic_load(&s->former));
+    free(s->stamps);
+    free(s->standby_stamps);
+}
+
+/* ---- banks of engines -------------------------------------------------------------------------- */
+
+static void banks_free(hc_bank **banks, int n)
+{
+    for (int i = 0; banks && i < n; i++) hc_bank_free(banks[i]);
+    free(banks);
+}
+
+static int banks_make(const struct bank_set *set, hc_engine *engine, hc_bank ***made, char *why, size_t cap)
+{
+    hc_bank **banks = calloc((size_t)set->n_banks, sizeof *banks);
+    int error = banks ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d banks; free some", set->n_banks);
+    for (int i = 0; i < set->n_banks && !error; i++) error = hc_bank_make(engine, &set->banks[i], &banks[i], why, cap);
+    if (error)
+        banks_free(banks, set->n_banks);
+    else
+        *made = banks;
+    return error;
+}
+
+int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **out, char *why, size_t cap)
+{
+    struct engine_banks *banks = calloc(1, sizeof *banks);
+    if (!banks) return fail(HC_ENOMEM, why, cap, "no memory for banks; free some");
+    int error = banks_make(set, main, &banks->main, why, cap);
+    if (error) {
+        free(banks);
+        return error;
+    }
+    banks->set = bank_set_use(set);
+    *out = banks;
+    return HC_OK;
+}
+
+int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, char *why, size_t cap)
+{
+    return banks_make(banks->set, standby, &banks->standby, why, cap);
+}
+
+void engine_banks_free_standby(struct engine_banks *banks)
+{
+    banks_free(banks->standby, banks->set->n_banks);
+    banks->standby = NULL;
+}
+
+void engine_banks_free(struct engine_banks *banks)
+{
+    if (!banks) return;
+    engine_banks_free_standby(banks);
+    banks_free(banks->main, banks->set->n_banks);
+    bank_set_release(banks->set);
+    free(banks);
+}
+
+void steered_load(struct steered *s, struct engine_banks *banks)
+{
+    engine_banks_free(atomic_exchange_explicit(&s->next, banks, memory_order_acq_rel)); /* not taken: NULL mostly */
+}
+
+void steered_sweep(struct steered *s)
+{
+    engine_banks_free(atomic_exchange_explicit(&s->former, NULL, memory_order_acquire));
+}
+
+/* ---- moving ------------------------------------------------------------------------------------ */
+
+/* `former` holds one set of banks: the next ones wait until a worker has freed those before. */
+static void take_next(struct steered *s)
+{
+    if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&s->former, memory_order_acquire)) return;
+    struct engine_banks *next = atomic_exchange_explicit(&s->next, NULL, memory_order_acquire);
+    if (!next) return;
+    atomic_store_explicit(&s->former, s->playing, memory_order_release);
+    s->has_former = s->playing != NULL;
+    s->playing = next;
+    forget_stamps(s);
+}
+
+/* banks: NULL: silence, which does not keep a core busy. */
+static void tell(struct steered *s, hc_engine *engine, hc_bank *const *banks, unsigned *stamps)
+{
+    const struct bank_set *set = s->playing->set;
+    for (int i = 0; i < s->n_sources; i++) {
+        struct place place = {{1, 0, 0}, 1, -1};
+        int entries[HC_MOST_MIX], n = 0, bank = 0;
+        float weights[HC_MOST_MIX];
+        if (i < set->n_sources) place = set->sources[i].first;
+        if (!place_read(&s->places->mailboxes[i], &stamps[i], &place)) continue;
+        if (banks && i < set->n_sources) {
+            n = bank_set_find(set, i, &place, s->places->mixes, entries, weights);
+            bank = set->sources[i].bank;
+        }
+        hc_steer(engine, i, n > 0 ? banks[bank] : NULL, entries, weights, n);
+    }
+}
+
+void steered_move(struct steered *s, hc_engine *main)
+{
+    take_next(s);
+    if (s->playing) tell(s, main, s->playing->main, s->stamps);
+}
+
+void steered_move_standby(struct steered *s, hc_engine *standby)
+{
+    if (s->playing && standby) tell(s, standby, s->playing->standby, s->standby_stamps);
+}

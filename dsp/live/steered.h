@@ -1,0 +1,58 @@
+/* steered - the sources of a failover: the banks in the memory of its engines' devices, and the places that both engines
+ * have been told.
+ *
+ *   worker: engine_banks_make --> next --> playing --> former --> the worker frees them
+ *                                       steered_move tells an engine each place that has changed
+ *
+ * A change of the bank is a change of every place: all sources fade to entries of the next bank. The standby engine is
+ * told after the main engine has played a block, because it plays that block later.
+ */
+#ifndef STEERED_H
+#define STEERED_H
+
+#include "bank_set.h"
+#include "haloconv.h"
+#include "places.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct engine_banks {
+    struct bank_set *set;
+    hc_bank **main, **standby;               /* [set->n_banks]; NULL: the standby engine does not play the bank */
+};
+
+struct steered {
+    struct places *places;
+    int n_sources;                           /* of the engines; 0: none of the calls below does anything        */
+    _Atomic(struct engine_banks *) next;     /* worker -> whoever uses the failover                             */
+    _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
+    /* whoever uses the failover: */
+    struct engine_banks *playing;            /* NULL: silence                                                   */
+    unsigned *stamps;                        /* [n_sources]: of the places that the main engine has been told   */
+    unsigned *standby_stamps;                /* [n_sources]: likewise                                           */
+    bool has_former;                         /* a worker should free `former`                                   */
+};
+
+/* false: no memory. [setup] */
+bool steered_open(struct steered *steered, int n_sources, struct places *places);
+void steered_close(struct steered *steered);
+
+/* Makes the banks of a set for an engine, or for a standby engine. [setup] */
+int engine_banks_make(struct bank_set *set, hc_engine *main, struct engine_banks **banks, char *why, size_t cap);
+int engine_banks_make_standby(struct engine_banks *banks, hc_engine *standby, char *why, size_t cap);
+void engine_banks_free_standby(struct engine_banks *banks);
+void engine_banks_free(struct engine_banks *banks);
+
+/* The banks play from the next steered_move on. [setup] */
+void steered_load(struct steered *steered, struct engine_banks *banks);
+/* Frees banks that play no more. [setup] */
+void steered_sweep(struct steered *steered);
+
+/* Takes the next banks, and tells the main engine the places that have changed since the last call. [rt], whoever uses
+ * the failover */
+void steered_move(struct steered *steered, hc_engine *main);
+/* The same for the standby engine, which plays the banks of the main engine; NULL is allowed. */
+void steered_move_standby(struct steered *steered, hc_engine *standby);
+
+#endif

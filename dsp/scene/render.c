@@ -1,0 +1,121 @@
+/* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
+ * (render_windows.c), and gives these to a backend.
+ */
+#include "dsp/backends.h"
+#include "dsp/engine/backend_choice.h"
+#include "render_windows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_STEP = 256, LEAST_STEP = 16, MOST_STEP = 65536 };
+
+struct hc_renderer {
+    const struct render_backend *backend;
+    void *state;
+    int step;
+    struct render_bank bank;
+    char device[128];
+};
+
+static int bank_check(const hc_bank_data *data, char *why, size_t cap)
+{
+    if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
+        return fail(HC_EINVAL, why, cap, "bank: the data, its size or its taps are missing");
+    if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
+        return fail(HC_EINVAL, why, cap, "bank: %d entries, %d outputs, %d taps; each is 1 or more", data->n_entries,
+                    data->n_out, data->n_taps);
+    for (int e = 0; e < data->n_entries; e++) {
+        for (int o = 0; o < data->n_out; o++) {
+            const float *taps = data->taps[(size_t)e * (size_t)data->n_out + (size_t)o];
+            if (!taps) return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d has no taps", e, o + 1);
+            for (int k = 0; k < data->n_taps; k++)
+                if (!isfinite(taps[k]))
+                    return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d: tap %d is not a finite number", e,
+                                o + 1, k);
+        }
+    }
+    return HC_OK;
+}
+
+/* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */
+static int choose(hc_renderer *r, const char *name, int *device, char *why, size_t cap)
+{
+    const struct backend *backend = backend_find("cuda");
+    char text[128];
+    *device = 0;
+    if (strcmp(name, "auto") == 0) {
+        if (!backend || !backend->render || backend->describe(0, text, sizeof text) != HC_OK)
+            backend = backend_find("cpu");
+    } else {
+        hc_config config = {.size = sizeof config, .backend = name, .block = 1};
+        int error = backend_choose(&config, &backend, device, why, cap);
+        if (error) return error;
+    }
+    r->backend = backend->render;
+    backend_device_name(backend, *device, false, r->device, sizeof r->device);
+    if (r->backend) return HC_OK;
+    return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot render; use \"cpu\" or \"cuda\"", name);
+}
+
+int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
+                     size_t cap)
+{
+    hc_render_config c = {.size = sizeof c};
+    if (!renderer) return fail(HC_EINVAL, why, cap, "hc_renderer_open: the place for the renderer is NULL");
+    *renderer = NULL;
+    if (config && config->size < sizeof c)
+        return fail(HC_EINVAL, why, cap, "hc_render_config.size is %zu; set it to sizeof(hc_render_config)",
+                    config->size);
+    if (config) c = *config;
+    if (!c.step) c.step = DEFAULT_STEP;
+    if (c.step < LEAST_STEP || c.step > MOST_STEP)
+        return fail(HC_EINVAL, why, cap, "step %d is out of range (%d to %d)", c.step, LEAST_STEP, MOST_STEP);
+    if (c.n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d; it must be 0 or more", c.n_threads);
+    int error = bank_check(data, why, cap);
+    if (error) return error;
+    hc_renderer *r = calloc(1, sizeof *r);
+    if (!r) return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    r->step = c.step;
+    r->bank = (struct render_bank){data->n_entries, data->n_out};
+    struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
+    error = choose(r, c.backend ? c.backend : "auto", &setup.device, why, cap);
+    if (!error) error = r->backend->open(&setup, &r->state, why, cap);
+    if (error)
+        free(r);
+    else
+        *renderer = r;
+    return error;
+}
+
+int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, size_t cap)
+{
+    if (!r || n_jobs < 0 || (n_jobs > 0 && !jobs))
+        return fail(HC_EINVAL, why, cap, "hc_render: the renderer or the jobs are missing");
+    if (n_jobs == 0) return HC_OK;
+    struct render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
+    struct render_work *works = calloc((size_t)n_jobs, sizeof *works);
+    int error = windows && works ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d jobs", n_jobs);
+    for (int i = 0; i < n_jobs && !error; i++) {
+        error = render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, why, cap);
+        works[i] = (struct render_work){&jobs[i], windows[i].n_windows, windows[i].windows};
+    }
+    if (!error) error = r->backend->run(r->state, works, n_jobs, why, cap);
+    for (int i = 0; windows && i < n_jobs; i++) render_windows_free(&windows[i]);
+    free(windows);
+    free(works);
+    return error;
+}
+
+const char *hc_renderer_device(const hc_renderer *r)
+{
+    return r ? r->device : "";
+}
+
+void hc_renderer_close(hc_renderer *r)
+{
+    if (!r) return;
+    r->backend->close(r->state);
+    free(r);
+}

@@ -1,0 +1,206 @@
+#include "render_windows.h"
+
+#include "dsp/engine/backend.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct source_terms { /* of one source after its last step */
+    int n;
+    struct render_term terms[HC_MOST_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
+};
+
+static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, char *why, size_t cap)
+{
+    const hc_step *step = &job->steps[i];
+    if (i > 0 && step->frame < job->steps[i - 1].frame)
+        return fail(HC_EINVAL, why, cap, "step %d is at frame %lld, before the step in front of it; sort them by frame",
+                    i, (long long)step->frame);
+    if (step->source < 0 || step->source >= job->n_sources)
+        return fail(HC_EINVAL, why, cap, "step %d: source %d is out of range (0 to %d)", i, step->source,
+                    job->n_sources - 1);
+    if (step->n < 0 || step->n > HC_MOST_MIX)
+        return fail(HC_EINVAL, why, cap, "step %d: n %d is out of range (0 to %d)", i, step->n, HC_MOST_MIX);
+    for (int k = 0; k < step->n; k++) {
+        if (step->entry[k] < 0 || step->entry[k] >= bank->n_entries)
+            return fail(HC_EINVAL, why, cap, "step %d: entry %d is out of range (0 to %d)", i, step->entry[k],
+                        bank->n_entries - 1);
+        if (!isfinite(step->weight[k])) return fail(HC_EINVAL, why, cap, "step %d: a weight is not a finite number", i);
+    }
+    return HC_OK;
+}
+
+static int job_check(const hc_render_job *job, int step, const struct render_bank *bank, char *why, size_t cap)
+{
+    if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
+        return fail(HC_EINVAL, why, cap, "a count is negative");
+    if ((job->n_sources > 0 && job->n_in_frames > 0 && !job->in) || (job->n_steps > 0 && !job->steps) ||
+        (job->n_out_frames > 0 && !job->out))
+        return fail(HC_EINVAL, why, cap, "in, steps or out is NULL");
+    if (job->from < 0 || job->from % step)
+        return fail(HC_EINVAL, why, cap, "from is frame %lld; it must be a multiple of step, %d", (long long)job->from,
+                    step);
+    for (int s = 0; s < job->n_sources && job->n_in_frames > 0; s++)
+        if (!job->in[s]) return fail(HC_EINVAL, why, cap, "in[%d] is NULL", s);
+    for (int o = 0; o < bank->n_out && job->n_out_frames > 0; o++)
+        if (!job->out[o]) return fail(HC_EINVAL, why, cap, "out[%d] is NULL", o);
+    for (int i = 0; i < job->n_steps; i++) {
+        int error = step_check(job, i, bank, why, cap);
+        if (error) return error;
+    }
+    return HC_OK;
+}
+
+static void source_terms_add(struct source_terms *source, struct render_term term)
+{
+    int at = 0;
+    while (at < source->n && source->terms[at].entry < term.entry) at++;
+    if (at < source->n && source->terms[at].entry == term.entry) {
+        source->terms[at].weight += term.weight;
+        return;
+    }
+    for (int k = source->n++; k > at; k--) source->terms[k] = source->terms[k - 1];
+    source->terms[at] = term;
+}
+
+static struct source_terms terms_of(const hc_step *step)
+{
+    struct source_terms sum = {0}, terms = {0};
+    for (int k = 0; k < step->n; k++)
+        source_terms_add(&sum, (struct render_term){step->source, step->entry[k], step->weight[k]});
+    for (int k = 0; k < sum.n; k++)
+        if (sum.terms[k].weight != 0) terms.terms[terms.n++] = sum.terms[k];
+    return terms;
+}
+
+static bool is_same(const struct source_terms *a, const struct source_terms *b)
+{
+    bool same = a->n == b->n;
+    for (int k = 0; same && k < a->n; k++)
+        same = a->terms[k].entry == b->terms[k].entry && a->terms[k].weight == b->terms[k].weight;
+    return same;
+}
+
+/* ---- the lists of terms at the edges ----------------------------------------------------------------------------- */
+
+struct resolver {
+    const hc_render_job *job;
+    int next;                     /* step to take */
+    struct source_terms *now;     /* [n_sources] */
+    struct source_terms *pending; /* [n_sources]: of the last step before an edge */
+    bool *is_pending;             /* [n_sources] */
+    int *changed;                 /* [n_sources]: sources with a pending step */
+    int n_total;                  /* terms of all sources */
+    struct render_windows *windows;
+    size_t n_terms, room; /* of windows->terms */
+};
+
+/* Takes the steps up to frame `edge`. Returns true if a source now has other terms. */
+static bool take_steps(struct resolver *r, int64_t edge)
+{
+    int n_changed = 0;
+    bool any = false;
+    for (; r->next < r->job->n_steps && r->job->steps[r->next].frame <= edge; r->next++) {
+        const hc_step *step = &r->job->steps[r->next];
+        r->pending[step->source] = terms_of(step);
+        if (!r->is_pending[step->source]) r->changed[n_changed++] = step->source;
+        r->is_pending[step->source] = true;
+    }
+    for (int i = 0; i < n_changed; i++) {
+        int s = r->changed[i];
+        r->is_pending[s] = false;
+        if (is_same(&r->now[s], &r->pending[s])) continue;
+        r->n_total += r->pending[s].n - r->now[s].n;
+        r->now[s] = r->pending[s];
+        any = true;
+    }
+    return any;
+}
+
+/* Appends the list of the terms that sound now. Returns its place in windows->terms, or SIZE_MAX: no memory. */
+static size_t append_list(struct resolver *r)
+{
+    size_t at = r->n_terms, need = at + (size_t)r->n_total;
+    if (need > r->room) {
+        size_t room = need + need / 2 + 64;
+        struct render_term *terms = realloc(r->windows->terms, room * sizeof *terms);
+        if (!terms) return SIZE_MAX;
+        r->windows->terms = terms;
+        r->room = room;
+    }
+    for (int s = 0; s < r->job->n_sources; s++)
+        for (int k = 0; k < r->now[s].n; k++) r->windows->terms[r->n_terms++] = r->now[s].terms[k];
+    return at;
+}
+
+struct span {
+    size_t at;
+    int n;
+}; /* a list */
+
+/* Fills in the windows. Each keeps the places of its lists until the terms no longer move. */
+static bool resolve(struct resolver *r, struct span *from, struct span *to, int step)
+{
+    int64_t first = r->job->from / step;
+    struct span before;
+    if (first > 0) take_steps(r, (first - 1) * step);
+    before = (struct span){append_list(r), r->n_total};
+    if (before.at == SIZE_MAX) return false;
+    for (int64_t w = 0; w < r->windows->n_windows; w++) {
+        bool changed = take_steps(r, (first + w) * step);
+        struct span now = changed ? (struct span){append_list(r), r->n_total} : before;
+        if (now.at == SIZE_MAX) return false;
+        from[w] = before;
+        if (!changed || first + w == 0) from[w].n = -1;
+        to[w] = before = now;
+    }
+    for (int64_t w = 0; w < r->windows->n_windows; w++)
+        r->windows->windows[w] =
+            (struct render_window){from[w].n, to[w].n, r->windows->terms + from[w].at, r->windows->terms + to[w].at};
+    return true;
+}
+
+static int make(struct render_windows *windows, const hc_render_job *job, int step, char *why, size_t cap)
+{
+    size_t n = (size_t)job->n_sources + 1, n_windows;
+    windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
+    n_windows = (size_t)windows->n_windows + 1;
+    struct resolver r = {.job = job,
+                         .windows = windows,
+                         .now = calloc(n, sizeof *r.now),
+                         .pending = calloc(n, sizeof *r.pending),
+                         .is_pending = calloc(n, sizeof *r.is_pending),
+                         .changed = calloc(n, sizeof *r.changed)};
+    struct span *from = calloc(n_windows, sizeof *from), *to = calloc(n_windows, sizeof *to);
+    windows->windows = calloc(n_windows, sizeof *windows->windows);
+    /* The list is there even if nothing sounds, so that its address is not NULL. */
+    windows->terms = calloc(n, sizeof *windows->terms);
+    r.room = n;
+    bool ok = r.now && r.pending && r.is_pending && r.changed && from && to && windows->windows && windows->terms;
+    if (ok) ok = resolve(&r, from, to, step);
+    free(r.now);
+    free(r.pending);
+    free(r.is_pending);
+    free(r.changed);
+    free(from);
+    free(to);
+    return ok ? HC_OK
+              : fail(HC_ENOMEM, why, cap, "no memory for the steps of %lld windows", (long long)windows->n_windows);
+}
+
+int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
+                        const struct render_bank *bank, char *why, size_t cap)
+{
+    char text[200];
+    int error = job_check(job, step, bank, text, sizeof text);
+    *windows = (struct render_windows){0};
+    if (error) return fail(error, why, cap, "job %d: %s", job_index, text);
+    return make(windows, job, step, why, cap);
+}
+
+void render_windows_free(struct render_windows *windows)
+{
+    free(windows->windows);
+    free(windows->terms);
+}

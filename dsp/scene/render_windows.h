@@ -1,0 +1,28 @@
+/* render_windows - checks a job of hc_render and resolves its steps: the terms of each window before and after its fade.
+ *
+ *   steps     frame ->   |  a        b     |          c |
+ *   edges     |          |          |          |          |          |
+ *   to        silence     a          b          b          c          c       the last step at or before the edge
+ *   fade      -           0 to a     a to b     -          b to c     -
+ */
+#ifndef HALOCONV_RENDER_WINDOWS_H
+#define HALOCONV_RENDER_WINDOWS_H
+
+#include "render_backend.h"
+
+struct render_bank {
+    int n_entries, n_out;
+};
+
+struct render_windows {
+    int64_t n_windows;
+    struct render_window *windows; /* [n_windows] */
+    struct render_term *terms;     /* of all lists; one list may belong to many windows */
+};
+
+/* job_index: for error texts. render_windows_free is allowed after a failure, too. [setup] */
+int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
+                        const struct render_bank *bank, char *why, size_t cap);
+void render_windows_free(struct render_windows *windows);
+
+#endif

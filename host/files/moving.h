@@ -1,0 +1,30 @@
+/* moving - convolves the channels of a file as moving sources, block by block, for `convolve`. */
+#ifndef MOVING_H
+#define MOVING_H
+
+#include "host/moving/moving_options.h"
+#include "host/moving/moving_stream.h"
+#include "pipeline.h"
+
+struct moving {
+    hc_bank_data data;
+    struct moving_stream stream;
+    hc_renderer *renderer;
+    int64_t n_frames;    /* of the input; below 0: unknown */
+    uint64_t non_finite; /* samples of the input           */
+};
+
+/* Loads the bank and the path. seed: of a random path. n_frames: of the input; below 0: unknown. *moving is all zeros
+ * before. false: why has the reason. */
+bool moving_load(struct moving *moving, const struct moving_settings *settings, uint64_t seed, const char *bank,
+                 int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
+
+/* Prepares the bank on a device. false: why has the reason. */
+bool moving_open(struct moving *moving, const char *backend, char *why, size_t cap);
+
+/* Convolves the whole input. false: pipeline->why has the reason. */
+bool moving_run(struct moving *moving, struct pipeline *pipeline, struct progress *progress);
+
+void moving_close(struct moving *moving);
+
+#endif

@@ -1,0 +1,256 @@
+#include "live_scene.h"
+
+#include "host/message.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MOST_METRES = 10000, MOST_DB = 60, HERE = 1e-6; /* m: a source there has no direction */
+
+struct source {
+    double aed[3], xyz[3]; /* the same place */
+    double gain_db;
+    int entry; /* -1: at its place */
+};
+
+struct live_scene {
+    hc_live *live;
+    pthread_mutex_t lock; /* of all below */
+    struct listener listener;
+    double angles[LISTENER_DIALECTS][3]; /* the last ones of each dialect: a message may have one of them only */
+    double reference, least;             /* m; reference 0: no gain by distance */
+    int n_sources;
+    struct source sources[];
+};
+
+/* ---- steering ---------------------------------------------------------------------------------- */
+
+static double gain_of(const struct live_scene *s, const struct source *source, double distance)
+{
+    double gain = pow(10, source->gain_db / 20);
+    return s->reference > 0 ? gain * s->reference / fmax(distance, s->least) : gain;
+}
+
+static void steer(struct live_scene *s, int i)
+{
+    const struct source *source = &s->sources[i];
+    double seen[3];
+    if (source->entry >= 0) {
+        hc_live_steer_entry(s->live, i, source->entry, (float)pow(10, source->gain_db / 20));
+        return;
+    }
+    listener_see(&s->listener, source->xyz, seen);
+    double distance = sqrt(seen[0] * seen[0] + seen[1] * seen[1] + seen[2] * seen[2]);
+    float position[3] = {(float)seen[0], (float)seen[1], (float)seen[2]}, gain = (float)gain_of(s, source, distance);
+    if (distance < HERE) memcpy(position, (const float[3]){(float)HERE}, sizeof position); /* ahead */
+    hc_live_steer(s->live, i, position, gain);
+}
+
+static void steer_all(struct live_scene *s)
+{
+    for (int i = 0; i < s->n_sources; i++) steer(s, i);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static void put(struct source *source, const double aed[3])
+{
+    memcpy(source->aed, aed, sizeof source->aed);
+    listener_xyz_of_aed(aed, source->xyz);
+}
+
+/* Two sources are at 30 degrees, and six or more reach from the left ear to the right ear. */
+static double default_azimuth(int i, int n)
+{
+    double most = fmin(90, 15.0 * n);
+    return n == 1 ? 0 : most - 2 * most * i / (n - 1);
+}
+
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
+                                   size_t cap)
+{
+    struct live_scene *s = calloc(1, sizeof *s + (size_t)n_sources * sizeof *s->sources);
+    if (!s) return (void)message_write(why, cap, "no memory for %d sources; free some", n_sources), NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    listener_open(&s->listener);
+    s->live = live;
+    s->n_sources = n_sources;
+    if (settings) {
+        s->reference = settings->reference;
+        s->least = settings->least;
+    }
+    for (int i = 0; i < n_sources; i++) {
+        s->sources[i].entry = -1;
+        put(&s->sources[i], (const double[3]){default_azimuth(i, n_sources), 0, 1});
+    }
+    for (int i = 0; settings && i < settings->n_places; i++) {
+        const struct live_scene_place *place = &settings->places[i];
+        if (place->source >= n_sources) {
+            message_write(why, cap, "there is no source %d to place; there %s %d", place->source + 1,
+                          n_sources == 1 ? "is" : "are", n_sources);
+            live_scene_close(s);
+            return NULL;
+        }
+        put(&s->sources[place->source], place->aed);
+    }
+    steer_all(s);
+    return s;
+}
+
+void live_scene_close(struct live_scene *s)
+{
+    if (!s) return;
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int live_scene_n_sources(const struct live_scene *s)
+{
+    return s->n_sources;
+}
+
+/* ---- changes ----------------------------------------------------------------------------------- */
+
+static bool is_near(const double xyz[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (!(fabs(xyz[i]) <= MOST_METRES)) return false; /* NaN too */
+    return true;
+}
+
+static bool move(struct source *source, const double values[3], char *why, size_t cap)
+{
+    double aed[3];
+    for (int i = 0; i < 3; i++) aed[i] = isnan(values[i]) ? source->aed[i] : values[i];
+    if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
+    if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
+    if (!(aed[2] >= 0 && aed[2] <= MOST_METRES))
+        return message_write(why, cap, "a distance takes metres, 0 to %.0f", MOST_METRES);
+    aed[0] = remainder(aed[0], 360);
+    put(source, aed);
+    source->entry = -1;
+    return true;
+}
+
+static bool move_to(struct source *source, const double xyz[3], char *why, size_t cap)
+{
+    if (!is_near(xyz)) return message_write(why, cap, "a place takes metres, -%.0f to %.0f", MOST_METRES, MOST_METRES);
+    memcpy(source->xyz, xyz, sizeof source->xyz);
+    listener_aed_of_xyz(xyz, source->aed);
+    source->entry = -1;
+    return true;
+}
+
+static bool change_source(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+{
+    struct source *source = &s->sources[change->source];
+    double value = change->values[0];
+    bool good = true;
+    if (change->act == SCENE_AED) {
+        good = move(source, change->values, why, cap);
+    } else if (change->act == SCENE_XYZ) {
+        good = move_to(source, change->values, why, cap);
+    } else if (change->act == SCENE_GAIN) {
+        good = value <= MOST_DB || message_write(why, cap, "a source's gain takes dB, at most %.0f, or off", MOST_DB);
+        if (good) source->gain_db = value;
+    } else {
+        good = (value >= 0 && value < 1 << 30 && value == floor(value)) ||
+               message_write(why, cap, "an entry takes its number in the bank, from 0");
+        if (good) source->entry = (int)value;
+    }
+    if (good) steer(s, change->source);
+    return good;
+}
+
+static bool turn_by_angles(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+{
+    double *angles = s->angles[change->dialect];
+    for (int i = 0; i < 3; i++)
+        if (isinf(change->values[i])) return message_write(why, cap, "an angle takes degrees");
+    for (int i = 0; i < 3; i++)
+        if (!isnan(change->values[i])) angles[i] = remainder(change->values[i], 360);
+    s->listener.head = listener_head_of_angles(change->dialect, angles);
+    return true;
+}
+
+static bool change_listener(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+{
+    const double *values = change->values;
+    switch (change->act) {
+    case SCENE_LISTENER_XYZ:
+        if (!is_near(values))
+            return message_write(why, cap, "a place takes metres, -%.0f to %.0f", MOST_METRES, MOST_METRES);
+        memcpy(s->listener.at, values, sizeof s->listener.at);
+        break;
+    case SCENE_ANGLES:
+        if (!turn_by_angles(s, change, why, cap)) return false;
+        break;
+    case SCENE_QUATERNION:
+        if (!listener_head_of_quaternion(change->dialect, values, &s->listener.head))
+            return message_write(why, cap, "a quaternion takes w, x, y and z, which are not all 0");
+        break;
+    case SCENE_DISTANCE_GAIN:
+        if (!(values[0] >= 0 && values[0] <= MOST_METRES && values[1] <= MOST_METRES && values[1] >= 0) ||
+            (values[0] > 0 && values[1] == 0))
+            return message_write(why, cap, "the gain by distance takes metres, up to %.0f, or off", MOST_METRES);
+        s->reference = values[0];
+        s->least = values[1];
+        break;
+    default:
+        listener_recentre(&s->listener);
+    }
+    steer_all(s);
+    return true;
+}
+
+bool live_scene_change(struct live_scene *s, const struct scene_change *change, char *why, size_t cap)
+{
+    bool is_of_source = change->act <= SCENE_ENTRY;
+    if (is_of_source && (change->source < 0 || change->source >= s->n_sources))
+        return message_write(why, cap, "there is no such source; the session has %d, numbered from 1", s->n_sources);
+    pthread_mutex_lock(&s->lock);
+    bool good = (is_of_source ? change_source : change_listener)(s, change, why, cap);
+    pthread_mutex_unlock(&s->lock);
+    return good;
+}
+
+/* ---- state ------------------------------------------------------------------------------------- */
+
+void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source *state)
+{
+    pthread_mutex_lock(&s->lock);
+    const struct source *source = &s->sources[i];
+    *state = (struct live_scene_source){.gain_db = source->gain_db, .entry = source->entry};
+    memcpy(state->aed, source->aed, sizeof state->aed);
+    memcpy(state->xyz, source->xyz, sizeof state->xyz);
+    double seen[3];
+    listener_see(&s->listener, source->xyz, seen);
+    listener_aed_of_xyz(seen, state->seen);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void live_scene_get_listener(struct live_scene *s, struct listener *listener)
+{
+    pthread_mutex_lock(&s->lock);
+    *listener = s->listener;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The nearest integer, 0 without a sign. */
+static double without_sign(double value)
+{
+    return rint(value) + 0.0;
+}
+
+void live_scene_describe(struct live_scene *s, char *text, size_t cap)
+{
+    struct listener listener;
+    double angles[3];
+    live_scene_get_listener(s, &listener);
+    listener_angles(&listener, angles);
+    snprintf(text, cap, " | %d source%s, head %.0f %.0f %.0f", s->n_sources, message_s(s->n_sources),
+             without_sign(angles[0]), without_sign(angles[1]), without_sign(angles[2]));
+}

@@ -1,0 +1,74 @@
+/* live_scene - sources in the world and a listener among them. Each change steers the sources that it moves.
+ *
+ *   source     a place in the world (listener.h has the axes), or an entry of the bank; and a gain
+ *   listener   a place and an orientation; sources are steered to where the listener hears them
+ *
+ * Any thread may make any call: OSC messages come on a thread of their own, keys on another. A change is heard with the
+ * next block, because hc_live_steer is called before live_scene_change returns.
+ */
+#ifndef LIVE_SCENE_H
+#define LIVE_SCENE_H
+
+#include "dsp/haloconv_live.h"
+#include "listener.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct live_scene;
+
+enum { LIVE_SCENE_MOST_SOURCES = 1024 };
+
+struct live_scene_place { int source; double aed[3]; }; /* source: from 0; aed as in listener.h */
+
+struct live_scene_settings {
+    struct live_scene_place places[LIVE_SCENE_MOST_SOURCES]; /* [n_places], of sources with places of their own */
+    int n_places;
+    double reference, least;         /* metres: gain = reference / distance, from `least` on. 0: no such gain   */
+};
+
+enum scene_act {            /* reads the fields                                                                 */
+    SCENE_AED,              /* source, values: azimuth, elevation, distance; one that is NaN stays              */
+    SCENE_XYZ,              /* source, values: x, y, z                                                          */
+    SCENE_GAIN,             /* source, values[0]: dB; -INFINITY: off                                            */
+    SCENE_ENTRY,            /* source, values[0]: number of an entry, from 0                                    */
+    SCENE_LISTENER_XYZ,     /* values: x, y, z                                                                  */
+    SCENE_ANGLES,           /* dialect, values: yaw, pitch, roll; one that is NaN stays                         */
+    SCENE_QUATERNION,       /* dialect, values: w, x, y, z                                                      */
+    SCENE_RECENTRE,         /*                                                                                  */
+    SCENE_DISTANCE_GAIN     /* values: reference and least distance; reference 0: no gain by distance           */
+};
+
+struct scene_change {
+    enum scene_act act;
+    int source;             /* from 0                                                                           */
+    enum listener_dialect dialect;
+    double values[4];
+};
+
+/* Makes a scene and steers its sources to their first places: those of the settings, else in front of the listener, 1 m
+ * away, from the left to the right. settings NULL: none. NULL: why has the reason. */
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
+                                   size_t cap);
+
+/* NULL is allowed. */
+void live_scene_close(struct live_scene *scene);
+
+int live_scene_n_sources(const struct live_scene *scene);
+
+/* Makes a change, and steers. false: nothing changed, and why has the reason. */
+bool live_scene_change(struct live_scene *scene, const struct scene_change *change, char *why, size_t cap);
+
+struct live_scene_source {
+    double aed[3], xyz[3];  /* in the world                                                                     */
+    double seen[3];         /* azimuth, elevation, distance as the listener hears the source                    */
+    double gain_db;
+    int entry;              /* -1: at its place                                                                 */
+};
+void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
+void live_scene_get_listener(struct live_scene *scene, struct listener *listener);
+
+/* Writes " | 4 sources, head 30 0 0" for the status line: yaw, pitch and roll as listener_angles has them. */
+void live_scene_describe(struct live_scene *scene, char *text, size_t cap);
+
+#endif

@@ -1,0 +1,21 @@
+/* scene_messages - OSC messages about sources and the listener: ours, and those that head trackers send. haloconv(1) has
+ * the list. */
+#ifndef SCENE_MESSAGES_H
+#define SCENE_MESSAGES_H
+
+#include "live_scene.h"
+#include "osc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Is this the path of a message about a scene? */
+bool scene_message_is(const char *path);
+
+/* Translates a message. false: why has the reason. */
+bool scene_message_read(const struct osc_message *message, struct scene_change *change, char *why, size_t cap);
+
+/* Answers a message without arguments that asks for the state of the scene. false: it asks for nothing. */
+bool scene_message_answer(const struct osc_message *message, struct live_scene *scene, struct osc *osc);
+
+#endif

@@ -1,0 +1,85 @@
+#include "scene_thread.h"
+
+#include "host/message.h"
+#include "host/stopwatch.h"
+#include "scene_messages.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* A flood of messages gets a small share of a processor: this thread may have real-time priority. */
+enum { MOST_TAKEN = 2000 };
+static const double TAKEN_S = 0.01;
+
+struct scene_thread {
+    struct osc *osc;
+    struct live_scene *scene;
+    pthread_t thread;
+    atomic_bool end;
+};
+
+static bool take(void *data, const struct osc_message *message)
+{
+    struct scene_thread *t = data;
+    struct scene_change change;
+    return scene_message_is(message->path) && scene_message_read(message, &change, NULL, 0) &&
+           live_scene_change(t->scene, &change, NULL, 0);
+}
+
+static void *take_messages(void *data)
+{
+    struct scene_thread *t = data;
+    double since = stopwatch_now();
+    int taken = 0;
+    while (!atomic_load(&t->end)) {
+        taken += osc_take_first(t->osc, take, t);
+        if (taken < MOST_TAKEN) continue;
+        double rest = since + TAKEN_S - stopwatch_now();
+        if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
+        since = stopwatch_now();
+        taken = 0;
+    }
+    return NULL;
+}
+
+static bool create(struct scene_thread *t, int policy)
+{
+    struct sched_param lowest = {.sched_priority = sched_get_priority_min(policy)};
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&attributes, policy);
+    pthread_attr_setschedparam(&attributes, &lowest);
+    bool good = pthread_create(&t->thread, &attributes, take_messages, t) == 0;
+    pthread_attr_destroy(&attributes);
+    return good;
+}
+
+struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scene, char *why, size_t cap)
+{
+    struct scene_thread *t = calloc(1, sizeof *t);
+    if (!t) return (void)message_write(why, cap, "no memory for a thread of --osc; free some"), NULL;
+    t->osc = osc;
+    t->scene = scene;
+    if (!osc_split(osc, why, cap)) {
+        free(t);
+        return NULL;
+    }
+    if (create(t, SCHED_FIFO) || create(t, SCHED_OTHER)) return t;
+    osc_join(osc);
+    free(t);
+    return (void)message_write(why, cap, "--osc: a thread cannot be started; raise the limit on processes (ulimit -u)"),
+           NULL;
+}
+
+void scene_thread_end(struct scene_thread *t)
+{
+    if (!t) return;
+    atomic_store(&t->end, true);
+    pthread_join(t->thread, NULL);
+    osc_join(t->osc);
+    free(t);
+}

@@ -1,0 +1,95 @@
+#include "bank_report.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct range {
+    double low, high;
+};
+
+struct ranges {
+    struct range azimuth, elevation, distance; /* degrees, degrees, metres */
+};
+
+static void range_take(struct range *range, double value)
+{
+    range->low = fmin(range->low, value);
+    range->high = fmax(range->high, value);
+}
+
+static struct ranges find_ranges(const hc_bank_data *bank)
+{
+    const struct range none = {INFINITY, -INFINITY};
+    struct ranges ranges = {none, none, none};
+    for (int e = 0; e < bank->n_entries; e++) {
+        double x = (double)bank->position[e][0], y = (double)bank->position[e][1], z = (double)bank->position[e][2];
+        double across = hypot(x, y);
+        range_take(&ranges.azimuth, atan2(y, x) * (180 / M_PI));
+        range_take(&ranges.elevation, atan2(z, across) * (180 / M_PI));
+        range_take(&ranges.distance, hypot(across, z));
+    }
+    return ranges;
+}
+
+static double megabytes(const hc_bank_data *bank)
+{
+    return (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float) / 1e6;
+}
+
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
+
+static void print_range(const char *name, const struct range *range, const char *unit)
+{
+    printf("  %-16s %.2f to %.2f %s\n", name, range->low, range->high, unit);
+}
+
+void bank_report_print(const char *path, const hc_bank_data *bank)
+{
+    printf("%s: bank of %d entr%s, to %d output%s, %d taps", path, bank->n_entries, bank->n_entries == 1 ? "y" : "ies",
+           bank->n_out, message_s(bank->n_out), bank->n_taps);
+    if (bank->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * bank->n_taps / bank->rate, bank->rate);
+    printf(", %.1f MB\n", megabytes(bank));
+    for (const char *line = bank->notes; *line;) {
+        int length = 0;
+        while (line[length] && line[length] != '\n') length++;
+        printf("  %.*s\n", length, line);
+        line += length + (line[length] == '\n');
+    }
+    if (bank->position) {
+        struct ranges ranges = find_ranges(bank);
+        print_range("azimuth", &ranges.azimuth, "degrees");
+        print_range("elevation", &ranges.elevation, "degrees");
+        print_range("distance", &ranges.distance, "m");
+    } else {
+        printf("  no positions: sources play entries by number\n");
+    }
+    printf("  %-16s %+.2f dB for a sine, over all entries and outputs\n", "largest gain", (double)bank->gain_db);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
+
+static json_t *range_json(const struct range *range)
+{
+    return json_pack("[o, o]", json_number(range->low), json_number(range->high));
+}
+
+static json_t *positions_json(const hc_bank_data *bank)
+{
+    if (!bank->position) return json_null();
+    struct ranges ranges = find_ranges(bank);
+    return json_pack("{s:o, s:o, s:o}", "azimuth_deg", range_json(&ranges.azimuth), "elevation_deg",
+                     range_json(&ranges.elevation), "distance_m", range_json(&ranges.distance));
+}
+
+json_t *bank_report_json(const char *path, const hc_bank_data *bank)
+{
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "file", json_text(path), "entries",
+                     bank->n_entries, "file_entries", bank->n_file_entries, "outputs", bank->n_out, "taps",
+                     bank->n_taps, "rate", json_known(bank->rate), "file_rate", json_known(bank->file_rate), "seconds",
+                     json_number(bank->rate ? (double)bank->n_taps / bank->rate : NAN), "positions",
+                     positions_json(bank), "largest_response_db", json_number((double)bank->gain_db), "notes",
+                     json_text(bank->notes));
+}

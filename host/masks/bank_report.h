@@ -1,0 +1,14 @@
+/* bank_report - the figures of a bank of responses, for `haloconv info` and `haloconv check`. */
+#ifndef BANK_REPORT_H
+#define BANK_REPORT_H
+
+#include "dsp/haloconv_scenes.h"
+
+#include <jansson.h>
+
+void bank_report_print(const char *path, const hc_bank_data *bank);
+
+/* An object that the caller owns; NULL: no memory. */
+json_t *bank_report_json(const char *path, const hc_bank_data *bank);
+
+#endif

@@ -1,0 +1,119 @@
+#include "source_report.h"
+
+#include "dsp/haloconv_scenes.h"
+#include "host/json_print.h"
+#include "host/message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SOURCES_SHOWN = 32 };
+
+static bool figures_make(struct bank_figures *f, const char *path, int rate, int n_out, char *why, size_t cap)
+{
+    hc_bank_data bank = {.size = sizeof bank};
+    if (hc_bank_load(path, rate, NULL, &bank, why, cap) != HC_OK) return false;
+    *f = (struct bank_figures){.n_entries = bank.n_entries,
+                               .n_out = bank.n_out,
+                               .n_taps = bank.n_taps,
+                               .rate = bank.rate,
+                               .file_rate = bank.file_rate,
+                               .has_positions = bank.position != NULL,
+                               .gain_db = (double)bank.gain_db};
+    hc_bank_data_free(&bank);
+    return f->n_out <= n_out ||
+           message_write(why, cap, "%s: is for %d outputs, but /convolver/new gave %d; give it as many", path, f->n_out,
+                         n_out);
+}
+
+bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap)
+{
+    *report = (struct source_report){.mask = mask};
+    if (mask->n_banks == 0) return true;
+    report->banks = calloc((size_t)mask->n_banks, sizeof *report->banks);
+    if (!report->banks)
+        return message_write(why, cap, "no memory for the figures of %d banks; free some", mask->n_banks);
+    for (int i = 0; i < mask->n_banks; i++)
+        if (!figures_make(&report->banks[i], mask->banks[i], rate ? rate : mask->rate, mask->n_out, why, cap))
+            return false;
+    return true;
+}
+
+void source_report_free(struct source_report *report)
+{
+    free(report->banks);
+    report->banks = NULL;
+}
+
+/* ---- positions --------------------------------------------------------------------------------- */
+
+static double distance_of(const hc_source *s)
+{
+    double metres = hypot(hypot((double)s->position[0], (double)s->position[1]), (double)s->position[2]);
+    return round(1e4 * metres) / 1e4;
+}
+
+/* Degrees; positions are floats, so more digits are noise. */
+static double degrees(double radians)
+{
+    return round(1e4 * 180 / acos(-1) * radians) / 1e4;
+}
+
+static double azimuth_of(const hc_source *s)
+{
+    return degrees(atan2((double)s->position[1], (double)s->position[0]));
+}
+
+static double elevation_of(const hc_source *s)
+{
+    return degrees(atan2((double)s->position[2], hypot((double)s->position[0], (double)s->position[1])));
+}
+
+/* ---- output ------------------------------------------------------------------------------------ */
+
+void source_report_print(const struct source_report *report)
+{
+    const hc_responses *mask = report->mask;
+    for (int i = 0; i < mask->n_banks; i++) {
+        const struct bank_figures *f = &report->banks[i];
+        printf("  %-16s %d: %s\n", i ? "" : "banks", i + 1, mask->banks[i]);
+        printf("  %-16s    %d entr%s%s, %d output%s, %d frame%s", "", f->n_entries, f->n_entries == 1 ? "y" : "ies",
+               f->has_positions ? "" : " without positions", f->n_out, message_s(f->n_out), f->n_taps,
+               message_s(f->n_taps));
+        if (f->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * f->n_taps / f->rate, f->rate);
+        printf(", largest gain %+.2f dB\n", f->gain_db);
+    }
+    for (int i = 0; i < mask->n_sources && i < SOURCES_SHOWN; i++) {
+        const hc_source *s = &mask->sources[i];
+        printf("  %-16s input %d, bank %d, azimuth %.4g, elevation %.4g, distance %.4g m\n", i ? "" : "sources", i + 1,
+               s->bank + 1, azimuth_of(s), elevation_of(s), distance_of(s));
+    }
+    if (mask->n_sources > SOURCES_SHOWN) printf("  %-16s ... (%d)\n", "", mask->n_sources);
+}
+
+json_t *source_report_banks_json(const struct source_report *report)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < report->mask->n_banks; i++) {
+        const struct bank_figures *f = &report->banks[i];
+        json_array_append_new(all, json_pack("{s:o, s:i, s:i, s:i, s:o, s:o, s:b, s:o}", "file",
+                                             json_text(report->mask->banks[i]), "entries", f->n_entries, "outputs",
+                                             f->n_out, "taps", f->n_taps, "rate", json_known(f->rate), "file_rate",
+                                             json_known(f->file_rate), "positions", f->has_positions, "gain_db",
+                                             isfinite(f->gain_db) ? json_real(f->gain_db) : json_null()));
+    }
+    return all;
+}
+
+json_t *source_report_sources_json(const struct source_report *report)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < report->mask->n_sources; i++) {
+        const hc_source *s = &report->mask->sources[i];
+        json_array_append_new(all,
+                              json_pack("{s:i, s:i, s:f, s:f, s:f}", "input", i + 1, "bank", s->bank + 1, "azimuth",
+                                        azimuth_of(s), "elevation", elevation_of(s), "distance", distance_of(s)));
+    }
+    return all;
+}

@@ -1,0 +1,13 @@
+/* path_make - for the parts that make a path: rows in any order, then path_finish. */
+#ifndef PATH_MAKE_H
+#define PATH_MAKE_H
+
+#include "path.h"
+
+/* A new row with gain 1, place 0, 0, 1. *room: of path->rows, 0 at first. NULL: no memory. */
+struct path_row *path_row_add(struct path *path, size_t *room);
+
+/* Sorts the rows by source and line, and finds the first of each source. false: no memory. */
+bool path_finish(struct path *path);
+
+#endif

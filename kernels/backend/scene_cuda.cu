@@ -1,0 +1,441 @@
+/* scene_cuda - steered sources on a CUDA GPU (dsp/scene/scene_backend.h).
+ *
+ *   stream head   [new frames up][lists up] forward > products > reduce > output -> pinned memory       each call
+ *   stream tail   [list up] forward > products > reduce > window                                        at a latch
+ *   host          order the head | make the list of the tail, order it | wait for the head | add its output
+ *
+ * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
+ * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
+ * first frame plays. A list of the head goes up once: `from` of a block is `to` of the block before.
+ *
+ * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at a latch 8 P n_parts
+ *          bytes a source (scene_product.cu)
+ * limits   blocks of up to 4096 frames
+ * ceiling  many sources: memory bandwidth; few: the latency of four kernels, two copies and the wait
+ */
+#include "scene_gpu.h"
+
+#include "cuda_error.h"
+#include "device_memory.h"
+#include "fft_block.cuh"
+#include "partition.h"
+#include "pinned_memory.h"
+#include "scene_transform.h"
+
+#include <stdlib.h>
+
+enum { LISTS = 2 };         /* of the head: of the last two edges. Of a tail level: of the last two latches           */
+
+struct list_buffers {
+    char *pinned[LISTS], *device[LISTS];
+    int n_pieces[LISTS];
+};
+
+struct cuda_level {
+    const struct scene_level *plan;
+    int log2_P;
+    float2 *tw;
+    float2 *x;              /* [n_partitions][n_sources][P]: the FDL; hop i at i % n_partitions                       */
+    float2 *partial, *sums; /* scene_product.h                                                                        */
+    size_t room;
+    struct list_buffers lists;
+    int n_lists;            /* that a product sums: the head's two, a tail level's one                                */
+    /* Tail levels only. Window j starts at frame j hop + delay and is at j % n_windows. */
+    int n_windows;
+    float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
+    cudaEvent_t *ready;     /* [n_windows]                                                                            */
+    int *n_heard;           /* [n_windows]                                                                            */
+    int64_t made, awaited;  /* windows made; windows that the head's stream has waited for                            */
+};
+
+struct scene_gpu {
+    int device;
+    struct scene_plan plan;
+    struct scene_shape shape;
+    cudaStream_t head, tail;
+    void *memory;           /* device memory; all below points into it                                                */
+    size_t history_bytes;   /* from its start: ring, FDLs, windows; all zero after a reset                            */
+    float *ring;            /* [n_sources][ring_length], frame f at f & (ring_length - 1)                             */
+    unsigned ring_length;
+    float *receive;         /* [n_sources][n] of a call                                                               */
+    struct cuda_level levels[HC_MOST_STEER_LEVELS];
+    void *pinned;           /* the lists, and:                                                                        */
+    float *out;             /* [n_out][block]                                                                         */
+    struct list_maker maker;
+    /* The head's lists: the terms that list `now` was made of, and the block that played them as `to`. */
+    int now;
+    const struct scene_term *terms;
+    int n_terms;
+    int64_t terms_block;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static int terms_most(const struct scene_shape *shape) { return shape->n_sources * HC_MOST_SOUNDING; }
+static size_t spectrum_bytes(const struct cuda_level *level) { return sizeof(float2) << level->log2_P; }
+
+static int level_set(struct scene_gpu *s, int l, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[l];
+    level->plan = &s->plan.levels[l];
+    PASS(level->log2_P = scene_log2_P(&s->plan, l, why, cap));
+    level->n_lists = l ? 1 : 2;
+    level->room = scene_product_room(1 << level->log2_P, level->plan->n_partitions, s->shape.n_out);
+    level->n_windows = l ? level->plan->delay / level->plan->hop + 3 : 0; /* made ahead, played, before, and one more */
+    const unsigned block = (unsigned)s->plan.block;
+    /* A tail level may read its frames until its window is due. */
+    const unsigned frames = (2u << level->log2_P) + (l ? (unsigned)(level->plan->delay + level->plan->hop) : 0) + 2 * block;
+    while (s->ring_length < frames) s->ring_length *= 2;
+    return HC_OK;
+}
+
+/* Everything that a reset clears comes first. */
+static size_t state_cut(struct scene_gpu *s, void *base)
+{
+    const size_t n = (size_t)s->shape.n_sources, n_out = (size_t)s->shape.n_out;
+    size_t used = 0;
+    s->ring = (float *)device_cut(base, &used, n * s->ring_length * sizeof(float));
+    for (int l = 0; l < s->plan.n_levels; l++) {
+        struct cuda_level *level = &s->levels[l];
+        const struct scene_level *plan = level->plan;
+        level->x = (float2 *)device_cut(base, &used, n * plan->n_partitions * spectrum_bytes(level));
+        if (l)
+            level->windows = (float *)device_cut(
+                base, &used, level->n_windows * n_out * (size_t)(plan->hop + plan->fade) * sizeof(float));
+    }
+    s->history_bytes = used;
+    s->receive = (float *)device_cut(base, &used, n * s->plan.block * sizeof(float));
+    for (int l = 0; l < s->plan.n_levels; l++) {
+        struct cuda_level *level = &s->levels[l];
+        level->tw = (float2 *)device_cut(base, &used, spectrum_bytes(level));
+        level->partial = (float2 *)device_cut(base, &used, level->room * spectrum_bytes(level));
+        level->sums = (float2 *)device_cut(base, &used, level->n_lists * n_out * spectrum_bytes(level));
+        for (int i = 0; i < LISTS; i++)
+            level->lists.device[i] = (char *)device_cut(base, &used, list_bytes_most(terms_most(&s->shape)));
+    }
+    return used;
+}
+
+/* The lists first: their pieces hold pointers. */
+static size_t pinned_cut(struct scene_gpu *s, char *base)
+{
+    const size_t list = list_bytes_most(terms_most(&s->shape));
+    size_t used = 0;
+    for (int l = 0; l < s->plan.n_levels; l++)
+        for (int i = 0; i < LISTS; i++, used += list) s->levels[l].lists.pinned[i] = base ? base + used : NULL;
+    s->out = base ? (float *)(base + used) : NULL;
+    return used + (size_t)s->shape.n_out * s->plan.block * sizeof(float);
+}
+
+static int sizes_set(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape, char *why,
+                     size_t cap)
+{
+    s->plan = *plan;
+    s->shape = *shape;
+    s->ring_length = 64;
+    for (int l = 0; l < plan->n_levels; l++) PASS(level_set(s, l, why, cap));
+    return HC_OK;
+}
+
+static double scene_memory(const struct scene_plan *plan, const struct scene_shape *shape)
+{
+    struct scene_gpu s = {};
+    return sizes_set(&s, plan, shape, NULL, 0) < 0 ? 0.0 : (double)state_cut(&s, NULL);
+}
+
+/* ---- open, close, reset ------------------------------------------------------------------------------------------ */
+
+static int gpu_reset(void *state, char *why, size_t cap)
+{
+    struct scene_gpu *s = (struct scene_gpu *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    TRY(cudaStreamSynchronize(s->tail), "cudaStreamSynchronize");
+    TRY(cudaMemsetAsync(s->memory, 0, s->history_bytes, s->head), "cudaMemsetAsync(%zu)", s->history_bytes);
+    TRY(cudaStreamSynchronize(s->head), "cudaStreamSynchronize");
+    for (int l = 0; l < s->plan.n_levels; l++) s->levels[l].made = s->levels[l].awaited = 0;
+    s->terms = NULL;
+    s->terms_block = -2;
+    return HC_OK;
+}
+
+static int level_open(struct scene_gpu *s, int l, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[l];
+    float2 tw[FFT_MOST];
+    part_twiddles(tw, 1 << level->log2_P);
+    TRY(cudaMemcpy(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice), "cudaMemcpy(%zu)",
+        spectrum_bytes(level));
+    if (!l) return HC_OK;
+    level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
+    level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);
+    if (!level->ready || !level->n_heard) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    for (int i = 0; i < level->n_windows; i++)
+        TRY(cudaEventCreateWithFlags(&level->ready[i], cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return HC_OK;
+}
+
+static int state_open(struct scene_gpu *s, const struct scene_plan *plan, const struct scene_shape *shape, char *why,
+                      size_t cap)
+{
+    int n = 0, least, greatest;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess || n < 1) return cuda_refuse_no_gpu(e, why, cap);
+    PASS(sizes_set(s, plan, shape, why, cap));
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    TRY(scene_transform_load(), "loading kernels");
+    TRY(scene_product_load(), "loading kernels");
+    TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    TRY(cudaStreamCreateWithPriority(&s->head, cudaStreamNonBlocking, greatest), "cudaStreamCreateWithPriority");
+    TRY(cudaStreamCreateWithPriority(&s->tail, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority");
+    PASS(list_maker_open(&s->maker, terms_most(shape), why, cap));
+    PASS(device_alloc(&s->memory, state_cut(s, NULL), "the sources", why, cap));
+    state_cut(s, s->memory);
+    PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why, cap));
+    pinned_cut(s, (char *)s->pinned);
+    for (int l = 0; l < plan->n_levels; l++) PASS(level_open(s, l, why, cap));
+    return gpu_reset(s, why, cap);
+}
+
+static void gpu_close(void *state)
+{
+    struct scene_gpu *s = (struct scene_gpu *)state;
+    if (!s) return;
+    cudaSetDevice(s->device);
+    if (s->head) cudaStreamSynchronize(s->head);
+    if (s->tail) cudaStreamSynchronize(s->tail);
+    for (int l = 0; l < s->plan.n_levels; l++) {
+        struct cuda_level *level = &s->levels[l];
+        for (int i = 0; level->ready && i < level->n_windows; i++)
+            if (level->ready[i]) cudaEventDestroy(level->ready[i]);
+        free(level->ready);
+        free(level->n_heard);
+    }
+    list_maker_close(&s->maker);
+    pinned_free(s->pinned);
+    cudaFree(s->memory);
+    if (s->tail) cudaStreamDestroy(s->tail);
+    if (s->head) cudaStreamDestroy(s->head);
+    cudaGetLastError();
+    free(s);
+}
+
+static int gpu_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
+                    size_t cap)
+{
+    struct scene_gpu *s = (struct scene_gpu *)calloc(1, sizeof *s);
+    *state = NULL;
+    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    s->device = device;
+    int rc = state_open(s, plan, shape, why, cap);
+    if (rc < 0) {
+        gpu_close(s);
+        return rc;
+    }
+    *state = s;
+    return HC_OK;
+}
+
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
+
+static int input_upload(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    const size_t width = call->n * sizeof(float), pitch = s->shape.slot_stride * sizeof(float);
+    const float *in = call->slot->in + call->slot_offset;
+    if (width == pitch)
+        TRY(cudaMemcpyAsync(s->receive, in, s->shape.n_sources * width, cudaMemcpyHostToDevice, s->head),
+            "cudaMemcpyAsync(%zu)", s->shape.n_sources * width);
+    else
+        TRY(cudaMemcpy2DAsync(s->receive, width, in, pitch, width, s->shape.n_sources, cudaMemcpyHostToDevice, s->head),
+            "cudaMemcpy2DAsync(%zu)", width);
+    return HC_OK;
+}
+
+/* Makes the list of a mix and sends it to buffer i of a level. */
+static int list_upload(struct scene_gpu *s, int l, int i, const struct scene_mix *mix, cudaStream_t stream, char *why,
+                       size_t cap)
+{
+    struct list_buffers *lists = &s->levels[l].lists;
+    const size_t bytes = list_make(&s->maker, mix, l, lists->pinned[i], &lists->n_pieces[i]);
+    if (bytes)
+        TRY(cudaMemcpyAsync(lists->device[i], lists->pinned[i], bytes, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync(%zu)", bytes);
+    return HC_OK;
+}
+
+/* After this call list `now` of the head is `to`, and the other one `from`. */
+static int head_lists_set(struct scene_gpu *s, const struct scene_call *call, int64_t block, char *why, size_t cap)
+{
+    if (s->terms_block == block) return HC_OK; /* a later call of the block */
+    const struct scene_mix *first = call->is_still ? &call->to : &call->from;
+    const bool known = s->terms_block == block - 1 && s->terms == first->terms && s->n_terms == first->n;
+    if (!known) PASS(list_upload(s, 0, s->now, first, s->head, why, cap));
+    if (!call->is_still) {
+        s->now ^= 1;
+        PASS(list_upload(s, 0, s->now, &call->to, s->head, why, cap));
+    }
+    s->terms_block = block;
+    s->terms = call->to.terms;
+    s->n_terms = call->to.n;
+    return HC_OK;
+}
+
+static struct scene_product product_of(const struct scene_gpu *s, const struct cuda_level *level, int64_t hop, int n_out)
+{
+    struct scene_product job = {};
+    job.x = level->x;
+    job.n_sources = s->shape.n_sources;
+    job.n_parts = job.n_slots = level->plan->n_partitions;
+    job.slot = (int)(hop % job.n_slots);
+    job.log2_P = level->log2_P;
+    job.n_out = n_out;
+    job.partial = level->partial;
+    job.room = level->room;
+    job.sums = level->sums;
+    return job;
+}
+
+static struct scene_forward forward_of(const struct scene_gpu *s, const struct cuda_level *level, int64_t hop)
+{
+    struct scene_forward job = {};
+    job.tw = level->tw;
+    job.ring = s->ring;
+    job.ring_mask = s->ring_length - 1;
+    job.n_sources = s->shape.n_sources;
+    job.log2_P = level->log2_P;
+    job.x = level->x + (((size_t)(hop % level->plan->n_partitions) * s->shape.n_sources) << level->log2_P);
+    return job;
+}
+
+static struct scene_list list_of(const struct cuda_level *level, int i)
+{
+    return list_at(level->lists.device[i], level->lists.n_pieces[i]);
+}
+
+static float *window_at(const struct scene_gpu *s, const struct cuda_level *level, int64_t j)
+{
+    const size_t row = (size_t)(level->plan->hop + level->plan->fade);
+    return level->windows + (size_t)(j % level->n_windows) * s->shape.n_out * row;
+}
+
+/* The two windows of a tail level that sound in the block from frame `first` on. false: none yet. */
+static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first, struct scene_tail *tail, char *why,
+                    size_t cap)
+{
+    const struct scene_level *plan = level->plan;
+    if (first < plan->delay) return HC_OK;
+    const int64_t j = (first - plan->delay) / plan->hop;
+    for (; level->awaited <= j; level->awaited++)
+        TRY(cudaStreamWaitEvent(s->head, level->ready[level->awaited % level->n_windows], 0), "cudaStreamWaitEvent");
+    tail->now = window_at(s, level, j);
+    tail->n_now = level->n_heard[j % level->n_windows];
+    if (j > 0) {
+        tail->before = window_at(s, level, j - 1);
+        tail->n_before = level->n_heard[(j - 1) % level->n_windows];
+    }
+    tail->at = (int)(first - plan->delay - j * plan->hop);
+    tail->hop = plan->hop;
+    tail->fade = plan->fade;
+    return HC_OK;
+}
+
+static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[0];
+    const int block = s->plan.block, P = 1 << level->log2_P, at = (int)(call->frame % block);
+    const int64_t b = call->frame / block;
+    PASS(input_upload(s, call, why, cap));
+    struct scene_forward forward = forward_of(s, level, b);
+    forward.from = (unsigned)((b + 1) * block - 2 * P);
+    forward.receive = s->receive;
+    forward.new_at = 2 * P - block + at;
+    forward.n_new = call->n;
+    TRY(scene_forward_launch(&forward, s->head), "the transforms of the sources");
+    if (call->n_heard == 0) return HC_OK; /* no request yet */
+
+    PASS(head_lists_set(s, call, b, why, cap)); /* the list is made beside the transforms */
+    struct scene_product product = product_of(s, level, b, call->n_heard);
+    if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
+    product.lists[product.n_lists++] = list_of(level, s->now);
+    TRY(scene_product_launch(&product, s->head), "the products of the sources");
+
+    struct scene_output output = {};
+    output.tw = level->tw;
+    output.sums = level->sums;
+    output.n_lists = product.n_lists;
+    output.n_out = call->n_heard;
+    output.log2_P = level->log2_P;
+    output.block = block;
+    output.fade = level->plan->fade;
+    output.at = at;
+    output.n = call->n;
+    output.out = s->out;
+    output.n_tails = s->plan.n_levels - 1;
+    for (int l = 1; l < s->plan.n_levels; l++)
+        PASS(tail_set(s, &s->levels[l], b * block, &output.tails[l - 1], why, cap));
+    TRY(scene_output_launch(&output, s->head), "the output of the sources");
+    return HC_OK;
+}
+
+/* The frames before call->frame are in the ring, because every call waits for the head's stream. The pinned list is free
+ * again, because the head has waited for the window of two hops before. */
+static int tail_order(struct scene_gpu *s, int l, const struct scene_call *call, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[l];
+    const struct scene_level *plan = level->plan;
+    const int64_t j = call->frame / plan->hop;
+    const int n_heard = call->n_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    PASS(list_upload(s, l, i, call->tail[l], s->tail, why, cap));
+
+    struct scene_forward forward = forward_of(s, level, j);
+    forward.from = (unsigned)call->frame - (2u << level->log2_P);
+    forward.new_at = 2 << level->log2_P;
+    TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
+    if (n_heard > 0) {
+        struct scene_product product = product_of(s, level, j, n_heard);
+        product.lists[product.n_lists++] = list_of(level, i);
+        TRY(scene_product_launch(&product, s->tail), "the products of the tail");
+        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_heard, level->log2_P, row};
+        TRY(scene_window_launch(&window, s->tail), "a window of the tail");
+    }
+    level->n_heard[j % level->n_windows] = n_heard;
+    TRY(cudaEventRecord(level->ready[j % level->n_windows], s->tail), "cudaEventRecord");
+    level->made = j + 1;
+    return HC_OK;
+}
+
+static void output_add(const struct scene_gpu *s, const struct scene_call *call)
+{
+    const int at = (int)(call->frame % s->plan.block);
+    for (int out = 0; out < call->n_heard; out++) {
+        float *to = call->slot->out + (size_t)out * s->shape.slot_stride + call->slot_offset;
+        const float *from = s->out + (size_t)out * s->plan.block + at;
+        for (int i = 0; i < call->n; i++) to[i] += from[i];
+    }
+}
+
+static int gpu_play(void *state, const struct scene_call *call, char *why, size_t cap)
+{
+    struct scene_gpu *s = (struct scene_gpu *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(head_order(s, call, why, cap));
+    for (int l = 1; l < s->plan.n_levels; l++)
+        if (call->tail[l]) PASS(tail_order(s, l, call, why, cap));
+    TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
+    output_add(s, call);
+    return HC_OK;
+}
+
+static constexpr struct scene_backend scene_of_a_gpu(void)
+{
+    struct scene_backend scene = {};
+    scene.open = gpu_open;
+    scene.close = gpu_close;
+    scene.bank_make = scene_bank_of_data;
+    scene.bank_free = scene_bank_release;
+    scene.memory = scene_memory;
+    scene.play = gpu_play;
+    scene.reset = gpu_reset;
+    return scene;
+}
+extern const struct scene_backend scene_cuda;
+constexpr struct scene_backend scene_cuda = scene_of_a_gpu();

@@ -1,0 +1,43 @@
+/* scene_product - the sums of products of spectra for steered sources. Picture and cost in scene_product.cu. A spectrum
+ * is [P] float2 in the layout of fft_block.cuh. */
+#ifndef HALOCONV_SCENE_PRODUCT_H
+#define HALOCONV_SCENE_PRODUCT_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+enum { SCENE_PIECE_MOST = 16 };     /* sources of a piece                                                             */
+
+struct scene_source { int source; float weight; };
+
+struct scene_piece {                /* an entry of a bank, and some of the sources that play it                       */
+    const float2 *h;                /* [n_parts][n_out][P]                                                            */
+    int first, n;                   /* its sources                                                                    */
+    int n_parts, n_out;
+};
+
+struct scene_list {                 /* a mix in device memory                                                         */
+    const struct scene_piece *pieces; /* [n]                                                                          */
+    const struct scene_source *sources;
+    int n;
+};
+
+/* sums[list][out] = sum over pieces and parts p of H[p][out] (sum over the piece's sources of weight X[slot - p]) */
+struct scene_product {
+    struct scene_list lists[2];
+    int n_lists;
+    const float2 *x;                /* [n_slots][n_sources][P]: the FDL                                               */
+    int n_sources, slot, n_slots;
+    int log2_P, n_parts, n_out;
+    float2 *partial;                /* [n_lists][n_splits][n_out][P]                                                  */
+    size_t room;                    /* the size of `partial` in spectra                                               */
+    float2 *sums;                   /* [n_lists][n_out][P]                                                            */
+    int n_chunks, part_step, n_splits; /* set by the launch                                                           */
+};
+
+/* Spectra in `partial` that a launch can use; at least n_lists * n_out. */
+size_t scene_product_room(int P, int n_parts, int n_out);
+cudaError_t scene_product_launch(struct scene_product *job, cudaStream_t stream);
+cudaError_t scene_product_load(void); /* before the first launch on a device */
+
+#endif

@@ -1,0 +1,60 @@
+/* scene_transform - the transforms of steered sources and of their banks. Picture in scene_transform.cu. A spectrum is
+ * [P] float2 in the layout of fft_block.cuh; tw: [P], of part_twiddles. */
+#ifndef HALOCONV_SCENE_TRANSFORM_H
+#define HALOCONV_SCENE_TRANSFORM_H
+
+#include "dsp/scene/scene_plan.h"
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+struct scene_forward {              /* x[source] = transform of 2P frames from `from` on                              */
+    const float2 *tw;
+    float *ring;                    /* [n_sources][ring_mask + 1], frame f at f & ring_mask                           */
+    unsigned ring_mask, from;
+    /* Window frames [new_at, new_at + n_new) come from `receive` and are stored in the ring; those behind are zeros. */
+    const float *receive;           /* [n_sources][n_new]                                                             */
+    int new_at, n_new;
+    int n_sources, log2_P;
+    float2 *x;                      /* [n_sources][P]: a slot of the FDL                                              */
+};
+
+struct scene_responses {            /* h[row / n_out][part][row % n_out] = transform of `hop` taps, divided by 2P     */
+    const float2 *tw;
+    const float *taps;              /* [n_rows][pitch]                                                                */
+    size_t pitch;
+    int n_rows, n_out;              /* a row is an output of an entry                                                 */
+    int n_taps;                     /* of a row                                                                       */
+    int offset, hop, n_parts, log2_P;
+    float2 *h;                      /* [n_rows / n_out][n_parts][n_out][P]                                            */
+};
+
+struct scene_window {               /* y[out] = the last n frames of the inverse of sums[out]                         */
+    const float2 *tw, *sums;        /* [n_out][P]                                                                     */
+    float *y;                       /* [n_out][n]                                                                     */
+    int n_out, log2_P, n;
+};
+
+struct scene_tail {                 /* two windows of a tail level that overlap by `fade` frames                      */
+    const float *now, *before;      /* [n_out][hop + fade]; NULL: silence                                             */
+    int n_now, n_before;            /* their outputs                                                                  */
+    int at, hop, fade;              /* `at`: the frame of `now` at which the block starts                             */
+};
+
+struct scene_output {               /* out[o][i] = the head, faded, and the tails, for frames at + i of the block     */
+    const float2 *tw, *sums;        /* [n_lists][n_out][P]                                                            */
+    int n_lists;                    /* 2: a fade from the first to the second                                         */
+    int n_out, log2_P, block, fade;
+    int at, n;
+    float *out;                     /* [n_out][block], the host's pinned memory                                       */
+    int n_tails;
+    struct scene_tail tails[HC_MOST_STEER_LEVELS];
+};
+
+cudaError_t scene_forward_launch(const struct scene_forward *job, cudaStream_t stream);
+cudaError_t scene_responses_launch(const struct scene_responses *job, cudaStream_t stream);
+cudaError_t scene_window_launch(const struct scene_window *job, cudaStream_t stream);
+cudaError_t scene_output_launch(const struct scene_output *job, cudaStream_t stream);
+cudaError_t scene_transform_load(void); /* before the first launch on a device */
+
+#endif

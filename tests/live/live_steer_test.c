@@ -1,0 +1,514 @@
+/* Sources that move through hc_live: every sample is compared with the float64 sum of haloconv_scenes.h, while the bank,
+ * the rate, the block or the backend changes and a device is lost. The test is the audio thread and the worker in turn.
+ * Backend "cuda" is faulty_device.c. The banks are made here, by the test's own hc_bank_load: a path is
+ * "bank:SEED:ENTRIES:TAPS:OUTPUTS". */
+#include "check.h"
+#include "dsp/engine/backend.h" /* fade_gain */
+#include "dsp/live/live.h"
+#include "player.h" /* PEAK_SHARE */
+#include "trap.h"
+
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RATE = 48000,
+    BLOCK = 64,
+    CAP = 16384,
+    N_IN = 3, /* inputs: two sources, and one without a response */
+    N_SOURCES = 2,
+    N_OUT = 2,
+    MOST_EVENTS = 1000,
+    MOST_ENGINES = 16,
+    FADE = 96, /* of a new engine, at RATE */
+    NO_ENTRY = -1
+};
+static const char FIRST[] = "bank:1:12:900:2", SECOND[] = "bank:2:7:640:2", LONGER[] = "bank:3:5:1200:2",
+                  MONO[] = "bank:4:5:300:1";
+
+/* ---- banks ------------------------------------------------------------------------------------- */
+
+struct made {
+    float *samples, **taps;
+    float (*position)[3];
+};
+
+static atomic_int loads; /* of banks, that are not freed */
+
+int hc_bank_is_file(const char *path)
+{
+    return strncmp(path, "bank:", 5) == 0;
+}
+
+int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap)
+{
+    int seed, n_entries, n_taps, n_out;
+    if (sscanf(path, "bank:%d:%d:%d:%d", &seed, &n_entries, &n_taps, &n_out) != 4)
+        return fail(HC_EFILE, why, cap, "%s: is no bank", path);
+    struct made *made = must_alloc(1, sizeof *made);
+    struct random r = random_seeded((uint64_t)seed);
+    int n = n_entries * n_out;
+    made->samples = noise(&r, n * n_taps);
+    made->taps = must_alloc((size_t)n, sizeof *made->taps);
+    made->position = must_alloc((size_t)n_entries, sizeof *made->position);
+    for (int i = 0; i < n; i++) made->taps[i] = made->samples + (size_t)i * (size_t)n_taps;
+    for (int e = 0; e < n_entries; e++) {
+        double angle = 2 * 3.14159265358979 * e / n_entries;
+        made->position[e][0] = (float)cos(angle);
+        made->position[e][1] = (float)sin(angle);
+    }
+    *data = (hc_bank_data){.size = sizeof *data,
+                           .n_entries = n_entries,
+                           .n_out = n_out,
+                           .n_taps = n_taps,
+                           .rate = rate,
+                           .taps = (const float *const *)made->taps,
+                           .position = (const float(*)[3])made->position,
+                           .gain_db = (float)seed,
+                           .notes = "a note\nanother note\n",
+                           .memory = made};
+    atomic_fetch_add(&loads, 1);
+    return HC_OK;
+}
+
+void hc_bank_data_free(hc_bank_data *data)
+{
+    struct made *made = data->memory;
+    if (!made) return;
+    free(made->samples);
+    free(made->taps);
+    free(made->position);
+    free(made);
+    data->memory = NULL;
+    atomic_fetch_sub(&loads, 1);
+}
+
+static double closeness(const hc_bank_data *data, int entry, const float p[3])
+{
+    const float *q = data->position[entry];
+    return (double)(p[0] * q[0] + p[1] * q[1] + p[2] * q[2]);
+}
+
+int hc_bank_nearest(const hc_bank_data *data, const float position[3])
+{
+    int best = 0;
+    for (int e = 1; e < data->n_entries; e++)
+        if (closeness(data, e, position) > closeness(data, best, position)) best = e;
+    return best;
+}
+
+/* Not barycentric: the nearest one and the entry behind it. */
+int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights)
+{
+    entries[0] = hc_bank_nearest(data, position);
+    entries[1] = (entries[0] + 1) % data->n_entries;
+    weights[0] = 0.75f;
+    weights[1] = 0.25f;
+    return 2;
+}
+
+/* ---- a session, and what it should sound like -------------------------------------------------- */
+
+struct target { /* what a source of an engine plays from a frame on */
+    int engine, at, source, bank, n, entry[HC_MOST_MIX];
+    float weight[HC_MOST_MIX];
+};
+
+struct played {       /* an engine */
+    int at, fade;     /* its output fades in from frame `at` on                    */
+    int begin, block; /* it has the input from frame `begin` on                    */
+    int bank;
+    bool ends_at_once; /* another rate: the next engine fades in from silence       */
+    double *heard[4];  /* [bank]: [source][entry][out][CAP], x * h                  */
+};
+
+struct stage {
+    hc_live *live;
+    int pos;
+    bool traps, mixes;
+    struct {
+        const char *path;
+        hc_bank_data data;
+    } banks[4];
+    int n_banks;
+    struct place places[N_SOURCES];
+    struct target targets[MOST_EVENTS];
+    int n_targets;
+    struct played engines[MOST_ENGINES];
+    int n_engines;
+    float *in[N_IN], *out[N_OUT];
+};
+
+static void work(struct stage *s)
+{
+    for (int i = 0; hc_live_has_work(s->live); i++) {
+        check(hc_live_work(s->live) == HC_OK, "a worker failed");
+        check(i < 1000, "a worker never ends");
+    }
+}
+
+static int bank_of(struct stage *s, const char *path)
+{
+    for (int b = 0; b < s->n_banks; b++)
+        if (strcmp(s->banks[b].path, path) == 0) return b;
+    check(hc_bank_load(path, RATE, NULL, &s->banks[s->n_banks].data, NULL, 0) == HC_OK, "%s", path);
+    s->banks[s->n_banks].path = path;
+    return s->n_banks++;
+}
+
+/* From frame `at` on the source fades in this engine to the entries for its place. */
+static void aim_in(struct stage *s, int engine, int source, int at)
+{
+    struct target *t = &s->targets[s->n_targets++];
+    int bank_index = s->engines[engine].bank;
+    const hc_bank_data *bank = &s->banks[bank_index].data;
+    const struct place *p = &s->places[source];
+    check(s->n_targets < MOST_EVENTS, "too many events");
+    *t = (struct target){.engine = engine, .at = at, .source = source, .bank = bank_index, .n = 1, .weight = {1}};
+    if (p->entry >= 0)
+        t->entry[0] = p->entry;
+    else if (s->mixes)
+        t->n = hc_bank_mix(bank, p->position, t->entry, t->weight);
+    else
+        t->entry[0] = hc_bank_nearest(bank, p->position);
+    if (p->entry >= bank->n_entries) t->n = 0;
+    for (int i = 0; i < t->n; i++) t->weight[i] *= p->gain;
+}
+
+/* The engine before the newest one may still be heard. */
+static void aim(struct stage *s, int source)
+{
+    int n = s->n_engines;
+    if (n > 0) aim_in(s, n - 1, source, s->pos);
+    if (n > 1 && s->pos < s->engines[n - 1].at + s->engines[n - 1].fade) aim_in(s, n - 2, source, s->pos);
+}
+
+static void move_by(struct stage *s, int source, double degrees, float gain)
+{
+    struct place *p = &s->places[source];
+    double angle = degrees * 3.14159265358979 / 180;
+    *p = (struct place){{(float)cos(angle), (float)sin(angle), 0}, gain, NO_ENTRY};
+    check(hc_live_steer(s->live, source, p->position, gain) == HC_OK, "source %d was not steered", source);
+    aim(s, source);
+}
+
+static void move_to_entry(struct stage *s, int source, int entry, float gain)
+{
+    s->places[source] = (struct place){{1, 0, 0}, gain, entry};
+    check(hc_live_steer_entry(s->live, source, entry, gain) == HC_OK, "source %d was not steered", source);
+    aim(s, source);
+}
+
+/* A new engine fades in from the next block on, and has been at the present places all the time. */
+static void engine_begins(struct stage *s, const char *bank, int block, int rate)
+{
+    struct played *e = &s->engines[s->n_engines], *before = s->n_engines ? e - 1 : NULL;
+    check(s->n_engines < MOST_ENGINES, "too many engines");
+    *e = (struct played){.at = s->pos, .block = block, .bank = bank_of(s, bank)};
+    if (before) e->fade = (int)((1e3 * FADE / RATE + 1e-9) * 1e-3 * rate);
+    s->n_engines++;
+    for (int i = 0; i < N_SOURCES; i++) aim_in(s, s->n_engines - 1, i, INT_MIN);
+}
+
+static void request(struct stage *s, const hc_live_change *change)
+{
+    check(hc_live_request(s->live, change) == HC_OK, "a request was refused");
+    work(s);
+}
+
+static void request_bank(struct stage *s, const char *path)
+{
+    request(s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+}
+
+/* All sources fade to the entries of another bank with the next block. */
+static void change_bank(struct stage *s, const char *path)
+{
+    request_bank(s, path);
+    s->engines[s->n_engines - 1].bank = bank_of(s, path);
+    for (int i = 0; i < N_SOURCES; i++) aim_in(s, s->n_engines - 1, i, s->pos);
+}
+
+static void play(struct stage *s, int blocks)
+{
+    int block = s->engines[s->n_engines - 1].block;
+    for (int i = 0; i < blocks; i++, s->pos += block) {
+        const float *in[N_IN];
+        float *out[N_OUT];
+        for (int ch = 0; ch < N_IN; ch++) in[ch] = s->in[ch] + s->pos;
+        for (int ch = 0; ch < N_OUT; ch++) out[ch] = s->out[ch] + s->pos;
+        check(s->pos + block <= CAP, "the input is too short");
+        if (s->traps && !SANITIZED) trap_arm();
+        trap_let_by("sem_post"); /* wakes the threads of a device and of a standby engine */
+        int result = hc_live_process(s->live, in, out, block);
+        const char *caught = s->traps && !SANITIZED ? trap_disarm() : NULL;
+        check(result == HC_OK && !caught, "frame %d: %d; the callback reached %s", s->pos, result,
+              caught ? caught : "nothing");
+    }
+}
+
+static hc_live_config stage_config(const char *backend)
+{
+    hc_live_config c;
+    hc_live_config_init(&c);
+    c.n_in = N_IN;
+    c.n_out = N_OUT;
+    c.n_sources = N_SOURCES;
+    c.rate = RATE;
+    c.block = BLOCK;
+    c.backend = backend;
+    c.fade_ms = 1e3 * FADE / RATE + 1e-9;
+    c.wait_us = 9000000;
+    c.standby_share = 1e9;
+    return c;
+}
+
+static void stage_open(struct stage *s, const hc_live_config *config)
+{
+    char why[400] = "";
+    struct random r = random_seeded(60);
+    *s = (struct stage){.mixes = config->mix_entries != 0, .traps = true};
+    for (int ch = 0; ch < N_IN; ch++) s->in[ch] = noise(&r, CAP);
+    for (int ch = 0; ch < N_OUT; ch++) s->out[ch] = must_alloc(CAP, sizeof(float));
+    for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct place){{1, 0, 0}, 1, NO_ENTRY};
+    check(hc_live_open(config, &s->live, why, sizeof why) == HC_OK, "%s", why);
+}
+
+static void stage_close(struct stage *s)
+{
+    check(hc_live_close(s->live) == HC_OK, "close");
+    for (int b = 0; b < s->n_banks; b++) hc_bank_data_free(&s->banks[b].data);
+    for (int i = 0; i < s->n_engines; i++)
+        for (int b = 0; b < 4; b++) free(s->engines[i].heard[b]);
+    for (int ch = 0; ch < N_IN; ch++) free(s->in[ch]);
+    for (int ch = 0; ch < N_OUT; ch++) free(s->out[ch]);
+    check(atomic_load(&loads) == 0, "%d banks were not freed", atomic_load(&loads));
+}
+
+/* x * h of an entry, up to frame `end`; computed when it is first heard. */
+static const double *heard(struct stage *s, struct played *e, int bank, int source, int entry, int out, int end)
+{
+    const hc_bank_data *data = &s->banks[bank].data;
+    size_t n_out = (size_t)data->n_out, rows = (size_t)N_SOURCES * (size_t)data->n_entries * n_out;
+    if (!e->heard[bank]) {
+        e->heard[bank] = must_alloc(rows * CAP, sizeof(double));
+        for (size_t i = 0; i < rows; i++) e->heard[bank][i * CAP] = NAN;
+    }
+    double *y = e->heard[bank] + ((size_t)(source * data->n_entries + entry) * n_out + (size_t)out) * CAP;
+    if (!isnan(y[0])) return y;
+    const float *h = data->taps[entry * data->n_out + out], *x = s->in[source];
+    for (int i = 0; i < end; i++) {
+        double sum = 0;
+        for (int k = 0; k < data->n_taps && k <= i - e->begin; k++) sum += (double)h[k] * (double)x[i - k];
+        y[i] = sum;
+    }
+    return y;
+}
+
+/* Adds what a target plays from frame `at` to `end`: it fades in within the first block, and out in the block at `end`. */
+static void model_add(struct stage *s, const struct target *t, int end, bool fades_in, double *want[N_OUT])
+{
+    struct played *e = &s->engines[t->engine];
+    int n_out = s->banks[t->bank].data.n_out, at = t->at < e->begin ? e->begin : t->at, block = e->block;
+    for (int i = 0; i < t->n; i++) {
+        for (int o = 0; o < n_out; o++) {
+            const double *y = heard(s, e, t->bank, t->source, t->entry[i], o, s->pos);
+            for (int f = at; f < s->pos && f - block < end; f++) {
+                double g = fades_in && f < at + block ? (f - at + 1.0) / block : 1;
+                if (f >= end) g = 1 - (f - end + 1.0) / block;
+                want[o][f] += g * (double)t->weight[i] * y[f];
+            }
+        }
+    }
+}
+
+/* The output of an engine. */
+static void model_engine(struct stage *s, int engine, double *want[N_OUT])
+{
+    for (int o = 0; o < N_OUT; o++) want[o] = must_alloc(CAP, sizeof(double));
+    for (int source = 0; source < N_SOURCES; source++) {
+        const struct target *last = NULL;
+        bool fades = false;
+        for (int i = 0; i <= s->n_targets; i++) {
+            const struct target *t = i < s->n_targets ? &s->targets[i] : NULL;
+            if (t && (t->engine != engine || t->source != source)) continue;
+            bool is_replaced = last && t && t->at == last->at; /* before it was heard */
+            if (last && !is_replaced) {
+                model_add(s, last, t ? t->at : CAP, fades, want);
+                fades = true;
+            }
+            last = t;
+        }
+    }
+}
+
+static void model(struct stage *s, double *want[N_OUT])
+{
+    model_engine(s, 0, want);
+    for (int k = 1; k < s->n_engines; k++) {
+        const struct played *e = &s->engines[k];
+        double *next[N_OUT];
+        model_engine(s, k, next);
+        for (int o = 0; o < N_OUT; o++) {
+            for (int f = e->at; f < s->pos; f++) {
+                double from = e[-1].ends_at_once ? 0 : want[o][f];
+                want[o][f] = from + (double)fade_gain(f - e->at, e->fade) * (next[o][f] - from);
+            }
+            free(next[o]);
+        }
+    }
+}
+
+static void stage_check(struct stage *s)
+{
+    double *want[N_OUT], peak = 0, worst = 0;
+    model(s, want);
+    for (int o = 0; o < N_OUT; o++)
+        for (int f = 0; f < s->pos; f++) peak = fmax(peak, fabs(want[o][f]));
+    for (int o = 0; o < N_OUT; o++) {
+        for (int f = 0; f < s->pos; f++) {
+            double got = (double)s->out[o][f], error = fabs(got - want[o][f]);
+            check(error <= PEAK_SHARE * peak, "output %d, frame %d of %d: got %.9g, want %.9g, peak %.3g", o, f, s->pos,
+                  got, want[o][f], peak);
+            worst = fmax(worst, error);
+        }
+        free(want[o]);
+    }
+    check(peak > 0.1 && worst >= 0, "silence");
+}
+
+/* ---- promises ---------------------------------------------------------------------------------- */
+
+static void a_move_is_heard_with_the_next_block(const char *backend)
+{
+    struct stage s;
+    for (int mixes = 0; mixes < 2; mixes++) {
+        hc_live_config c = stage_config("cpu");
+        c.mix_entries = mixes;
+        stage_open(&s, &c);
+        request_bank(&s, FIRST);
+        engine_begins(&s, FIRST, BLOCK, RATE);
+        play(&s, 5);
+        for (int i = 0; i < 40; i++) {
+            move_by(&s, i % 2, 37.0 * i, 0.5f + 0.01f * (float)i);
+            if (i % 5 == 0) move_by(&s, i % 2, 11.0 * i, 1); /* the last one wins */
+            if (i % 7 == 0) move_to_entry(&s, 1 - i % 2, i % 14, 0.7f);
+            play(&s, 1 + i % 3);
+        }
+        stage_check(&s);
+        stage_close(&s);
+    }
+}
+
+static void a_place_may_be_given_before_there_is_a_bank(const char *backend)
+{
+    struct stage s;
+    hc_live_config c = stage_config("cpu");
+    stage_open(&s, &c);
+    move_by(&s, 1, 190, 0.25f);
+    request_bank(&s, FIRST);
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    play(&s, 40);
+    stage_check(&s);
+    stage_close(&s);
+}
+
+static void another_bank_is_a_fade_of_every_source(const char *backend)
+{
+    struct stage s;
+    hc_live_config c = stage_config("cpu");
+    stage_open(&s, &c);
+    request_bank(&s, FIRST);
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    const char *const banks[] = {SECOND, MONO, FIRST, SECOND};
+    for (int i = 0; i < 8; i++) {
+        move_by(&s, i % 2, 70.0 * i, 1);
+        play(&s, 6);
+        if (i % 2 == 0) change_bank(&s, banks[i / 2]);
+        play(&s, 6);
+    }
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(s.live, &stats);
+    check(stats.rebuilds == 0 && stats.masks == 4, "%d new engines, %d masks", (int)stats.rebuilds, (int)stats.masks);
+    stage_check(&s);
+    stage_close(&s);
+}
+
+static void turn(struct stage *s, int blocks)
+{
+    for (int i = 0; i < blocks; i++) {
+        move_by(s, i % 2, 37.0 * (i + s->pos), 1);
+        play(s, 1);
+    }
+}
+
+static void sources_move_on_through_every_change(const char *backend)
+{
+    struct stage s;
+    hc_live_config c = stage_config("cpu");
+    stage_open(&s, &c);
+    request_bank(&s, FIRST);
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    turn(&s, 20);
+    request_bank(&s, LONGER); /* does not fit into the engine */
+    engine_begins(&s, LONGER, BLOCK, RATE);
+    turn(&s, 20);
+    request(&s, &(hc_live_change){.size = sizeof(hc_live_change), .block = 2 * BLOCK});
+    engine_begins(&s, LONGER, 2 * BLOCK, RATE);
+    turn(&s, 20);
+    request(&s, &(hc_live_change){.size = sizeof(hc_live_change), .block = BLOCK});
+    engine_begins(&s, LONGER, BLOCK, RATE);
+    turn(&s, 20);
+    request(&s, &(hc_live_change){.size = sizeof(hc_live_change), .backend = "cuda"});
+    engine_begins(&s, LONGER, BLOCK, RATE);
+    turn(&s, 20);
+    request(&s, &(hc_live_change){.size = sizeof(hc_live_change), .rate = 44100});
+    s.engines[s.n_engines - 1].ends_at_once = true;
+    engine_begins(&s, LONGER, BLOCK, 44100);
+    s.engines[s.n_engines - 1].begin = s.pos;
+    turn(&s, 30);
+    stage_check(&s);
+    stage_close(&s);
+}
+
+static void the_standby_engine_goes_on_in_the_right_directions(const char *backend)
+{
+    struct stage s;
+    for (int at = 30; at < 36; at++) {
+        char fault[32];
+        hc_live_config c = stage_config("cuda");
+        stage_open(&s, &c);
+        snprintf(fault, sizeof fault, "fail %d", 16 + at);
+        setenv("HC_FAULT", fault, 1);
+        request_bank(&s, FIRST);
+        unsetenv("HC_FAULT");
+        engine_begins(&s, FIRST, BLOCK, RATE);
+        s.traps = false; /* the standby engine may be waited for */
+        for (int i = 0; i < 60; i++) {
+            turn(&s, 1);
+            pause_us(2000); /* the standby thread processes the block, too */
+        }
+        hc_live_stats stats = {.size = sizeof stats};
+        hc_live_get_stats(s.live, &stats);
+        check(stats.state == HC_LIVE_STANDBY, "the device was not lost");
+        stage_check(&s);
+        stage_close(&s);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(a_move_is_heard_with_the_next_block, false),
+        TEST(a_place_may_be_given_before_there_is_a_bank, false),
+        TEST(another_bank_is_a_fade_of_every_source, false),
+        TEST(sources_move_on_through_every_change, false),
+        TEST(the_standby_engine_goes_on_in_the_right_directions, false),
+    };
+    return check_main("steer", tests, sizeof tests / sizeof *tests);
+}

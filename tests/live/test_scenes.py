@@ -1,0 +1,278 @@
+"""`haloconv jack BANK`: sources and a listener that OSC moves, on JACK servers."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from conftest import generator, haloconv, write
+from scipy.spatial.transform import Rotation
+from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+
+assert alone and run  # fixtures
+pytestmark = [needs_jack, needs_osc]
+DIRECTIONS = {"ahead": (0, 0), "left": (90, 0), "behind": (180, 0), "right": (-90, 0), "up": (0, 90), "down": (0, -90)}
+ENTRY = {name: i for i, name in enumerate(DIRECTIONS)}
+
+
+def make_bank(name="bank.csv", scale=1 / 8):
+    """An entry for each direction. The level of the first output tells which one is heard."""
+    lines = ["azimuth,elevation,distance,file"]
+    for i, (what, (azimuth, elevation)) in enumerate(DIRECTIONS.items()):
+        write(f"{what}-{name}.wav", np.array([[(i + 1) * scale, 0.01]], np.float32))
+        lines.append(f"{azimuth},{elevation},1,{what}-{name}.wav")
+    pathlib.Path(name).write_text("\n".join(lines) + "\n")
+    return name
+
+
+def start(run, *options, n=1, period=128, bank="bank.csv"):
+    make_bank()
+    server = run.server(period)
+    client = run.jack(server, bank, "--sources", n, "--osc", 0, *options, ready=r"OSC on port \d+")
+    return server, client
+
+
+def level(server, n=1):
+    """The output's level for an input of 1 into the last of n sources."""
+    x = np.zeros((9600, n))
+    x[:, -1] = 1
+    return server.play(x, 2, 9600)[-100:, 0].mean()
+
+
+def heard(server, n=1):
+    """The direction in which the last of n sources is heard."""
+    return list(DIRECTIONS)[round(level(server, n) * 8) - 1]
+
+
+def test_the_bank_is_told_at_the_start(run):
+    server, client = start(run, n=2)
+    assert "bank: 6 entries, 2 outputs, " in client.said() and "largest gain -2.5 dB" in client.said()
+    assert "--normalise" not in client.said()
+    ports = server.ports()
+    assert [f"hc:in-{i + 1}" in ports for i in range(3)] == [True, True, False] and "hc:out-2" in ports
+    stats = client.end()["scene"]
+    assert [source["aed"] for source in stats["sources"]] == [[30, 0, 1], [-30, 0, 1]], stats
+    assert stats["listener"] == {"xyz": [0, 0, 0], "ypr": [0, 0, 0]}, stats
+
+
+def test_a_loud_bank_is_warned_about_or_normalised(run):
+    make_bank("loud.csv", 1)
+    for options, seen in [([], True), (["--normalise"], False)]:
+        client = run.jack(run.server(128), "loud.csv", *options)
+        assert ("give --normalise" in client.said()) == seen, client.said()
+        client.end()
+
+
+# Messages that turn the head by 90 degrees to the left; a source ahead is then at the right.
+TO_THE_LEFT = [("/listener/ypr", 90.0, 0.0, 0.0), ("/listener/quaternion", 1.0, 0.0, 0.0, 1.0), ("/ypr", 90.0, 0.0, 0.0),
+               ("/yaw", 90.0), ("/SceneRotator/ypr", -90.0, 0.0, 0.0), ("/SceneRotator/yaw", -90.0),
+               ("/SceneRotator/quaternions", 1.0, 0.0, 0.0, -1.0), ("/quaternion", 1.0, 0.0, 0.0, -1.0),
+               ("/rotation", 0.0, 90.0, 0.0), ("/head_pose", 0, 0.0, 0.0, 0.0, 0.0, 90.0, 0.0)]
+UP = [("/listener/ypr", 0.0, 90.0, 0.0), ("/ypr", 0.0, -90.0, 0.0), ("/SceneRotator/ypr", 0.0, 90.0, 0.0),
+      ("/SceneRotator/quaternions", 1.0, 0.0, 1.0, 0.0), ("/rotation", -90.0, 0.0, 0.0)]
+# The head leans to the right shoulder: a source at the left is then above.
+TO_THE_RIGHT_SHOULDER = [("/listener/ypr", 0.0, 0.0, 90.0), ("/ypr", 0.0, 0.0, 90.0),
+                         ("/SceneRotator/ypr", 0.0, 0.0, -90.0), ("/SceneRotator/quaternions", 1.0, -1.0, 0.0, 0.0),
+                         ("/rotation", 0.0, 0.0, -90.0), ("/quaternion", 1.0, -1.0, 0.0, 0.0)]
+
+
+def test_every_dialect_turns_the_head_its_way(run):
+    server, client = start(run)
+    with control_of(client) as control:
+        for messages, place, after in [(TO_THE_LEFT, (0.0, 0.0, 1.0), "right"), (UP, (0.0, 0.0, 1.0), "down"),
+                                       (TO_THE_RIGHT_SHOULDER, (90.0, 0.0, 1.0), "down")]:
+            control.send("/source/1/aed", *place)
+            for message in messages:
+                control.send("/listener/ypr", 0.0, 0.0, 0.0)
+                control.send(*message)
+                azimuth, elevation, _ = control.ask("/source/1/relative")[1:]
+                want = DIRECTIONS[after]
+                assert abs(elevation - want[1]) < 0.01, (message, azimuth, elevation)
+                assert want[1] or abs(azimuth - want[0]) < 0.01, (message, azimuth, elevation)
+            assert heard(server) == after, messages[-1]
+    client.end()
+
+
+def head_of(path, v):
+    """The head's rotation by SciPy, in capitals about the turned axes, else about the world's; from the sources of the
+    programs that the messages are made for."""
+    rotation = Rotation.from_euler
+    return {"/listener/ypr": lambda: rotation("ZYX", [v[0], -v[1], v[2]], degrees=True),
+            "/ypr": lambda: rotation("ZYX", v, degrees=True),
+            "/SceneRotator/ypr": lambda: rotation("xyz", v[::-1], degrees=True).inv(),
+            "/rotation": lambda: rotation("xyz", [v[2], -v[0], -v[1]], degrees=True).inv(),
+            "/head_pose": lambda: rotation("xyz", [v[6], -v[4], -v[5]], degrees=True).inv(),
+            "/listener/quaternion": lambda: Rotation.from_quat([*v[1:], v[0]]),
+            "/SceneRotator/quaternions": lambda: Rotation.from_quat([*v[1:], v[0]]).inv(),
+            "/quaternion": lambda: Rotation.from_quat([*v[1:], v[0]]).inv()}[path]()
+
+
+def test_sources_are_where_scipy_has_them(run):
+    """Random places, heads and fronts; the answer is in single precision."""
+    random = generator(5)
+    _, client = start(run, n=3)
+    counts = {"/listener/quaternion": 4, "/SceneRotator/quaternions": 4, "/quaternion": 4, "/head_pose": 7}
+    with control_of(client) as control:
+        front = Rotation.identity()
+        for i in range(200):
+            path = random.choice(["/listener/ypr", "/ypr", "/SceneRotator/ypr", "/rotation", *counts])
+            values = random.uniform(-1, 1, counts.get(path, 3)) * (1 if counts.get(path) == 4 else 180)
+            values = values.astype(np.float32).astype(float)
+            at, place = random.uniform(-5, 5, (2, 3)).astype(np.float32).astype(float)
+            control.send(path, *map(float, values))
+            control.send("/listener/xyz", *map(float, at))
+            control.send("/source/2/xyz", *map(float, place))
+            head = head_of(path, values)
+            if i % 7 == 0:
+                control.send("/recentre")
+                front = head
+            got = control.ask("/source/2/relative")[1:]
+            want = (front.inv() * head).inv().apply(place - at)
+            azimuth, elevation = np.radians(got[:2])
+            seen = got[2] * np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth),
+                                      np.sin(elevation)])
+            assert np.abs(seen - want).max() < 2e-5, (i, path, seen, want)
+            ypr = control.ask("/listener/ypr")[1:]
+            error = (front.inv() * head).inv() * head_of("/listener/ypr", ypr)
+            assert error.magnitude() < 1e-4, (i, path, ypr)
+    client.end()
+
+
+def test_sources_move_and_answer(run):
+    server, client = start(run, "--place", "2:90,0", "--place", "1:0,45,2", n=2)
+    with control_of(client) as control:
+        assert control.ask("/source/1/aed") == ["/source/1/aed", 0, 45, 2]
+        assert heard(server, 2) == "left"
+        for message, after in [(("/source/2/azimuth", 180), "behind"), (("/source/2/elevation", 90.0), "up"),
+                               (("/source/2/xyz", 0.0, -3.0, 0.0), "right"), (("/source/2/entry", 1), "left"),
+                               (("/source/2/aed", 0.0, -80.0, 2.0), "down")]:
+            control.send(*message)
+            assert heard(server, 2) == after, message
+        assert control.ask("/source/2/distance") == ["/source/2/distance", 2]
+        assert control.ask("/source/2/entry") == ["/source/2/entry", -1]
+        control.send("/source/2/gain", -20.0)
+        assert level(server, 2) == pytest.approx((ENTRY["down"] + 1) / 80, rel=1e-4)
+        control.send("/source/2/gain", "off")
+        assert level(server, 2) == 0
+        scene = control.stats()["scene"]
+        assert scene["sources"][1]["gain_db"] is None and scene["sources"][0]["gain_db"] == 0, scene
+    client.end()
+
+
+def test_recentring_makes_the_present_orientation_the_front(run):
+    server, client = start(run)
+    with control_of(client) as control:
+        control.send("/ypr", 90.0, 0.0, 0.0)
+        assert heard(server) == "right"
+        control.send("/recentre")
+        assert heard(server) == "ahead"
+        control.send("/ypr", 180.0, 0.0, 0.0)
+        assert heard(server) == "right"
+        assert control.ask("/listener/ypr")[1] == pytest.approx(90, abs=1e-3)
+    client.end()
+
+
+def test_distance_is_a_gain(run):
+    server, client = start(run, "--distance-gain", "2,0.5")
+    ahead = 1 / 8
+    with control_of(client) as control:
+        for distance, gain in [(2.0, 1), (4.0, 0.5), (1.0, 2), (0.25, 4)]:
+            control.send("/source/1/distance", distance)
+            assert level(server) == pytest.approx(ahead * gain, rel=1e-5)
+        control.send("/listener/xyz", -3.75, 0.0, 0.0)
+        assert level(server) == pytest.approx(ahead / 2, rel=1e-5)
+        control.send("/distance-gain", 1.0)
+        assert level(server) == pytest.approx(ahead / 4, rel=1e-5)
+        control.send("/distance-gain", "off")
+        assert level(server) == pytest.approx(ahead, rel=1e-5)
+    client.end()
+
+
+def test_wrong_messages_change_nothing(run):
+    server, client = start(run, n=2)
+    none = "there is no such source; the session has 2, numbered from 1"
+    with control_of(client) as control:
+        for message, why in [(("/source/3/azimuth", 0.0), none), (("/source/0/azimuth", 0.0), none),
+                             (("/source/1/azimuth", "left"), "azimuth takes degrees"),
+                             (("/source/1/azimuth", float("nan")), "azimuth takes degrees"),
+                             (("/source/1/elevation", 91.0), "an elevation takes degrees, -90 to 90"),
+                             (("/source/1/distance", -1.0), "a distance takes metres, 0 to 10000"),
+                             (("/source/1/aed", 0.0, 0.0),
+                              "aed takes azimuth and elevation in degrees and the distance in metres"),
+                             (("/source/1/xyz", 0.0, 0.0, float("inf")), "xyz takes x, y and z in metres"),
+                             (("/source/1/xyz", 0.0, 0.0, 1e5), "a place takes metres, -10000 to 10000"),
+                             (("/source/1/gain", 61), "a source's gain takes dB, at most 60, or off"),
+                             (("/source/1/entry", -1), "an entry takes its number in the bank, from 0"),
+                             (("/source/1/entry", 0.5), "an entry takes its number in the bank, from 0"),
+                             (("/ypr", 1.0, 2.0), "ypr takes yaw, pitch and roll in degrees"),
+                             (("/quaternion", 0.0, 0.0, 0.0, 0.0),
+                              "a quaternion takes w, x, y and z, which are not all 0"),
+                             (("/distance-gain", -1.0), "the gain by distance takes metres, up to 10000, or off"),
+                             (("/source/1/relative", 1.0),
+                              "relative takes nothing: it asks where the listener hears the source")]:
+            assert control.ask(*message) == ["/error", message[0], why]
+        for path in ["/source/1/no", "/source/x/aed", "/source/1", "/SceneRotator/no"]:
+            assert control.ask(path, 1.0)[:2] == ["/error", path]
+        assert control.ask("/source/1/aed") == ["/source/1/aed", 30, 0, 1]
+        assert control.ask("/wet") == ["/wet", 0]
+    client.end()
+
+
+def test_wrong_options_are_refused(folder):
+    make_bank()
+    for options, why in [(["--place", "0:1,2"], "needs the number of a source"), (["--place", "1:1,91"], "elevation"),
+                         (["--place", "1:1,2,3,4"], "needs the number"), (["--place", "1:"], "needs the number"),
+                         (["--distance-gain", "0"], "needs one or two distances"), (["--sources", 0], "from 1 to 1024"),
+                         (["--distance-gain", "1,x"], "needs one or two distances"), (["--grid", 50], "from 0.5 to 45")]:
+        done = haloconv("jack", "bank.csv", *options)
+        assert done.returncode == 2 and why in done.stderr, (options, done.stderr)
+
+
+def test_a_preset_has_sources(run):
+    make_bank()
+    server = run.server(128)
+    pathlib.Path("scene.conf").write_text(f"mask = bank.csv\nsources = 2\nplace = 2:-90,0\nplace = 1:0,90\nmix = yes\n"
+                                          f"server = {server.name}\nname = hc\nosc = 0\n")
+    client = run.client("jack", "--preset", "./scene.conf", ready=r"OSC on port \d+")
+    assert heard(server, 2) == "right"
+    client.end()
+
+
+def test_a_broken_bank_ends_with_one_error(run):
+    server = run.server(128)
+    pathlib.Path("broken.csv").write_text("azimuth,elevation,file\n0,0,no.wav\n")
+    pathlib.Path("broken.sofa").write_bytes(b"no")
+    for name, what in [("broken.csv", "no.wav"), ("broken.sofa", "broken.sofa")]:
+        done = server.haloconv("jack", name, "--server", server.name)
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and what in done.stderr, done.stderr
+
+
+def test_another_bank_takes_over_where_the_sources_are(run):
+    server, client = start(run)
+    make_bank("other.csv", 1 / 16)
+    with control_of(client) as control:
+        control.send("/source/1/azimuth", 90.0)
+        assert level(server) == pytest.approx(2 / 8, rel=1e-5)
+        assert control.ask("/mask", "other.csv") == ["/mask", "other.csv", 0]
+        server.play(np.zeros((1, 1)), 2, 4800)
+        assert level(server) == pytest.approx(2 / 16, rel=1e-5)
+    client.end()
+
+
+def moves(server, client, n):
+    """[n][3]: cycles from that of the packet to that of the change, first sample, frames up to the next cycle."""
+    port = re.search(r"OSC on port (\d+)", client.said()).group(1)
+    packets = [osc("/source/1/azimuth", azimuth).hex() for azimuth in (90.0, -90.0)]
+    done = server.tool(STAGE, "moves", server.name, "hc", "hc", port, n, *packets)
+    assert done.returncode == 0, done.stderr
+    return np.array([line.split() for line in done.stdout.splitlines()], np.int64)
+
+
+def test_a_packet_is_heard_with_the_next_block(run):
+    """From its first sample on. A packet that comes just before a cycle, or on a busy machine, may be later."""
+    server, client = start(run, period=256)
+    cycles, sample, ahead = moves(server, client, 60).T
+    print(f"    cycles to the change: {np.bincount(cycles)}; frames: median {np.median((cycles - 1) * 256 + ahead):.0f}")
+    assert (sample == 0).all(), sample
+    assert np.mean(cycles <= 1) >= 0.8, (cycles, ahead)
+    client.end()

@@ -244,6 +244,26 @@ static void the_gain_is_that_of_the_loudest_response(const char *backend)
     }
 }
 
+/* The transform that finds peaks has a bin at the frequency of the first response, and none at that of the second. */
+static void a_gain_between_two_bins_counts(const char *backend)
+{
+    enum { N = 64 };
+    struct bank bank = {0};
+    char why[200] = "";
+    double gain = 0;
+    check(bank_make(&bank, 2, 1, N, 0, "m", why, sizeof why) == HC_OK, "%s", why);
+    for (int i = 0; i < N; i++) {
+        bank.taps[i] = (float)sin(2 * M_PI * 40 / (4 * N) * i);
+        bank.taps[N + i] = (float)(1.015 * sin(2 * M_PI * 40.5 / (4 * N) * i));
+    }
+    struct sine_gain one;
+    struct sine_gain_part part = {bank.taps + N, N, 1};
+    check(sine_gain_find(&part, 1, &one) && one.gain > 1.01 * N / 2, "%g", one.gain);
+    check(bank_gain(&bank, &gain, "m", why, sizeof why) == HC_OK, "%s", why);
+    check(gain == one.gain, "%g, want %g", gain, one.gain);
+    bank_free(&bank);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -255,6 +275,7 @@ int main(void)
         TEST(steps_between_neighbours_are_small, false),
         TEST(a_grid_that_cannot_be_is_refused, false),
         TEST(the_gain_is_that_of_the_loudest_response, false),
+        TEST(a_gain_between_two_bins_counts, false),
     };
     return check_main("grid_test", tests, sizeof tests / sizeof *tests);
 }

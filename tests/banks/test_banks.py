@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import zlib
 
 import numpy as np
 import pytest
@@ -304,12 +305,14 @@ def test_a_huge_file_is_refused_before_it_is_read(folder, shape):
 
 
 @needs_hdf5
-def test_chunks_that_do_not_unpack_are_refused(folder):
+@pytest.mark.parametrize("chunk", [b"", zlib.compress(bytes(16)), zlib.compress(bytes(200000))],
+                         ids=["no_stream", "short", "long"])
+def test_chunks_that_do_not_unpack_are_refused(folder, chunk):
     sofa("a.sofa", responses(9, 2, 500), directions(9), compress=True)
     with h5py.File("a.sofa") as f:
         place = f["Data.IR"].id.get_chunk_info(0)
     data = bytearray(pathlib.Path("a.sofa").read_bytes())
-    data[place.byte_offset:place.byte_offset + place.size] = bytes(place.size)
+    data[place.byte_offset:place.byte_offset + place.size] = chunk.ljust(place.size, b"\0")
     pathlib.Path("a.sofa").write_bytes(data)
     refused("info", "a.sofa", says="Data.IR cannot be read")
 

@@ -24,11 +24,38 @@ static sem_t release;
 
 static const struct backend *real = &backend_cpu;
 
-struct faulty {
-    void *state; /* of the real backend */
+struct fault { /* as HC_FAULT says */
     char kind[8];
     long at, ms, every, blocks;
 };
+
+struct faulty {
+    void *state; /* of the real backend */
+    struct fault fault;
+};
+
+static void fault_read(struct fault *f)
+{
+    const char *text = getenv("HC_FAULT");
+    f->at = -1;
+    f->every = 1;
+    if (text) sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+}
+
+/* Counts a block, and fails, stalls or is slow in it. */
+static int fault_act(struct fault *f, char *why, size_t cap)
+{
+    if (f->blocks++ < f->at || f->at < 0) return HC_OK;
+    if (strcmp(f->kind, "fail") == 0)
+        return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
+    bool holds = strcmp(f->kind, "hold") == 0;
+    while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
+    while (!holds && f->ms == 0) pause();
+    bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
+    if (f->blocks == f->at + 1 || again)
+        nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
+    return HC_OK;
+}
 
 static int describe(int device, char *text, size_t cap)
 {
@@ -41,11 +68,8 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
                        size_t cap)
 {
     struct faulty *f = calloc(1, sizeof *f);
-    const char *fault = getenv("HC_FAULT");
     if (!f) return HC_ENOMEM;
-    f->at = -1;
-    f->every = 1;
-    if (fault) sscanf(fault, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    fault_read(&f->fault);
     int error = real->open(config, plan, device, &f->state, why, cap);
     if (error) {
         free(f);
@@ -112,17 +136,8 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
     struct faulty *f = state;
     atomic_store(&faulty_record.thread, (int)gettid());
     atomic_fetch_add(&faulty_record.begun, 1);
-    if (f->blocks++ >= f->at && f->at >= 0) {
-        if (strcmp(f->kind, "fail") == 0)
-            return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
-        bool holds = strcmp(f->kind, "hold") == 0;
-        while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
-        while (!holds && f->ms == 0) pause();
-        bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
-        if (f->blocks == f->at + 1 || again)
-            nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
-    }
-    int error = slot_play(real, f->state, slot, n, fade, why, cap);
+    int error = fault_act(&f->fault, why, cap);
+    if (!error) error = slot_play(real, f->state, slot, n, fade, why, cap);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -144,6 +159,7 @@ enum { MOST_CHANNELS = 256 };
 struct faulty_scene {
     void *state; /* of scene_cpu */
     struct scene_shape shape;
+    struct fault fault;
 };
 
 static int scene_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
@@ -152,12 +168,15 @@ static int scene_open(const struct scene_plan *plan, const struct scene_shape *s
     struct faulty_scene *f = calloc(1, sizeof *f);
     if (!f || shape->n_sources > MOST_CHANNELS || shape->n_out > MOST_CHANNELS) abort();
     f->shape = *shape;
+    fault_read(&f->fault);
     int error = scene_cpu.open(plan, shape, device, &f->state, why, cap);
-    if (error)
+    if (error) {
         free(f);
-    else
-        *state = f;
-    return error;
+        return error;
+    }
+    if (scene_cpu.wait_set) scene_cpu.wait_set(f->state, true); /* the output of a device is complete */
+    *state = f;
+    return HC_OK;
 }
 
 static void scene_close(void *state)
@@ -178,7 +197,8 @@ static int scene_play(void *state, const struct scene_call *given, char *why, si
     for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;
     call.in = in;
     call.out = out;
-    return scene_cpu.play(f->state, &call, why, cap);
+    int error = fault_act(&f->fault, why, cap);
+    return error ? error : scene_cpu.play(f->state, &call, why, cap);
 }
 
 static int scene_reset(void *state, char *why, size_t cap)

@@ -506,9 +506,9 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
         hc_live_config c = stage_config("cuda");
         stage_open(&s, &c);
         snprintf(fault, sizeof fault, "fail %d", 16 + at);
-        setenv("HC_FAULT", fault, 1);
+        setenv("HC_FAULT_SCENE", fault, 1);
         request_bank(&s, FIRST);
-        unsetenv("HC_FAULT");
+        unsetenv("HC_FAULT_SCENE");
         engine_begins(&s, FIRST, BLOCK, RATE);
         s.traps = false; /* the standby engine may be waited for */
         for (int i = 0; i < 60; i++) {
@@ -553,9 +553,9 @@ static void a_long_bank_is_complete_within_20_ms(const char *backend)
     char fault[32];
     stage_open(&s, &c);
     snprintf(fault, sizeof fault, "fail %d", 16 + 100);
-    setenv("HC_FAULT", fault, 1);
+    setenv("HC_FAULT_SCENE", fault, 1);
     request_bank(&s, LONG);
-    unsetenv("HC_FAULT");
+    unsetenv("HC_FAULT_SCENE");
     engine_begins(&s, LONG, BLOCK, RATE);
     s.traps = false;              /* the standby engine may be waited for */
     for (int i = 0; i < 8; i++) { /* the device is lost in the fifth round */

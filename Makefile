@@ -372,6 +372,7 @@ RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         live_steer_test:a_storm_of_moves_and_changes_leaves_the_last \
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \

@@ -6,15 +6,15 @@
 
 static void forget_stamps(struct steered *s)
 {
-    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = s->standby_stamps[i] = (unsigned)NO_STAMP;
+    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = (unsigned)NO_STAMP;
 }
 
 bool steered_open(struct steered *s, int n_sources, struct places *places)
 {
     if (!places || n_sources == 0) return true;
     s->told = calloc((size_t)n_sources, sizeof *s->told);
-    s->standby_stamps = calloc((size_t)n_sources, sizeof *s->standby_stamps);
-    if (!s->told || !s->standby_stamps) return false;
+    s->standby_numbers = calloc((size_t)n_sources, sizeof *s->standby_numbers);
+    if (!s->told || !s->standby_numbers) return false;
     s->places = places;
     s->n_sources = n_sources;
     forget_stamps(s);
@@ -27,7 +27,7 @@ void steered_close(struct steered *s)
     engine_banks_free(s->playing);
     engine_banks_free(atomic_load(&s->former));
     free(s->told);
-    free(s->standby_stamps);
+    free(s->standby_numbers);
 }
 
 /* ---- banks of engines -------------------------------------------------------------------------- */
@@ -109,18 +109,29 @@ static void take_next(struct steered *s)
     forget_stamps(s);
 }
 
-/* Finds the entries for a place that has changed. false: it has not. */
+static bool is_same(const struct told *a, const struct told *b)
+{
+    if (a->bank != b->bank || a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++)
+        if (a->entry[i] != b->entry[i] || a->weight[i] != b->weight[i]) return false;
+    return true;
+}
+
+/* Finds the entries for a place that has changed. false: they are the same as before. */
 static bool look(struct steered *s, int source)
 {
     const struct bank_set *set = s->playing->set;
-    struct told *told = &s->told[source];
+    struct told before = s->told[source], *told = &s->told[source];
     struct place place = {{1, 0, 0}, 1, -1};
     if (source < set->n_sources) place = set->sources[source].first;
     if (!place_read(&s->places->mailboxes[source], &told->stamp, &place)) return false;
     told->bank = told->n = 0;
-    if (source >= set->n_sources) return true;
-    told->bank = set->sources[source].bank;
-    told->n = bank_set_find(set, source, &place, s->places->mixes, told->entry, told->weight);
+    if (source < set->n_sources) {
+        told->bank = set->sources[source].bank;
+        told->n = bank_set_find(set, source, &place, s->places->mixes, told->entry, told->weight);
+    }
+    if (before.stamp != (unsigned)NO_STAMP && is_same(&before, told)) return false;
+    told->number++;
     return true;
 }
 
@@ -141,8 +152,8 @@ void steered_move(struct steered *s, hc_engine *main)
 void steered_move_standby(struct steered *s, hc_engine *standby)
 {
     for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
-        if (s->standby_stamps[i] == s->told[i].stamp) continue;
-        s->standby_stamps[i] = s->told[i].stamp;
+        if (s->standby_numbers[i] == s->told[i].number) continue;
+        s->standby_numbers[i] = s->told[i].number;
         tell(standby, i, s->playing->standby, &s->told[i]);
     }
 }

@@ -24,6 +24,7 @@ struct engine_banks {
 
 struct told {                                /* what the main engine was told of a source last                  */
     unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
+    unsigned number;                         /* changes with each change of what follows                        */
     int bank, n, entry[HC_MOST_MIX];
     float weight[HC_MOST_MIX];
 };
@@ -36,7 +37,7 @@ struct steered {
     /* whoever uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
     struct told *told;                       /* [n_sources]                                                     */
-    unsigned *standby_stamps;                /* [n_sources]: `told` as the standby engine knows it              */
+    unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was told                */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 

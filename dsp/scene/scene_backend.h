@@ -58,6 +58,9 @@ struct scene_backend {
     void (*bank_free)(void *bank);
     /* Bytes of a state. */
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
+    /* Starts the work of a call that needs no mixes, before the requests are taken: a device then works beside the engine
+     * thread. play with the same call follows. NULL: there is none. */
+    int (*begin)(void *state, const struct scene_call *call, char *why, size_t cap);
     int (*play)(void *state, const struct scene_call *call, char *why, size_t cap);
     /* Waits without bound for threads of the CPU from now on, so that the output is complete; as in struct backend.
      * NULL: always. [rt], any thread */

@@ -1,8 +1,8 @@
 /* scene_cuda - steered sources on a CUDA GPU (dsp/scene/scene_backend.h).
  *
- *   stream head   [new frames up][lists up] forward > products > reduce > output -> pinned memory       each call
+ *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at a latch
- *   host          order the head | make the list of the tail, order it | wait for the head | add its output
+ *   host          [begin] take requests [play] make the lists | make the list of the tail | wait for the head, add it
  *
  * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
  * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
@@ -338,21 +338,32 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     return HC_OK;
 }
 
-static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+/* Orders the part of a call that needs no list. */
+static int gpu_begin(void *state, const struct scene_call *call, char *why, size_t cap)
 {
+    struct scene_gpu *s = (struct scene_gpu *)state;
     struct cuda_level *level = &s->levels[0];
-    const int block = s->plan.block, P = 1 << level->log2_P, at = (int)(call->frame % block);
+    const int block = s->plan.block, P = 1 << level->log2_P;
     const int64_t b = call->frame / block;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(input_upload(s, call, why, cap));
     struct scene_forward forward = forward_of(s, level, b);
     forward.from = (unsigned)((b + 1) * block - 2 * P);
     forward.receive = s->receive;
-    forward.new_at = 2 * P - block + at;
+    forward.new_at = 2 * P - block + (int)(call->frame % block);
     forward.n_new = call->n;
     TRY(scene_forward_launch(&forward, s->head), "the transforms of the sources");
-    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    return HC_OK;
+}
 
-    PASS(head_lists_set(s, call, b, why, cap)); /* the list is made beside the transforms */
+static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[0];
+    const int block = s->plan.block;
+    const int64_t b = call->frame / block;
+    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    PASS(head_lists_set(s, call, b, why, cap));
+
     struct scene_product product = product_of(s, level, b, call->n_heard);
     if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
     product.lists[product.n_lists++] = list_of(level, s->now);
@@ -366,7 +377,7 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     output.log2_P = level->log2_P;
     output.block = block;
     output.fade = level->plan->fade;
-    output.at = at;
+    output.at = (int)(call->frame % block);
     output.n = call->n;
     output.out = s->out;
     output.n_tails = s->plan.n_levels - 1;
@@ -433,6 +444,7 @@ static constexpr struct scene_backend scene_of_a_gpu(void)
     scene.bank_make = scene_bank_of_data;
     scene.bank_free = scene_bank_release;
     scene.memory = scene_memory;
+    scene.begin = gpu_begin;
     scene.play = gpu_play;
     scene.reset = gpu_reset;
     return scene;

@@ -2,7 +2,7 @@
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at a latch
- *   host          [begin] take requests [play] make the lists | make the list of the tail | wait for the head, add it
+ *   host          [begin] take requests [play] make the lists | the list of the tail's last latch | wait for the head
  *
  * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
  * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
@@ -45,7 +45,10 @@ struct cuda_level {
     float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
     cudaEvent_t *ready;     /* [n_windows]                                                                            */
     int *n_heard;           /* [n_windows]                                                                            */
-    int64_t made, awaited;  /* windows made; windows that the head's stream has waited for                            */
+    int64_t awaited;        /* windows that the head's stream has waited for                                          */
+    struct scene_mix waiting; /* a latch whose work begins in the next block                                          */
+    int64_t waiting_frame;  /* -1: none                                                                               */
+    int waiting_heard;
 };
 
 struct scene_gpu {
@@ -152,7 +155,10 @@ static int gpu_reset(void *state, char *why, size_t cap)
     TRY(cudaStreamSynchronize(s->tail), "cudaStreamSynchronize");
     TRY(cudaMemsetAsync(s->memory, 0, s->history_bytes, s->head), "cudaMemsetAsync(%zu)", s->history_bytes);
     TRY(cudaStreamSynchronize(s->head), "cudaStreamSynchronize");
-    for (int l = 0; l < s->plan.n_levels; l++) s->levels[l].made = s->levels[l].awaited = 0;
+    for (int l = 0; l < s->plan.n_levels; l++) {
+        s->levels[l].awaited = 0;
+        s->levels[l].waiting_frame = -1;
+    }
     s->terms = NULL;
     s->terms_block = -2;
     return HC_OK;
@@ -387,18 +393,19 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     return HC_OK;
 }
 
-/* The frames before call->frame are in the ring, because every call waits for the head's stream. The pinned list is free
- * again, because the head has waited for the window of two hops before. */
-static int tail_order(struct scene_gpu *s, int l, const struct scene_call *call, char *why, size_t cap)
+/* Orders the work of the latch that waits. The frames before it are in the ring, because every call waits for the
+ * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
+static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
 {
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
-    const int64_t j = call->frame / plan->hop;
-    const int n_heard = call->n_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
-    PASS(list_upload(s, l, i, call->tail[l], s->tail, why, cap));
+    const int64_t frame = level->waiting_frame, j = frame / plan->hop;
+    const int n_heard = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    level->waiting_frame = -1;
+    PASS(list_upload(s, l, i, &level->waiting, s->tail, why, cap));
 
     struct scene_forward forward = forward_of(s, level, j);
-    forward.from = (unsigned)call->frame - (2u << level->log2_P);
+    forward.from = (unsigned)frame - (2u << level->log2_P);
     forward.new_at = 2 << level->log2_P;
     TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
     if (n_heard > 0) {
@@ -410,7 +417,23 @@ static int tail_order(struct scene_gpu *s, int l, const struct scene_call *call,
     }
     level->n_heard[j % level->n_windows] = n_heard;
     TRY(cudaEventRecord(level->ready[j % level->n_windows], s->tail), "cudaEventRecord");
-    level->made = j + 1;
+    return HC_OK;
+}
+
+/* The engine thread takes the requests of two levels in the block of a latch. So the tail's list is made and its work is
+ * ordered in the block after that, if the delay has room for it. */
+static int tails_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    const int64_t block = s->plan.block, first = call->frame / block * block;
+    for (int l = 1; l < s->plan.n_levels; l++) {
+        struct cuda_level *level = &s->levels[l];
+        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why, cap));
+        if (!call->tail[l]) continue;
+        level->waiting = *call->tail[l];
+        level->waiting_frame = call->frame;
+        level->waiting_heard = call->n_heard;
+        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why, cap));
+    }
     return HC_OK;
 }
 
@@ -429,8 +452,7 @@ static int gpu_play(void *state, const struct scene_call *call, char *why, size_
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(head_order(s, call, why, cap));
-    for (int l = 1; l < s->plan.n_levels; l++)
-        if (call->tail[l]) PASS(tail_order(s, l, call, why, cap));
+    PASS(tails_order(s, call, why, cap));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);
     return HC_OK;

@@ -1,8 +1,8 @@
 /* The binaural LV2 plugin in a host: its output for moving controls, compared with a time-varying sum in float64; its
  * bank as file and state; and its real-time rules.
  *
- * Calls of run() are blocks of 64 frames, as the host has announced: then the change of a control is a fade over the call
- * that sees the control first.
+ * Calls of run() are blocks of 64 frames, as the host has announced: then a control that changes is a fade over the first
+ * call that sees it.
  */
 #include "haloconv_scenes.h"
 #include "lv2_host.h"
@@ -21,7 +21,7 @@
 
 enum { RATE = 48000, CALL = 64 };
 
-/* ---- banks ---------------------------------------------------------------------------------------------------------- */
+/* ---- banks ---------------------------------------------------------------------------------------------------- */
 
 static char folder[64];
 
@@ -68,7 +68,7 @@ static const char *shipped(void)
     return path;
 }
 
-/* ---- instances ------------------------------------------------------------------------------------------------------ */
+/* ---- instances ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_CALLS = 30000 };
 
@@ -142,7 +142,7 @@ static void instance_settle(struct instance *t)
     instance_play(t, t->worker != WORKER_THREAD || !SANITIZED ? 100 : 1000);
 }
 
-/* ---- the expected output -------------------------------------------------------------------------------------------- */
+/* ---- the expected output -------------------------------------------------------------------------------------- */
 
 struct mix {
     int n, entry[HC_MOST_MIX];
@@ -205,7 +205,7 @@ static void check_calls(const struct instance *t, const char *path, int first, i
     hc_bank_data_free(&bank);
 }
 
-/* ---- output --------------------------------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------------------------- */
 
 static void a_source_follows_its_controls(const char *backend)
 {
@@ -274,8 +274,8 @@ static void calls_of_any_length(const char *backend)
     instance_close(t);
 }
 
-/* A moving sine: apart from its own line and 100 Hz around it, nothing is above -55 dB. With nearest entries in the place of mixes
- * there are lines of -13 dB. */
+/* A moving sine: apart from its own line and 100 Hz around it, nothing is above -55 dB. If nearest entries were played,
+ * not mixes, there would be lines of -13 dB. */
 static void a_moving_source_makes_no_steps(const char *backend)
 {
     enum { N = 32768, HZ = 6000 };
@@ -302,7 +302,7 @@ static void a_moving_source_makes_no_steps(const char *backend)
     instance_close(t);
 }
 
-/* ---- the bank ------------------------------------------------------------------------------------------------------- */
+/* ---- the bank ------------------------------------------------------------------------------------------------- */
 
 static void a_bank_replaces_another_while_the_source_moves(const char *backend)
 {
@@ -399,7 +399,7 @@ static void a_lost_bank_passes_dry_sound_and_says_so(const char *backend)
     instance_close(t);
 }
 
-/* ---- real time ------------------------------------------------------------------------------------------------------ */
+/* ---- real time ------------------------------------------------------------------------------------------------ */
 
 static void run_allocates_nothing_and_takes_no_lock(const char *backend)
 {

@@ -1,15 +1,21 @@
 """`haloconv jack BANK`: sources and a listener that OSC moves, on JACK servers."""
 
+import fcntl
+import os
 import pathlib
 import re
 import shutil
+import socket
+import struct
 import subprocess
+import termios
 
 import numpy as np
 import pytest
-from conftest import generator, haloconv, write
+from conftest import HALOCONV, generator, haloconv, write
 from scipy.spatial.transform import Rotation
-from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+from test_live import (STAGE, alone, control_of, live_on_jack, name_ports, needs_jack, needs_osc, needs_portaudio,
+                       offered, osc, run, shows)
 from test_osc import examples
 
 assert alone and run  # fixtures
@@ -310,6 +316,44 @@ def test_other_messages_arrive_beside_a_stream_of_a_head_tracker(run):
                 assert control.ask("/gain")[1] == pytest.approx(-(i % 20), abs=1e-4)
                 assert control.ask("/listener/ypr")[1] == pytest.approx(i % 90, abs=1e-3)
     client.end()
+
+
+@needs_portaudio
+def test_live_plays_sources_too(run):
+    make_bank()
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--place", "2:180,0")
+    assert "bank: 6 entries, 2 outputs, " in client.said()
+    name_ports(server)
+    with control_of(client) as control:
+        assert heard(server, 2) == "behind"
+        control.send("/yaw", 90.0)
+        assert heard(server, 2) == "left"
+    client.end()
+
+
+def test_a_key_recentres_and_the_status_line_shows_the_head(run):
+    make_bank()
+    main, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+    server = run.server(256)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shown = run.process([str(HALOCONV), "jack", "bank.csv", "--sources", "3", "--osc", str(port), "--server", server.name],
+                        stdin=terminal, stderr=terminal, start_new_session=True,
+                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(osc("/ypr", -40.0, 20.0, 0.0), ("127.0.0.1", port))
+    shows(main, rb"^bank\.csv \| 3 sources, head -40 -20 0 \| load ")
+    os.write(main, b"c")
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    os.write(main, b"q")
+    assert shown.wait(60) == 0
+    os.close(main), os.close(terminal)
 
 
 def test_a_broken_bank_ends_with_one_error(run):

@@ -69,8 +69,8 @@ static double default_azimuth(int i, int n)
     return n == 1 ? 0 : most - 2 * most * i / (n - 1);
 }
 
-struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
-                                   size_t cap)
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
+                                   const struct live_scene_settings *settings, char *why, size_t cap)
 {
     struct live_scene *s = calloc(1, sizeof *s + (size_t)n_sources * sizeof *s->sources);
     if (!s) return (void)message_write(why, cap, "no memory for %d sources; free some", n_sources), NULL;
@@ -84,7 +84,12 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct li
     }
     for (int i = 0; i < n_sources; i++) {
         s->sources[i].entry = -1;
-        put(&s->sources[i], (const double[3]){default_azimuth(i, n_sources), 0, 1});
+        double aed[3] = {default_azimuth(i, n_sources), 0, 1};
+        if (sources) {
+            const float *at = sources[i].position;
+            listener_aed_of_xyz((const double[3]){(double)at[0], (double)at[1], (double)at[2]}, aed);
+        }
+        put(&s->sources[i], aed);
     }
     for (int i = 0; settings && i < settings->n_places; i++) {
         const struct live_scene_place *place = &settings->places[i];

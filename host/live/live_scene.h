@@ -10,6 +10,7 @@
 #define LIVE_SCENE_H
 
 #include "dsp/haloconv_live.h"
+#include "dsp/haloconv_masks.h"
 #include "listener.h"
 
 #include <stdbool.h>
@@ -46,10 +47,11 @@ struct scene_change {
     double values[4];
 };
 
-/* Makes a scene and steers its sources to their first places: those of the settings, else in front of the listener, 1 m
- * away, from the left to the right. settings NULL: none. NULL: why has the reason. */
-struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
-                                   size_t cap);
+/* Makes a scene and steers its sources to their first places: those of the settings (NULL: none), else those of a
+ * configuration (sources [n_sources]; NULL: none), else in front of the listener, 1 m away, from the left to the right.
+ * NULL: why has the reason. */
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
+                                   const struct live_scene_settings *settings, char *why, size_t cap);
 
 /* NULL is allowed. */
 void live_scene_close(struct live_scene *scene);

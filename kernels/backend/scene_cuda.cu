@@ -163,8 +163,8 @@ static int level_open(struct scene_gpu *s, int l, char *why, size_t cap)
     struct cuda_level *level = &s->levels[l];
     float2 tw[FFT_MOST];
     part_twiddles(tw, 1 << level->log2_P);
-    TRY(cudaMemcpy(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice), "cudaMemcpy(%zu)",
-        spectrum_bytes(level));
+    TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
+        spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);

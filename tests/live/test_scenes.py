@@ -2,12 +2,15 @@
 
 import pathlib
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from conftest import generator, haloconv, write
 from scipy.spatial.transform import Rotation
 from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+from test_osc import examples
 
 assert alone and run  # fixtures
 pytestmark = [needs_jack, needs_osc]
@@ -235,6 +238,77 @@ def test_a_preset_has_sources(run):
                                           f"server = {server.name}\nname = hc\nosc = 0\n")
     client = run.client("jack", "--preset", "./scene.conf", ready=r"OSC on port \d+")
     assert heard(server, 2) == "right"
+    client.end()
+
+
+def test_a_configuration_has_sources_beside_other_lines(run):
+    """Two sources, and an input that a line of jconvolver's connects; the command line has the last word on places."""
+    make_bank()
+    pathlib.Path("scene.conf").write_text("/convolver/new 3 2 64 4096\n/bank/read bank.csv\n/source/new 1 1 180 0\n"
+                                          "/source/new 2 1 90 0 2\n/impulse/dirac 3 1 1 0\n")
+    server = run.server(128)
+    client = run.jack(server, "scene.conf", "--osc", 0, "--place", "1:-90,0", ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        assert control.ask("/source/1/aed") == ["/source/1/aed", -90, 0, 1]
+        assert control.ask("/source/2/aed") == ["/source/2/aed", 90, 0, 2]
+        assert heard(server, 2) == "left"
+        control.send("/listener/ypr", 180.0, 0.0, 0.0)
+        assert heard(server, 2) == "right"
+        assert level(server, 3) == 1
+    client.end()
+    done = server.haloconv("jack", "scene.conf", "--sources", 3, "--server", server.name)
+    assert done.returncode == 1 and "has 2 sources, and --sources asks for 3" in done.stderr, done.stderr
+
+
+def test_a_sound_file_is_a_bank_of_one_entry(run):
+    write("one.wav", np.array([[0.25, 0.5]], np.float32))
+    server = run.server(128)
+    client = run.jack(server, "one.wav", "--sources", 2, "--osc", 0, ready=r"OSC on port \d+")
+    assert "bank: 1 entry, 2 outputs" in client.said()
+    with control_of(client) as control:
+        control.send("/source/2/gain", -20.0)
+        assert level(server, 2) == pytest.approx(0.025, rel=1e-5)
+        control.send("/source/2/entry", 1)
+        assert level(server, 2) == 0  # the bank has no such entry
+    client.end()
+
+
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+def test_the_examples_of_the_page_work(run):
+    make_bank()
+    [[start, *lines]] = examples("SCENES", "DESIGN")
+    words = start.split()
+    assert words[:3] == ["haloconv", "jack", "kemar.sofa"] and words[-3:] == ["--osc", "9000", "&"], words
+    client = run.jack(run.server(128), "bank.csv", *words[3:-2], 0, ready=r"OSC on port \d+")
+    assert "interpolated" in client.said() and "largest gain +0.0 dB" in client.said(), client.said()
+    with control_of(client) as control:
+        for line in lines:
+            subprocess.run(line.replace("9000", str(control.port)).split(), check=True)
+        assert control.ask("/source/1/relative")[1:] == pytest.approx([15, 0, 1], abs=1e-4)
+        assert control.ask("/source/2/relative")[1] == pytest.approx(np.degrees(np.arctan2(-1, 2)) - 30, abs=1e-4)
+    client.end()
+
+
+def test_without_sources_there_are_no_scenes(run):
+    write("one.wav", np.array([[0.25, 0.5]], np.float32))
+    client = run.jack(run.server(128), "one.wav", "--osc", 0, ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        why = "there are no sources; start with a bank and --sources"
+        assert control.ask("/ypr", 0.0, 0.0, 0.0) == ["/error", "/ypr", why]
+        assert "scene" not in control.stats()
+    client.end()
+
+
+def test_other_messages_arrive_beside_a_stream_of_a_head_tracker(run):
+    """The thread that takes the head's messages passes the others on, also those inside a bundle."""
+    server, client = start(run)
+    with control_of(client) as control:
+        for i in range(200):
+            parts = [osc("/ypr", float(i % 90), 0.0, 0.0), osc("/gain", -float(i % 20)), osc("/source/1/gain", -1.0)]
+            control.raw(b"#bundle\0" + bytes(7) + b"\1" + b"".join(len(p).to_bytes(4, "big") + p for p in parts))
+            if i % 10 == 9:
+                assert control.ask("/gain")[1] == pytest.approx(-(i % 20), abs=1e-4)
+                assert control.ask("/listener/ypr")[1] == pytest.approx(i % 90, abs=1e-3)
     client.end()
 
 

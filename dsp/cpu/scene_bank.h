@@ -58,9 +58,22 @@ void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, con
 void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
                           float *scratch, float *frames);
 
-/* The products of a mix in a level; fdl is at the phase. Returns how many. [rt] */
+struct scene_groups {   /* finds terms of one entry of a bank; scratch                                            */
+    int *first;         /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
+    int *next;          /* [most terms]: the next term of the same entry, -1: none                                */
+};
+
+/* Places of a hash table for n terms. */
+static inline size_t scene_groups_size(size_t n)
+{
+    size_t size = 16;
+    while (size < 2 * n) size *= 2;
+    return size;
+}
+
+/* The products of a mix in a level, those of one entry after each other; fdl is at the phase. Returns how many. [rt] */
 int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
-                        struct scene_product *products);
+                        struct scene_product *products, struct scene_groups *groups);
 
 /* Floats from chunk to chunk and from source to source of an FDL. */
 static inline size_t scene_fdl_chunk(const struct scene_cut *cut)

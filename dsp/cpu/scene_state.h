@@ -38,6 +38,7 @@ struct scene_state {
     int history_length;
     float *due;           /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
     int due_length;
+    struct scene_groups groups; /* scratch of the engine thread                                                   */
     struct scene_head head;
     struct scene_tail *tail; /* NULL: there is the head only                                                      */
 };
@@ -56,7 +57,8 @@ static inline void scene_history_read(const struct scene_state *s, int source, i
 /* Floats of scratch for a thread that does steps of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 {
-    return 3 * (size_t)cut->n_chunks * SCENE_CHUNK + 2 * SIMD_PAD;
+    size_t transform = 3 * (size_t)cut->n_chunks + 1, mixed = (size_t)cut->n_partitions;
+    return (transform > mixed ? transform : mixed) * SCENE_CHUNK;
 }
 
 /* Transforms the last `fft` frames of a source before frame `end`, after `n_zeros` zeros at the end, into slot `slot`

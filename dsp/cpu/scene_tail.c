@@ -126,7 +126,7 @@ static int part_begin(const struct tail_level *t, int part)
     return (int)((int64_t)t->n_products * part / t->n_parts);
 }
 
-static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i)
+static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
@@ -135,6 +135,7 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
     struct scene_sum sum = {.products = t->level->products + first,
                             .n = part_begin(t, part + 1) - first,
                             .chunk = i / t->n_parts,
+                            .mixed = scratch,
                             .end = cut->n_partitions,
                             .slot = scene_fdl_slot(cut, hop),
                             .n_slots = cut->n_partitions,
@@ -181,7 +182,7 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     if (job.phase == INS)
         job_in(tail->s, t, job.i, scratch);
     else if (job.phase == CHUNKS)
-        job_chunk(tail->s, t, job.i);
+        job_chunk(tail->s, t, job.i, scratch);
     else
         job_out(tail->s, t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
@@ -328,14 +329,14 @@ static int64_t picoseconds(double ns)
     return (int64_t)ceil(ns * 1000);
 }
 
-static void hop_begin(const struct scene_state *s, struct tail_level *t, const struct scene_call *call)
+static void hop_begin(struct scene_state *s, struct tail_level *t, const struct scene_call *call)
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
     const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
     int n_heard = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products);
+    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products, &s->groups);
     for (int i = 0; i < t->n_products; i++) {
         const struct scene_product *product = &t->level->products[i];
         floats += (double)product->n_partitions * (1 + product->n_out);

@@ -49,9 +49,11 @@ struct scene_product {   /* one source's FDL times one entry's responses        
 };
 
 struct scene_sum {       /* of products, for one chunk of bins                                                        */
-    const struct scene_product *products;
+    const struct scene_product *products; /* those that follow each other with the same h are mixed first: H is read
+                            once                                                                                      */
     int n;
     int chunk;
+    float *mixed;        /* [n_slots][SCENE_CHUNK], scratch                                                           */
     int first, end;      /* partitions [first, end), as far as a response has them                                    */
     int slot, n_slots;   /* partition p meets slot (slot + p) % n_slots                                               */
     size_t x_step;       /* floats                                                                                    */

@@ -5,8 +5,8 @@
  * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
  *
  *   spectrum    n floats for a transform of n frames: re(0), re(n / 2), re(1), im(1), re(2), ...; zeros up to n_chunks
- *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions, so
- *               partition p of a response meets slot + p
+ *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions,
+ *               so partition p of a response meets slot + p
  *   bank        [entry][chunk][pair of outputs][partition][output of the pair][SCENE_CHUNK]: an entry's products read
  *               memory in order; scaled by 1 / n
  */
@@ -32,8 +32,8 @@ struct bank_cpu {
     int n_chunks[HC_MOST_STEER_LEVELS];
 };
 
-/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory, and
- * of a source's transform with its way into the FDL. */
+/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory,
+ * and of a source's transform with its way into the FDL. */
 static inline double scene_products_ns(double floats)
 {
     return 0.38 * floats;

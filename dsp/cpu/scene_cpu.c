@@ -1,14 +1,17 @@
 /* scene_cpu - steered sources on the CPU.
  *
  *   head          inside the call (scene_head.c)
- *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and, in
- *                 even shares, its own calls do them until frame T + delay (scene_tail.c)
+ *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and,
+ *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
- * Cost. Products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all of
- * them changing, a block reads:
+ * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
+ * of them changing, a block reads:
  *
- *   head          3.0 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
- *   tail          6.6 MB = 128 sources * 13 partitions * 2304 floats * (1 FDL + 2 outputs) / 7 blocks a hop
+ *   head     2.9 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
+ *   tail     6.6 MB = 128 sources * 13 partitions * 2304 floats * (1 FDL + 2 outputs) / 7 blocks a hop
+ *
+ * One core of an Ice Lake at 2.8 GHz reads 12.7 GB/s: 0.75 ms. With the transforms, 0.15 ms, a block should take 0.9 ms
+ * of the processors' time. It takes 1.0 (measured beside other programs).
  */
 #include "dsp/scene/scene_backend.h"
 

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-struct realtime_pool;
-
 struct scene_level_cpu {
     const struct scene_level *plan;
     struct scene_cut cut;
@@ -61,8 +59,8 @@ static inline size_t scene_scratch_floats(const struct scene_cut *cut)
     return (transform > mixed ? transform : mixed) * SCENE_CHUNK;
 }
 
-/* Transforms the last `fft` frames of a source before frame `end`, after `n_zeros` zeros at the end, into slot `slot`
- * of its FDL. [rt] */
+/* Transforms the last frames of a source before frame `end`, followed by n_zeros zeros, together `fft` frames. The
+ * spectrum goes into the slot of hop `hop` of its FDL. [rt] */
 void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
                             float *scratch);
 

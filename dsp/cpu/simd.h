@@ -60,8 +60,9 @@ struct scene_sum {       /* of products, for one chunk of bins                  
 };
 
 struct simd_scene {
-    /* now[out][2][SCENE_CHUNK] += sum weight * h * re(x), then * im(x), bin by bin; a pair of floats of h at once. So a
-     * spectrum whose float 1 is the bin n / 2 needs no exception here: scene_spectrum puts the sums together. */
+    /* now[out][0][i] += sum of weight * h[i] * re of the bin of x that has float i; now[out][1][i] likewise with im.
+     * The caller makes complex bins of both sums (scene_sums_transform). So bin n / 2, which shares a place with bin 0,
+     * needs no exception here. */
     void (*sum)(float *now, const struct scene_sum *sum);
     /* The same, and in next[][][] what these responses add to the next block from partition 1 on: partition p meets
      * slot (slot + p - 1) % n_slots. first is 0. */

@@ -40,7 +40,7 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     int slot_offset;
     int n_heard;        /* most outputs of the banks since open                                                       */
     /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
-     * mixes in every call of a block. is_still: both are the same                                                    */
+     * mixes in every call of a block; `from` is the `to` of the block before. is_still: both are the same            */
     struct scene_mix from, to;
     bool is_still;
     /* [level], from 1: at the first frame of a block that is a multiple of the level's hop: the mix that the level takes

@@ -1,5 +1,5 @@
-/* Steered sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that tests/engine/steer_test.c
- * checks. The oracle sums in float64. */
+/* Steered sources on the CPU, without an engine: what scene_cpu.c promises beside the sound that
+ * tests/engine/steer_test.c checks. */
 #include "check.h"
 #include "dsp/cpu/scene_state.h"
 
@@ -97,8 +97,8 @@ static void stage_play(struct stage *s, struct random *random, int n)
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
-/* One source and one entry, which never changes: the taps themselves, in every level and partition. `block` 64 and 0.5 s
- * have partitions of several hops. */
+/* One source and one entry, which never changes: the taps themselves, in every level and partition. `block` 64 and
+ * 0.5 s have partitions of several hops. */
 static void check_response(int block, int fade, int n_taps, int n_out, int n_threads)
 {
     struct stage s;

@@ -93,7 +93,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -372,6 +372,7 @@ RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         live_steer_test:a_storm_of_moves_and_changes_leaves_the_last \
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
@@ -423,6 +424,8 @@ RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
+run-bench-moving: all
+	@$(RECORD) 'Moving sources, offline' $(PYTHON) tests/bench/bench_moving.py
 run-bench-files: all $(BUILD)/tests/measure
 	$(bench_setup)
 	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py

@@ -107,7 +107,7 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     s->step = setup->step;
     s->n_out = data->n_out;
     s->n_partitions = (data->n_taps - 1) / s->step + 1;
-    s->stride = round_up((size_t)(2 * s->step + 2), SIMD_PAD);
+    s->stride = round_up(2 * (size_t)s->step + 2, SIMD_PAD);
     s->group = (int)(GROUP_FLOATS / (2 * s->stride));
     if (s->group > MOST_GROUP) s->group = MOST_GROUP;
     if (s->group < LEAST_GROUP) s->group = LEAST_GROUP;
@@ -115,11 +115,11 @@ static int render_open(const struct render_setup *setup, void **state, char *why
     s->fft = fft_open_repeatable(2 * s->step);
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
-    int error = HC_OK;
-    if (!s->fft || !s->pool || !s->fade)
-        error = fail(HC_ENOMEM, why, cap, "no memory for a renderer");
-    else
-        error = bank_transform(s, data, why, cap);
+    if (!s->fft || !s->pool || !s->fade) {
+        render_close(s);
+        return fail(HC_ENOMEM, why, cap, "no memory for a renderer");
+    }
+    int error = bank_transform(s, data, why, cap);
     if (error) {
         render_close(s);
         return error;
@@ -198,14 +198,13 @@ static int window_items(const struct render_window *window, int at, struct item 
 {
     int n_from = window->n_from > 0 ? window->n_from : 0, n = 0;
     for (int f = 0, t = 0; f < n_from || t < window->n_to; n++) {
-        const struct render_term *from = f < n_from ? &window->from[f] : NULL;
-        const struct render_term *to = t < window->n_to ? &window->to[t] : NULL;
-        if (from && to && is_before(from, to)) to = NULL;
-        if (from && to && is_before(to, from)) from = NULL;
-        const struct render_term *term = from ? from : to;
-        items[n] = (struct item){term->source, term->entry, at, from ? from->weight : 0, to ? to->weight : 0};
-        f += from != NULL;
-        t += to != NULL;
+        bool has_from = f < n_from, has_to = t < window->n_to;
+        if (has_from && has_to && is_before(&window->from[f], &window->to[t])) has_to = false;
+        if (has_from && has_to && is_before(&window->to[t], &window->from[f])) has_from = false;
+        const struct render_term *term = has_from ? &window->from[f] : &window->to[t];
+        items[n] = (struct item){.source = term->source, .entry = term->entry, .window = at};
+        if (has_from) items[n].from = window->from[f++].weight;
+        if (has_to) items[n].to = window->to[t++].weight;
     }
     return n;
 }

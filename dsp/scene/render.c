@@ -96,13 +96,18 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, int n_jobs, char *why, 
     if (n_jobs == 0) return HC_OK;
     struct render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
     struct render_work *works = calloc((size_t)n_jobs, sizeof *works);
-    int error = windows && works ? HC_OK : fail(HC_ENOMEM, why, cap, "no memory for %d jobs", n_jobs);
+    if (!windows || !works) {
+        free(windows);
+        free(works);
+        return fail(HC_ENOMEM, why, cap, "no memory for %d jobs", n_jobs);
+    }
+    int error = HC_OK;
     for (int i = 0; i < n_jobs && !error; i++) {
         error = render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, why, cap);
         works[i] = (struct render_work){&jobs[i], windows[i].n_windows, windows[i].windows};
     }
     if (!error) error = r->backend->run(r->state, works, n_jobs, why, cap);
-    for (int i = 0; windows && i < n_jobs; i++) render_windows_free(&windows[i]);
+    for (int i = 0; i < n_jobs; i++) render_windows_free(&windows[i]);
     free(windows);
     free(works);
     return error;

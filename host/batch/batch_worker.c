@@ -396,7 +396,7 @@ void *batch_worker(void *data)
     struct file_job *jobs = calloc(BATCH_PIECE, sizeof *jobs);
     worker_choose_backend(&worker, atomic_fetch_add(&batch->n_started, 1));
     if (!jobs) batch_stop(batch, "no memory for a worker; use fewer --workers");
-    while (!atomic_load(&batch->stopped)) {
+    while (jobs && !atomic_load(&batch->stopped)) {
         size_t piece;
         if (!batch_take_piece(batch, &piece)) break;
         run_piece(&worker, piece, jobs);

@@ -7,16 +7,14 @@
 
 enum { MOST_BLOCK = 1 << 18 }; /* frames of a job: a file of 10 s at 16 kHz is one block */
 
-static float **outs_make(int n_out, int block)
+static bool outs_make(struct moving_job *m, int n_out)
 {
-    float **outs = calloc((size_t)n_out, sizeof *outs), *frames = NULL;
-    if (outs) frames = malloc((size_t)n_out * (size_t)block * sizeof *frames);
-    if (!frames) {
-        free(outs);
-        return NULL;
-    }
-    for (int o = 0; o < n_out; o++) outs[o] = frames + (size_t)o * (size_t)block;
-    return outs;
+    const size_t block = (size_t)m->stream.block;
+    m->outs = calloc((size_t)n_out, sizeof *m->outs);
+    m->out = malloc((size_t)n_out * block * sizeof *m->out);
+    if (!m->outs || !m->out) return false;
+    for (int o = 0; o < n_out; o++) m->outs[o] = m->out + (size_t)o * block;
+    return true;
 }
 
 static bool open_stream(struct file_job *job, struct moving_job *m, char *why, size_t cap)
@@ -33,8 +31,7 @@ static bool open_stream(struct file_job *job, struct moving_job *m, char *why, s
                           n_frames, why, cap))
         return false;
     if (!moving_stream_open(&m->stream, &path, data, &settings->path_options, block, row->mask, why, cap)) return false;
-    m->outs = outs_make(data->n_out, m->stream.block);
-    return m->outs || message_write(why, cap, "no memory for a block of audio; use fewer --workers");
+    return outs_make(m, data->n_out) || message_write(why, cap, "no memory for a block of audio; use fewer --workers");
 }
 
 bool moving_job_open(struct file_job *job, const char *backend, char *why, size_t cap)
@@ -53,7 +50,7 @@ void moving_job_close(struct file_job *job)
     struct moving_job *m = job->moving;
     if (!m) return;
     moving_stream_close(&m->stream);
-    if (m->outs) free(m->outs[0]);
+    free(m->out);
     free(m->outs);
     bank_cache_give_back(&job->batch->banks, m->bank);
     free(m);
@@ -96,7 +93,7 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
         }
         for (int i = 0; i < n_busy; i++) {
             struct moving_job *m = busy[i]->moving;
-            file_job_take(busy[i], m->outs[0], m->stream.block, m->n);
+            file_job_take(busy[i], m->out, m->stream.block, m->n);
             moving_stream_next(&m->stream, m->n_in, m->n);
         }
     }

@@ -9,7 +9,8 @@
 struct moving_job {
     struct cached_bank *bank;
     struct moving_stream stream;
-    float **outs; /* [n_out][stream.block] */
+    float *out;   /* [n_out][stream.block] */
+    float **outs; /* [n_out] */
     int n_in, n;  /* frames of the block: read, and computed */
 };
 

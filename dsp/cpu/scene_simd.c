@@ -8,12 +8,14 @@ struct stream { /* what the next product will read: it may lie anywhere, where n
     const float *x, *h;
 };
 
+enum { MOST_VECS = 4 };
+
 /* n_vec vectors of a chunk, for a pair of outputs or the last one. */
 ALWAYS_INLINE void product_tile(float *now, float *next, const struct scene_product *product,
                                 const struct scene_sum *sum, const float *h, const struct stream *ahead, size_t at,
                                 int n_outs, int n_vec, bool twice)
 {
-    vec here[2 * SCENE_PAIR * 2], after[2 * SCENE_PAIR * 2], re_before[2], im_before[2];
+    vec here[SCENE_PAIR * 2 * MOST_VECS], after[SCENE_PAIR * 2 * MOST_VECS], re_before[MOST_VECS], im_before[MOST_VECS];
     for (int j = 0; j < n_outs * 2 * n_vec; j++) here[j] = after[j] = (vec){0};
     for (int v = 0; v < n_vec; v++) re_before[v] = im_before[v] = (vec){0};
     int end = sum->end < product->n_partitions ? sum->end : product->n_partitions;
@@ -22,7 +24,7 @@ ALWAYS_INLINE void product_tile(float *now, float *next, const struct scene_prod
     h += (size_t)(sum->first * n_outs) * SCENE_CHUNK;
     for (int p = sum->first; p < end; p++) {
         const float *x = ring + slot * SCENE_CHUNK + at;
-        vec re[2], im[2];
+        vec re[MOST_VECS], im[MOST_VECS];
         for (int v = 0; v < n_vec; v++) {
             vec in = load(x + v * LANES);
             re[v] = EVEN(in);
@@ -61,9 +63,8 @@ ALWAYS_INLINE void product_tile(float *now, float *next, const struct scene_prod
 
 ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum *sum, bool twice)
 {
-    /* As many sums as there are registers for them. */
-    enum { ONE = 1, TWO = LANES == SCENE_CHUNK ? 1 : 2 };
-    int n_vec = twice && LANES < 16 ? ONE : TWO;
+    /* As many sums as there are registers for them: 32 or 16. */
+    int n_vec = (LANES == 16 ? 4 : 2) / (twice ? 2 : 1);
     for (int i = 0; i < sum->n; i++) {
         const struct scene_product *product = &sum->products[i], *then = i + 1 < sum->n ? product + 1 : product;
         size_t row = (size_t)product->n_partitions * SCENE_CHUNK, then_row = (size_t)then->n_partitions * SCENE_CHUNK;
@@ -94,10 +95,9 @@ static void sum_twice(float *now, float *next, const struct scene_sum *sum)
     sum_products(now, next, sum, true);
 }
 
-static void add(float *y, const float *x, float weight, size_t n)
+static void add(float *y, const float *x, size_t n)
 {
-    vec w = broadcast(weight);
-    for (size_t i = 0; i < n; i += LANES) store(y + i, load(y + i) + w * load(x + i));
+    for (size_t i = 0; i < n; i += LANES) store(y + i, load(y + i) + load(x + i));
 }
 
 extern const struct simd_scene AT_LEVEL(simd_scene_);

@@ -64,8 +64,8 @@ struct simd_scene {
     /* The same, and in next[][][] what these responses add to the next block from partition 1 on: partition p meets
      * slot (slot + p - 1) % n_slots. first is 0. */
     void (*sum_twice)(float *now, float *next, const struct scene_sum *sum);
-    /* y[i] += weight * x[i], i < n, a multiple of SCENE_CHUNK */
-    void (*add)(float *y, const float *x, float weight, size_t n);
+    /* y[i] += x[i], i < n, a multiple of SCENE_CHUNK */
+    void (*add)(float *y, const float *x, size_t n);
 };
 
 struct simd {

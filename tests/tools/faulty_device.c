@@ -173,11 +173,13 @@ static int scene_open(const struct scene_plan *plan, const struct scene_shape *s
     f->shape = *shape;
     fault_read(&f->fault, "HC_FAULT_SCENE");
     int error = real->scene->open(plan, shape, device, &f->state, why, cap);
-    if (error)
+    if (error) {
         free(f);
-    else
-        *state = f;
-    return error;
+        return error;
+    }
+    if (real->scene->wait_set) real->scene->wait_set(f->state, true); /* the output of a device is complete */
+    *state = f;
+    return HC_OK;
 }
 
 static void scene_close(void *state)

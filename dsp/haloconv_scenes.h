@@ -121,9 +121,9 @@ void hc_bank_free(hc_bank *bank);
 uint64_t hc_bank_memory(const hc_bank *bank);
 
 /* Asks source `source` to play n entries (0 to HC_MOST_MIX) of a bank, entry[i] with weight[i]; weight NULL: 1. n = 0:
- * silence; bank may then be NULL. The last request before a hop wins (see above). Costs no memory, no upload. Returns
- * HC_OK, or HC_EINVAL (source, entry or n out of range; a weight that is not finite; the bank is for another device or
- * other sizes). [rt], any thread */
+ * silence; bank may then be NULL. The last request before a hop wins (see above); one for the same entries and weights
+ * as the request before changes nothing. Costs no memory, no upload. Returns HC_OK, or HC_EINVAL (source, entry or n
+ * out of range; a weight that is not finite; the bank is for another device or other sizes). [rt], any thread */
 int hc_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
 /* ---- whole signals ------------------------------------------------------------------------------------------------- */

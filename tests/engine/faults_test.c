@@ -174,6 +174,8 @@ static hc_config scene_config(const char *backend)
     c.max_taps = 1;
     c.n_sources = 1;
     c.block = 128;
+    /* The hop of hybrid's tail is then 512. FFTW plans transforms of other lengths in thousands of allocations. */
+    c.rate = strcmp(backend, "cpu") == 0 ? 48000 : 60000;
     c.bank_taps = TAPS;
     return c;
 }
@@ -183,7 +185,7 @@ static void scene_plays(hc_engine *engine, const hc_bank *bank, int entry, doubl
 {
     float y2[2][BLOCK] = {0};
     check(hc_steer(engine, 0, bank, &entry, NULL, 1) == HC_OK, "hc_steer, %s", at());
-    for (int i = 0; i < 2 * TAPS; i += 128) {
+    for (int i = 0; i < TAPS + 12 * BLOCK; i += 128) {
         float *halves[] = {y2[0] + i % BLOCK, y2[1] + i % BLOCK};
         check(hc_process(engine, in, halves, 128) == HC_OK, "a late block, %s", at());
     }
@@ -225,6 +227,9 @@ static void sources_survive_faults(const char *backend)
 {
     hc_config c = scene_config(backend);
     hc_info info = {.size = sizeof info};
+    /* FFTW measures transforms that are not in our wisdom once. */
+    check(hc_open(&c, &engine_opened, why, sizeof why) == HC_OK, "%s", why);
+    hc_close(engine_opened);
     each_fault(fault_in_hc_open_with_sources, backend);
     check(hc_open(&c, &engine_opened, why, sizeof why) == HC_OK, "%s", why);
     check(hc_get_info(engine_opened, &info) == HC_OK && info.n_steer_levels > 1, "the sources have no tail");

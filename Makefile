@@ -93,7 +93,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -424,6 +424,8 @@ RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
+run-bench-moving: all
+	@$(RECORD) 'Moving sources, offline' $(PYTHON) tests/bench/bench_moving.py
 run-bench-files: all $(BUILD)/tests/measure
 	$(bench_setup)
 	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py

@@ -201,7 +201,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
 
 bool csv_is_bank(const char *path)
 {
-    char first[1024] = "", *line = first;
+    char first[1024] = "", *line;
     if (mask_file_check(path, NULL, 0) != HC_OK) return false;
     FILE *file = fopen(path, "re");
     if (!file) return false;

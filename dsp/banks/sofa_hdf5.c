@@ -24,13 +24,14 @@
     F(H5open)                                                                                                          \
     F(H5get_libversion)                                                                                                \
     F(H5Eget_auto2)                                                                                                    \
-    F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space)          \
-        F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size)                 \
-            F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                          \
-                F(H5Sget_simple_extent_npoints) F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space)     \
-                    F(H5Aread) F(H5Aclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset)         \
-                        F(H5Tequal) F(H5Tconvert) F(H5Tis_variable_str) F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk)   \
-                            F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
+    F(H5Eset_auto2)                                                                                                    \
+    F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space) F(H5Dget_type)           \
+        F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size) F(H5Dget_storage_size)         \
+            F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose)     \
+                F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)          \
+                    F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert)                      \
+                        F(H5Tis_variable_str) F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters)          \
+                            F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
 /* Its types: variables that H5open sets. */
 #define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
 
@@ -324,7 +325,7 @@ struct hdf5_file {
 
 static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     attribute_text(((struct hdf5_file *)file)->id, name, text);
     leave(&quiet);
@@ -332,7 +333,7 @@ static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 
 static bool hdf5_look(void *file, const char *name, struct sofa_variable *variable)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     *variable = (struct sofa_variable){0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
@@ -348,7 +349,7 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
 
 static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct sofa_variable variable = {0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
@@ -360,7 +361,7 @@ static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 
 static void hdf5_close(void *file)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     h5.H5Fclose(((struct hdf5_file *)file)->id);
     leave(&quiet);
@@ -369,7 +370,7 @@ static void hdf5_close(void *file)
 
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
     if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
     enter(&quiet);

@@ -227,7 +227,8 @@ static int tail_call(struct scene_state *s, struct slot *slot, struct scene_call
     call->slot = slot;
     call->until_us = AWAIT_FOREVER;
     s->tail_frame += s->hop;
-    return s->tail_backend->play(s->tail, call, why, cap);
+    int error = s->tail_backend->begin ? s->tail_backend->begin(s->tail, call, why, cap) : HC_OK;
+    return error ? error : s->tail_backend->play(s->tail, call, why, cap);
 }
 
 static int job_convolve(struct scene_state *s, struct scene_job *job, char *why, size_t cap)

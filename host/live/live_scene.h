@@ -20,12 +20,19 @@ struct live_scene;
 
 enum { LIVE_SCENE_MOST_SOURCES = 1024 };
 
-struct live_scene_place { int source; double aed[3]; }; /* source: from 0; aed as in listener.h */
+struct live_scene_place {
+    int source;             /* from 0                                                                           */
+    double aed[3];          /* as in listener.h                                                                 */
+    double gain_db;         /* -INFINITY: off                                                                   */
+    int entry;              /* -1: at its place                                                                 */
+};
 
 struct live_scene_settings {
     struct live_scene_place places[LIVE_SCENE_MOST_SOURCES]; /* [n_places], of sources with places of their own */
     int n_places;
     double reference, least;         /* metres: gain = reference / distance, from `least` on. 0: no such gain   */
+    double listener_at[3];
+    struct quaternion front;         /* of the listener; all 0: not known                                       */
 };
 
 enum scene_act {            /* reads the fields                                                                 */
@@ -68,6 +75,14 @@ struct live_scene_source {
     int entry;              /* -1: at its place                                                                 */
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
+
+/* Copies the state into settings from which another process makes the same scene. Its head looks to the front until the
+ * next message of a head tracker. */
+void live_scene_take(struct live_scene *scene, struct live_scene_settings *settings);
+
+/* Do both make the same sources? The listener counts for nothing: it moves all the time. */
+bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b);
+
 void live_scene_get_listener(struct live_scene *scene, struct listener *listener);
 
 /* Writes " | 4 sources, head 30 0 0" for the status line: yaw, pitch and roll as listener_angles has them. */

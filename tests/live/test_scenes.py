@@ -1,15 +1,23 @@
 """`haloconv jack BANK`: sources and a listener that OSC moves, on JACK servers."""
 
+import fcntl
+import os
 import pathlib
 import re
 import shutil
+import socket
+import struct
 import subprocess
+import termios
 
 import numpy as np
 import pytest
-from conftest import generator, haloconv, write
+from conftest import HALOCONV, generator, haloconv, write
 from scipy.spatial.transform import Rotation
-from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+from test_live import (STAGE, alone, control_of, live_on_jack, name_ports, needs_jack, needs_osc, needs_portaudio,
+                       offered, osc, read_osc, run, shows)
+from test_nsm import Manager
+from test_nsm import control_of as manager_control
 from test_osc import examples
 
 assert alone and run  # fixtures
@@ -310,6 +318,104 @@ def test_other_messages_arrive_beside_a_stream_of_a_head_tracker(run):
                 assert control.ask("/gain")[1] == pytest.approx(-(i % 20), abs=1e-4)
                 assert control.ask("/listener/ypr")[1] == pytest.approx(i % 90, abs=1e-3)
     client.end()
+
+
+@needs_portaudio
+def test_live_plays_sources_too(run):
+    make_bank()
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--place", "2:180,0")
+    assert "bank: 6 entries, 2 outputs, " in client.said()
+    name_ports(server)
+    with control_of(client) as control:
+        assert heard(server, 2) == "behind"
+        control.send("/yaw", 90.0)
+        assert heard(server, 2) == "left"
+    client.end()
+
+
+@needs_portaudio
+def test_sources_stay_where_they_are_when_the_device_comes_back(run):
+    """The program starts again with another device of PortAudio, and its OSC port, front and sources are those before."""
+    make_bank()
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--reconnect")
+    client.says("OSC on port")
+    with control_of(client) as control:
+        for message in [("/source/1/aed", 20.0, -30.0, 3.0), ("/source/1/gain", "off"), ("/source/2/entry", 4),
+                        ("/source/2/gain", -6.0), ("/distance-gain", 2.0), ("/listener/xyz", 1.0, 2.0, 3.0),
+                        ("/ypr", 90.0, 0.0, 0.0), ("/recentre",)]:
+            control.send(*message)
+        before = control.stats()["scene"]
+        server.kill()
+        client.says("went away; waiting for it")
+        server.start()
+        client.says(r"is back[^$]*OSC on port \d+")
+        assert control.stats()["scene"] == before
+        control.send("/ypr", 100.0, 0.0, 0.0)
+        assert control.ask("/listener/ypr")[1] == pytest.approx(10, abs=1e-3)
+        assert control.ask("/source/2/entry") == ["/source/2/entry", 4]
+    client.end()
+
+
+def received(manager):
+    packet, manager.client = manager.socket.recvfrom(65536)
+    return read_osc(packet)[0]
+
+
+def test_a_session_manager_restores_sources(run):
+    """A manager starts clients without options: the number of sources is in its session, too."""
+    make_bank()
+    manager = Manager(run.server(128))
+    folder = pathlib.Path("haloconv.nXYZ").resolve()
+
+    def opened(*options):
+        client = run.client("jack", *options, env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "haloconv.nXYZ")
+        assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
+        return client, manager_control(manager)
+
+    client, control = opened("bank.csv", "--sources", 3)
+    control.send("/source/3/aed", 90.0, 0.0, 2.0)
+    control.ask("/wet")
+    while received(manager) != "/nsm/client/is_dirty":
+        pass
+    manager.says("/nsm/client/save")
+    while received(manager) != "/nsm/client/is_clean":
+        pass
+    client.end()
+    client, control = opened()
+    assert control.ask("/source/3/aed") == ["/source/3/aed", 90, 0, 2]
+    assert "haloconv.nXYZ:in-3" in manager.server.ports()
+    client.end()
+    manager.socket.close()
+
+
+def test_a_key_recentres_and_the_status_line_shows_the_head(run):
+    make_bank()
+    main, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+    server = run.server(256)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shown = run.process([str(HALOCONV), "jack", "bank.csv", "--sources", "3", "--osc", str(port), "--server", server.name],
+                        stdin=terminal, stderr=terminal, start_new_session=True,
+                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(osc("/ypr", -40.0, 20.0, 0.0), ("127.0.0.1", port))
+    shows(main, rb"^bank\.csv \| 3 sources, head -40 -20 0 \| load ")
+    os.write(main, b"c")
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    os.write(main, b"q")
+    assert shown.wait(60) == 0
+    os.close(main), os.close(terminal)
 
 
 def test_a_broken_bank_ends_with_one_error(run):

@@ -91,6 +91,10 @@ def test_a_mix_points_where_it_should(hc):
             before = now
     for e, (az, el) in enumerate(ARC):
         assert [int(entry) for entry in bank.mix(az, el)[0]] == [e]
+    two = hc.Bank(responses(2 * len(ARC)), positions=np.concatenate([r * units for r in (1, 2)]))
+    for r, first in [(1.2, 0), (3, len(ARC))]:
+        (near, shares), (entries, weights) = two.mix(77, 5, r), bank.mix(77, 5)
+        assert dict(zip(near - first, shares.round(5))) == dict(zip(entries, weights.round(5)))
     ring = hc.Bank(responses(4), positions=[(0, 0), (90, 0), (180, 0), (270, 0)])
     entries, weights = ring.mix(30, 40)
     assert sorted(entries) == [0, 1] and abs(weights[list(entries).index(1)] - 0.366) < 1e-3

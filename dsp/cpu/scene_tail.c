@@ -2,7 +2,7 @@
  * which the hop is due.
  *
  *   phase      a job                                                          jobs
- *   INS        some sources: the window before the edge -> FFT -> FDL          n_sources / SOURCES_A_JOB
+ *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
  *   CHUNKS     a chunk of bins: the products of all terms, or of a part of     n_chunks * n_parts
  *              them if they are many, in order
  *   OUTS       an output: its sums -> IFFT -> fades                            n_heard
@@ -22,7 +22,6 @@
 
 enum { INS, CHUNKS, OUTS, N_PHASES };
 enum {
-    SOURCES_A_JOB = 2,
     MOST_PARTS = 4,
     RESPONSES_A_PART = 128, /* with 13 partitions 0.05 ms */
 };
@@ -104,6 +103,13 @@ static int64_t begun(const struct tail_level *t)
     return sum;
 }
 
+/* Cost of the next job. */
+static int64_t next_cost(const struct tail_level *t)
+{
+    int phase = (int)(atomic_load_explicit(&t->jobs, memory_order_relaxed) >> PHASE_BIT);
+    return phase < N_PHASES ? t->cost[phase] : 0;
+}
+
 static int64_t whole(const struct tail_level *t)
 {
     int64_t sum = 0;
@@ -113,20 +119,13 @@ static int64_t whole(const struct tail_level *t)
 
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
-static void job_in(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
-{
-    int end = (i + 1) * SOURCES_A_JOB < s->shape.n_sources ? (i + 1) * SOURCES_A_JOB : s->shape.n_sources;
-    for (int source = i * SOURCES_A_JOB; source < end; source++)
-        scene_source_transform(s, t->l, source, t->edge, 0, t->edge / t->level->cut.hop, scratch);
-}
-
 /* The first product of a part. */
 static int part_begin(const struct tail_level *t, int part)
 {
     return (int)((int64_t)t->n_products * part / t->n_parts);
 }
 
-static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i)
+static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
@@ -135,6 +134,7 @@ static void job_chunk(const struct scene_state *s, const struct tail_level *t, i
     struct scene_sum sum = {.products = t->level->products + first,
                             .n = part_begin(t, part + 1) - first,
                             .chunk = i / t->n_parts,
+                            .mixed = scratch,
                             .end = cut->n_partitions,
                             .slot = scene_fdl_slot(cut, hop),
                             .n_slots = cut->n_partitions,
@@ -179,9 +179,9 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     int n = t->n_jobs[job.phase]; /* once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
     if (job.phase == INS)
-        job_in(tail->s, t, job.i, scratch);
+        scene_source_transform(tail->s, t->l, job.i, t->edge, 0, t->edge / t->level->cut.hop, scratch);
     else if (job.phase == CHUNKS)
-        job_chunk(tail->s, t, job.i);
+        job_chunk(tail->s, t, job.i, scratch);
     else
         job_out(tail->s, t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
@@ -328,24 +328,24 @@ static int64_t picoseconds(double ns)
     return (int64_t)ceil(ns * 1000);
 }
 
-static void hop_begin(const struct scene_state *s, struct tail_level *t, const struct scene_call *call)
+static void hop_begin(struct scene_state *s, struct tail_level *t, const struct scene_call *call)
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
     const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
     int n_heard = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products);
+    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products, &s->groups);
     for (int i = 0; i < t->n_products; i++) {
         const struct scene_product *product = &t->level->products[i];
         floats += (double)product->n_partitions * (1 + product->n_out);
         if (product->n_out > n_heard) n_heard = product->n_out;
     }
     t->n_heard = n_heard;
-    t->n_jobs[INS] = (s->shape.n_sources + SOURCES_A_JOB - 1) / SOURCES_A_JOB;
+    t->n_jobs[INS] = s->shape.n_sources;
     t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks * t->n_parts : 0;
     t->n_jobs[OUTS] = n_heard;
-    t->cost[INS] = picoseconds(SOURCES_A_JOB * transform);
+    t->cost[INS] = picoseconds(transform);
     t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * SCENE_CHUNK / t->n_parts));
     t->cost[OUTS] = picoseconds(transform);
     t->own = 0;
@@ -379,7 +379,7 @@ void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call)
         double mine = frames <= call->n ? (double)left : (double)left - t->others_a_frame * (double)frames;
         if (mine <= 0) continue;
         int64_t until = t->own + (frames <= call->n ? left : (int64_t)(mine * call->n / (double)frames));
-        while (t->own < until && own_job(tail, t)) continue;
+        while (t->own + next_cost(t) / 2 < until && own_job(tail, t)) continue;
     }
 }
 

@@ -242,7 +242,14 @@ static void sources_survive_faults(const char *backend)
 
 /* ---- the live core ---------------------------------------------------------------------------------------------- */
 
-static char paths[2][64]; /* masks with the sums 0.5 and 0.75 */
+static char paths[2][64];  /* masks with the sums 0.5 and 0.75 */
+static char scenes[2][64]; /* configurations with one source, whose banks have these sums */
+static int n_live_sources; /* 1: the masks are these configurations */
+
+static const char *live_mask(int i)
+{
+    return n_live_sources ? scenes[i] : paths[i];
+}
 
 static void say(void *data, int level, const char *text)
 {
@@ -257,6 +264,7 @@ static int live_open(const char *backend, hc_live **live)
     c.backend = backend;
     c.n_threads = 2;
     c.standby_share = 1e9;
+    c.n_sources = n_live_sources;
     c.say = say;
     return hc_live_open(&c, live, why, sizeof why);
 }
@@ -285,7 +293,7 @@ static void fault_in_hc_live_open(const char *backend)
     bool good = succeeded(live_open(backend, &live));
     check(good || !live, "a failed hc_live_open gave a live convolver, %s", at());
     if (!good) return;
-    live_changes(live, paths[0], 0);
+    live_changes(live, live_mask(0), 0);
     live_plays(live, 0.5);
     hc_live_close(live);
 }
@@ -297,12 +305,12 @@ static void fault_in_hc_live_work(const char *backend)
 {
     static const int blocks[] = {0, 2 * BLOCK};
     for (int i = 0; i < 2; i++) {
-        hc_live_change change = {.size = sizeof change, .mask = paths[1], .block = blocks[i]};
+        hc_live_change change = {.size = sizeof change, .mask = live_mask(1), .block = blocks[i]};
         check(hc_live_request(live_opened, &change) == HC_OK, "a request was refused");
         faults_on();
         bool good = succeeded(hc_live_work(live_opened));
         live_plays(live_opened, good ? 0.75 : 0.5);
-        live_changes(live_opened, paths[0], BLOCK);
+        live_changes(live_opened, live_mask(0), BLOCK);
         live_plays(live_opened, 0.5);
     }
 }
@@ -311,7 +319,7 @@ static void live_survives_faults(const char *backend)
 {
     each_fault(fault_in_hc_live_open, backend);
     check(live_open(backend, &live_opened) == HC_OK, "%s", why);
-    live_changes(live_opened, paths[0], 0);
+    live_changes(live_opened, live_mask(0), 0);
     live_plays(live_opened, 0.5);
     each_fault(fault_in_hc_live_work, backend);
     hc_live_close(live_opened);
@@ -342,12 +350,39 @@ static void live_on_hybrid_survives_faults(const char *backend)
     live_survives_faults("hybrid:cpu");
 }
 
+static void live_sources_survive_faults(const char *backend)
+{
+    n_live_sources = 1;
+    live_survives_faults("cpu");
+    n_live_sources = 0;
+}
+
+/* Writes a bank of two entries, which are alike, and a configuration whose only source plays it. */
+static bool write_scene(int i)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%d.txt", folder, i);
+    FILE *taps = fopen(path, "w");
+    snprintf(path, sizeof path, "%s/%d.csv", folder, i);
+    FILE *bank = fopen(path, "w");
+    snprintf(scenes[i], sizeof scenes[i], "%s/scene%d.conf", folder, i);
+    FILE *scene = fopen(scenes[i], "w");
+    if (!taps || !bank || !scene) return false;
+    double half = i ? 0.375 : 0.25;
+    fprintf(taps, "%g %g\n0 0\n%g %g\n", half, half, half, half);
+    fprintf(bank, "azimuth,elevation,distance,file\n0,0,1,%d.txt\n90,0,1,%d.txt\n", i, i);
+    fprintf(scene, "/convolver/new 2 2 256 %d\n/bank/read %d.csv\n/source/new 1 1 0 0\n", TAPS, i);
+    bool closed[] = {fclose(taps) == 0, fclose(bank) == 0, fclose(scene) == 0};
+    return closed[0] && closed[1] && closed[2];
+}
+
 int main(void)
 {
     static const struct test tests[] = {
         TEST(engine_on_the_cpu_survives_faults, false), TEST(engine_on_hybrid_survives_faults, false),
         TEST(sources_on_the_cpu_survive_faults, false), TEST(sources_on_hybrid_survive_faults, false),
         TEST(live_on_the_cpu_survives_faults, false),   TEST(live_on_hybrid_survives_faults, false),
+        TEST(live_sources_survive_faults, false),
     };
     if (!mkdtemp(folder)) return 1;
     for (int i = 0; i < BLOCK; i++) x[i] = 1;
@@ -359,10 +394,10 @@ int main(void)
         fprintf(file, "/convolver/new 2 2 256 %d\n", TAPS);
         for (int k = 0; k < 4; k++)
             fprintf(file, "/impulse/dirac %d %d %g %d\n", k / 2 + 1, k / 2 + 1, gain, k % 2 ? TAPS - 1 : 0);
-        if (fclose(file) != 0) return 1;
+        if (fclose(file) != 0 || !write_scene(i)) return 1;
     }
     int status = check_main("faults_test", tests, sizeof tests / sizeof *tests);
-    for (int i = 0; i < 2; i++) unlink(paths[i]);
-    rmdir(folder);
+    snprintf(why, sizeof why, "rm -rf '%s'", folder);
+    if (system(why) != 0) return 1;
     return status;
 }

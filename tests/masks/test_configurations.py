@@ -130,7 +130,7 @@ def test_files_need_a_bank_and_a_path(banks):
     refused("convolve", "x.wav", "t.conf", "-o", "y.wav", says=["t.conf:3: /source/new: sources play live only", "path"])
     done = haloconv("batch", "list.csv", "-o", ".")
     assert done.returncode == 1 and "t.conf:3: /source/new: sources play live only" in done.stderr, done.stderr
-    refused("mask", "gain", "t.conf", "-6", "-o", "y.wav", says="/source/new: sources play live only")
+    refused("mask", "trim", "t.conf", "-o", "y.wav", says="/source/new: sources play live only")
 
 
 def test_a_second_new_drops_sources(banks):

@@ -112,6 +112,7 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
     if (engine_is_lost(e)) return HC_EDEVICE;
     struct slot whole;
     if (e->scene && slot && slot->copy) { /* the sources are added behind the mask: no chunk is done before that */
+        scene_prepare(e->scene);
         for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(slot->copy, i);
         whole = *slot;
         whole.copy = NULL;

@@ -1,6 +1,7 @@
 #include "scene.h"
 
 #include "dsp/engine/backend.h"
+#include "scene_memory.h"
 #include "steering.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct scene {
     struct wanted *wanted; /* [n_sources] */
     struct steering levels[HC_MOST_STEER_LEVELS];
     int64_t frame;    /* since open or reset */
+    bool has_taken;   /* the requests for the block that begins with the next frame */
     bool is_still;    /* the head in this block */
     int n_heard;      /* most outputs of a bank so far: its tail may still be due */
     const float **in; /* [n_sources] */
@@ -51,10 +53,8 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = aligned_alloc(CACHE_LINE, n * sizeof *s->mailboxes);
-    if (s->mailboxes) memset(s->mailboxes, 0, n * sizeof *s->mailboxes);
-    s->wanted = aligned_alloc(CACHE_LINE, n * sizeof *s->wanted);
-    if (s->wanted) memset(s->wanted, 0, n * sizeof *s->wanted);
+    s->mailboxes = scene_memory(n, sizeof *s->mailboxes);
+    s->wanted = scene_memory(n, sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
     if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
@@ -125,6 +125,13 @@ static void take_requests(struct scene *s)
     bank_unuse(unused, n_unused);
 }
 
+void scene_prepare(struct scene *s)
+{
+    if (s->has_taken || s->frame % s->setup.plan.block) return;
+    take_requests(s);
+    s->has_taken = true;
+}
+
 /* ---- audio ------------------------------------------------------------------------------------------------------- */
 
 static struct scene_mix mix_of(const struct term_list *list)
@@ -137,7 +144,8 @@ static struct scene_mix mix_of(const struct term_list *list)
 static void take_edges(struct scene *s, struct scene_call *call, struct scene_mix tail[])
 {
     const struct scene_plan *plan = &s->setup.plan;
-    take_requests(s);
+    scene_prepare(s);
+    s->has_taken = false;
     s->is_still = true;
     for (int l = 0; l < plan->n_levels; l++) {
         if (s->frame % plan->levels[l].hop) continue;

@@ -23,6 +23,9 @@ int scene_open(const struct scene_setup *setup, struct scene **scene, char *why,
 /* NULL is allowed. [setup] */
 void scene_close(struct scene *scene);
 
+/* Takes the requests for the next block, if it begins with the next frame: its input may still be on the way. scene_play
+ * follows, and takes them without this call too. [engine thread] */
+void scene_prepare(struct scene *scene);
 /* Adds n frames of the sources to the output; rows or slot, as backend.h says. [engine thread] */
 int scene_play(struct scene *scene, const struct rows *rows, struct slot *slot, int n, char *why, size_t cap);
 /* As hc_steer. [rt], any thread */

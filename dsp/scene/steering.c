@@ -1,5 +1,7 @@
 #include "steering.h"
 
+#include "scene_memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +22,8 @@ struct source_mix {                       /* aligned: a source that plays up to 
 static bool list_open(struct term_list *list, int n_sources)
 {
     size_t n = (size_t)n_sources * HC_MOST_SOUNDING;
-    list->terms = calloc(n, sizeof *list->terms);
-    list->banks = calloc(n, sizeof *list->banks);
+    list->terms = scene_memory(n, sizeof *list->terms);
+    list->banks = scene_memory(n, sizeof *list->banks);
     return list->terms && list->banks;
 }
 
@@ -54,8 +56,7 @@ bool steering_open(struct steering *s, int n_sources, int n_hops)
 {
     s->n_sources = n_sources;
     s->n_hops = n_hops;
-    s->mixes = aligned_alloc(CACHE_LINE, (size_t)n_sources * sizeof *s->mixes);
-    if (s->mixes) memset(s->mixes, 0, (size_t)n_sources * sizeof *s->mixes);
+    s->mixes = scene_memory((size_t)n_sources, sizeof *s->mixes);
     return list_open(&s->lists[0], n_sources) && list_open(&s->lists[1], n_sources) && s->mixes;
 }
 

@@ -45,6 +45,8 @@ static const struct option_row scene_options[] = {
      "Threads that make the requests; 0: the audio thread, and the time of a block includes them [0; with more than "
      "1024 sources one for each 8192]",
      option_int, OPTION_TO(struct scene_settings, n_threads), .min = 0, .max = STEER_MOST_THREADS},
+    {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
+     OPTION_TO(struct scene_settings, common.shape.spin)},
     {"find", 0, NULL, "Find the largest number of sources: no block missed, and p99 below half of the period",
      option_flag, OPTION_TO(struct scene_settings, find)},
     {0}};

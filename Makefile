@@ -93,7 +93,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -126,7 +126,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-ldl) -lm -pthread \
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread \
             $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
@@ -244,6 +244,7 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 	$(Q)$< $(@D) haloconv.so $(VERSION)
 	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
 	  plugins/haloconv.lv2/through.txt $(@D)/
+	$(Q)cp -r $(BUILD)/impulses/head $(@D)/
 
 # ---- impulses and the demo -------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS first install missing packages, unless SETUP=0. A second make then does the work, because the
@@ -271,7 +272,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer_shapes tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -328,8 +329,8 @@ vpath %.c $(TEST_FOLDERS)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
-TRAP_TESTS := realtime lv2
-TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
+TRAP_TESTS := realtime lv2 lv2_binaural
+TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
                    $(if $(and $(BUNDLE),$(PROGRAM)),,%/live_scenarios_test %/jack_reconnect_test %/midi_test \
                      %/portaudio_busy_test) \
@@ -339,7 +340,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_device_test) \
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
 FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map preset sound_in \
-                                                                 plain_text sweep session_state osc nsm)) \
+                                                                 plain_text sweep session_state osc nsm path_csv)) \
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
@@ -371,8 +372,10 @@ RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         live_steer_test:a_storm_of_moves_and_changes_leaves_the_last \
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
+         hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
@@ -421,6 +424,8 @@ RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
+run-bench-moving: all
+	@$(RECORD) 'Moving sources, offline' $(PYTHON) tests/bench/bench_moving.py
 run-bench-files: all $(BUILD)/tests/measure
 	$(bench_setup)
 	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py
@@ -473,7 +478,7 @@ $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/ladder_test: $(LADDER_OBJS)
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
-$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
+$(patsubst %,$(BUILD)/tests/%,lv2_test lv2_binaural_test lv2_instances): $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
 # A device that fails; it replaces "cuda" in every program that is linked with it.
 FAULTY := $(BUILD)/tests/faulty_device.o
 # The bundle with that device. With -Bsymbolic it calls its own engine, not the engine of the test that loads it.
@@ -482,28 +487,28 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic,--exclude-libs,ALL $(ALL_LDFLAGS) $(filter %.o %.a,$^) $(LIB_LIBS) -o $@
-	$(Q)cp $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(@D)/
+	$(Q)cp -r $(BUILD)/haloconv.lv2/*.wav $(BUILD)/haloconv.lv2/*.txt $(BUILD)/haloconv.lv2/head $(@D)/
 $(BUILD)/tests/lv2_device_test: $(BUILD)/tests/lv2_host.o $(BUILD)/tests/trap.o $(BUILD)/tests/faulty.lv2/haloconv.so
 $(BUILD)/tests/lv2_device_test: HELP_LIBS = -rdynamic -ldl
 $(BUILD)/tests/lv2_instances: $(BUILD)/tests/lv2_instances.o $(BUILD)/tests/trap.o $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,-rdynamic $(LIB_LIBS) -ldl)
-$(BUILD)/tests/lv2_test: ALL_LDFLAGS += -rdynamic
-$(BUILD)/tests/lv2_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
+$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: ALL_LDFLAGS += -rdynamic
+$(BUILD)/tests/lv2_test $(BUILD)/tests/lv2_binaural_test: HELP_LIBS = $(call pkg,--libs,sndfile) -ldl
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform): ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 $(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call link)
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
-$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid hybrid_scene wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
-$(patsubst %,$(BUILD)/tests/%_test,session ready steer): $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover ready steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+$(patsubst %,$(BUILD)/tests/%_test,session ready live_steer): $(BUILD)/tests/trap.o
+$(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
@@ -526,7 +531,7 @@ $(BUILD)/tests/acoustics_test: HELP_LIBS = $(BUILD)/libhaloconv.a
 $(BUILD)/tests/sample_test: $(patsubst %,$(BUILD)/host/files/%.o,sample sample_24)
 $(BUILD)/tests/journal_test: $(patsubst %,$(BUILD)/host/%.o,batch/journal batch/journal_list batch/text_arena \
                                line_reader files/spool message)
-$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
+$(BUILD)/tests/output_test: $(filter-out %/convolve.o %/moving.o %/pipeline.o %/files_read.o,$(filter $(BUILD)/host/files/%,$(HOST_OBJS))) \
                             $(BUILD)/host/message.o
 $(BUILD)/tests/output_test: HELP_LIBS = $(call pkg,--libs,sndfile)
 # Time is virtual in this test, and so is the engine.
@@ -595,6 +600,8 @@ install: all impulses
 	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && \
 	  install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
+	install -d $(TO)/share/haloconv/impulses/head
+	install -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
 ifneq ($(PROGRAM),)
 	install -d $(DESTDIR)$(USER_UNITS) $(DESTDIR)$(SYSTEM_UNITS)
 	$(call unit,user,system) >$(DESTDIR)$(USER_UNITS)/haloconv@.service
@@ -604,6 +611,8 @@ ifneq ($(BUNDLE),)
 	install -d $(TO)/lib/lv2/haloconv.lv2
 	install -m 755 $(BUNDLE)/haloconv.so $(TO)/lib/lv2/haloconv.lv2/
 	install -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(TO)/lib/lv2/haloconv.lv2/
+	install -d $(TO)/lib/lv2/haloconv.lv2/head
+	install -m 644 $(BUNDLE)/head/*.wav $(TO)/lib/lv2/haloconv.lv2/head/
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)

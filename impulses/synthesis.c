@@ -1,6 +1,7 @@
 /* synthesis - computes the impulse responses that ship with haloconv, and a drum loop to try them on.
  *
- *   synthesis FOLDER        writes hall.wav, room.wav, chamber.wav, plate.wav, spring.wav, cabinet.wav, drums.wav
+ *   synthesis FOLDER        writes hall.wav, room.wav, chamber.wav, plate.wav, spring.wav, cabinet.wav, drums.wav, and
+ *                           the folder head: responses of a head from 266 directions
  *
  *   |        direct sound (frame 20)
  *   |  |  || reflections off the six walls of a box (image sources, Allen and Berkley 1979)
@@ -10,6 +11,8 @@
  * RT60 is the time in which a sound decays by 60 dB. No file is read, so the output is the same bytes on every machine
  * with the same floating-point arithmetic. README.md says what each response is good for.
  */
+#include <complex.h>
+#include <errno.h>
 #include <math.h>
 #include <sndfile.h>
 #include <stdbool.h>
@@ -17,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { RATE = 48000 };
 static const double pi = 3.14159265358979323846, speed_of_sound = 343.0; /* m/s */
@@ -411,6 +415,62 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
     return s;
 }
 
+/* ---- a head ------------------------------------------------------------------------------------------------------ */
+
+enum { HEAD_FFT = 512, HEAD_FRAMES = 160, HEAD_CENTRE = 24 }; /* a sound reaches the centre at frame 24 */
+static const double head_radius = 0.0875 /* m */, ear_azimuth = 100 * 3.14159265358979323846 / 180;
+
+/* The sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave from an
+ * angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the response of a
+ * spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by recursion. */
+static double complex sphere_pressure(double mu, double cosine)
+{
+    double complex before = cexp(I * mu) / mu, h = -I * before, power = I, sum = 0; /* h[-1], h[0], (-i)^(m-1) */
+    double legendre_before = 0, legendre = 1;
+    for (int m = 0; m < 200; m++) {
+        double complex slope = before - (m + 1) / mu * h, term = power * (2 * m + 1) * legendre / slope;
+        sum += term;
+        if (m > mu && (2 * m + 1) / cabs(slope) < 1e-12 * mu * mu) break;
+        double complex next_h = (2 * m + 1) / mu * h - before;
+        double next_legendre = ((2 * m + 1) * cosine * legendre - m * legendre_before) / (m + 1);
+        before = h, h = next_h;
+        legendre_before = legendre, legendre = next_legendre;
+        power *= -I;
+    }
+    return sum / (mu * mu);
+}
+
+static void head_response(double *x, const double direction[3], int ear)
+{
+    double complex spectrum[HEAD_FFT / 2 + 1] = {1};
+    double side = ear == 0 ? 1 : -1;
+    double cosine = cos(ear_azimuth) * direction[0] + side * sin(ear_azimuth) * direction[1];
+    for (int k = 1; k <= HEAD_FFT / 2; k++) {
+        double radians = 2 * pi * k / HEAD_FFT; /* a frame */
+        double complex pressure = conj(sphere_pressure(radians * RATE * head_radius / speed_of_sound, cosine));
+        double high = fmax(0, 4.0 * k / HEAD_FFT * 2 - 3); /* 18 kHz: 0, 24 kHz: 1 */
+        spectrum[k] = pressure * cexp(-I * radians * HEAD_CENTRE) * (0.5 + 0.5 * cos(pi * high));
+    }
+    for (int i = 0; i < HEAD_FRAMES; i++) {
+        double sum = creal(spectrum[0]) + creal(spectrum[HEAD_FFT / 2]) * (i % 2 ? -1 : 1);
+        for (int k = 1; k < HEAD_FFT / 2; k++) {
+            double angle = 2 * pi * (i * k % HEAD_FFT) / HEAD_FFT;
+            sum += 2 * (creal(spectrum[k]) * cos(angle) - cimag(spectrum[k]) * sin(angle));
+        }
+        double left = (HEAD_FRAMES - i) / 32.0; /* of the frames that fade out */
+        x[i] = 0.5 * sum / HEAD_FFT * (left < 1 ? 0.5 - 0.5 * cos(pi * left) : 1);
+    }
+}
+
+static struct sound head(double azimuth, double elevation) /* degrees */
+{
+    struct sound s = sound_make(2, (double)HEAD_FRAMES / RATE);
+    double az = azimuth * pi / 180, el = elevation * pi / 180;
+    double direction[3] = {cos(el) * cos(az), cos(el) * sin(az), sin(el)};
+    for (int ear = 0; ear < 2; ear++) head_response(channel(&s, ear), direction, ear);
+    return s;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static int sound_write(const struct sound *s, const char *folder, const char *name, int subtype)
@@ -437,6 +497,26 @@ static int sound_write(const struct sound *s, const char *folder, const char *na
     return 0;
 }
 
+static int head_write(const char *folder)
+{
+    enum { STEP = 15 };
+    char path[3072], name[64];
+    snprintf(path, sizeof path, "%s/head", folder);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "synthesis: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    int failed = 0;
+    for (int el = -90; el <= 90; el += STEP)
+        for (int az = 0; az < (el == -90 || el == 90 ? 1 : 360) && !failed; az += STEP) {
+            struct sound s = head(az, el);
+            snprintf(name, sizeof name, "azi_%d_ele_%d", az, el);
+            failed = sound_write(&s, path, name, SF_FORMAT_PCM_24);
+            free(s.x);
+        }
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -459,5 +539,5 @@ int main(int argc, char **argv)
         failed = sound_write(&s, argv[1], sounds[i].name, sounds[i].subtype);
         free(s.x);
     }
-    return failed;
+    return failed || head_write(argv[1]);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
@@ -25,14 +26,20 @@
     F(H5Eget_auto2)                                                                                                    \
     F(H5Eset_auto2)                                                                                                    \
     F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space) F(H5Dget_type)           \
-        F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)          \
-            F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)  \
-                F(H5Tget_size) F(H5Tis_variable_str) F(H5Tclose) F(H5free_memory)
+        F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size) F(H5Dget_storage_size)         \
+            F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose)     \
+                F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)          \
+                    F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert)                      \
+                        F(H5Tis_variable_str) F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters)          \
+                            F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
+/* Its types: variables that H5open sets. */
+#define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
 
 static struct {
 #define POINTER(name) __typeof__(&(name)) name;
     FUNCTIONS(POINTER)
-    hid_t native_float;
+#define TYPE(name) hid_t name;
+    TYPES(TYPE)
     bool is_loaded, has_failed;
     char why[200];
 } h5; /* under `lock` */
@@ -46,16 +53,18 @@ static void library_load(void)
     if (all) *(void **)&h5.name = dlsym(library, #name), all = h5.name != NULL;
     FUNCTIONS(FIND)
     unsigned major = 0, minor = 0, release = 0;
-    hid_t *native_float = all ? dlsym(library, "H5T_NATIVE_FLOAT_g") : NULL;
-    if (!native_float || h5.H5open() < 0 || h5.H5get_libversion(&major, &minor, &release) < 0) {
+    if (!all || h5.H5open() < 0 || h5.H5get_libversion(&major, &minor, &release) < 0) {
         const char *error = all ? NULL : dlerror();
         snprintf(h5.why, sizeof h5.why, "%s", error ? error : "it does not start");
     } else if (major != H5_VERS_MAJOR || minor != H5_VERS_MINOR) {
         snprintf(h5.why, sizeof h5.why, "it has version %u.%u, and %d.%d was built with", major, minor, H5_VERS_MAJOR,
                  H5_VERS_MINOR);
     } else {
-        h5.native_float = *native_float;
-        h5.is_loaded = true;
+        const hid_t *type;
+#define FIND_TYPE(name) type = dlsym(library, #name), all = all && type, h5.name = type ? *type : -1;
+        TYPES(FIND_TYPE)
+        h5.is_loaded = all;
+        if (!all) snprintf(h5.why, sizeof h5.why, "it lacks a type");
     }
     h5.has_failed = !h5.is_loaded;
 }
@@ -85,7 +94,7 @@ static void leave(const struct quiet *quiet)
 
 static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
 {
-    enum { LONGEST = 1 << 16 };
+    enum { LONGEST = 4096 };
     text[0] = 0;
     if (h5.H5Aexists(object, name) <= 0) return;
     hid_t attribute = h5.H5Aopen(object, name, 0);
@@ -97,17 +106,29 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
     if (is_text && h5.H5Tis_variable_str(type) > 0) {
         char *value = NULL;
         if (size == sizeof value && h5.H5Aread(attribute, type, &value) >= 0 && value) {
-            snprintf(text, SOFA_TEXT, "%s", value);
+            snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
             h5.H5free_memory(value);
         }
     } else if (is_text && size > 0 && size < LONGEST) {
-        char *value = calloc(size + 1, 1);
-        if (value && h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
-        free(value);
+        char value[LONGEST] = "";
+        if (h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
     }
     if (space >= 0) h5.H5Sclose(space);
     if (type >= 0) h5.H5Tclose(type);
     if (attribute >= 0) h5.H5Aclose(attribute);
+}
+
+/* Is it a number as processors have them? Others would go through code of HDF5 that few files test. */
+static bool is_plain_number(hid_t type)
+{
+    H5T_class_t class = h5.H5Tget_class(type);
+    size_t size = h5.H5Tget_size(type);
+    if (class == H5T_INTEGER)
+        return (size == 1 || size == 2 || size == 4 || size == 8) && h5.H5Tget_precision(type) == 8 * size &&
+               h5.H5Tget_offset(type) == 0;
+    return class == H5T_FLOAT &&
+           (h5.H5Tequal(type, h5.H5T_IEEE_F32LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F32BE_g) > 0 ||
+            h5.H5Tequal(type, h5.H5T_IEEE_F64LE_g) > 0 || h5.H5Tequal(type, h5.H5T_IEEE_F64BE_g) > 0);
 }
 
 /* Opens a dataset of numbers. -1: there is none of this name. */
@@ -117,9 +138,9 @@ static hid_t numbers_open(hid_t file, const char *name)
     hid_t data = h5.H5Oopen(file, name, 0);
     if (data < 0) return -1;
     hid_t type = h5.H5Iget_type(data) == H5I_DATASET ? h5.H5Dget_type(data) : -1;
-    H5T_class_t class = type < 0 ? H5T_NO_CLASS : h5.H5Tget_class(type);
+    bool good = type >= 0 && is_plain_number(type);
     if (type >= 0) h5.H5Tclose(type);
-    if (class == H5T_FLOAT || class == H5T_INTEGER) return data;
+    if (good) return data;
     h5.H5Oclose(data);
     return -1;
 }
@@ -141,6 +162,161 @@ static bool shape_read(hid_t data, struct sofa_variable *variable)
     return true;
 }
 
+/* ---- under the lock: samples ------------------------------------------------------------------------------------- *
+ * HDF5 1.10 trusts that a chunk is as large as its shape says after it was unpacked, and reads beyond its end if not. So
+ * the chunks are unpacked here.
+ */
+
+enum { DEFLATE = 1, SHUFFLE = 2, CHECKSUM = 3, MOST_FILTERS = 4 }; /* numbers of HDF5's filters */
+static const double most_chunk_bytes = 1 << 30;
+
+struct chunked {
+    hid_t data, type;
+    size_t type_bytes, n_values, bytes; /* of a chunk                         */
+    int n_dims, n_filters;
+    hsize_t dim[SOFA_MOST_DIMS]; /* of the chunk                       */
+    H5Z_filter_t filters[MOST_FILTERS];
+    unsigned char *packed, *unpacked; /* room for a chunk, and its growth   */
+    size_t room;
+};
+
+/* Inflates in[n_in] to at most `room` bytes. Returns how many; 0: damaged. */
+static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out, size_t room)
+{
+    uLongf n_out = (uLongf)room;
+    return uncompress(out, &n_out, in, (uLong)n_in) == Z_OK ? (size_t)n_out : 0;
+}
+
+/* HDF5 puts the first bytes of all values first, then all second bytes, ... */
+static void unshuffle(const unsigned char *in, size_t n, size_t type_bytes, unsigned char *out)
+{
+    size_t n_values = n / type_bytes;
+    for (size_t b = 0; b < type_bytes; b++)
+        for (size_t i = 0; i < n_values; i++) out[i * type_bytes + b] = in[b * n_values + i];
+    memcpy(out + n_values * type_bytes, in + n_values * type_bytes, n % type_bytes);
+}
+
+/* Undoes the filters of packed[n], the last first. Returns whether `packed` has a whole chunk then. */
+static bool unpack(struct chunked *c, size_t n, unsigned skipped)
+{
+    for (int i = c->n_filters - 1; i >= 0; i--) {
+        if (skipped >> i & 1) continue;
+        if (c->filters[i] == CHECKSUM) {
+            if (n < 4) return false;
+            n -= 4;
+            continue;
+        }
+        if (c->filters[i] == DEFLATE)
+            n = inflated(c->packed, n, c->unpacked, c->room);
+        else
+            unshuffle(c->packed, n, c->type_bytes, c->unpacked);
+        unsigned char *swap = c->packed;
+        c->packed = c->unpacked;
+        c->unpacked = swap;
+    }
+    return n == c->bytes;
+}
+
+/* Copies the part of a chunk at offset[] that is inside of the variable. */
+static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+{
+    size_t dim[SOFA_MOST_DIMS], chunk[SOFA_MOST_DIMS], at[SOFA_MOST_DIMS];
+    int unused = SOFA_MOST_DIMS - c->n_dims; /* dimensions of 1 in front */
+    for (int d = 0; d < SOFA_MOST_DIMS; d++) {
+        dim[d] = d < unused ? 1 : v->dim[d - unused];
+        chunk[d] = d < unused ? 1 : (size_t)c->dim[d - unused];
+        at[d] = d < unused ? 0 : (size_t)offset[d - unused];
+    }
+    const float *from = (const float *)(const void *)c->packed;
+    for (size_t i = 0; i < chunk[0] && at[0] + i < dim[0]; i++)
+        for (size_t j = 0; j < chunk[1] && at[1] + j < dim[1]; j++)
+            for (size_t k = 0; k < chunk[2] && at[2] + k < dim[2]; k++) {
+                size_t n = dim[3] - at[3] < chunk[3] ? dim[3] - at[3] : chunk[3];
+                memcpy(values + (((at[0] + i) * dim[1] + at[1] + j) * dim[2] + at[2] + k) * dim[3] + at[3],
+                       from + ((i * chunk[1] + j) * chunk[2] + k) * chunk[3], n * sizeof *values);
+            }
+}
+
+static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+{
+    hsize_t bytes = 0;
+    uint32_t skipped = 0;
+    if (h5.H5Dget_chunk_storage_size(c->data, offset, &bytes) < 0 || bytes == 0 || bytes > c->room ||
+        h5.H5Dread_chunk(c->data, 0, offset, &skipped, c->packed) < 0 || !unpack(c, (size_t)bytes, skipped) ||
+        h5.H5Tconvert(c->type, h5.H5T_NATIVE_FLOAT_g, c->n_values, c->packed, NULL, 0) < 0)
+        return false;
+    chunk_copy(c, v, offset, values);
+    return true;
+}
+
+/* Finds the shape and the filters of the chunks. false: there are others than those of netCDF, or no sizes that can be. */
+static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variable *v)
+{
+    double n = 1;
+    c->n_dims = v->n_dims;
+    c->n_filters = h5.H5Pget_nfilters(list);
+    c->type_bytes = h5.H5Tget_size(c->type);
+    if (c->n_filters < 0 || c->n_filters > MOST_FILTERS || h5.H5Pget_chunk(list, c->n_dims, c->dim) != c->n_dims)
+        return false;
+    for (int d = 0; d < c->n_dims; d++) n *= (double)c->dim[d];
+    if (!(n >= 1 && n * 8 <= most_chunk_bytes)) return false;
+    for (int i = 0; i < c->n_filters; i++) {
+        unsigned flags = 0, configuration = 0;
+        size_t n_values = 0;
+        c->filters[i] = h5.H5Pget_filter2(list, (unsigned)i, &flags, &n_values, NULL, 0, NULL, &configuration);
+        if (c->filters[i] != DEFLATE && c->filters[i] != SHUFFLE && c->filters[i] != CHECKSUM) return false;
+    }
+    c->n_values = (size_t)n;
+    c->bytes = c->n_values * c->type_bytes;
+    c->room = c->n_values * (c->type_bytes < sizeof(float) ? sizeof(float) : c->type_bytes) + c->bytes / 8 + 4096;
+    return true;
+}
+
+static bool chunks_read(hid_t data, hid_t type, hid_t list, const struct sofa_variable *v, float *values)
+{
+    struct chunked c = {.data = data, .type = type};
+    hsize_t offset[SOFA_MOST_DIMS] = {0};
+    if (!chunked_look(&c, list, v)) return false;
+    c.packed = malloc(c.room);
+    c.unpacked = malloc(c.room);
+    bool good = c.packed && c.unpacked;
+    while (good) {
+        good = chunk_read(&c, v, offset, values);
+        int d = c.n_dims - 1;
+        for (; d >= 0; d--) { /* the next chunk */
+            offset[d] += c.dim[d];
+            if (offset[d] < v->dim[d]) break;
+            offset[d] = 0;
+        }
+        if (d < 0) break;
+    }
+    free(c.packed);
+    free(c.unpacked);
+    return good;
+}
+
+static bool samples_read(hid_t data, const struct sofa_variable *v, float *values)
+{
+    hid_t type = h5.H5Dget_type(data), list = h5.H5Dget_create_plist(data);
+    bool good = type >= 0 && list >= 0 && v->n > 0;
+    H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
+    if (good && layout == H5D_CHUNKED)
+        good = chunks_read(data, type, list, v, values);
+    else /* not in other files, nor less than the shape says */
+        good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) && h5.H5Pget_external_count(list) == 0 &&
+               h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
+               h5.H5Dread(data, h5.H5T_NATIVE_FLOAT_g, 0, 0, 0, values) >= 0;
+    if (list >= 0) h5.H5Pclose(list);
+    if (type >= 0) h5.H5Tclose(type);
+    return good;
+}
+
+/* Can the bytes that the file stores for a variable be all of its values? Deflate packs 1032 bytes into one. */
+static bool is_there(hid_t data, const struct sofa_variable *v)
+{
+    return (double)v->n <= 1100.0 * (double)h5.H5Dget_storage_size(data);
+}
+
 /* ---- the reader -------------------------------------------------------------------------------------------------- */
 
 struct hdf5_file {
@@ -149,7 +325,7 @@ struct hdf5_file {
 
 static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     attribute_text(((struct hdf5_file *)file)->id, name, text);
     leave(&quiet);
@@ -157,11 +333,11 @@ static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 
 static bool hdf5_look(void *file, const char *name, struct sofa_variable *variable)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     *variable = (struct sofa_variable){0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
-    bool good = data >= 0 && shape_read(data, variable);
+    bool good = data >= 0 && shape_read(data, variable) && is_there(data, variable);
     if (good) {
         attribute_text(data, "Type", variable->type);
         attribute_text(data, "Units", variable->units);
@@ -173,12 +349,11 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
 
 static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct sofa_variable variable = {0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
-    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n &&
-                h5.H5Dread(data, h5.native_float, 0, 0, 0, values) >= 0;
+    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n && samples_read(data, &variable, values);
     if (data >= 0) h5.H5Oclose(data);
     leave(&quiet);
     return good;
@@ -186,7 +361,7 @@ static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 
 static void hdf5_close(void *file)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     h5.H5Fclose(((struct hdf5_file *)file)->id);
     leave(&quiet);
@@ -195,7 +370,7 @@ static void hdf5_close(void *file)
 
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
     if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
     enter(&quiet);

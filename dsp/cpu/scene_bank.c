@@ -95,20 +95,47 @@ void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, co
     fft_inverse(fft, scratch, frames);
 }
 
-int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
-                        struct scene_product *products)
+static struct scene_product product_of(const struct scene_cut *cut, int level, const struct scene_term *term,
+                                       const float *fdl)
 {
+    const struct bank_cpu *bank = term->bank;
+    size_t floats = (size_t)cut->n_chunks * (size_t)bank->n_out * (size_t)bank->n_partitions[level] * SCENE_CHUNK;
+    return (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
+                                  .h = bank->spectra[level] + (size_t)term->entry * floats,
+                                  .weight = term->weight,
+                                  .n_partitions = bank->n_partitions[level],
+                                  .n_out = bank->n_out};
+}
+
+/* The place of a term's entry in the hash table: a free one, or that of the entry's first term. */
+static int *place_of(const struct scene_groups *groups, size_t size, const struct scene_term *terms,
+                     const struct scene_term *term)
+{
+    uint64_t key = ((uintptr_t)term->bank >> 4) + (uint64_t)term->entry;
+    size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (size - 1);
+    for (;; i = (i + 1) & (size - 1)) {
+        int first = groups->first[i];
+        if (first < 0 || (terms[first].bank == term->bank && terms[first].entry == term->entry))
+            return &groups->first[i];
+    }
+}
+
+int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
+                        struct scene_product *products, struct scene_groups *groups)
+{
+    size_t size = scene_groups_size((size_t)mix->n);
     int n = 0;
+    memset(groups->first, 0xff, size * sizeof *groups->first); /* -1 */
+    for (int i = mix->n; i-- > 0;) {
+        int *place = place_of(groups, size, mix->terms, &mix->terms[i]);
+        groups->next[i] = *place;
+        *place = i;
+    }
     for (int i = 0; i < mix->n; i++) {
         const struct scene_term *term = &mix->terms[i];
         const struct bank_cpu *bank = term->bank;
-        if (!bank->spectra[level]) continue;
-        size_t floats = (size_t)cut->n_chunks * (size_t)bank->n_out * (size_t)bank->n_partitions[level] * SCENE_CHUNK;
-        products[n++] = (struct scene_product){.x = fdl + (size_t)term->source * scene_fdl_source(cut),
-                                               .h = bank->spectra[level] + (size_t)term->entry * floats,
-                                               .weight = term->weight,
-                                               .n_partitions = bank->n_partitions[level],
-                                               .n_out = bank->n_out};
+        if (!bank->spectra[level] || *place_of(groups, size, mix->terms, term) != i) continue;
+        for (int k = i; k >= 0; k = groups->next[k]) products[n++] = product_of(cut, level, &mix->terms[k], fdl);
     }
     return n;
 }

@@ -5,8 +5,8 @@
  * memory. The price is a longer transform of each source a hop, and `ratio` FDLs, one for each hop modulo ratio.
  *
  *   spectrum    n floats for a transform of n frames: re(0), re(n / 2), re(1), im(1), re(2), ...; zeros up to n_chunks
- *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions, so
- *               partition p of a response meets slot + p
+ *   FDL         [source][chunk][phase: hop % ratio][slot][SCENE_CHUNK]; hop h is in slot -(h / ratio) % n_partitions,
+ *               so partition p of a response meets slot + p
  *   bank        [entry][chunk][pair of outputs][partition][output of the pair][SCENE_CHUNK]: an entry's products read
  *               memory in order; scaled by 1 / n
  */
@@ -32,8 +32,8 @@ struct bank_cpu {
     int n_chunks[HC_MOST_STEER_LEVELS];
 };
 
-/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory, and
- * of a source's transform with its way into the FDL. */
+/* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory,
+ * and of a source's transform with its way into the FDL. */
 static inline double scene_products_ns(double floats)
 {
     return 0.38 * floats;
@@ -58,9 +58,22 @@ void scene_spectrum_make(const struct scene_cut *cut, const struct fft *fft, con
 void scene_sums_transform(const struct scene_cut *cut, const struct fft *fft, const float *sums, int n_out, int out,
                           float *scratch, float *frames);
 
-/* The products of a mix in a level; fdl is at the phase. Returns how many. [rt] */
+struct scene_groups {   /* finds terms of one entry of a bank; scratch                                            */
+    int *first;         /* [a power of 2, scene_groups_size]: a hash table of terms, -1: free                     */
+    int *next;          /* [most terms]: the next term of the same entry, -1: none                                */
+};
+
+/* Places of a hash table for n terms. */
+static inline size_t scene_groups_size(size_t n)
+{
+    size_t size = 16;
+    while (size < 2 * n) size *= 2;
+    return size;
+}
+
+/* The products of a mix in a level, those of one entry after each other; fdl is at the phase. Returns how many. [rt] */
 int scene_products_make(const struct scene_cut *cut, int level, const struct scene_mix *mix, const float *fdl,
-                        struct scene_product *products);
+                        struct scene_product *products, struct scene_groups *groups);
 
 /* Floats from chunk to chunk and from source to source of an FDL. */
 static inline size_t scene_fdl_chunk(const struct scene_cut *cut)

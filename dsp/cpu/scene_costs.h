@@ -4,7 +4,8 @@
 
 #include "dsp/scene/scene_plan.h"
 
-/* Nanoseconds of one frame of all sources on one core, each with one entry that changes all the time. Within a fifth of measurements with 64 to 192 sources. [setup] */
+/* Nanoseconds of one frame of all sources on one core, each with one entry that changes all the time. Within a fifth of
+ * measurements with 64 to 192 sources. [setup] */
 double scene_cpu_ns(const struct scene_plan *plan, int n_sources, int n_out);
 
 #endif

@@ -1,14 +1,17 @@
 /* scene_cpu - steered sources on the CPU.
  *
  *   head          inside the call (scene_head.c)
- *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and, in
- *                 even shares, its own calls do them until frame T + delay (scene_tail.c)
+ *   tail level    at frame T, a multiple of the hop, the engine thread takes the mix and publishes jobs; threads and,
+ *                 in even shares, its own calls do them until frame T + delay (scene_tail.c)
  *
- * Cost. Products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all of
- * them changing, a block reads:
+ * Cost. The products of random entries wait for memory. With 128 sources, 2 outputs, 0.5 s at 48 kHz and 64 frames, all
+ * of them changing, a block reads:
  *
- *   head          3.0 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
- *   tail          6.6 MB = 128 sources * 13 partitions * 2304 floats * (1 FDL + 2 outputs) / 7 blocks a hop
+ *   head     2.9 MB = 128 sources * 15 partitions * 128 floats * (1 FDL + 2 outputs)
+ *   tail     6.6 MB = 128 sources * 13 partitions * 2304 floats * (1 FDL + 2 outputs) / 7 blocks a hop
+ *
+ * One core of an Ice Lake at 2.8 GHz reads 12.7 GB/s: 0.75 ms. With the transforms, 0.15 ms, a block should take 0.9 ms
+ * of the processors' time. It takes 1.0 (measured beside other programs).
  */
 #include "dsp/scene/scene_backend.h"
 
@@ -87,15 +90,21 @@ static int due_frames(const struct scene_plan *plan)
     return n;
 }
 
+static size_t most_terms(const struct scene_shape *shape)
+{
+    return (size_t)shape->n_sources * HC_MOST_SOUNDING;
+}
+
 static double products_bytes(const struct scene_shape *shape, int level)
 {
-    return (double)sizeof(struct scene_product) * shape->n_sources * HC_MOST_SOUNDING * (level == 0 ? 2 : 1);
+    return (double)(sizeof(struct scene_product) * most_terms(shape)) * (level == 0 ? 2 : 1);
 }
 
 static double cpu_memory(const struct scene_plan *plan, const struct scene_shape *shape)
 {
     double floats = (double)shape->n_sources * history_frames(plan) + (double)shape->n_out * due_frames(plan);
     double bytes = sizeof(struct scene_state);
+    bytes += (double)((most_terms(shape) + scene_groups_size(most_terms(shape))) * sizeof(int));
     for (int l = 0; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
@@ -120,6 +129,8 @@ static void cpu_close(void *state)
         free(s->levels[l].fdl);
         free(s->levels[l].products);
     }
+    free(s->groups.first);
+    free(s->groups.next);
     free(s->history);
     free(s->due);
     free(s);
@@ -160,7 +171,9 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
     if (ok) {
         s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
-        ok = s->history && s->due && scene_head_open(s);
+        s->groups.first = malloc(scene_groups_size(most_terms(shape)) * sizeof *s->groups.first);
+        s->groups.next = malloc(most_terms(shape) * sizeof *s->groups.next);
+        ok = s->history && s->due && s->groups.first && s->groups.next && scene_head_open(s);
     }
     if (ok && plan->n_levels > 1) {
         s->tail = scene_tail_open(s, threads_for(plan, shape));

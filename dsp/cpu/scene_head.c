@@ -56,6 +56,7 @@ static void sum(const struct scene_state *s, float *y, float *next, const struct
     const struct scene_cut *cut = &level->cut;
     struct scene_sum sum = {.products = products,
                             .n = n,
+                            .mixed = s->head.scratch,
                             .first = first,
                             .end = end,
                             .slot = scene_fdl_slot(cut, block),
@@ -156,10 +157,11 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
     int block = s->plan.block, pos = (int)(call->frame % block);
     int64_t b = call->frame / block;
     if (pos == 0) {
-        h->n_to = scene_products_make(&level->cut, 0, &call->to, level->fdl, level->products);
+        h->n_to = scene_products_make(&level->cut, 0, &call->to, level->fdl, level->products, &s->groups);
         h->n_from = 0;
         if (!call->is_still)
-            h->n_from = scene_products_make(&level->cut, 0, &call->from, level->fdl, from_products(level, &s->shape));
+            h->n_from = scene_products_make(&level->cut, 0, &call->from, level->fdl, from_products(level, &s->shape),
+                                            &s->groups);
     }
     for (int i = 0; i < s->shape.n_sources; i++)
         scene_source_transform(s, 0, i, call->frame + call->n, block - pos - call->n, b, h->scratch);

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-struct realtime_pool;
-
 struct scene_level_cpu {
     const struct scene_level *plan;
     struct scene_cut cut;
@@ -38,6 +36,7 @@ struct scene_state {
     int history_length;
     float *due;           /* [n_out][due_length]: output of the tail levels, a ring likewise                      */
     int due_length;
+    struct scene_groups groups; /* scratch of the engine thread                                                   */
     struct scene_head head;
     struct scene_tail *tail; /* NULL: there is the head only                                                      */
 };
@@ -56,11 +55,12 @@ static inline void scene_history_read(const struct scene_state *s, int source, i
 /* Floats of scratch for a thread that does steps of this level. */
 static inline size_t scene_scratch_floats(const struct scene_cut *cut)
 {
-    return 3 * (size_t)cut->n_chunks * SCENE_CHUNK + 2 * SIMD_PAD;
+    size_t transform = 3 * (size_t)cut->n_chunks + 1, mixed = (size_t)cut->n_partitions;
+    return (transform > mixed ? transform : mixed) * SCENE_CHUNK;
 }
 
-/* Transforms the last `fft` frames of a source before frame `end`, after `n_zeros` zeros at the end, into slot `slot`
- * of its FDL. [rt] */
+/* Transforms the last frames of a source before frame `end`, followed by n_zeros zeros, together `fft` frames. The
+ * spectrum goes into the slot of hop `hop` of its FDL. [rt] */
 void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
                             float *scratch);
 

@@ -2,8 +2,9 @@
  * which the hop is due.
  *
  *   phase      a job                                                          jobs
- *   INS        some sources: the window before the edge -> FFT -> FDL          n_sources / SOURCES_A_JOB
- *   CHUNKS     a chunk of bins: the products of all terms, in order            n_chunks
+ *   INS        a source: the window before the edge -> FFT -> FDL              n_sources
+ *   CHUNKS     a chunk of bins: the products of all terms, or of a part of     n_chunks * n_parts
+ *              them if they are many, in order
  *   OUTS       an output: its sums -> IFFT -> fades                            n_heard
  *
  * Any thread takes the next job of a phase; whoever completes the last one publishes the next phase. A job sums in one
@@ -20,7 +21,10 @@
 #include <stdlib.h>
 
 enum { INS, CHUNKS, OUTS, N_PHASES };
-enum { SOURCES_A_JOB = 2 };
+enum {
+    MOST_PARTS = 4,
+    RESPONSES_A_PART = 128, /* with 13 partitions 0.05 ms */
+};
 
 /* phase << PHASE_BIT | number of jobs << COUNT_BIT | the next job. Phase N_PHASES: the hop is complete. */
 typedef atomic_uint_fast64_t ticket;
@@ -43,7 +47,8 @@ struct tail_level {
     int64_t cost[N_PHASES]; /* of a job, picoseconds as estimated */
     int n_products, n_heard;
 
-    float *sums;    /* [chunk][n_out][2][SCENE_CHUNK] */
+    int n_parts;    /* of the terms: see most_parts */
+    float *sums;    /* [n_parts][chunk][n_out][2][SCENE_CHUNK] */
     float *results; /* [n_out][window] */
 
     /* Engine thread: */
@@ -98,6 +103,13 @@ static int64_t begun(const struct tail_level *t)
     return sum;
 }
 
+/* Cost of the next job. */
+static int64_t next_cost(const struct tail_level *t)
+{
+    int phase = (int)(atomic_load_explicit(&t->jobs, memory_order_relaxed) >> PHASE_BIT);
+    return phase < N_PHASES ? t->cost[phase] : 0;
+}
+
 static int64_t whole(const struct tail_level *t)
 {
     int64_t sum = 0;
@@ -107,28 +119,40 @@ static int64_t whole(const struct tail_level *t)
 
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
-static void job_in(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
+/* The first product of a part. */
+static int part_begin(const struct tail_level *t, int part)
 {
-    int end = (i + 1) * SOURCES_A_JOB < s->shape.n_sources ? (i + 1) * SOURCES_A_JOB : s->shape.n_sources;
-    for (int source = i * SOURCES_A_JOB; source < end; source++)
-        scene_source_transform(s, t->l, source, t->edge, 0, t->edge / t->level->cut.hop, scratch);
+    return (int)((int64_t)t->n_products * part / t->n_parts);
 }
 
-static void job_chunk(const struct scene_state *s, const struct tail_level *t, int chunk)
+static void job_chunk(const struct scene_state *s, const struct tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
+    int part = i % t->n_parts, first = part_begin(t, part);
     size_t floats = (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
-    float *y = t->sums + (size_t)chunk * floats;
-    struct scene_sum sum = {.products = t->level->products,
-                            .n = t->n_products,
-                            .chunk = chunk,
+    struct scene_sum sum = {.products = t->level->products + first,
+                            .n = part_begin(t, part + 1) - first,
+                            .chunk = i / t->n_parts,
+                            .mixed = scratch,
                             .end = cut->n_partitions,
                             .slot = scene_fdl_slot(cut, hop),
                             .n_slots = cut->n_partitions,
                             .x_step = scene_fdl_chunk(cut)};
+    float *y = t->sums + (size_t)part * t->level->n_sums + (size_t)sum.chunk * floats;
     memset(y, 0, floats * sizeof *y);
     s->simd->scene->sum(y, &sum);
+}
+
+/* Adds up the parts of an output. */
+static void add_parts(const struct scene_state *s, const struct tail_level *t, int out)
+{
+    for (int part = 1; part < t->n_parts; part++) {
+        for (int chunk = 0; chunk < t->level->cut.n_chunks; chunk++) {
+            size_t at = ((size_t)chunk * (size_t)s->shape.n_out + (size_t)out) * 2 * SCENE_CHUNK;
+            s->simd->scene->add(t->sums + at, t->sums + (size_t)part * t->level->n_sums + at, 2 * SCENE_CHUNK);
+        }
+    }
 }
 
 static void job_out(const struct scene_state *s, const struct tail_level *t, int out, float *scratch)
@@ -137,6 +161,7 @@ static void job_out(const struct scene_state *s, const struct tail_level *t, int
     float *frames = scratch + (size_t)cut->n_chunks * SCENE_CHUNK + SIMD_PAD;
     float *y = t->results + (size_t)out * (size_t)cut->window;
     int fade = t->level->plan->fade;
+    add_parts(s, t, out);
     scene_sums_transform(cut, t->level->fft, t->sums, s->shape.n_out, out, scratch, frames);
     memcpy(y, frames + cut->fft - cut->window, (size_t)cut->window * sizeof *y);
     for (int k = 0; k < fade; k++) {
@@ -154,9 +179,9 @@ static bool job_do(const struct scene_tail *tail, struct tail_level *t, float *s
     int n = t->n_jobs[job.phase]; /* once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
     if (job.phase == INS)
-        job_in(tail->s, t, job.i, scratch);
+        scene_source_transform(tail->s, t->l, job.i, t->edge, 0, t->edge / t->level->cut.hop, scratch);
     else if (job.phase == CHUNKS)
-        job_chunk(tail->s, t, job.i);
+        job_chunk(tail->s, t, job.i, scratch);
     else
         job_out(tail->s, t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
@@ -188,13 +213,20 @@ static size_t most_scratch(const struct scene_plan *plan)
     return n;
 }
 
+/* Parts of a level's terms: with one term a source, jobs of about RESPONSES_A_PART responses. */
+static int most_parts(const struct scene_shape *shape)
+{
+    int64_t n = (int64_t)shape->n_sources * shape->n_out / RESPONSES_A_PART;
+    return n < 1 ? 1 : n > MOST_PARTS ? MOST_PARTS : (int)n;
+}
+
 double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape *shape, int n_threads)
 {
     double floats = (1.0 + n_threads) * (double)most_scratch(plan);
     for (int l = 1; l < plan->n_levels; l++) {
         struct scene_cut cut;
         scene_cut_make(&cut, plan, l);
-        floats += (double)shape->n_out * (2.0 * cut.n_chunks * SCENE_CHUNK + cut.window);
+        floats += (double)shape->n_out * (2.0 * most_parts(shape) * cut.n_chunks * SCENE_CHUNK + cut.window);
     }
     return floats;
 }
@@ -224,7 +256,8 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
         t->l = i + 1;
         t->level = &s->levels[i + 1];
         t->edge = -1;
-        t->sums = memory_floats(t->level->n_sums);
+        t->n_parts = most_parts(&s->shape);
+        t->sums = memory_floats((size_t)t->n_parts * t->level->n_sums);
         t->results = memory_floats((size_t)s->shape.n_out * (size_t)t->level->cut.window);
         publish(t, N_PHASES);
         ok = ok && t->sums && t->results;
@@ -295,25 +328,25 @@ static int64_t picoseconds(double ns)
     return (int64_t)ceil(ns * 1000);
 }
 
-static void hop_begin(const struct scene_state *s, struct tail_level *t, const struct scene_call *call)
+static void hop_begin(struct scene_state *s, struct tail_level *t, const struct scene_call *call)
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
     const float *fdl = t->level->fdl + scene_fdl_phase(cut, call->frame / cut->hop);
     int n_heard = 0;
     t->edge = call->frame;
-    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products);
+    t->n_products = scene_products_make(cut, t->l, call->tail[t->l], fdl, t->level->products, &s->groups);
     for (int i = 0; i < t->n_products; i++) {
         const struct scene_product *product = &t->level->products[i];
         floats += (double)product->n_partitions * (1 + product->n_out);
         if (product->n_out > n_heard) n_heard = product->n_out;
     }
     t->n_heard = n_heard;
-    t->n_jobs[INS] = (s->shape.n_sources + SOURCES_A_JOB - 1) / SOURCES_A_JOB;
-    t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks : 0;
+    t->n_jobs[INS] = s->shape.n_sources;
+    t->n_jobs[CHUNKS] = n_heard > 0 ? cut->n_chunks * t->n_parts : 0;
     t->n_jobs[OUTS] = n_heard;
-    t->cost[INS] = picoseconds(SOURCES_A_JOB * transform);
-    t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * SCENE_CHUNK));
+    t->cost[INS] = picoseconds(transform);
+    t->cost[CHUNKS] = picoseconds(scene_products_ns(floats * SCENE_CHUNK / t->n_parts));
     t->cost[OUTS] = picoseconds(transform);
     t->own = 0;
     t->is_measured = false;
@@ -346,7 +379,7 @@ void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call)
         double mine = frames <= call->n ? (double)left : (double)left - t->others_a_frame * (double)frames;
         if (mine <= 0) continue;
         int64_t until = t->own + (frames <= call->n ? left : (int64_t)(mine * call->n / (double)frames));
-        while (t->own < until && own_job(tail, t)) continue;
+        while (t->own + next_cost(t) / 2 < until && own_job(tail, t)) continue;
     }
 }
 

@@ -49,23 +49,26 @@ struct scene_product {   /* one source's FDL times one entry's responses        
 };
 
 struct scene_sum {       /* of products, for one chunk of bins                                                        */
-    const struct scene_product *products;
+    const struct scene_product *products; /* those that follow each other with the same h are mixed first: H is read
+                            once                                                                                      */
     int n;
     int chunk;
+    float *mixed;        /* [n_slots][SCENE_CHUNK], scratch                                                           */
     int first, end;      /* partitions [first, end), as far as a response has them                                    */
     int slot, n_slots;   /* partition p meets slot (slot + p) % n_slots                                               */
     size_t x_step;       /* floats                                                                                    */
 };
 
 struct simd_scene {
-    /* now[out][2][SCENE_CHUNK] += sum weight * h * re(x), then * im(x), bin by bin; a pair of floats of h at once. So a
-     * spectrum whose float 1 is the bin n / 2 needs no exception here: scene_spectrum puts the sums together. */
+    /* now[out][0][i] += sum of weight * h[i] * re of the bin of x that has float i; now[out][1][i] likewise with im.
+     * The caller makes complex bins of both sums (scene_sums_transform). So bin n / 2, which shares a place with bin 0,
+     * needs no exception here. */
     void (*sum)(float *now, const struct scene_sum *sum);
     /* The same, and in next[][][] what these responses add to the next block from partition 1 on: partition p meets
      * slot (slot + p - 1) % n_slots. first is 0. */
     void (*sum_twice)(float *now, float *next, const struct scene_sum *sum);
-    /* y[i] += weight * x[i], i < n, a multiple of SCENE_CHUNK */
-    void (*add)(float *y, const float *x, float weight, size_t n);
+    /* y[i] += x[i], i < n, a multiple of SCENE_CHUNK */
+    void (*add)(float *y, const float *x, size_t n);
 };
 
 struct simd {

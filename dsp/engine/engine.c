@@ -93,6 +93,19 @@ bool engine_is_lost(const hc_engine *e)
     return atomic_load_explicit(&e->lost, memory_order_acquire);
 }
 
+/* Is there no mask, and no history that a later mask needs? Then a device need not carry the input of a scene twice. */
+static bool plays_only_sources(const hc_engine *e, const struct slot *slot, const struct fade *fade)
+{
+    return e->scene && slot && !fade->from && !fade->to && e->config.max_taps == 1;
+}
+
+static int play_silence(const hc_engine *e, struct slot *slot, int n)
+{
+    for (int ch = 0; ch < e->config.n_out; ch++)
+        memset(slot->out + (size_t)ch * (size_t)e->plan.block, 0, (size_t)n * sizeof *slot->out);
+    return HC_OK;
+}
+
 int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
 {
     char why[sizeof e->error] = "";
@@ -105,8 +118,9 @@ int engine_play(hc_engine *e, struct slot *slot, const struct rows *rows, int n)
         slot = &whole;
     }
     struct fade fade = mask_swap_begin(&e->swap);
-    int result = rows       ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
-                 : e->async ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
+    int result = rows                                 ? e->backend->play(e->state, rows, n, &fade, why, sizeof why)
+                 : plays_only_sources(e, slot, &fade) ? play_silence(e, slot, n)
+                 : e->async                           ? e->backend->begin(e->state, slot, n, &fade, why, sizeof why)
                             : slot_play(e->backend, e->state, slot, n, &fade, why, sizeof why);
     mask_swap_end(&e->swap, n);
     if (e->scene && result >= 0) {
@@ -202,10 +216,11 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     e->n_slots = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_SLOTS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
-    backend_device_name(e->backend, device, e->plan.tail_plan, e->device, sizeof e->device);
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
+    e->has_device_tail = e->plan.tail_plan;
     if (e->config.n_sources > 0) error = engine_scene_open(e, device, why, cap);
     if (error) return error;
+    backend_device_name(e->backend, device, e->has_device_tail, e->device, sizeof e->device);
     for (int i = 0; i < e->n_slots; i++) {
         error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
@@ -312,8 +327,8 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         engine_load(e, &e->slots[0], in, n);
         in = e->slots[0].rows.in;
     }
-    bool has_device = e->queue || e->plan.tail_plan;
-    int result = engine_process_clean(e, in, out, n, has_device ? now_ns() : 0);
+    bool has_deadline = e->queue || e->has_device_tail;
+    int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);
     simd_denormals_restore(fp_state);
     return result;
 }

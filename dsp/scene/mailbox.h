@@ -22,10 +22,10 @@ struct mailbox_record {
     struct steer_request request;
 };
 
-enum { MAILBOX_RECORDS = 4, MAILBOX_ALIGN = 64 };
+enum { MAILBOX_RECORDS = 4, CACHE_LINE = 64 };
 
 struct mailbox { /* the first record, which is nearly always the one in use, shares a cache line with `pending` */
-    _Alignas(MAILBOX_ALIGN) _Atomic(struct mailbox_record *) pending;
+    _Alignas(CACHE_LINE) _Atomic(struct mailbox_record *) pending;
     struct mailbox_record records[MAILBOX_RECORDS];
 };
 

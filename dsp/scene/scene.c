@@ -51,9 +51,10 @@ static bool memory_open(struct scene *s)
     const struct scene_plan *plan = &s->setup.plan;
     size_t n = (size_t)shape->n_sources;
     s->meter = bank_meter_make();
-    s->mailboxes = aligned_alloc(MAILBOX_ALIGN, n * sizeof *s->mailboxes);
+    s->mailboxes = aligned_alloc(CACHE_LINE, n * sizeof *s->mailboxes);
     if (s->mailboxes) memset(s->mailboxes, 0, n * sizeof *s->mailboxes);
-    s->wanted = calloc(n, sizeof *s->wanted);
+    s->wanted = aligned_alloc(CACHE_LINE, n * sizeof *s->wanted);
+    if (s->wanted) memset(s->wanted, 0, n * sizeof *s->wanted);
     s->in = calloc(n, sizeof *s->in);
     s->out = calloc((size_t)shape->n_out, sizeof *s->out);
     if (!s->meter || !s->mailboxes || !s->wanted || !s->in || !s->out) return false;
@@ -107,7 +108,10 @@ static void take_requests(struct scene *s)
     int n_unused = 0;
     for (int i = 0; i < s->setup.shape.n_sources; i++) {
         struct steer_request request;
-        if (i + PREFETCH < s->setup.shape.n_sources) __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
+        if (i + PREFETCH < s->setup.shape.n_sources) {
+            __builtin_prefetch(&s->mailboxes[i + PREFETCH], 1);
+            __builtin_prefetch(&s->wanted[i + PREFETCH], 1);
+        }
         if (!mailbox_take(&s->mailboxes[i], &request)) continue;
         if (s->wanted[i].request.bank != unused) {
             bank_unuse(unused, n_unused);
@@ -137,7 +141,11 @@ static void take_edges(struct scene *s, struct scene_call *call, struct scene_mi
     s->is_still = true;
     for (int l = 0; l < plan->n_levels; l++) {
         if (s->frame % plan->levels[l].hop) continue;
-        bool changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
+        bool follows = l > 0 && steering_can_follow(&s->levels[l], &s->levels[0]), changed = true;
+        if (follows)
+            steering_follow(&s->levels[l], &s->levels[0]);
+        else
+            changed = steering_take(&s->levels[l], s->wanted, s->frame == 0);
         const struct term_list *now = &s->levels[l].lists[s->levels[l].now];
         if (now->n_heard > s->n_heard) s->n_heard = now->n_heard;
         if (l == 0) {
@@ -156,8 +164,13 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
     const struct scene_shape *shape = &s->setup.shape;
     struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
     struct scene_mix tail[HC_MOST_STEER_LEVELS];
+    if (rows) call.until_us = rows->until_us;
     for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
     for (int i = 0; rows && i < shape->n_out; i++) s->out[i] = rows->out[i] + from;
+    if (s->setup.backend->begin) {
+        int error = s->setup.backend->begin(s->state, &call, why, cap);
+        if (error) return error;
+    }
     if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
     const struct steering *head = &s->levels[0];
     call.to = mix_of(&head->lists[head->now]);

@@ -1,6 +1,7 @@
 #include "steering.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sounding {
     hc_bank *bank;
@@ -8,8 +9,10 @@ struct sounding {
     float weight, target;
 };
 
-struct source_mix {
-    unsigned number; /* of the request that the targets are from */
+enum { PREFETCH = 8 }; /* sources */
+
+struct source_mix {                       /* aligned: a source that plays up to two entries needs one cache line */
+    _Alignas(CACHE_LINE) unsigned number; /* of the request that the targets are from */
     int n, hops_left;
     struct sounding sounding[HC_MOST_SOUNDING];
 };
@@ -51,7 +54,8 @@ bool steering_open(struct steering *s, int n_sources, int n_hops)
 {
     s->n_sources = n_sources;
     s->n_hops = n_hops;
-    s->mixes = calloc((size_t)n_sources, sizeof *s->mixes);
+    s->mixes = aligned_alloc(CACHE_LINE, (size_t)n_sources * sizeof *s->mixes);
+    if (s->mixes) memset(s->mixes, 0, (size_t)n_sources * sizeof *s->mixes);
     return list_open(&s->lists[0], n_sources) && list_open(&s->lists[1], n_sources) && s->mixes;
 }
 
@@ -114,38 +118,100 @@ static void move(struct source_mix *mix)
     int n = 0, left = mix->hops_left--;
     for (int i = 0; i < mix->n; i++) {
         struct sounding *sounding = &mix->sounding[i];
-        sounding->weight += (sounding->target - sounding->weight) / (float)left;
-        if (left == 1) sounding->weight = sounding->target;
+        if (left == 1)
+            sounding->weight = sounding->target;
+        else
+            sounding->weight += (sounding->target - sounding->weight) / (float)left;
         if (left > 1 || sounding->weight != 0) mix->sounding[n++] = *sounding;
     }
     mix->n = n;
+}
+
+/* Plays a request at once. Returns true if other entries or weights sound than before. */
+static bool jump(struct source_mix *mix, const struct steer_request *request)
+{
+    struct sounding next[HC_MOST_MIX];
+    int n_next = 0, n = 0;
+    bool same = true;
+    for (int i = 0; i < request->n; i++) {
+        int k = 0;
+        while (k < n_next && next[k].entry != request->entry[i]) k++;
+        if (k == n_next) next[n_next++] = (struct sounding){request->bank, request->entry[i], 0, 0};
+        next[k].weight = next[k].target += request->weight[i];
+    }
+    for (int i = 0; i < n_next; i++)
+        if (next[i].weight != 0) next[n++] = next[i];
+    for (int i = 0; i < n; i++) {
+        const struct sounding *old = &mix->sounding[i], *new = &next[i];
+        same = same && i < mix->n && old->bank == new->bank && old->entry == new->entry && old->weight == new->weight;
+        mix->sounding[i] = *new;
+    }
+    same = same && n == mix->n;
+    mix->n = n;
+    mix->hops_left = 0;
+    return !same;
 }
 
 /* Goes on to the next edge. Returns true if weights change there. */
 static bool step(struct source_mix *mix, const struct wanted *wanted, int n_hops, bool at_once)
 {
     bool changed = false;
-    if (at_once) mix->n = 0; /* `aim` then has room */
-    if ((at_once || mix->number != wanted->number) && aim(mix, &wanted->request, &changed)) {
+    if (at_once || n_hops == 1) {
+        if (!at_once && mix->number == wanted->number) return false;
+        mix->number = wanted->number;
+        return jump(mix, &wanted->request) || at_once;
+    }
+    if (mix->number != wanted->number && aim(mix, &wanted->request, &changed)) {
         mix->number = wanted->number;
         if (changed) mix->hops_left = n_hops;
     }
-    if (at_once) mix->hops_left = 1;
     if (mix->hops_left == 0) return false;
     move(mix);
     return true;
 }
 
+static void list_add_source(struct term_list *list, const struct steering *s, int source)
+{
+    const struct source_mix *mix = &s->mixes[source];
+    for (int k = 0; k < mix->n; k++) list_add(list, source, &mix->sounding[k]);
+}
+
 bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once)
 {
-    bool changed = false;
-    for (int i = 0; i < s->n_sources; i++) changed |= step(&s->mixes[i], &wanted[i], s->n_hops, at_once);
     struct term_list *other = &s->lists[1 - s->now];
+    bool changed = false;
     list_clear(other);
+    for (int i = 0; i < s->n_sources; i++) {
+        if (i + PREFETCH < s->n_sources) {
+            __builtin_prefetch(&s->mixes[i + PREFETCH], 1);
+            __builtin_prefetch(&wanted[i + PREFETCH]);
+        }
+        if (step(&s->mixes[i], &wanted[i], s->n_hops, at_once) && !changed) {
+            changed = true;
+            for (int k = 0; k < i; k++) list_add_source(other, s, k);
+        }
+        if (changed) list_add_source(other, s, i);
+    }
     if (!changed) return false;
-    for (int i = 0; i < s->n_sources; i++)
-        for (int k = 0; k < s->mixes[i].n; k++) list_add(other, i, &s->mixes[i].sounding[k]);
     list_count_uses(other);
     s->now = 1 - s->now;
     return true;
+}
+
+bool steering_can_follow(const struct steering *s, const struct steering *head)
+{
+    return s->n_hops == 1 && head->n_hops == 1;
+}
+
+void steering_follow(struct steering *s, const struct steering *head)
+{
+    const struct term_list *from = &head->lists[head->now];
+    struct term_list *to = &s->lists[1 - s->now];
+    list_clear(to);
+    memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
+    memcpy(to->banks, from->banks, (size_t)from->n * sizeof *to->banks);
+    to->n = from->n;
+    to->n_heard = from->n_heard;
+    list_count_uses(to);
+    s->now = 1 - s->now;
 }

@@ -8,8 +8,8 @@
 
 #include "mailbox.h"
 
-struct wanted {       /* the last request that the engine thread has taken                                       */
-    struct steer_request request;
+struct wanted {       /* the last request that the engine thread has taken; a cache line                         */
+    _Alignas(CACHE_LINE) struct steer_request request;
     unsigned number;  /* counts the requests of the source                                                       */
 };
 
@@ -35,5 +35,10 @@ void steering_close(struct steering *steering);
 /* Goes to the next edge. at_once: without a fade. Returns true if the list differs from that of the edge before. The
  * list of the edge before stays valid until the next call. [rt], engine thread */
 bool steering_take(struct steering *steering, const struct wanted *wanted, bool at_once);
+
+/* If the fades of a level and of the head last one hop each, both have the same list at an edge of both: the entries of
+ * the last requests. steering_follow copies the list of the head, in place of steering_take. [rt], engine thread */
+bool steering_can_follow(const struct steering *steering, const struct steering *head);
+void steering_follow(struct steering *steering, const struct steering *head);
 
 #endif

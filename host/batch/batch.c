@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sndfile.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct batch_settings {
     struct manifest_defaults defaults;
     enum dither dither;
     int format, workers, cache_mb, shard, n_shards;
+    struct moving_settings moving; /* its path: of rows without one */
     bool resume, fail_fast, json;
 };
 
@@ -64,6 +66,9 @@ static bool take_format(const struct option_use *use, void *to)
 
 static int check_files(const struct batch_settings *s)
 {
+    char why[MESSAGE_CAP];
+    if (!moving_options_check(&s->moving, why, sizeof why))
+        return message_usage("batch", "--path %s: %s", s->moving.path, why);
     if (!s->folder || !*s->folder) return message_usage("batch", "needs an output folder; give -o FOLDER");
     if (!!s->inputs != !!s->masks || !!s->inputs == !!s->manifest)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
@@ -121,13 +126,22 @@ static const struct option_row batch_options[] = {
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     {0}};
 
+static const struct option_row moving_options[] = {
+    {"path", 0, "FILE",
+     "For rows without a path: the mask is a bank, and each channel of the input a source that moves as the CSV file "
+     "says; or random:OPTIONS, drawn by the row's seed",
+     option_text, OPTION_TO(struct batch_settings, moving.path)},
+    OPTION_MOVING(struct batch_settings),
+    {0}};
+
 static const struct command_line batch_line = {
     .command = "batch",
     .usage = "MANIFEST -o FOLDER\n--inputs PATTERN --masks PATTERN -o FOLDER",
     .text =
         "Sends many sound files through many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
-        "tail, level, seed, start and length (of the input, in seconds), align (yes: leave out the mask in front of "
+        "tail, level, seed, path (of moving sources), start and length (of the input, in seconds), align (yes: leave "
+        "out the mask in front of "
         "its direct sound), early (only so many milliseconds of the mask after it), noise and snr (a sound that is "
         "added, and its distance in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
         "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
@@ -137,7 +151,7 @@ static const struct command_line batch_line = {
         "there are.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
-    .groups = {{NULL, batch_options}},
+    .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
     .names = "one MANIFEST",
     .most_names = 1,
     .names_to = offsetof(struct batch_settings, names)};
@@ -150,10 +164,12 @@ static int parse(int argc, char **argv, struct batch_settings *s)
                                  .n_shards = 1,
                                  .cache_mb = 512,
                                  .dither = DITHER_TPDF,
+                                 .moving.path_options = {.step = 256, .gain = 1},
                                  .defaults.gain = 1};
     int status = option_parse(&batch_line, argc, argv, s);
     if (status >= 0) return status;
     if (s->names.n > 0) s->manifest = s->names.list[0];
+    s->defaults.path = s->moving.path;
     return check_files(s);
 }
 
@@ -224,6 +240,13 @@ static bool open_journal(struct batch *batch)
     return journal_open(&batch->journal, &place, batch->resume, batch->report != NULL, batch->why, sizeof batch->why);
 }
 
+static bool has_path(const struct manifest *manifest)
+{
+    size_t i = 0;
+    while (i < manifest->n && !manifest->rows[i].path) i++;
+    return i < manifest->n;
+}
+
 static bool read_list(struct manifest *manifest, const struct batch_settings *s, char *why, size_t cap)
 {
     struct manifest_defaults defaults = s->defaults;
@@ -234,6 +257,12 @@ static bool read_list(struct manifest *manifest, const struct batch_settings *s,
     bool good = s->manifest
                     ? manifest_read(manifest, s->manifest, &defaults, why, cap)
                     : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
+    if (good && moving_options_given(&s->moving) && !has_path(manifest)) {
+        manifest_free(manifest);
+        return message_write(why, cap,
+                             "--%s is for moving sources, and no row has a path; leave it out, or give --path",
+                             moving_options_given(&s->moving));
+    }
     if (good && manifest->unused) message_note("%s: columns that are not used: %s", s->manifest, manifest->unused);
     return good;
 }
@@ -255,6 +284,14 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
+/* The buffers of a file are freed, and the next file gets as many. glibc gives so much memory back to the system, which
+ * clears each page again: keep it. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 static int run(struct batch *batch, const struct batch_settings *s, double start)
 {
     struct part_file part = {.fd = -1};
@@ -266,10 +303,13 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
     if (ready) {
         struct batch_progress progress = {.batch = batch, .on = batch->ranks.n == 1, .start = start};
         choose_workers(batch, s);
+        keep_memory();
         mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20, batch->report != NULL);
+        bank_cache_open(&batch->banks, (int64_t)s->cache_mb << 20, processors(), &s->moving);
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
         mask_cache_close(&batch->cache);
+        bank_cache_close(&batch->banks);
         char why[MESSAGE_CAP];
         if (!journal_close(&batch->journal, why, sizeof why)) batch_stop(batch, why);
     }
@@ -284,17 +324,28 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
     return status;
 }
 
+/* For the journal: the options of moving sources; "" for the defaults. */
+static void describe_moving(const struct moving_settings *m, char *text, size_t cap)
+{
+    const bool is_default = m->path_options.step == 256 && !moving_options_given(m);
+    text[0] = '\0';
+    if (is_default) return;
+    snprintf(text, cap, " %d %d %d %.17g %.17g %d", m->path_options.step, m->path_options.mixes, m->holds,
+             m->path_options.reference_m, m->bank.grid_deg, m->bank.normalise);
+}
+
 int batch_command(int argc, char **argv)
 {
     struct batch_settings s;
     struct manifest manifest;
-    char why[MESSAGE_CAP], hashed[128];
+    char why[MESSAGE_CAP], hashed[256];
     int status = parse(argc, argv, &s);
     if (status >= 0) return status;
     double start = stopwatch_now();
     if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
-    snprintf(hashed, sizeof hashed, "%s %s %s%s", HC_VERSION, s.method, s.format_text ? s.format_text : "",
-             s.dither == DITHER_OFF ? " undithered" : "");
+    int n = snprintf(hashed, sizeof hashed, "%s %s %s%s", HC_VERSION, s.method, s.format_text ? s.format_text : "",
+                     s.dither == DITHER_OFF ? " undithered" : "");
+    if (n < (int)sizeof hashed) describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
         *batch = (struct batch){.manifest = &manifest,
@@ -302,6 +353,7 @@ int batch_command(int argc, char **argv)
                                 .folder = s.folder,
                                 .settings = hashed,
                                 .method = s.method,
+                                .moving = &s.moving,
                                 .format = s.format,
                                 .dither = s.dither,
                                 .shard = s.shard - 1,

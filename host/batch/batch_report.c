@@ -42,10 +42,12 @@ char *figures_of(const struct file_job *job)
                                 job->n_out, "frames", (json_int_t)job->out.written, "level_gain_db",
                                 decibels(job->level_gain), "noise_gain_db", decibels(job->noise.gain), "noise_start_s",
                                 given((double)job->noise.start / rate, row->noise != NULL), "direct_sound_s",
-                                given(job->mask->onset / rate, is_cut), "peak",
+                                given(job->mask ? job->mask->onset / rate : 0, is_cut), "peak",
                                 json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
                                 (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
-    if (figures && job->batch->report) json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
+    if (figures && !job->mask) json_object_set_new(figures, "t30_s", json_null()); /* a bank has many */
+    if (figures && job->mask && job->batch->report)
+        json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
     return figures_text(figures);
 }
 
@@ -81,13 +83,14 @@ static json_t *cells_of(const struct batch *batch, const struct manifest_row *ro
 {
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, row->seed);
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o}", "row",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "row",
                      (json_int_t)manifest_row_number(batch->manifest, row), "input", json_text(row->input), "mask",
                      json_text(row->mask), "output", json_text(row->output), "gain",
                      row->gain > 0 ? decibels(row->gain) : json_string("off"), "tail", tail_words[row->tail], "level",
                      level_words[row->level], "seed", seed, "start", json_number(row->start_s), "length",
                      json_number(row->length_s), "noise", json_text(row->noise), "snr",
-                     given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms));
+                     given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms),
+                     "path", json_text(row->path));
 }
 
 /* A row that is not done has no line. false: no memory, or a file cannot be read or written. */

@@ -212,7 +212,10 @@ bool batch_spares_inputs(struct batch *batch)
     for (size_t i = 0; i < n && good; i++) { /* in the order of the work: many rows share a mask */
         const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
         if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
-        if (good && (!before || strcmp(row->mask, before->mask) != 0)) good = files_read_add_mask(&read, row->mask);
+        bool is_other = !before || strcmp(row->mask, before->mask) != 0 || !row->path != !before->path;
+        if (good && is_other)
+            good = row->path ? files_read_add(&read, row->mask) : files_read_add_mask(&read, row->mask);
+        if (good && row->path && !path_is_random(row->path)) good = files_read_add(&read, row->path);
         if (good && row->noise) good = files_read_add(&read, row->noise);
     }
     if (!good) message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);

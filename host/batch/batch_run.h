@@ -25,6 +25,7 @@
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
+#include "bank_cache.h"
 #include "host/files/file_convolution.h"
 #include "host/files/progress.h"
 #include "host/message.h"
@@ -55,7 +56,9 @@ struct batch {
     int n_workers, n_threads;      /* n_threads: of an engine on the CPU */
     enum dither dither;
     bool fail_fast;
+    const struct moving_settings *moving;
     struct mask_cache cache;
+    struct bank_cache banks;
     struct journal journal;
     struct ranks ranks;
 

@@ -3,8 +3,10 @@
 #include "batch_report.h"
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
+#include "moving_job.h"
 #include "tar_source.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,17 +256,46 @@ static void run_group(struct group *group)
     for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
 }
 
+/* Convolves file jobs whose sources move, all over one bank. */
+static void run_moving(struct file_job *const *jobs, int n)
+{
+    for (int i = 0; i < n; i++) file_job_open_output(jobs[i]);
+    for (bool again = true; again;) {
+        if (!moving_jobs_convolve(jobs, n)) return;
+        again = false;
+        for (int i = 0; i < n; i++) again |= file_job_next_pass(jobs[i]);
+    }
+    for (int i = 0; i < n; i++) file_job_commit(jobs[i]);
+}
+
+/* The group of moving jobs that begins with jobs[i]; marks its jobs as done. */
+static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
+{
+    struct file_job *group[BATCH_PIECE];
+    int n_group = 0;
+    for (int j = i; j < n; j++)
+        if (!done[j] && jobs[j].moving && jobs[j].moving->bank == jobs[i].moving->bank) {
+            group[n_group++] = &jobs[j];
+            done[j] = true;
+        }
+    run_moving(group, n_group);
+}
+
 /* Every open job exactly once, in groups of one shape. */
 static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 {
     bool done[BATCH_PIECE] = {false};
     for (int i = 0; i < n; i++) {
         if (done[i] || atomic_load(&worker->batch->stopped)) continue;
+        if (jobs[i].moving) {
+            run_moving_group(jobs, i, n, done);
+            continue;
+        }
         struct group group = {.worker = worker};
         struct shape shape = shape_of(&jobs[i]);
         int most = jobs_a_group(worker, shape);
         for (int j = i; j < n && group.n < most; j++)
-            if (!done[j] && same_shape(shape, shape_of(&jobs[j]))) {
+            if (!done[j] && !jobs[j].moving && same_shape(shape, shape_of(&jobs[j]))) {
                 group.jobs[group.n++] = &jobs[j];
                 done[j] = true;
             }
@@ -298,8 +329,8 @@ static const struct journal_entry *entry_of(const struct batch *batch, const str
 static bool add_t30(struct batch *batch, const struct manifest_row *row, const struct journal_entry *entry)
 {
     struct file_job job;
-    if (!file_job_open(&job, batch, row)) return false;
-    file_job_enter(batch, row, entry->bytes, figures_with_t30(entry->figures, job.mask->t30_s));
+    if (!file_job_open(&job, batch, row, batch->backend)) return false;
+    file_job_enter(batch, row, entry->bytes, figures_with_t30(entry->figures, job.mask ? job.mask->t30_s : NAN));
     file_job_close(&job);
     return true;
 }
@@ -335,11 +366,14 @@ static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs
     struct batch *batch = worker->batch;
     int n = 0;
     for (size_t i = batch->pieces[piece]; i < batch->pieces[piece + 1] && !atomic_load(&batch->stopped); i++) {
-        if (is_done(batch, batch->order[i]) || !file_job_open(&jobs[n], batch, batch->order[i])) continue;
-        n++;
-        if (convolves_in_parallel(worker)) continue;
-        run_jobs(worker, jobs, n);
-        file_job_close(&jobs[--n]);
+        if (is_done(batch, batch->order[i]) || !file_job_open(&jobs[n], batch, batch->order[i], worker->backend))
+            continue;
+        if (convolves_in_parallel(worker) || jobs[n].moving) {
+            n++;
+            continue;
+        }
+        run_jobs(worker, &jobs[n], 1);
+        file_job_close(&jobs[n]);
     }
     run_jobs(worker, jobs, n);
     while (n > 0) file_job_close(&jobs[--n]);

@@ -15,7 +15,7 @@
  * else the caller calls globfree. */
 bool find_files(const char *pattern, glob_t *found, char *why, size_t cap);
 
-enum draw_purpose { DRAW_MASK, DRAW_NOISE, DRAW_NOISE_START };
+enum draw_purpose { DRAW_MASK, DRAW_NOISE, DRAW_NOISE_START, DRAW_PATH };
 
 /* The draws of one seed do not depend on one another. */
 static inline uint64_t draw_number(uint64_t seed, enum draw_purpose purpose)

@@ -1,6 +1,7 @@
 #include "file_job.h"
 
 #include "batch_report.h"
+#include "moving_job.h"
 #include "tar_job.h"
 
 #include <fcntl.h>
@@ -35,7 +36,20 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);
 }
 
-static bool open_input(struct file_job *job, char *why, size_t cap)
+/* Takes the mask of the row. */
+static bool open_mask(struct file_job *job, char *why, size_t cap)
+{
+    const struct manifest_row *row = job->row;
+    const struct mask_key key = {row->mask, job->n_in, job->in.rate, row->align, row->early_ms};
+    job->mask = mask_cache_take(&job->batch->cache, &key, why, cap);
+    if (!job->mask) return false;
+    const hc_responses *responses = &job->mask->responses;
+    job->n_out = responses->n_out;
+    job->n_taps = routes_taps(responses->routes, responses->n_routes);
+    return true;
+}
+
+static bool open_input(struct file_job *job, const char *backend, char *why, size_t cap)
 {
     struct batch *batch = job->batch;
     const struct manifest_row *row = job->row;
@@ -43,21 +57,17 @@ static bool open_input(struct file_job *job, char *why, size_t cap)
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
     if (!open_sound(job, why, cap)) return false;
     job->n_in = job->in.n_channels;
-    const struct mask_key key = {row->mask, job->n_in, job->in.rate, row->align, row->early_ms};
-    job->mask = mask_cache_take(&batch->cache, &key, why, cap);
-    if (!job->mask) return false;
-    const hc_responses *responses = &job->mask->responses;
-    job->n_out = responses->n_out;
-    job->n_taps = routes_taps(responses->routes, responses->n_routes);
-    job->range = output_range_make(row->tail, job->mask->n_frames);
-    job->kept_stride = job->in.n_frames + job->mask->n_frames;
+    if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
+    const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
+    job->range = output_range_make(row->tail, n_frames);
+    job->kept_stride = job->in.n_frames + n_frames;
     if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
     job->n_passes = 1 + (job->stage == JOB_MEASURES) * ((row->level != LEVEL_NONE) + (row->noise != NULL));
     return !row->noise || noise_open(&job->noise, &batch->cache, row->noise, job->in.rate, job->n_out, why, cap);
 }
 
-bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row)
+bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend)
 {
     char why[MESSAGE_CAP];
     *job = (struct file_job){.batch = batch,
@@ -66,7 +76,7 @@ bool file_job_open(struct file_job *job, struct batch *batch, const struct manif
                              .end = INT64_MAX,
                              .level_gain = 1,
                              .writer = {.out = &job->out, .gain = (float)row->gain}};
-    if (open_input(job, why, sizeof why)) return true;
+    if (open_input(job, backend, why, sizeof why)) return true;
     job_fail(job, why);
     file_job_close(job);
     return false;
@@ -87,6 +97,7 @@ void file_job_close(struct file_job *job)
     sound_in_close(&job->in);
     sound_out_abandon(&job->out);
     mask_cache_give_back(&job->batch->cache, job->mask);
+    moving_job_close(job);
     noise_close(&job->noise, &job->batch->cache);
     free(job->kept);
     free(job->mixed);

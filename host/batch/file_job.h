@@ -20,6 +20,8 @@
 
 enum { MIXED_FRAMES = 4096 };
 
+struct moving_job;
+
 enum job_stage {  /* the use of the engine's output */
     JOB_WRITES,   /* write it: the gain is known */
     JOB_KEEPS,    /* measure it and keep it in memory until all gains are known */
@@ -33,6 +35,7 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct cached_mask *mask;
+    struct moving_job *moving; /* in the place of the mask; NULL: the row has no path */
     struct noise noise;   /* its gain is 0 until the convolution has been measured */
     char path[PATH_MAX];  /* of the output, or of the tar file that it is in */
     int content;          /* descriptor of an output for a tar file; -1: none */
@@ -53,8 +56,9 @@ struct file_job {
     float *mixed;         /* [n_out][MIXED_FRAMES]: convolution and noise; NULL before they are added */
 };
 
-/* Opens input and mask. false: the job has failed, its reason is in the batch, and nothing is open. */
-bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row);
+/* Opens input and mask. backend: of a bank. false: the job has failed, its reason is in the batch, and nothing is
+ * open. */
+bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend);
 
 /* Makes the folders of an output; path is the same afterwards. */
 void file_job_make_folders(char *path);

@@ -43,6 +43,7 @@ struct manifest_row *manifest_row_add(struct manifest *manifest, const struct ma
                                  .tail = defaults->tail,
                                  .level = defaults->level,
                                  .seed = defaults->seed,
+                                 .path = defaults->path,
                                  .length_s = INFINITY,
                                  .early_ms = INFINITY};
     return row;

@@ -17,11 +17,12 @@ struct tar_source;
 
 struct manifest_row {
     const char *input, *mask;
+    const char *path;       /* the mask is a bank, and the sources move: a CSV file, or random:...; NULL = none */
     const char *output;     /* below the folder of the outputs, with forward slashes */
     double gain;            /* linear */
     enum range_choice tail; /* the column and option "tail" */
     enum level level;
-    uint64_t seed;          /* draws a mask and a noise from their patterns, and the start of the noise */
+    uint64_t seed;          /* draws a mask and a noise from their patterns, the start of the noise, and the path */
     double start_s, length_s; /* of the input; length_s: INFINITY = to its end */
     const char *noise;      /* added after the convolution; NULL = none */
     double snr_db;
@@ -45,6 +46,7 @@ struct manifest_defaults { /* for the columns that a row leaves out */
     enum range_choice tail;
     enum level level;
     uint64_t seed;
+    const char *path;      /* NULL = none */
     const char *extension; /* of outputs without a name; NULL = the input's */
 };
 

@@ -29,6 +29,7 @@ static bool pair_add(struct pairing *p, const char *input, const char *mask, str
     if (!row) return manifest_no_memory(p->why, p->cap);
     row->input = input;
     row->mask = mask;
+    if (row->path) row->seed = splitmix64(p->defaults->seed) + p->manifest->n; /* a path of its own */
     return !tar || tar_source_row(p->manifest, row, tar, member) || manifest_no_memory(p->why, p->cap);
 }
 

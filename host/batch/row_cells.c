@@ -1,6 +1,7 @@
 #include "row_cells.h"
 
 #include "host/message.h"
+#include "host/moving/path.h"
 #include "host/splitmix64.h"
 #include "output_names.h"
 #include "tar_source.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 const char *const column_names[N_COLUMNS] = {"input", "mask",   "output", "gain", "tail",  "level", "seed",
-                                             "start", "length", "noise",  "snr",  "align", "early"};
+                                             "start", "length", "noise",  "snr",  "align", "early", "path"};
 const char *const tail_words[] = {"full", "same", "centre", NULL};
 const char *const level_words[] = {"none", "peak", "rms", NULL};
 const char cell_wrong_type[] = "neither a text nor a number";
@@ -72,6 +73,9 @@ static const char *cell_take(struct row_reader *reader, struct manifest_row *row
         break;
     case MASK:
         row->mask = text_keep(texts, text);
+        break;
+    case PATH:
+        row->path = text_keep(texts, text);
         break;
     case NOISE:
         row->noise = text_keep(texts, text);
@@ -161,6 +165,16 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
     return true;
 }
 
+static void path_check(const struct manifest_row *row, struct faults *faults)
+{
+    char why[MESSAGE_CAP / 4];
+    if (!row->path) return;
+    if (row->align || isfinite(row->early_ms))
+        fault_add(faults, "has path with %s; leave one out", row->align ? "align" : "early");
+    if (path_is_random(row->path) && !path_random_check(row->path, why, sizeof why))
+        fault_add(faults, "path \"%.60s\": %s", row->path, why);
+}
+
 bool row_add(struct row_reader *reader, const char *const *values, char *why, size_t cap)
 {
     struct manifest_row *row = manifest_row_add(reader->manifest, reader->defaults);
@@ -181,10 +195,12 @@ bool row_add(struct row_reader *reader, const char *const *values, char *why, si
     if (has[NOISE] != has[SNR])
         fault_add(&faults, "has %s without %s; give both or none", has[NOISE] ? "noise" : "snr",
                   has[NOISE] ? "snr" : "noise");
+    path_check(row, &faults);
     bool is_tar = row->input && tar_is_name(row->input);
     if (row->mask && !is_tar) draw_names(reader, row, &faults);
     if (faults.used && !is_tar) return false;
-    bool good = row->input && row->mask && (row->output || !has[OUTPUT]) && (row->noise || !has[NOISE]);
+    bool good = row->input && row->mask && (row->output || !has[OUTPUT]) && (row->noise || !has[NOISE]) &&
+                (row->path || !has[PATH]);
     if (is_tar && row->mask) good = good && tar_expand(reader, &faults);
     return !faults.used && (good || manifest_no_memory(why, cap));
 }

@@ -6,7 +6,8 @@
 #include "manifest.h"
 
 enum column {
-    INPUT, MASK, OUTPUT, GAIN, TAIL, LEVEL, SEED, START, LENGTH, NOISE, SNR, ALIGN, EARLY, N_COLUMNS
+    INPUT, MASK, OUTPUT, GAIN, TAIL, LEVEL, SEED, START, LENGTH, NOISE, SNR, ALIGN, EARLY, PATH,
+    N_COLUMNS
 };
 extern const char *const column_names[N_COLUMNS];
 extern const char *const tail_words[], *const level_words[]; /* by enum range_choice and enum level; a NULL ends them */

@@ -32,6 +32,7 @@ struct convolve_settings {
     int format;  /* SF_FORMAT_... as far as asked for */
     SF_INFO raw; /* of an INPUT without a header; samplerate 0: it has one */
     struct moving_settings moving;
+    uint64_t seed; /* of a random path */
     bool no_resample, json;
 };
 
@@ -101,19 +102,8 @@ static const struct option_row moving_options[] = {
      "MASK is a bank, and each channel of INPUT a source that moves as the CSV file says; or "
      "random:OPTIONS. All sources go into one output",
      option_text, OPTION_TO(struct convolve_settings, moving.path)},
-    {"step", 0, "N", "Frames between two changes; each is a fade of N frames [256]", option_int,
-     OPTION_TO(struct convolve_settings, moving.path_options.step), .min = 16, .max = 65536},
-    {"mix", 0, NULL, "Play the three entries around a position with weights, not the nearest one", option_flag,
-     OPTION_TO(struct convolve_settings, moving.path_options.mixes)},
-    {"hold", 0, NULL, "Jump from row to row of the path; without it a source moves steadily between them", option_flag,
-     OPTION_TO(struct convolve_settings, moving.holds)},
-    {"distance-gain", 0, "M", "Gain by distance: M metres divided by the distance, at most 20 dB [off]", option_number,
-     OPTION_TO(struct convolve_settings, moving.path_options.reference_m), .min = 0.001, .max = 1e6},
-    {"grid", 0, "DEG", "Interpolate the bank to directions that are DEG degrees apart [as in the file]", option_number,
-     OPTION_TO(struct convolve_settings, moving.bank.grid_deg), .min = 0.5, .max = 45},
-    {"normalise-bank", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_flag,
-     OPTION_TO(struct convolve_settings, moving.bank.normalise), .old_name = "normalize-bank"},
-    {"seed", 0, "S", "Seed of a random path [0]", option_seed, OPTION_TO(struct convolve_settings, moving.seed)},
+    OPTION_MOVING(struct convolve_settings),
+    {"seed", 0, "S", "Seed of a random path [0]", option_seed, OPTION_TO(struct convolve_settings, seed)},
     {0}};
 
 static const struct command_line convolve_line = {
@@ -148,7 +138,7 @@ static int check_path(struct convolve_settings *s)
     if (s->block > 0) return message_usage("convolve", "--block is not for moving sources; use --step");
     if (strcmp(s->method, "direct") == 0)
         return message_usage("convolve", "--method direct is not for moving sources; leave it out");
-    if (path_is_random(s->moving.path) && !path_random_check(s->moving.path, why, sizeof why))
+    if (!moving_options_check(&s->moving, why, sizeof why))
         return message_usage("convolve", "--path %s: %s", s->moving.path, why);
     if (strcmp(s->moving.path, "-") == 0 && strcmp(s->input, "-") == 0)
         return message_usage("convolve", "INPUT and the path are both standard input; give one of them a file");
@@ -160,13 +150,7 @@ static int check_path(struct convolve_settings *s)
 /* Refuses options that have no effect without a path. */
 static int check_no_path(const struct convolve_settings *s)
 {
-    const struct moving_settings *m = &s->moving;
-    const char *name = m->holds                          ? "hold"
-                       : m->path_options.mixes           ? "mix"
-                       : m->path_options.reference_m > 0 ? "distance-gain"
-                       : m->bank.grid_deg > 0            ? "grid"
-                       : m->bank.normalise               ? "normalise-bank"
-                                                         : NULL;
+    const char *name = moving_options_given(&s->moving);
     return name ? message_usage("convolve", "--%s is for moving sources; give --path too", name) : -1;
 }
 
@@ -266,8 +250,8 @@ static bool open_engine(struct convolution *run)
 static bool load_bank(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
-    if (!moving_load(&run->moving, &s->moving, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames, run->why,
-                     sizeof run->why))
+    if (!moving_load(&run->moving, &s->moving, s->seed, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames,
+                     run->why, sizeof run->why))
         return false;
     run->n_taps = run->moving.data.n_taps;
     return true;
@@ -283,7 +267,7 @@ static bool open_renderer(struct convolution *run)
     snprintf(run->info.device, sizeof run->info.device, "%s", device);
     run->info.backend = strncmp(device, "cpu", 3) == 0 ? "cpu" : "cuda";
     run->info.method = "fft";
-    run->info.block = run->moving.block;
+    run->info.block = run->moving.stream.block;
     run->info.partition = s->moving.path_options.step;
     return true;
 }

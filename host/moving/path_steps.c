@@ -11,6 +11,14 @@ struct path_follower {
     hc_step step; /* the last one; frame below 0: none yet */
 };
 
+void path_steps_rewind(struct path_steps *s)
+{
+    for (int i = 0; i < s->path->n_sources; i++) {
+        s->sources[i].row = s->path->first[i];
+        s->sources[i].step.frame = -1;
+    }
+}
+
 bool path_steps_open(struct path_steps *s, const struct path *path, const hc_bank_data *bank,
                      const struct path_options *options, const char *name, char *why, size_t cap)
 {
@@ -19,10 +27,7 @@ bool path_steps_open(struct path_steps *s, const struct path *path, const hc_ban
         return message_write(why, cap, "%s: has no positions, but the path has; give the path the column entry", name);
     s->sources = calloc((size_t)path->n_sources, sizeof *s->sources);
     if (!s->sources) return message_write(why, cap, "no memory for %d sources; free some", path->n_sources);
-    for (int i = 0; i < path->n_sources; i++) {
-        s->sources[i].row = path->first[i];
-        s->sources[i].step.frame = -1;
-    }
+    path_steps_rewind(s);
     return true;
 }
 

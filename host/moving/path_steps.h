@@ -26,6 +26,7 @@ struct path_steps {
 bool path_steps_open(struct path_steps *steps, const struct path *path, const hc_bank_data *bank,
                      const struct path_options *options, const char *name, char *why, size_t cap);
 void path_steps_close(struct path_steps *steps);
+void path_steps_rewind(struct path_steps *steps); /* to frame 0 */
 
 /* Makes the steps for frames [from, end), which follow those of the call before. from: a multiple of the step. The list
  * begins with the entries that sound before. false: no memory. */

@@ -5,7 +5,7 @@
  * A bank is made on a stream of its own with the lowest priority, in parallel with audio. The packing of one half runs
  * beside the copy and the transforms of the other.
  */
-#include "scene_state.h"
+#include "scene_gpu.h"
 
 #include "cuda_error.h"
 #include "device_memory.h"

@@ -6,7 +6,7 @@
  *
  * Two passes over the terms and a hash table; 4 ns a term. The order depends on the mix alone.
  */
-#include "scene_state.h"
+#include "scene_gpu.h"
 
 #include "dsp/engine/backend.h"
 

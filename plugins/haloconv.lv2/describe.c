@@ -5,6 +5,7 @@
 #include "ports.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
  * channel. */
 static int fits(const struct shipped *s, const struct variant *v)
 {
+    if (v->n_sources > 0) return 0;
     if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == 2;
     return s->n_channels == 1 || (v->n_in == 2 && (s->n_channels == 2 || s->n_channels == 4));
 }
@@ -158,9 +160,10 @@ static void write_audio(FILE *file, const struct variant *v, int *index, int out
     }
 }
 
-static void write_controls(FILE *file, int *index)
+static void write_controls(FILE *file, const struct variant *v, int *index)
 {
     for (int c = 0; c < N_CONTROLS; c++) {
+        if (!variant_has(v, c)) continue;
         const struct port *p = &controls[c];
         port(file, index, control_is_output(c) ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort",
              p->symbol, p->name);
@@ -202,12 +205,20 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     int minor = 0, micro = 0, index = 0;
     sscanf(version, "%*d.%d.%d", &minor, &micro);
     FILE *file = create(folder, v->symbol, ".ttl");
-    fprintf(file, "\n<" MASK_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Mask\" ;\n"
-                  "    rdfs:comment \"Impulse response: a sound file, a text of coefficients or a configuration.\" ;\n"
-                  "    rdfs:range atom:Path .\n"
-                  "\n<" STATUS_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Status\" ;\n"
-                  "    rdfs:comment \"Result of the last load: ok, or what is wrong with the mask.\" ;\n"
-                  "    rdfs:range atom:String .\n");
+    bool is_bank = v->n_sources > 0;
+    const char *kind = is_bank                               ? "SpatialPlugin"
+                       : strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin"
+                                                             : "ReverbPlugin";
+    fprintf(file,
+            "\n<%s>\n    a lv2:Parameter ;\n    rdfs:label \"%s\" ;\n    rdfs:comment \"%s\" ;\n"
+            "    rdfs:range atom:Path .\n"
+            "\n<" STATUS_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Status\" ;\n"
+            "    rdfs:comment \"Result of the last load: ok, or what is wrong with the %s.\" ;\n"
+            "    rdfs:range atom:String .\n",
+            variant_file_uri(v), is_bank ? "Bank" : "Mask",
+            is_bank ? "Head-related impulse responses: a SOFA file, a list (CSV) or a folder of sound files."
+                    : "Impulse response: a sound file, a text of coefficients or a configuration.",
+            is_bank ? "bank" : "mask");
     write_group(file, v, 0);
     write_group(file, v, 1);
     fprintf(
@@ -216,19 +227,22 @@ static void write_plugin(const char *folder, const struct variant *v, const char
         "    doap:license <http://opensource.org/licenses/MIT> ;\n"
         "    lv2:project <urn:haloconv> ;\n"
         "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
-        "    rdfs:comment \"Convolution with impulse responses of any length and no latency, on the CPU or an NVIDIA "
-        "GPU.\" ;\n"
+        "    rdfs:comment \"%s\" ;\n"
         "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
         "        state:loadDefaultState , state:threadSafeRestore ;\n"
         "    lv2:extensionData work:interface , state:interface ;\n"
         "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-        "    patch:writable <" MASK_URI "> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
-        "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <" MASK_URI "> <%s> ] ;\n",
-        v->symbol, strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin" : "ReverbPlugin", v->name, minor, micro,
-        v->symbol, v->symbol, v->mask);
+        "    patch:writable <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
+        "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
+        v->symbol, kind, v->name, minor, micro,
+        is_bank
+            ? "Places a mono source around the head, for headphones: azimuth, elevation and distance move it without "
+              "latency."
+            : "Convolution with impulse responses of any length and no latency, on the CPU or an NVIDIA GPU.",
+        variant_file_uri(v), v->symbol, v->symbol, variant_file_uri(v), v->mask);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
-    write_controls(file, &index);
+    write_controls(file, v, &index);
     write_messages(file, &index);
     fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" ;\n"
           "    doap:maintainer [ a foaf:Person ; foaf:name \"The haloconv authors\" ] .\n",

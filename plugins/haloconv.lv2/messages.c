@@ -6,7 +6,7 @@
 #include <lv2/patch/patch.h>
 #include <string.h>
 
-void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri)
+void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, const char *mask_uri)
 {
     const struct {
         LV2_URID *id;
@@ -27,7 +27,7 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri)
         {&uris->max_block, LV2_BUF_SIZE__maxBlockLength},
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
         {&uris->plugin, plugin_uri},
-        {&uris->mask, MASK_URI},
+        {&uris->mask, mask_uri},
         {&uris->status, STATUS_URI},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].id = map->map(map->handle, all[i].uri);

@@ -11,6 +11,8 @@
  * call work() inside schedule_work(), and work_response() inside work(): so schedule() is never called inside another
  * call of the live core.
  *
+ * The plugin with a moving source has a bank in the place of the mask: here and below, "mask" means either.
+ *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
  * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status says both.
  */
@@ -39,6 +41,7 @@ enum {
     MOST_USUAL_BLOCK = 4096,
     PATH_BYTES = 4096,
     STATUS_BYTES = 1024,
+    GRID_DEG = 4,            /* of the directions to which banks are interpolated; the source plays mixes of three */
     HISTORY_S = 10,          /* input history */
     HISTORY_FLOATS = 1 << 23 /* most input history, all channels together: 32 MiB */
 };
@@ -64,6 +67,7 @@ struct plugin {
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
     int backend;              /* last value of the control */
+    float place[3];           /* azimuth, elevation and distance, as last steered; NaN: not yet */
     float load;               /* percent, smoothed */
     bool must_notify;         /* the next run() sends `playing` and `status` to the host */
     char playing[PATH_BYTES]; /* path of the mask that plays */
@@ -227,8 +231,23 @@ static float gain(const struct plugin *p, enum control c)
     return db <= controls[c].least ? 0 : powf(10, db / 20);
 }
 
+/* Moves the source if its controls have changed. The distance is also a gain, 1 at 1 m. */
+static void move_source(struct plugin *p)
+{
+    const float degree = 3.14159265f / 180;
+    float azimuth = control(p, AZIMUTH), elevation = control(p, ELEVATION), distance = control(p, DISTANCE);
+    if (azimuth == p->place[0] && elevation == p->place[1] && distance == p->place[2]) return;
+    float across = distance * cosf(elevation * degree);
+    hc_live_steer(p->live, 0,
+                  (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
+                                  distance * sinf(elevation * degree)},
+                  1 / distance);
+    p->place[0] = azimuth, p->place[1] = elevation, p->place[2] = distance;
+}
+
 static void turn_knobs(struct plugin *p)
 {
+    if (p->variant->n_sources > 0) move_source(p);
     hc_live_set(p->live, HC_DRY, gain(p, DRY));
     hc_live_set(p->live, HC_WET, gain(p, WET));
     hc_live_set(p->live, HC_GAIN, gain(p, GAIN));
@@ -309,16 +328,17 @@ static void run(LV2_Handle handle, uint32_t n_frames)
 static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 {
     struct plugin *p = handle;
-    uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out;
+    uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out, n_controls;
+    n_controls = (uint32_t)variant_n_controls(p->variant);
     if (port < n_in)
         p->in[port] = data;
     else if ((port -= n_in) < n_out)
         p->out[port] = data;
-    else if ((port -= n_out) < N_CONTROLS)
-        p->control[port] = data;
-    else if (port == N_CONTROLS)
+    else if ((port -= n_out) < n_controls)
+        p->control[variant_control(p->variant, (int)port)] = data;
+    else if (port == n_controls)
         p->messages_in = data;
-    else if (port == N_CONTROLS + 1)
+    else if (port == n_controls + 1)
         p->messages_out = data;
 }
 
@@ -379,7 +399,11 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
     config.cpu_if_no_device = 1;
     config.left_of_stereo = 1;
-    config.most_predelay_ms = MOST_PREDELAY_MS;
+    if (variant_has(p->variant, PREDELAY)) config.most_predelay_ms = MOST_PREDELAY_MS;
+    config.n_sources = p->variant->n_sources;
+    config.grid_deg = GRID_DEG;
+    config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
+    config.normalise = 1; /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = say;
     config.data = p;
@@ -401,10 +425,11 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     lv2_log_logger_init(&p->log, p->map, log);
     p->variant = &variants[descriptor - descriptors];
     if (p->map) {
-        uris_map(&p->uris, p->map, descriptor->URI);
+        uris_map(&p->uris, p->map, descriptor->URI, variant_file_uri(p->variant));
         lv2_atom_forge_init(&p->forge, p->map);
     }
     p->rate = (int)lrint(rate);
+    p->place[0] = NAN;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->working, NULL);
     size_t length = strlen(bundle);
@@ -503,7 +528,7 @@ static const void *extension_data(const char *uri)
     return NULL;
 }
 
-#define DESCRIPTOR(symbol, name, n_in, n_out, mask)                                                                    \
+#define DESCRIPTOR(symbol, name, n_in, n_out, n_sources, mask)                                                         \
     {PLUGIN_URI #symbol, instantiate, connect_port, activate, run, deactivate, cleanup, extension_data},
 static const LV2_Descriptor descriptors[N_VARIANTS] = {VARIANTS(DESCRIPTOR)};
 

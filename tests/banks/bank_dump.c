@@ -6,6 +6,7 @@
  */
 #include "haloconv_scenes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,10 @@ static void print_head(const hc_bank_data *bank)
 {
     printf("{\"entries\": %d, \"outputs\": %d, \"taps\": %d, \"rate\": %d, \"file_rate\": %d, \"file_entries\": %d, ",
            bank->n_entries, bank->n_out, bank->n_taps, bank->rate, bank->file_rate, bank->n_file_entries);
-    printf("\"gain_db\": %.9g, \"notes\": [", (double)bank->gain_db);
+    if (isfinite(bank->gain_db))
+        printf("\"gain_db\": %.9g, \"notes\": [", (double)bank->gain_db);
+    else
+        printf("\"gain_db\": null, \"notes\": [");
     for (const char *at = bank->notes, *from = at; *at; at++) {
         if (*at != '\n') continue;
         printf("%s\"%.*s\"", from == bank->notes ? "" : ", ", (int)(at - from), from);

@@ -15,12 +15,14 @@
  * request is counted before the exchange releases it. The first load in mailbox_take may be relaxed: the exchange looks
  * again. Nothing needs seq_cst: no two threads each store one variable and then load the other's.
  *
- * Sizes: a thread that puts two requests and one that puts one, each for a bank of its own; three records instead of four, so that one
- * thread and the engine thread always have one, and the second thread may find none.
+ * Sizes: a request that was put, a thread that puts two more and one that puts one, each for a bank of its own; three
+ * records instead of four, so that one thread and the engine thread always have one, and the second thread may find
+ * none.
  */
 #include "atomics.h"
 #define THREADS 2
-#define PUTS    2
+#define PUTS    2 /* of thread 0; thread 1 puts one */
+#define bank_of(number) (number > PUTS + 1)
 #ifdef ONE_RECORD_LESS
 #define RECORDS 2
 #else
@@ -34,7 +36,7 @@ byte record_number[RECORDS], record_bank[RECORDS]; /* the parts of a request; re
 byte uses[THREADS];
 bool is_deleted[THREADS];
 byte last, wanted, wanted_bank;                    /* numbers of requests; 0: none */
-byte n_started, n_inside, n_threads = THREADS;                /* threads begun; in mailbox_put; that still put */
+byte n_started, n_inside, n_threads = THREADS;     /* threads begun; in mailbox_put; that still put */
 bool has_met[THREADS];                             /* during its put the thread met another one in mailbox_put */
 bool block;                                        /* changes with each block */
 
@@ -97,15 +99,22 @@ active [THREADS] proctype any_thread() provided (!stalled)
 {
     byte me, n, i, record = NONE, replaced = NONE;
     bool before;
-    d_step { me = n_started; n_started++ };
+    d_step { /* the request of thread 0 that was put before */
+        me = n_started;
+        n_started++;
+        if
+        :: me == 0 -> pending = 0; is_taken[0] = true; record_number[0] = 1; uses[0] = 1; last = 1
+        :: else
+        fi
+    };
     do
     :: n < PUTS - me ->
 #ifdef USE_IS_COUNTED_LATE
-        mailbox_put(me * PUTS + n + 1, me);
+        mailbox_put(me * (PUTS + 1) + n + 2 - me, me);
         uses[me]++;
 #else
         uses[me]++;
-        mailbox_put(me * PUTS + n + 1, me);
+        mailbox_put(me * (PUTS + 1) + n + 2 - me, me);
 #endif
         n++
     :: else -> break
@@ -135,7 +144,7 @@ active proctype engine_thread()
 #ifndef RECORD_FREED_BEFORE_THE_COPY
            record_free(record);
 #endif
-           assert(number > 0 && (number - 1) / PUTS == bank);
+           assert(number > 0 && bank_of(number) == bank);
            if
            :: wanted > 0 -> bank_unuse(wanted_bank)
            :: else

@@ -251,12 +251,12 @@ struct host *host_open(const char *variant, double rate, int frames, int nominal
     h->state = h->descriptor->extension_data(LV2_STATE__interface);
     check(h->work && h->state, "no worker or no state interface");
     uint32_t first = (uint32_t)(h->variant->n_in + h->variant->n_out);
-    for (uint32_t c = 0; c < N_CONTROLS; c++) {
+    for (int c = 0; c < N_CONTROLS; c++) {
         h->control[c] = controls[c].initial;
-        h->descriptor->connect_port(h->instance, first + c, &h->control[c]);
+        if (variant_has(h->variant, c)) h->descriptor->connect_port(h->instance, first++, &h->control[c]);
     }
-    h->descriptor->connect_port(h->instance, first + N_CONTROLS, h->in);
-    h->descriptor->connect_port(h->instance, first + N_CONTROLS + 1, h->out);
+    h->descriptor->connect_port(h->instance, first, h->in);
+    h->descriptor->connect_port(h->instance, first + 1, h->out);
     begin_messages(h);
     if (worker == WORKER_THREAD) check(pthread_create(&h->thread, NULL, work_thread, h) == 0, "pthread_create");
     return h;
@@ -294,7 +294,7 @@ void host_send_mask(struct host *h, const char *path, int frame)
     lv2_atom_forge_frame_time(&h->forge, frame);
     lv2_atom_forge_object(&h->forge, &object, 0, id(LV2_PATCH__Set));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-    lv2_atom_forge_urid(&h->forge, id(MASK_URI));
+    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant)));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__value));
     lv2_atom_forge_path(&h->forge, path, (uint32_t)strlen(path));
     lv2_atom_forge_pop(&h->forge, &object);
@@ -306,7 +306,7 @@ void host_send_get(struct host *h)
     lv2_atom_forge_frame_time(&h->forge, 0);
     lv2_atom_forge_object(&h->forge, &object, 0, id(LV2_PATCH__Get));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-    lv2_atom_forge_urid(&h->forge, id(MASK_URI));
+    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant)));
     lv2_atom_forge_pop(&h->forge, &object);
 }
 
@@ -321,7 +321,7 @@ void host_send_junk(struct host *h, unsigned kind)
     lv2_atom_forge_object(&h->forge, &object, 0, id(kind % 5 == 1 ? LV2_PATCH__Put : LV2_PATCH__Set));
     if (kind % 5 > 1) {
         lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-        lv2_atom_forge_urid(&h->forge, kind % 5 == 2 ? id("urn:nothing:known") : id(MASK_URI));
+        lv2_atom_forge_urid(&h->forge, kind % 5 == 2 ? id("urn:nothing:known") : id(variant_file_uri(h->variant)));
     }
     if (kind % 5 > 2) {
         lv2_atom_forge_key(&h->forge, id(LV2_PATCH__value));
@@ -346,7 +346,7 @@ static void listen(struct host *h)
         lv2_atom_object_get(object, id(LV2_PATCH__property), &property, id(LV2_PATCH__value), &value, 0);
         LV2_URID of = property ? ((const LV2_Atom_URID *)property)->body : 0;
         bool is_status = of == id(STATUS_URI);
-        check(value && (is_status || of == id(MASK_URI)) &&
+        check(value && (is_status || of == id(variant_file_uri(h->variant))) &&
                   value->type == id(is_status ? LV2_ATOM__String : LV2_ATOM__Path),
               "the plugin sent a patch:Set that is neither of the mask's path nor of the status");
         snprintf(is_status ? h->status : h->told, is_status ? sizeof h->status : sizeof h->told, "%.*s",

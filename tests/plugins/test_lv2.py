@@ -9,14 +9,15 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 from conftest import BUILD, SAN, assert_close, convolve, noise, read, write
 
 BUNDLE = BUILD / "haloconv.lv2"
 URI = "urn:haloconv:lv2:"
 VARIANTS = {"mono": (1, 1), "mono_to_stereo": (1, 2), "stereo": (2, 2), "true_stereo": (2, 2),
-            **{f"matrix_{n}": (n, n) for n in (4, 8, 16, 32, 64)}}
-PRESETS = {"mono": 11, "mono_to_stereo": 11, "stereo": 12, "true_stereo": 12}  # a matrix has 5
+            **{f"matrix_{n}": (n, n) for n in (4, 8, 16, 32, 64)}, "binaural": (1, 2)}
+PRESETS = {"mono": 11, "mono_to_stereo": 11, "stereo": 12, "true_stereo": 12, "binaural": 0}  # a matrix has 5
 HOST_LIBRARY = "a host without the sanitizer cannot load what is built with it"
 
 pytestmark = pytest.mark.skipif(not BUNDLE.exists(), reason="built without the LV2 plugin")
@@ -58,9 +59,10 @@ def test_lv2info(variant, path):
     said = run(tool("lv2info"), URI + variant, env=path)
     n_in, n_out = VARIANTS[variant]
     assert len(re.findall(r"Symbol: +in_\d+\n", said)) == n_in and len(re.findall(r"Symbol: +out_\d+\n", said)) == n_out
-    for symbol in ["dry", "wet", "gain", "predelay", "enabled", "backend", "freewheel", "latency", "load", "late",
-                   "control", "notify"]:
-        assert re.search(rf"Symbol: +{symbol}\n", said), symbol
+    own = ["azimuth", "elevation", "distance"] if variant == "binaural" else ["dry", "wet", "predelay"]
+    symbols = re.findall(r"Symbol: +(\w+)\n", said)
+    assert sorted(s for s in symbols if not re.match(r"(in|out)_", s)) == sorted(
+        [*own, "gain", "enabled", "backend", "freewheel", "latency", "load", "late", "control", "notify"])
     for uri in ["core#enabled", "core#freeWheeling", "core#latency", "core#reportsLatency", "core#hardRTCapable",
                 "state#interface", "worker#interface", "state#threadSafeRestore"]:
         assert uri in said, uri
@@ -117,6 +119,23 @@ def test_lv2apply_mixes(folder, path):
     assert_close(read("got.wav"), want)
 
 
+def test_lv2apply_places_a_source(folder, path):
+    """A direction of the bank is played as its file says, at the level of a bank that is normalised to 0 dB."""
+    tool("lv2apply")
+    if SAN:
+        pytest.skip(HOST_LIBRARY)
+    x = write("x.wav", noise(9000, 1))
+    heads = np.stack([read(p) for p in sorted((BUNDLE / "head").glob("*.wav"))])
+    gain = 2 / np.abs(np.fft.rfft(heads, 1 << 16, axis=1)).max()  # at 0.5 m
+    for azimuth in (-60, 0, 90):
+        knobs = ["-c", "azimuth", azimuth, "-c", "elevation", "30", "-c", "distance", "0.5"]
+        run("lv2apply", "-i", x, "-o", "got.wav", *knobs, URI + "binaural", env=path)
+        convolve(x, BUNDLE / f"head/azi_{azimuth % 360}_ele_30.wav", "want.wav", "--tail", "same")
+        got, want = read("got.wav")[200:], read("want.wav")[200:] * gain  # the source comes from straight ahead
+        assert_close(got / (np.vdot(got, want) / np.vdot(want, want)), want)
+        assert abs(np.vdot(got, want) / np.vdot(want, want) - 1) < 3e-4
+
+
 @pytest.mark.parametrize("block", [64, 256])
 def test_lv2bench_runs_every_plugin(path, block):
     tool("lv2bench")
@@ -153,8 +172,8 @@ def jack(path, tmp_path):
 
 
 class Jalv:
-    def __init__(self, env, *options):
-        words = ["stdbuf", "-oL", "jalv", "-t", *map(str, options), URI + "stereo"]
+    def __init__(self, env, *options, variant="stereo"):
+        words = ["stdbuf", "-oL", "jalv", "-t", *map(str, options), URI + variant]
         self.process = subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, bufsize=1)
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -244,3 +263,18 @@ def test_jalv_loads_a_session(jack, folder):
         assert "hall.wav" not in said, "the mask of a new instance was loaded for nothing"
     finally:
         assert jalv.close() == 0
+
+
+def test_jalv_moves_a_source(jack):
+    jalv = Jalv(jack, variant="binaural")
+    try:
+        jalv.await_line(r"head: loaded, .*cpu")
+        for azimuth in (30, -170.5, 90):
+            jalv.ask(f"azimuth = {azimuth}")
+            jalv.said = ""
+            jalv.ask("controls")
+            jalv.await_line(rf"azimuth = {azimuth}")
+        assert "distance = 1.0" in jalv.said, jalv.said
+    finally:
+        assert jalv.close() == 0
+    assert "error" not in jalv.said.replace("error: invalid command", ""), jalv.said

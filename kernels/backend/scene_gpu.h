@@ -1,4 +1,4 @@
-/* scene_state - the structs that the files of the CUDA backend for steered sources share.
+/* scene_gpu - the structs that the files of the CUDA backend for steered sources share.
  *
  *   scene_cuda       struct scene_backend: open, play, reset
  *   scene_banks      makes and frees banks
@@ -7,8 +7,8 @@
  *
  * A level here is a level of the plan: 0 is the head. P is half of its transform: a power of two.
  */
-#ifndef HALOCONV_SCENE_STATE_H
-#define HALOCONV_SCENE_STATE_H
+#ifndef HALOCONV_SCENE_GPU_H
+#define HALOCONV_SCENE_GPU_H
 
 #include "dsp/scene/scene_backend.h"
 #include "scene_product.h"

@@ -1,0 +1,42 @@
+/* moving_options - the options of `convolve` and `batch` for moving sources. */
+#ifndef MOVING_OPTIONS_H
+#define MOVING_OPTIONS_H
+
+#include "host/option.h"
+#include "moving_bank.h"
+#include "path_steps.h"
+
+struct moving_settings {
+    const char *path;    /* a CSV file, or random:...; NULL: the mask does not move */
+    bool holds;
+    struct moving_bank_options bank;
+    struct path_options path_options;
+};
+
+/* Rows for settings that have a field `moving`. */
+#define OPTION_MOVING(type)                                                                                            \
+    {"step", 0, "N", "Frames between two changes of a moving source; each is a fade of N frames [256]", option_int,    \
+     OPTION_TO(type, moving.path_options.step), .min = 16, .max = 65536},                                              \
+    {"mix", 0, NULL, "Play the three entries around a position with weights, not the nearest one", option_flag,        \
+     OPTION_TO(type, moving.path_options.mixes)},                                                                      \
+    {"hold", 0, NULL, "Jump from row to row of the path; without it a source moves steadily between them",             \
+     option_flag, OPTION_TO(type, moving.holds)},                                                                      \
+    {"distance-gain", 0, "M", "Gain by distance: M metres divided by the distance, at most 20 dB [off]",               \
+     option_number, OPTION_TO(type, moving.path_options.reference_m), .min = 0.001, .max = 1e6},                       \
+    {"grid", 0, "DEG", "Interpolate the bank to directions that are DEG degrees apart [as in the file]",               \
+     option_number, OPTION_TO(type, moving.bank.grid_deg), .min = 0.5, .max = 45},                                     \
+    {"normalise-bank", 0, NULL, "Scale the bank to a largest gain of 0 dB", option_flag,                               \
+     OPTION_TO(type, moving.bank.normalise), .old_name = "normalize-bank"}
+
+/* The name of an option that has no effect without a path, and is set; NULL: none. */
+const char *moving_options_given(const struct moving_settings *settings);
+
+/* Checks the path. false: why has the reason. */
+bool moving_options_check(const struct moving_settings *settings, char *why, size_t cap);
+
+/* Reads the CSV file of a path, or draws the random path, for n_sources of a sound of n_frames (below 0: unknown). seed:
+ * of a random path, unless the text has one. false: why has the reason. */
+bool moving_path_open(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
+                      const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
+
+#endif

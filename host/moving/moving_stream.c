@@ -1,0 +1,67 @@
+#include "moving_stream.h"
+
+#include "host/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool moving_stream_open(struct moving_stream *m, struct path *path, const hc_bank_data *bank,
+                        const struct path_options *options, int64_t most_block, const char *name, char *why, size_t cap)
+{
+    const int step = options->step;
+    m->path = *path;
+    *path = (struct path){0};
+    m->n_sources = m->path.n_sources;
+    m->block = most_block < step ? step : (int)(most_block / step * step);
+    m->history = (size_t)bank->n_taps + 2 * (size_t)step;
+    m->stride = m->history + (size_t)m->block;
+    if (!path_steps_open(&m->steps, &m->path, bank, options, name, why, cap)) return false;
+    m->frames = calloc((size_t)m->n_sources * m->stride, sizeof *m->frames);
+    m->ins = calloc((size_t)m->n_sources, sizeof *m->ins);
+    return (m->frames && m->ins) || message_write(why, cap, "no memory for %d moving source%s; free some", m->n_sources,
+                                                  message_s(m->n_sources));
+}
+
+void moving_stream_close(struct moving_stream *m)
+{
+    path_steps_close(&m->steps);
+    path_free(&m->path);
+    free(m->frames);
+    free(m->ins);
+    *m = (struct moving_stream){0};
+}
+
+bool moving_stream_job(struct moving_stream *m, int n_in, int n, float *const *out, hc_render_job *job)
+{
+    const int64_t history = (int64_t)m->history, before = m->n_done < history ? m->n_done : history;
+    if (!path_steps_make(&m->steps, m->n_done, m->n_done + n)) return false;
+    for (int i = 0; i < m->n_sources; i++) m->ins[i] = moving_stream_block(m, i) - before;
+    *job = (hc_render_job){.n_sources = m->n_sources,
+                           .in = m->ins,
+                           .in_from = m->n_done - before,
+                           .n_in_frames = before + n_in,
+                           .steps = m->steps.steps,
+                           .n_steps = m->steps.n_steps,
+                           .out = out,
+                           .from = m->n_done,
+                           .n_out_frames = n};
+    return true;
+}
+
+void moving_stream_next(struct moving_stream *m, int n_in, int n)
+{
+    m->n_done += n;
+    if (n < m->block) return; /* the last one */
+    for (int i = 0; i < m->n_sources; i++) {
+        float *frames = m->frames + (size_t)i * m->stride;
+        memset(frames + m->history + n_in, 0, (size_t)(n - n_in) * sizeof *frames);
+        memmove(frames, frames + n, m->history * sizeof *frames);
+    }
+}
+
+void moving_stream_rewind(struct moving_stream *m)
+{
+    m->n_done = 0;
+    path_steps_rewind(&m->steps);
+    memset(m->frames, 0, (size_t)m->n_sources * m->stride * sizeof *m->frames);
+}

@@ -1,0 +1,44 @@
+/* moving_stream - the sources of one sound on their paths, block by block: each block becomes a job of hc_render.
+ *
+ *   a source   [history: taps + 2 steps][block]     the caller writes the block, the stream moves it into the history
+ */
+#ifndef MOVING_STREAM_H
+#define MOVING_STREAM_H
+
+#include "path_steps.h"
+
+struct moving_stream {
+    struct path path;
+    struct path_steps steps;
+    int n_sources, block;
+    size_t history, stride; /* frames; stride: of a source in `frames` */
+    float *frames;          /* [n_sources][stride]                     */
+    const float **ins;      /* [n_sources]                             */
+    int64_t n_done;         /* frames                                  */
+};
+
+/* Takes the path, which is empty afterwards. most_block: frames; the block is a multiple of the step up to that, at
+ * least one step. name: of the bank, for an error. *stream is all zeros before. false: why has the reason; close the
+ * stream. */
+bool moving_stream_open(struct moving_stream *stream, struct path *path, const hc_bank_data *bank,
+                        const struct path_options *options, int64_t most_block, const char *name, char *why,
+                        size_t cap);
+void moving_stream_close(struct moving_stream *stream);
+
+/* The next block of a source, for `block` frames of input. */
+static inline float *moving_stream_block(struct moving_stream *stream, int source)
+{
+    return stream->frames + (size_t)source * stream->stride + stream->history;
+}
+
+/* Fills in a job for the next n frames of the outputs; n is `block` but at the end. n_in: frames in the block; those
+ * behind them are silent. *job is valid until moving_stream_next. false: no memory. */
+bool moving_stream_job(struct moving_stream *stream, int n_in, int n, float *const *out, hc_render_job *job);
+
+/* Goes on to the next block. n_in and n as before. */
+void moving_stream_next(struct moving_stream *stream, int n_in, int n);
+
+/* Goes back to the start. */
+void moving_stream_rewind(struct moving_stream *stream);
+
+#endif

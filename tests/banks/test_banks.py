@@ -1,0 +1,441 @@
+"""Banks in files: SOFA, lists and folders of sound files, as hc_bank_load reads them (tests/banks/bank_dump.c)."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import BUILD, SAN, generator, good, measured, noise, refused, write
+from scipy import signal
+
+h5py = pytest.importorskip("h5py", reason="no h5py; make setup installs it")
+BUILT = (BUILD / "flags").read_text()
+KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
+needs_hdf5 = pytest.mark.skipif("HC_WITH_HDF5" not in BUILT, reason="no HDF5 in the build; make setup installs it")
+
+
+SOFALIZER_SHARE = 1e-6  # measured: 2.3e-7
+
+
+@pytest.fixture(autouse=True)
+def leaks(tmp_path_factory, monkeypatch):
+    """libmysofa leaks attributes of files that it refuses."""
+    if SAN:
+        path = tmp_path_factory.mktemp("leaks") / "list"
+        path.write_text("leak:libmysofa\n")
+        monkeypatch.setenv("LSAN_OPTIONS", f"suppressions={path}:print_suppressions=0")
+
+
+class Bank:
+    """A bank as the library reads it: `taps` is [entries][outputs][taps]."""
+
+    def __init__(self, path, rate=0, grid=0, normalise=0):
+        done = subprocess.run([BUILD / "tests/bank_dump", path, str(rate), str(grid), str(normalise)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        head, samples = done.stdout.split(b"\n", 1)
+        self.__dict__.update(json.loads(head))
+        self.samples = np.frombuffer(samples, "<f4").reshape(self.entries, self.outputs, self.taps)
+        if self.positions:
+            self.positions = np.array(self.positions)
+
+
+def to_xyz(spherical):
+    az, el, r = np.moveaxis(np.asarray(spherical, float), -1, 0)
+    az, el = np.radians(az), np.radians(el)
+    return np.stack([r * np.cos(az) * np.cos(el), r * np.sin(az) * np.cos(el), r * np.sin(el)], -1)
+
+
+DEFAULTS = {"Data.SamplingRate": [48000.0], "ListenerPosition": [[0.0, 0, 0]], "ListenerView": [[1.0, 0, 0]],
+            "ListenerUp": [[0.0, 0, 1]]}
+
+
+def sofa(path, ir, source, convention="SimpleFreeFieldHRIR", kind="FIR", types=None, dtype="f8", libver="latest",
+         compress=False, without=(), attributes=None, **variables):
+    """Write a SOFA file. types: coordinates of a variable, spherical for SourcePosition unless told."""
+    types = {"SourcePosition": "spherical", **(types or {})}
+    values = {"Data.IR": ir, "SourcePosition": source, **DEFAULTS,
+              **{name.replace("_", "."): value for name, value in variables.items()}}
+    with h5py.File(path, "w", libver=libver) as f:
+        for name, text in {"Conventions": "SOFA", "SOFAConventions": convention, "DataType": kind,
+                           **(attributes or {})}.items():
+            f.attrs[name] = np.bytes_(text)
+        for name, value in values.items():
+            if name in without:
+                continue
+            value = np.asarray(value, dtype if name.startswith("Data.IR") else "f8")
+            options = {"compression": "gzip", "shuffle": True} if compress and value.size > 1 else {}
+            data = f.create_dataset(name, data=value, **options)
+            if name.endswith(("Position", "View", "Up")):
+                data.attrs["Type"] = np.bytes_(types.get(name, "cartesian"))
+                data.attrs["Units"] = np.bytes_("degree, degree, metre")
+    return path
+
+
+def directions(n, seed=1):
+    random = generator(seed)
+    return np.stack([random.uniform(-180, 360, n), random.uniform(-90, 90, n), random.uniform(0.3, 3, n)], -1)
+
+
+def responses(*shape, seed=2):
+    return generator(seed).standard_normal(shape)
+
+
+# ---- SOFA ------------------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(not KEMAR.exists() or ("MYSOFA" not in BUILT and "HDF5" not in BUILT), reason="no file of libmysofa")
+def test_the_kemar_set_is_read_as_it_is(folder):
+    bank = Bank(KEMAR)
+    with h5py.File(KEMAR) as f:
+        np.testing.assert_array_equal(bank.samples, f["Data.IR"][()].astype("f4"))
+        np.testing.assert_allclose(bank.positions, to_xyz(f["SourcePosition"][()]), atol=1e-6)
+    assert (bank.rate, bank.file_rate, bank.file_entries) == (44100, 44100, 710)
+    assert "SimpleFreeFieldHRIR" in bank.notes[0]
+
+
+@needs_hdf5
+@pytest.mark.parametrize("how", [{}, {"dtype": "f4"}, {"libver": "earliest"}, {"compress": True}, {"dtype": "<i2"},
+                                 {"dtype": ">f8"}], ids=str)
+def test_sofa_files_of_any_layout_are_read(folder, how):
+    ir, source = np.round(1000 * responses(7, 2, 33)), directions(7)
+    bank = Bank(sofa("a.sofa", ir, source, **how))
+    np.testing.assert_array_equal(bank.samples, ir.astype("f4"))
+    np.testing.assert_allclose(bank.positions, to_xyz(source), atol=1e-6)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("kind", ["FIR-E", "FIRE"])
+def test_each_loudspeaker_of_each_view_is_an_entry(folder, kind):
+    """MultiSpeakerBRIR: a listener who looks left by 90 degrees sees the loudspeaker ahead on the right."""
+    m, r, e, n = 3, 2, 4, 21
+    ir = responses(m, r, e, n)
+    speakers = np.array([[2, 0, 0], [0, 2, 0], [-2, 0, 0], [1, 1, 1.0]])
+    views = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
+    ups = np.array([[0.0, 0, 1], [0, 0, 1], [-1, 0, 0]])
+    stored = np.moveaxis(ir, 3, 2) if kind == "FIR-E" else ir
+    bank = Bank(sofa("a.sofa", stored, [[0.5, 0, 0]], "MultiSpeakerBRIR", kind,
+                     types={"SourcePosition": "cartesian"}, ListenerView=views, ListenerUp=ups,
+                     ListenerPosition=[[0.5, 0, 0]], EmitterPosition=speakers[:, :, None]))
+    np.testing.assert_array_equal(bank.samples, ir.transpose(0, 2, 1, 3).reshape(m * e, r, n).astype("f4"))
+    left = np.cross(ups, views)
+    want = [[s @ views[i], s @ left[i], s @ ups[i]] for i in range(m) for s in speakers]
+    np.testing.assert_allclose(bank.positions, want, atol=1e-6)
+    np.testing.assert_allclose(bank.positions[e], [0, -2, 0], atol=1e-6)  # ahead, seen by who looks left
+
+
+@needs_hdf5
+def test_a_microphone_array_has_an_output_for_each_receiver(folder):
+    """SingleRoomSRIR: the listener moves, in room coordinates, and a turned source does not matter."""
+    ir, listeners = responses(5, 4, 50), generator(5).uniform(-3, 3, (5, 3))
+    bank = Bank(sofa("a.sofa", ir, [[4.0, 1, 1.5]], "SingleRoomSRIR", types={"SourcePosition": "cartesian"},
+                     ListenerPosition=listeners, SourceView=[[-1.0, 0, 0]]))
+    np.testing.assert_array_equal(bank.samples, ir.astype("f4"))
+    np.testing.assert_allclose(bank.positions, [4, 1, 1.5] - listeners, atol=1e-5)
+
+
+@needs_hdf5
+def test_spherical_views_and_listeners_are_converted(folder):
+    bank = Bank(sofa("a.sofa", responses(1, 1, 4), [[60.0, 0, 2]], types={"ListenerView": "spherical"},
+                     ListenerView=[[20.0, 0, 1]]))
+    np.testing.assert_allclose(bank.positions, to_xyz([[40, 0, 2]]), atol=1e-6)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("shape", ["one", "each"])
+def test_whole_delays_are_exact(folder, shape):
+    ir, delay = responses(3, 2, 20), np.array([[0, 5], [7, 1], [2, 30]], float)
+    delay = delay[:1] if shape == "one" else delay
+    bank = Bank(sofa("a.sofa", ir, directions(3), Data_Delay=delay))
+    assert bank.taps == 20 + delay.max()
+    for m in range(3):
+        for r in range(2):
+            d = int(delay[m % len(delay), r])
+            want = np.zeros(bank.taps)
+            want[d:d + 20] = ir[m, r]
+            np.testing.assert_array_equal(bank.samples[m, r], want.astype("f4"))
+    assert any("delays" in line for line in bank.notes)
+
+
+def band_limited(t, rate, cutoff=12000, width=4500):
+    """A pulse of little above `cutoff` + `width` Hz."""
+    return 2 * cutoff / rate * np.sinc(2 * cutoff * t) * np.exp(-(t * width) ** 2)
+
+
+@needs_hdf5
+def test_fractions_of_delays_are_applied(folder):
+    rate, n = 48000, 256
+    t = (np.arange(n) - 100) / rate
+    delays = np.array([[0.25, 3.5], [12.9, 0.001]])
+    bank = Bank(sofa("a.sofa", np.broadcast_to(band_limited(t, rate), (2, 2, n)), directions(2), Data_Delay=delays))
+    t = (np.arange(bank.taps) - 100) / rate
+    want = [[band_limited(t - d / rate, rate) for d in row] for row in delays]
+    np.testing.assert_allclose(bank.samples, want, atol=1e-5 * np.max(want))
+
+
+@needs_hdf5
+@pytest.mark.parametrize("rate", [44100, 96000, 16000])
+def test_responses_are_resampled_with_their_gain(folder, rate):
+    t = (np.arange(600) - 200) / 48000
+    cutoff, width = 4000, 1500
+    ir = np.broadcast_to(band_limited(t, 48000, cutoff, width), (70, 1, 600))
+    bank = Bank(sofa("a.sofa", ir, directions(70)), rate)
+    t = np.arange(bank.taps) / rate - 200 / 48000
+    want = band_limited(t, rate, cutoff, width)
+    assert (bank.rate, bank.file_rate) == (rate, 48000)
+    np.testing.assert_allclose(bank.samples, np.broadcast_to(want, bank.samples.shape), atol=3e-6 * want.max())
+
+
+@needs_hdf5
+def test_gain_is_told_and_normalised(folder):
+    ir = responses(9, 2, 64) * np.arange(1, 10)[:, None, None]
+    path = sofa("a.sofa", ir, directions(9))
+    want = 20 * np.log10(np.abs(np.fft.rfft(ir.astype("f4"), 1 << 16)).max())
+    assert abs(Bank(path).gain_db - want) < 0.002
+    bank = Bank(path, normalise=1)
+    assert bank.gain_db == 0 and any("normalised" in line for line in bank.notes)
+    np.testing.assert_allclose(bank.samples, ir * 10 ** (-want / 20), rtol=3e-4, atol=1e-6)
+    assert Bank(sofa("b.sofa", ir * 0, directions(9))).gain_db is None
+
+
+# ---- beside ffmpeg ---------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(not KEMAR.exists() or not shutil.which("ffmpeg"), reason="no ffmpeg, or no file of libmysofa")
+@pytest.mark.parametrize("azimuth, elevation", [(0, 0), (30, 0), (270, 0), (0, 40)])
+def test_static_directions_are_those_of_sofalizer(folder, azimuth, elevation):
+    """The time domain of sofalizer, with the measurement nearest to the direction. Its gain is 3 dB lower a channel."""
+    if "sofalizer" not in subprocess.run(["ffmpeg", "-filters"], capture_output=True, text=True, check=False).stdout:
+        pytest.skip("an ffmpeg without libmysofa")
+    x = noise(8192, 1, seed=azimuth + elevation)
+    write("x.wav", x, rate=44100)
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", "x.wav", "-af",
+                    "aformat=channel_layouts=mono,sofalizer=sofa=" + str(KEMAR) +
+                    f":type=time:normalize=0:interpolate=0:rotation={azimuth}:elevation={elevation}",
+                    "-c:a", "pcm_f32le", "y.wav"], check=True, timeout=60)
+    got = soundfile.read("y.wav", dtype="float64")[0]
+    bank = Bank(KEMAR)
+    entry = np.argmax(bank.positions @ to_xyz([azimuth, elevation, 1]))
+    want = np.stack([signal.fftconvolve(x[:, 0], ear) for ear in bank.samples[entry].astype(float)], -1) * 10 ** (-3 / 20)
+    n = min(len(got), len(x))
+    error = np.abs(got[:n] - want[:n]).max() / np.abs(want).max()
+    assert error < SOFALIZER_SHARE, f"{20 * np.log10(error):.1f} dB of the peak"
+
+
+# ---- SOFA files that are broken or of another kind -------------------------------------------------------------------
+BROKEN = {  # what the file is written with, and what the error says
+    "nan": (lambda: {"ir": np.where(np.arange(12).reshape(2, 2, 3) == 8, np.nan, 1.0)},
+            "measurement 2, receiver 1, emitter 1: sample 3 is NaN"),
+    "inf": (lambda: {"ir": np.full((2, 2, 3), np.inf)}, "sample 1 is infinite"),
+    "no_measurements": (lambda: {"ir": np.zeros((0, 2, 3))}, "dimension 1 of Data.IR is 0"),
+    "no_taps": (lambda: {"ir": np.zeros((2, 2, 0))}, "dimension 3 of Data.IR is 0"),
+    "two_dimensions": (lambda: {"ir": np.zeros((2, 3))}, "Data.IR has 2 dimensions"),
+    "text": (lambda: {"ir": None}, "no Data.IR"),
+    "no_ir": (lambda: {"without": ["Data.IR"]}, "no Data.IR"),
+    "no_source": (lambda: {"without": ["SourcePosition"]}, "no SourcePosition"),
+    "no_rate": (lambda: {"without": ["Data.SamplingRate"]}, "no Data.SamplingRate"),
+    "rate_0": (lambda: {"Data_SamplingRate": [0.0]}, "a rate of 0 Hz"),
+    "rate_nan": (lambda: {"Data_SamplingRate": [np.nan]}, "a rate of nan Hz"),
+    "two_rates": (lambda: {"Data_SamplingRate": [44100.0, 48000.0]}, "different rates"),
+    "three_rates": (lambda: {"Data_SamplingRate": [1.0, 2, 3]}, "has 3 values"),
+    "short_source": (lambda: {"source": [[0.0, 0]]}, "SourcePosition has 2 values"),
+    "source_nan": (lambda: {"source": [[0.0, np.nan, 1], [0, 0, 1]]}, "value 2 of SourcePosition is NaN"),
+    "source_far": (lambda: {"source": [[3e38, 3e38, 3e38]], "types": {"SourcePosition": "cartesian"},
+                            "ListenerPosition": [[-3e38, 0, 0]]}, "too far away"),
+    "type": (lambda: {"types": {"SourcePosition": "polar"}}, '"polar" coordinates'),
+    "harmonics": (lambda: {"types": {"SourcePosition": "spherical harmonics"}}, "spherical harmonics"),
+    "view": (lambda: {"ListenerView": [[0.0, 0, 0]]}, "ListenerView and ListenerUp of measurement 1"),
+    "up": (lambda: {"ListenerUp": [[2.0, 0, 0]]}, "ListenerView and ListenerUp"),
+    "delay_shape": (lambda: {"Data_Delay": [1.0, 2, 3]}, "Data.Delay has 3 values"),
+    "delay_negative": (lambda: {"Data_Delay": [[0.0, -1]]}, "value 2 of Data.Delay is -1 frames"),
+    "delay_huge": (lambda: {"Data_Delay": [[0.0, 1e9]]}, "of Data.Delay is 1e+09 frames"),
+    "delay_nan": (lambda: {"Data_Delay": [[np.nan, 0]]}, "of Data.Delay is nan frames"),
+    "sos": (lambda: {"kind": "SOS", "convention": "SimpleFreeFieldSOS"}, ["SimpleFreeFieldSOS", "second order"]),
+    "spectra": (lambda: {"kind": "TF", "convention": "SimpleFreeFieldHRTF"}, ["SimpleFreeFieldHRTF", "spectra"]),
+    "other": (lambda: {"kind": "x\x1b[31m"}, "another kind"),
+    "not_sofa": (lambda: {"attributes": {"Conventions": "CF-1.6"}}, "Conventions is not SOFA"),
+    "outputs": (lambda: {"ir": np.zeros((1, 1025, 1))}, "1025 outputs"),
+    "entries": (lambda: {"ir": np.zeros((65537, 1, 1))}, "65537 measurements"),
+}
+
+
+@needs_hdf5
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_with_its_fault(folder, name):
+    how = {"ir": np.ones((2, 2, 3)), "source": [[0.0, 0, 1]], **BROKEN[name][0]()}
+    if how["ir"] is None:
+        how["without"] = ["Data.IR"]
+        how["ir"] = np.zeros(1)
+        sofa("a.sofa", **how)
+        with h5py.File("a.sofa", "a") as f:
+            f["Data.IR"] = "text"
+    else:
+        sofa("a.sofa", **how)
+    refused("info", "a.sofa", says=["a.sofa", *np.atleast_1d(BROKEN[name][1])])
+    refused("check", "a.sofa", says="a.sofa")
+
+
+@needs_hdf5
+def test_a_cut_file_is_refused(folder):
+    data = sofa("a.sofa", responses(9, 2, 500), directions(9)) and pathlib.Path("a.sofa").read_bytes()
+    for n in (1, 8, 100, 600, len(data) // 2, len(data) - 1):
+        pathlib.Path("b.sofa").write_bytes(data[:n])
+        refused("info", "b.sofa", says="b.sofa")
+    for content in (b"", b"x" * 5000, b"\x89HDF\r\n\x1a\n" + bytes(4000)):
+        pathlib.Path("b.sofa").write_bytes(content)
+        refused("info", "b.sofa", says="b.sofa")
+    refused("info", "none.sofa", says="No such file")
+
+
+@needs_hdf5
+@pytest.mark.parametrize("shape", [(60000, 2, 1 << 20), (1, 1, 1 << 40), (1 << 62, 1 << 62, 4), (65536, 1024, 1 << 28)])
+def test_a_huge_file_is_refused_before_it_is_read(folder, shape):
+    sofa("a.sofa", np.zeros((1, 1, 1)), [[0.0, 0, 1]], without=["Data.IR"])
+    with h5py.File("a.sofa", "a") as f:  # chunks that were never written
+        space = h5py.h5s.create_simple(tuple(min(n, (1 << 63) - 1) for n in shape))
+        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        layout.set_chunk((1, 1, 4))
+        try:
+            h5py.h5d.create(f.id, b"Data.IR", h5py.h5t.IEEE_F64LE, space, layout)
+        except (ValueError, RuntimeError) as error:
+            pytest.skip(f"HDF5 does not write it: {error}")
+    done, megabytes = measured("info", "a.sofa", capture_output=True, text=True)
+    assert done.returncode == 1 and "a.sofa" in done.stderr and ";" in done.stderr, done.stderr
+    assert megabytes < (400 if SAN else 80), f"{megabytes} MB"
+
+
+@needs_hdf5
+def test_chunks_that_do_not_unpack_are_refused(folder):
+    sofa("a.sofa", responses(9, 2, 500), directions(9), compress=True)
+    with h5py.File("a.sofa") as f:
+        place = f["Data.IR"].id.get_chunk_info(0)
+    data = bytearray(pathlib.Path("a.sofa").read_bytes())
+    data[place.byte_offset:place.byte_offset + place.size] = bytes(place.size)
+    pathlib.Path("a.sofa").write_bytes(data)
+    refused("info", "a.sofa", says="Data.IR cannot be read")
+
+
+# ---- sound files -----------------------------------------------------------------------------------------------------
+def sounds(n, rate=48000, channels=2):
+    files = [noise(40 + i, channels, seed=i) for i in range(n)]
+    for i, x in enumerate(files):
+        write(f"{i}.wav", x, rate=rate)
+    return files
+
+
+def padded(files):
+    longest = max(map(len, files))
+    return np.stack([np.pad(x, ((0, longest - len(x)), (0, 0))).T for x in files])
+
+
+def test_a_list_has_positions_and_files(folder):
+    files, source = sounds(5), directions(5)
+    (folder / "sub").mkdir()
+    shutil.move("3.wav", "sub/a, b.wav")
+    names = ["0.wav", "1.wav", f"{folder}/2.wav", '"sub/a, b.wav"', "4.wav"]
+    pathlib.Path("list.csv").write_text("\ufeffAzimuth, elevation,Distance,file\r\n# a comment\n\n" + "".join(
+        f"{a:.9g}, {e:.9g} ,{r:.9g},{name}\n" for (a, e, r), name in zip(source, names)))
+    bank = Bank(folder / "list.csv")
+    np.testing.assert_array_equal(bank.samples, padded(files))
+    np.testing.assert_allclose(bank.positions, to_xyz(source), atol=1e-6)
+    assert "padded" in bank.notes[1]
+    pathlib.Path("xyz.csv").write_text("file,z,y,x\n0.wav,3,2,1\n")
+    np.testing.assert_array_equal(Bank("xyz.csv").positions, [[1, 2, 3]])
+    pathlib.Path("azimuth.csv").write_text("file,azimuth\n0.wav,90\n")
+    np.testing.assert_allclose(Bank("azimuth.csv").positions, [[0, 1, 0]], atol=1e-6)
+
+
+LISTS = {
+    "name": ("azimut,file\n1,0.wav\n", "column 1 has an unknown name"),
+    "twice": ("file,azimuth,file\n", "two columns are named file"),
+    "no_angle": ("elevation,file\n1,0.wav\n", "no position and a file"),
+    "two_of_three": ("x,y,file\n1,2,0.wav\n", "no position and a file"),
+    "both": ("x,y,z,azimuth,file\n1,2,3,4,0.wav\n", "no position and a file"),
+    "cells": ("azimuth,file\n1\n", "1 cell, but the first line has 2"),
+    "many_cells": ("azimuth,file\n" + "," * 100 + "\n", "more than 32 cells"),
+    "number": ("azimuth,file\n1x,0.wav\n", ":2: azimuth is no number"),
+    "nan": ("azimuth,file\nnan,0.wav\n", "azimuth is nan"),
+    "elevation": ("azimuth,elevation,file\n0,91,0.wav\n", "elevation is 91"),
+    "distance": ("azimuth,distance,file\n0,-1,0.wav\n", "distance is -1"),
+    "empty": ("azimuth,file\n", "lists no sound files"),
+    "no_name": ("azimuth,file\n0,\n", "the file is missing"),
+    "quote": ('azimuth,file\n0,"0.wav\n', "quotation mark"),
+    "missing": ("azimuth,file\n0,7.wav\n", "7.wav: No such file"),
+    "channels": ("azimuth,file\n0,0.wav\n1,mono.wav\n", "has 1 channel, but 0.wav has 2"),
+    "rates": ("azimuth,file\n0,0.wav\n1,slow.wav\n", "has a rate of 8000 Hz, but 0.wav has 48000 Hz"),
+    "nul": ("azimuth,file\n0,0.wav\n\0", "is not text"),
+    "text_wav": ("azimuth,file\n0,list.csv\n", "list.csv"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_wrong_list_is_refused_with_its_fault(folder, name):
+    sounds(1)
+    write("mono.wav", noise(10, 1))
+    write("slow.wav", noise(10, 2), rate=8000)
+    pathlib.Path("list.csv").write_text(LISTS[name][0])
+    refused("info", "list.csv", says=LISTS[name][1])
+
+
+def test_a_list_of_two_rates_is_read_at_one(folder):
+    write("a.wav", noise(480, 1), rate=48000)
+    write("b.wav", noise(80, 1), rate=8000)
+    pathlib.Path("list.csv").write_text("azimuth,file\n0,a.wav\n1,b.wav\n")
+    bank = Bank("list.csv", 24000)
+    assert bank.rate == 24000 and bank.taps == 240 and any("resampled" in line for line in bank.notes)
+
+
+def test_a_csv_of_coefficients_is_no_bank(folder):
+    pathlib.Path("h.csv").write_text("left,right\n1,0.5\n")
+    assert "2 channels" in good("info", "h.csv").stdout
+
+
+def test_a_folder_has_positions_in_its_names(folder):
+    (folder / "set").mkdir()
+    names = {"azi_30_ele_-15.wav": (30, -15, 1), "azi_-100.5_ele_7_dist_2.5.wav": (-100.5, 7, 2.5),
+             "room-az180el+20.wav": (180, 20, 1), "Azimuth=10.wav": (10, 0, 1)}
+    files = {name: noise(30, 2, seed=i) for i, name in enumerate(names)}
+    for name, x in files.items():
+        write(f"set/{name}", x)
+    pathlib.Path("set/readme.txt").write_text("no sound")
+    write("set/.hidden.wav", noise(10))
+    bank = Bank("set/")
+    for position, taps in zip(bank.positions, bank.samples):
+        name = min(names, key=lambda one: np.abs(to_xyz(names[one]) - position).max())
+        np.testing.assert_allclose(position, to_xyz(names[name]), atol=1e-6)
+        np.testing.assert_array_equal(taps, files[name].T)
+    write("set/11.wav", noise(30, 2))
+    refused("info", "set", says="name all files one way")
+
+
+def test_a_folder_without_positions_is_in_the_order_of_numbers(folder):
+    (folder / "set").mkdir()
+    for i in (10, 9, 2):
+        write(f"set/{i}.wav", noise(20, 1, seed=i))
+    bank = Bank("set")
+    assert bank.positions is None
+    np.testing.assert_array_equal(bank.samples, padded([noise(20, 1, seed=i) for i in (2, 9, 10)]))
+    assert "no positions" in good("info", "set").stdout
+    (folder / "empty").mkdir()
+    refused("info", "empty", says="has no sound files")
+
+
+def test_one_sound_file_is_one_entry(folder):
+    write("a.wav", noise(50, 3))
+    bank = Bank("a.wav")
+    assert (bank.entries, bank.positions) == (1, None)
+    np.testing.assert_array_equal(bank.samples[0], noise(50, 3).T)
+
+
+# ---- info ------------------------------------------------------------------------------------------------------------
+@needs_hdf5
+def test_info_tells_the_bank(folder):
+    path = sofa("a.sofa", responses(9, 2, 64), [[10.0 * i, 5 * i, 2] for i in range(9)], "FreeFieldHRIR")
+    report = json.loads(good("info", path, "--rate", "24000", "--normalise", "--json").stdout)
+    assert report["entries"] == 9 and report["outputs"] == 2 and report["rate"] == 24000 and report["taps"] == 32
+    np.testing.assert_allclose(report["positions"]["azimuth_deg"], [0, 80], atol=1e-4)
+    np.testing.assert_allclose(report["positions"]["elevation_deg"], [0, 40], atol=1e-4)
+    assert report["largest_response_db"] == 0 and "FreeFieldHRIR" in report["notes"] and "resampled" in report["notes"]
+    text = good("info", path, "--grid", "3").stdout
+    assert "interpolated to a grid of 3 degrees" in text and "azimuth" in text
+    assert good("check", path).stdout.startswith("ok: ")
+    assert json.loads(good("check", path, "--json").stdout)["bank"]["entries"] == 9

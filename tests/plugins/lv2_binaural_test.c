@@ -1,0 +1,471 @@
+/* The binaural LV2 plugin in a host: its output for moving controls, compared with a time-varying sum in float64; its
+ * bank as file and state; and its real-time rules.
+ *
+ * Calls of run() are blocks of 64 frames, as the host has announced: then a control that changes is a fade over the first
+ * call that sees it.
+ */
+#include "haloconv_scenes.h"
+#include "lv2_host.h"
+#include "player.h"
+#include "trap.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sndfile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RATE = 48000, CALL = 64 };
+
+/* ---- banks ---------------------------------------------------------------------------------------------------- */
+
+static char folder[64];
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (folder[0] && system(command) != 0) printf("%s is left behind\n", folder);
+}
+
+/* A folder of sound files, 24 directions of noise. */
+static const char *bank_folder(const char *name, int n_frames, uint64_t seed)
+{
+    static char paths[4][256];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    if (!folder[0]) {
+        strcpy(folder, "/tmp/haloconv-lv2-XXXXXX");
+        check(mkdtemp(folder), "mkdtemp");
+        atexit(remove_folder);
+    }
+    snprintf(path, sizeof *paths, "%s/%s", folder, name);
+    check(mkdir(path, 0777) == 0, "%s cannot be made", path);
+    struct random r = random_seeded(seed);
+    float *x = must_alloc((size_t)n_frames * 2, sizeof *x);
+    for (int e = 0; e < 24; e++) {
+        char file[320];
+        snprintf(file, sizeof file, "%s/azi_%d_ele_%d.wav", path, e % 8 * 45, e / 8 * 60 - 60);
+        SF_INFO info = {.samplerate = RATE, .channels = 2, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
+        SNDFILE *sound = sf_open(file, SFM_WRITE, &info);
+        check(sound, "%s cannot be written", file);
+        for (int i = 0; i < 2 * n_frames; i++) x[i] = 0.1f * random_sample(&r) * (float)exp(-2.0 * i / n_frames);
+        sf_writef_float(sound, x, n_frames);
+        sf_close(sound);
+    }
+    free(x);
+    return path;
+}
+
+static const char *shipped(void)
+{
+    static char path[4200];
+    snprintf(path, sizeof path, "%shead", host_bundle());
+    return path;
+}
+
+/* ---- instances ------------------------------------------------------------------------------------------------ */
+
+enum { MOST_CALLS = 30000 };
+
+struct place {
+    float azimuth, elevation, distance;
+};
+
+struct instance {
+    struct host *host;
+    enum host_worker worker;
+    int n, cap;
+    float *in, *out[2];              /* [cap] */
+    struct place places[MOST_CALLS]; /* in call c */
+};
+
+static struct instance *instance_open(enum host_worker worker, const char *backend)
+{
+    struct instance *t = must_alloc(1, sizeof *t);
+    struct random r = random_seeded(5);
+    t->worker = worker;
+    t->cap = CALL * MOST_CALLS;
+    t->in = noise(&r, t->cap);
+    for (int ch = 0; ch < 2; ch++) t->out[ch] = must_alloc((size_t)t->cap, sizeof(float));
+    t->host = host_open("binaural", RATE, 8192, CALL, worker);
+    *host_control(t->host, BACKEND) = backend[0] == '-' ? BACKEND_AUTO : backend[1] == 'p' ? BACKEND_CPU : BACKEND_GPU;
+    *host_control(t->host, FREEWHEEL) = 1;
+    host_activate(t->host);
+    return t;
+}
+
+static void instance_close(struct instance *t)
+{
+    host_close(t->host);
+    free(t->in);
+    for (int ch = 0; ch < 2; ch++) free(t->out[ch]);
+    free(t);
+}
+
+static void instance_move(struct instance *t, struct place place)
+{
+    *host_control(t->host, AZIMUTH) = place.azimuth;
+    *host_control(t->host, ELEVATION) = place.elevation;
+    *host_control(t->host, DISTANCE) = place.distance;
+}
+
+static void instance_run(struct instance *t, int n)
+{
+    check(t->n + n <= t->cap, "the test asks for more than its own %d frames", t->cap);
+    if (t->n % CALL == 0)
+        t->places[t->n / CALL] = (struct place){*host_control(t->host, AZIMUTH), *host_control(t->host, ELEVATION),
+                                                *host_control(t->host, DISTANCE)};
+    host_connect_audio(t->host, (float *[]){t->in + t->n}, (float *[]){t->out[0] + t->n, t->out[1] + t->n});
+    host_run(t->host, n);
+    t->n += n;
+}
+
+static void instance_play(struct instance *t, int n_calls)
+{
+    for (int i = 0; i < n_calls; i++) instance_run(t, CALL);
+}
+
+/* Plays until the worker is idle and the crossfade has ended. */
+static void instance_settle(struct instance *t)
+{
+    time_t start = time(NULL);
+    while (host_busy(t->host)) {
+        instance_run(t, CALL);
+        pause_us(1000);
+        check(time(NULL) - start < 60, "the worker is not done after a minute");
+    }
+    instance_play(t, t->worker != WORKER_THREAD || !SANITIZED ? 100 : 1000);
+}
+
+/* ---- the expected output -------------------------------------------------------------------------------------- */
+
+struct mix {
+    int n, entry[HC_MOST_MIX];
+    float weight[HC_MOST_MIX];
+};
+
+static struct mix mix_of(const hc_bank_data *bank, struct place place)
+{
+    const float degree = 3.14159265f / 180;
+    struct mix mix;
+    float across = place.distance * cosf(place.elevation * degree);
+    mix.n = hc_bank_mix(bank,
+                        (const float[]){across * cosf(place.azimuth * degree), across * sinf(place.azimuth * degree),
+                                        place.distance * sinf(place.elevation * degree)},
+                        mix.entry, mix.weight);
+    for (int k = 0; k < mix.n; k++) mix.weight[k] *= 1 / place.distance;
+    return mix;
+}
+
+/* One frame of an output as a static mix plays it. */
+static double mix_frame(const hc_bank_data *bank, const struct mix *mix, const float *in, int frame, int out)
+{
+    double sum = 0;
+    for (int k = 0; k < mix->n; k++) {
+        const float *taps = bank->taps[mix->entry[k] * bank->n_out + out];
+        double one = 0;
+        for (int i = 0; i < bank->n_taps && i <= frame; i++) one += (double)taps[i] * (double)in[frame - i];
+        sum += (double)mix->weight[k] * one;
+    }
+    return sum;
+}
+
+/* The bank at this path, as the plugin prepares banks; valid until the next call. */
+static const hc_bank_data *bank_at(const char *path)
+{
+    static char loaded[4200];
+    static hc_bank_data bank = {.size = sizeof bank};
+    hc_bank_options options = {.size = sizeof options, .grid_deg = 4, .normalise = 1};
+    char why[512];
+    if (strcmp(loaded, path) == 0) return &bank;
+    hc_bank_data_free(&bank);
+    check(hc_bank_load(path, RATE, &options, &bank, why, sizeof why) == HC_OK, "%s", why);
+    snprintf(loaded, sizeof loaded, "%s", path);
+    return &bank;
+}
+
+/* Checks calls first...last - 1 with the bank at this path. */
+static void check_calls(const struct instance *t, const char *path, int first, int last)
+{
+    const hc_bank_data *bank = bank_at(path);
+    double peak = 0, worst = 0;
+    int worst_frame = 0;
+    for (int i = first * CALL; i < last * CALL; i++) peak = fmax(peak, fabs((double)t->out[0][i]));
+    check(peak > 0, "silence");
+    for (int c = first; c < last; c++) { /* before the first call the source is straight ahead */
+        struct mix now = mix_of(bank, t->places[c]);
+        struct mix old = mix_of(bank, c > 0 ? t->places[c - 1] : (struct place){0, 0, 1});
+        for (int i = 0; i < CALL; i += 9) { /* 0, 9, ... 63: every call has its edges */
+            double g = (i + 1.0) / CALL;
+            for (int ch = 0; ch < 2; ch++) {
+                int frame = c * CALL + i;
+                double want = g * mix_frame(bank, &now, t->in, frame, ch);
+                if (i < CALL - 1) want += (1 - g) * mix_frame(bank, &old, t->in, frame, ch);
+                double off = fabs((double)t->out[ch][frame] - want);
+                if (!(off <= worst)) worst = off, worst_frame = frame;
+            }
+        }
+    }
+    check(worst <= PEAK_SHARE * peak, "%s: frame %d (call %d of %d to %d) is off by %.3g of %.3g", path, worst_frame,
+          worst_frame / CALL, first, last, worst, peak);
+}
+
+/* ---- output --------------------------------------------------------------------------------------------------- */
+
+static void a_source_follows_its_controls(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend);
+    struct random r = random_seeded(3);
+    instance_move(t, (struct place){-100, 20, 2});
+    instance_play(t, 10);
+    for (int i = 0; i < 100; i++) { /* once round, through the wrap of azimuth, at three degrees a call */
+        instance_move(t, (struct place){remainderf(-100 + 3.6f * (float)i, 360), 20 - (float)i, 1 + 0.05f * (float)i});
+        instance_run(t, CALL);
+    }
+    for (int i = 0; i < 60; i++) { /* anywhere, every other call */
+        if (i % 2 == 0)
+            instance_move(t, (struct place){(float)random_int(&r, -180, 180), (float)random_int(&r, -90, 90),
+                                            0.1f * (float)random_int(&r, 1, 200)});
+        instance_run(t, CALL);
+    }
+    check(*host_control(t->host, LATENCY) == 0 && *host_control(t->host, LATE) == 0, "latency %g, late %g",
+          (double)*host_control(t->host, LATENCY), (double)*host_control(t->host, LATE));
+    check_calls(t, shipped(), 0, t->n / CALL);
+    instance_close(t);
+}
+
+static void controls_out_of_range_count_as_the_nearest(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend);
+    instance_move(t, (struct place){500, 100, 0});
+    instance_play(t, 5);
+    instance_move(t, (struct place){NAN, NAN, NAN});
+    instance_play(t, 5);
+    for (int c = 0; c < 10; c++) t->places[c] = c < 5 ? (struct place){180, 90, 0.1f} : (struct place){-180, -90, 0.1f};
+    check_calls(t, shipped(), 0, 10);
+    instance_close(t);
+}
+
+static void gain_and_bypass_work_as_in_the_other_plugins(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend), *louder = instance_open(WORKER_AT_ONCE, backend);
+    *host_control(louder->host, GAIN) = 6;
+    instance_play(t, 20);
+    instance_play(louder, 20);
+    for (int i = 0; i < t->n; i++)
+        check(fabsf(louder->out[1][i] - powf(10, 0.3f) * t->out[1][i]) <= 1e-6f, "frame %d: %g, %g", i,
+              (double)louder->out[1][i], (double)t->out[1][i]);
+    *host_control(t->host, ENABLED) = 0;
+    instance_play(t, 40);
+    for (int i = t->n - 10 * CALL; i < t->n; i++)
+        check(t->out[0][i] == t->in[i] && t->out[1][i] == t->in[i], "bypassed, frame %d: %g", i, (double)t->out[0][i]);
+    instance_close(t);
+    instance_close(louder);
+}
+
+/* Blocks of any length, and longer than announced: the source comes to rest where its controls are. */
+static void calls_of_any_length(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend);
+    struct random r = random_seeded(4);
+    for (int i = 0; i < 40; i++) {
+        instance_move(t, (struct place){(float)random_int(&r, -180, 180), 10, 1});
+        instance_run(t, i % 10 == 9 ? 2000 : random_int(&r, 0, 300));
+    }
+    instance_run(t, CALL - t->n % CALL);
+    int from = t->n / CALL;
+    instance_play(t, 20);
+    check_calls(t, shipped(), from + 5, t->n / CALL);
+    instance_close(t);
+}
+
+/* A moving sine: apart from its own line and 100 Hz around it, nothing is above -55 dB. If nearest entries were played,
+ * not mixes, there would be lines of -13 dB. */
+static void a_moving_source_makes_no_steps(const char *backend)
+{
+    enum { N = 32768, HZ = 6000 };
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend);
+    for (int i = 0; i < t->cap; i++) t->in[i] = (float)(0.5 * sin(2 * 3.14159265358979 * HZ * i / RATE));
+    for (int i = 0; i < N / CALL + 20; i++) {
+        instance_move(t, (struct place){-40 + 120 * (float)(t->n) / RATE, 0, 1});
+        instance_run(t, CALL);
+    }
+    const double pi = 3.14159265358979;
+    double line = 0, most = 0;
+    for (int hz = HZ - 3000; hz <= HZ + 3000; hz += 15) {
+        double re = 0, im = 0;
+        for (int i = 0; i < N; i++) {
+            double window = 0.42 - 0.5 * cos(2 * pi * i / N) + 0.08 * cos(4 * pi * i / N);
+            re += window * (double)t->out[1][20 * CALL + i] * cos(2 * pi * hz * i / RATE);
+            im += window * (double)t->out[1][20 * CALL + i] * sin(2 * pi * hz * i / RATE);
+        }
+        double level = re * re + im * im;
+        if (abs(hz - HZ) <= 100) line = fmax(line, level);
+        if (abs(hz - HZ) > 100) most = fmax(most, level);
+    }
+    check(10 * log10(most / line) <= -55, "steps make lines of %.1f dB", 10 * log10(most / line));
+    instance_close(t);
+}
+
+/* ---- the bank ------------------------------------------------------------------------------------------------- */
+
+static void a_bank_replaces_another_while_the_source_moves(const char *backend)
+{
+    const char *path = bank_folder("other", 300, 8);
+    for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++) {
+        struct instance *t = instance_open(w, backend);
+        instance_play(t, 10);
+        host_send_mask(t->host, path, 0);
+        instance_move(t, (struct place){70, 0, 1});
+        instance_run(t, CALL);
+        instance_settle(t);
+        check(strcmp(host_told(t->host), path) == 0 && strcmp(host_status(t->host), "ok") == 0, "told of another bank");
+        int from = t->n / CALL;
+        for (int i = 0; i < 20; i++) {
+            instance_move(t, (struct place){70 + 5 * (float)i, 0, 1});
+            instance_run(t, CALL);
+        }
+        check_calls(t, path, from, t->n / CALL);
+        instance_close(t);
+    }
+}
+
+static void a_bad_bank_changes_nothing(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AFTER_RUN, backend);
+    instance_play(t, 10);
+    instance_settle(t);
+    const char *broken = bank_folder("broken", 50, 1);
+    char file[400];
+    snprintf(file, sizeof file, "%s/azi_90_ele_0.wav", broken);
+    check(truncate(file, 30) == 0, "%s cannot be cut", file);
+    const char *bad[] = {"/nonexistent.sofa", broken, "/dev/null"};
+    for (int i = 0; i < 3; i++) {
+        host_log(t->host);
+        host_send_mask(t->host, bad[i], 0);
+        instance_run(t, CALL);
+        instance_settle(t);
+        const char *log = host_log(t->host);
+        check(strstr(log, "error: haloconv: ") && strstr(log, bad[i]) && strstr(log, ";"), "%s: log \"%s\"", bad[i],
+              log);
+        check(strcmp(host_told(t->host), shipped()) == 0, "told of another bank than plays");
+        check(strstr(host_status(t->host), bad[i]), "%s is not in the status", bad[i]);
+    }
+    check_calls(t, shipped(), 0, 20);
+    check_calls(t, shipped(), t->n / CALL - 20, t->n / CALL);
+    instance_close(t);
+}
+
+static void state_comes_back(const char *backend)
+{
+    struct host_state state, again;
+    const char *path = bank_folder("state", 200, 9);
+    struct instance *t = instance_open(WORKER_AT_ONCE, backend);
+    host_send_mask(t->host, path, 0);
+    instance_run(t, CALL);
+    check(host_save(t->host, &state, true) == 0 && strcmp(state.value + 8, path) == 0, "saved %s", state.value);
+    instance_close(t);
+    for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
+        t = instance_open(WORKER_AFTER_RUN, backend);
+        if (when == 0) host_deactivate(t->host);
+        if (when != 0) instance_play(t, 3);
+        check(host_restore(t->host, &state, true, when == 1) == 0, "restore failed");
+        if (when == 0) host_activate(t->host);
+        instance_move(t, (struct place){-30, 40, 1});
+        instance_run(t, CALL);
+        instance_settle(t);
+        int from = t->n / CALL;
+        instance_play(t, 10);
+        check_calls(t, path, from, from + 10);
+        check(host_save(t->host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s", again.value);
+        instance_close(t);
+    }
+}
+
+static void a_lost_bank_passes_dry_sound_and_says_so(const char *backend)
+{
+    struct instance *t = instance_open(WORKER_AT_ONCE, "-");
+    struct host_state state;
+    check(host_save(t->host, &state, false) == 0, "save failed");
+    state.size = (size_t)sprintf(state.value, "/nonexistent/gone.sofa") + 1;
+    host_deactivate(t->host);
+    check(host_restore(t->host, &state, false, false) == 0, "restore failed");
+    host_activate(t->host);
+    instance_play(t, 10);
+    check(strncmp(host_status(t->host), "dry: /nonexistent/gone.sofa", 27) == 0, "the status is not dry");
+    for (int i = 0; i < t->n; i++)
+        check(t->out[0][i] == t->in[i] && t->out[1][i] == t->in[i], "frame %d: %g", i, (double)t->out[0][i]);
+    host_send_mask(t->host, shipped(), 0);
+    instance_run(t, CALL);
+    instance_settle(t);
+    int from = t->n / CALL;
+    instance_play(t, 10);
+    check_calls(t, shipped(), from, from + 10);
+    instance_close(t);
+}
+
+/* ---- real time ------------------------------------------------------------------------------------------------ */
+
+static void run_allocates_nothing_and_takes_no_lock(const char *backend)
+{
+    if (SANITIZED) check_skip("a sanitizer brings its own malloc");
+    const char *paths[] = {bank_folder("first", 400, 10), "/nonexistent", bank_folder("second", 350, 11), shipped()};
+    struct instance *t = instance_open(WORKER_THREAD, "-");
+    *host_control(t->host, FREEWHEEL) = 0;
+    check(!host_caught(t->host), "the trap was set before it was asked for");
+    for (int i = 0; i < 8; i++) {
+        host_send_mask(t->host, paths[i % 4], 10);
+        for (int k = 0; k < 60; k++) {
+            instance_move(t, (struct place){(float)(7 * k % 360 - 180), (float)(k % 90), 0.1f * (float)(k + 1)});
+            *host_control(t->host, GAIN) = (float)(-k % 5);
+            instance_run(t, CALL);
+        }
+        instance_settle(t);
+        const char *caught = host_caught(t->host);
+        check(!caught, "run() reached %s", caught);
+    }
+    instance_close(t);
+}
+
+static int run_many(void *arg)
+{
+    struct instance *t = arg;
+    for (int i = 0; i < 200; i++) {
+        instance_move(t, (struct place){(float)(7 * i % 360 - 180), (float)(i % 90), 1});
+        instance_run(t, 1 + i % 100);
+    }
+    return 0;
+}
+
+static void run_makes_no_system_call(const char *backend)
+{
+    if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
+    struct instance *t = instance_open(WORKER_NONE, "-");
+    instance_run(t, CALL);
+    int fate = trap_child(run_many, t);
+    check(fate == 0, "%s", fate == SIGSYS ? "run() made a system call" : "run() ended the child");
+    instance_close(t);
+}
+
+int main(void)
+{
+    static const struct test tests[] = {
+        TEST(a_source_follows_its_controls, ONCE_A_DEVICE),
+        TEST(controls_out_of_range_count_as_the_nearest, false),
+        TEST(gain_and_bypass_work_as_in_the_other_plugins, ONCE_A_DEVICE),
+        TEST(calls_of_any_length, ONCE_A_DEVICE),
+        TEST(a_moving_source_makes_no_steps, false),
+        TEST(a_bank_replaces_another_while_the_source_moves, ONCE_A_DEVICE),
+        TEST(a_bad_bank_changes_nothing, false),
+        TEST(state_comes_back, false),
+        TEST(a_lost_bank_passes_dry_sound_and_says_so, false),
+        TEST(run_allocates_nothing_and_takes_no_lock, false),
+        TEST(run_makes_no_system_call, false),
+    };
+    return check_main("lv2_binaural", tests, sizeof tests / sizeof *tests);
+}

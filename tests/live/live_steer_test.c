@@ -512,8 +512,12 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
         engine_begins(&s, FIRST, BLOCK, RATE);
         s.traps = false; /* the standby engine may be waited for */
         for (int i = 0; i < 60; i++) {
+            /* The standby thread processes each block, but not the one before the loss: the audio thread does it. */
+            atomic_flag *lock = i == at - 1 ? &s.live->playing->lock : NULL;
+            while (lock && atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) pause_us(100);
             turn(&s, 1);
-            pause_us(2000); /* the standby thread processes the block, too */
+            pause_us(2000);
+            if (lock) atomic_flag_clear_explicit(lock, memory_order_release);
         }
         hc_live_stats stats = {.size = sizeof stats};
         hc_live_get_stats(s.live, &stats);

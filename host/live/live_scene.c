@@ -135,8 +135,9 @@ static bool is_near(const double xyz[3])
 
 static bool move(struct source *source, const double values[3], char *why, size_t cap)
 {
-    double aed[3];
-    for (int i = 0; i < 3; i++) aed[i] = isnan(values[i]) ? source->aed[i] : values[i];
+    double aed[3] = {source->aed[0], source->aed[1], source->aed[2]};
+    for (int i = 0; i < 3; i++)
+        if (!isnan(values[i])) aed[i] = values[i];
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
     if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
     if (!(aed[2] >= 0 && aed[2] <= MOST_METRES))

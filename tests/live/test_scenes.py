@@ -55,6 +55,12 @@ def heard(server, n=1):
     return list(DIRECTIONS)[round(level(server, n) * 8) - 1]
 
 
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def test_the_bank_is_told_at_the_start(run):
     server, client = start(run, n=2)
     assert "bank: 6 entries, 2 outputs, " in client.said() and "largest gain -2.5 dB" in client.said()
@@ -401,9 +407,7 @@ def test_a_key_recentres_and_the_status_line_shows_the_head(run):
     main, terminal = os.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
     server = run.server(256)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     shown = run.process([str(HALOCONV), "jack", "bank.csv", "--sources", "3", "--osc", str(port), "--server", server.name],
                         stdin=terminal, stderr=terminal, start_new_session=True,
                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
@@ -456,3 +460,42 @@ def test_a_packet_is_heard_with_the_next_block(run):
     assert (sample == 0).all(), sample
     assert np.mean(cycles <= 1) >= 0.8, (cycles, ahead)
     client.end()
+
+
+def test_a_control_thread_that_hangs_delays_no_source(run):
+    """It waits for a terminal here, a pipe that nobody reads."""
+    make_bank()
+    server, port = run.server(128), free_port()
+    get, put = os.pipe()
+    client = run.process([str(HALOCONV), "jack", "bank.csv", "--osc", str(port), "--server", server.name, "--name", "hc"],
+                         stdin=subprocess.DEVNULL, stderr=put)
+    said = b""
+    while b"OSC on port" not in said:
+        said += os.read(get, 65536)
+    os.set_blocking(put, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(put, b"x" * 4096)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(put, b"x")
+    os.set_blocking(put, True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        def send(*message):
+            sock.sendto(osc(*message), ("127.0.0.1", port))
+        send("/no"), send("/bypass")
+        sock.settimeout(1)
+        with pytest.raises(TimeoutError):
+            sock.recv(65536)  # the refusal cannot be printed
+        send("/source/1/azimuth", 90.0)
+        assert heard(server) == "left"
+        send("/ypr", 180.0, 0.0, 0.0)
+        assert heard(server) == "right"
+        os.close(put)
+        os.read(get, 65536)  # all that the pipe holds
+        assert read_osc(sock.recv(65536))[0] == "/error" and read_osc(sock.recv(65536)) == ["/bypass", 0]
+    client.terminate()
+    while os.read(get, 65536):
+        pass
+    assert client.wait(60) == 0
+    os.close(get)

@@ -93,7 +93,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -272,7 +272,7 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer steer_shapes tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -340,7 +340,7 @@ TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/l
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
 FUZZ_TARGETS := $(filter-out $(if $(PROGRAM),,$(addprefix %/fuzz_,journal manifest midi_map preset sound_in \
-                                                                 plain_text sweep session_state osc nsm)) \
+                                                                 plain_text sweep session_state osc nsm path_csv)) \
                   $(if $(HAVE_ARCHIVE),,%/fuzz_tar_input) $(if $(HAVE_LO),,%/fuzz_osc %/fuzz_nsm),\
                   $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE='$(if $(HAVE_CUDA),,WITH_CUDA=0)'
@@ -372,8 +372,10 @@ RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
+         live_steer_test:a_storm_of_moves_and_changes_leaves_the_last \
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
+         hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
@@ -422,6 +424,8 @@ RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
 bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
+run-bench-moving: all
+	@$(RECORD) 'Moving sources, offline' $(PYTHON) tests/bench/bench_moving.py
 run-bench-files: all $(BUILD)/tests/measure
 	$(bench_setup)
 	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py
@@ -496,18 +500,19 @@ $(BUILD)/tests/bank_dump: $(BUILD)/tests/bank_dump.o $(BUILD)/libhaloconv.a
 $(BUILD)/tests/measure: $(BUILD)/tests/measure.o
 	$(call link)
 SESSION_OBJS := $(patsubst %,$(BUILD)/host/%.o,live/session live/live_scene live/listener live/realtime live/watch message)
-$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid wakeup process_clean realtime): $(FAULTY)
+$(patsubst %,$(BUILD)/tests/%_test,default_wait hybrid hybrid_scene wakeup process_clean realtime): $(FAULTY)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,cpu/realtime_pool engine/device_queue)
 $(LATE): $(BUILD)/tests/late/%.o: dsp/%.c $(BUILD)/flags
 	$(call compile,-Dsem_wait=late_sem_wait -Dsem_post=late_sem_post,for threads that wake up late)
 $(BUILD)/tests/freewheel_test: $(BUILD)/tests/freewheel_test.o $(LATE) $(TEST_HELP) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
-$(patsubst %,$(BUILD)/tests/%_test,session ready steer): $(BUILD)/tests/trap.o
-$(patsubst %,$(BUILD)/tests/%_test,session failover ready steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
+$(patsubst %,$(BUILD)/tests/%_test,session ready live_steer): $(BUILD)/tests/trap.o
+$(patsubst %,$(BUILD)/tests/%_test,session failover ready live_steer): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP) \
                                                       $(SESSION_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS))
 $(BUILD)/tests/live_test: $(SESSION_OBJS)
+$(BUILD)/tests/listener_test: $(BUILD)/host/live/listener.o
 # The commands jack and live, with stand-ins of the test for the JACK server and for PortAudio.
 SCENARIO_OBJS := $(patsubst %,$(BUILD)/tests/%.o,live_take live_driver_core live_driver_program live_driver_lv2 \
                    fake_jack fake_portaudio lv2_host trap) \

@@ -420,8 +420,8 @@ static struct sound drums(void) /* four bars at 120 beats a minute */
 enum { HEAD_FFT = 512, HEAD_FRAMES = 160, HEAD_CENTRE = 24 }; /* a sound reaches the centre at frame 24 */
 static const double head_radius = 0.0875 /* m */, ear_azimuth = 100 * 3.14159265358979323846 / 180;
 
-/* The sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave from an angle
- * with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the response of a
+/* The sound pressure on a rigid sphere, relative to that at its centre without the sphere, for a plane wave from an
+ * angle with this cosine; mu is 2 pi radius / wavelength (R. Duda and W. Martens, "Range dependence of the response of a
  * spherical head model", J. Acoust. Soc. Am. 104, 1998). The sum is over spherical Hankel functions h, by recursion. */
 static double complex sphere_pressure(double mu, double cosine)
 {

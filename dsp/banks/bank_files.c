@@ -89,9 +89,10 @@ static int columns_read(struct list *list, char *line, char *why, size_t cap)
         int column = 0;
         while (column < N_COLUMNS && strcasecmp(list->cells[i], column_names[column]) != 0) column++;
         if (column == N_COLUMNS)
-            error = fail(HC_EINVAL, why, cap,
-                         "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
-                         list->path, list->line, i + 1);
+            error =
+                fail(HC_EINVAL, why, cap,
+                     "%s:%d: column %d has an unknown name; azimuth, elevation, distance, x, y, z and file are known",
+                     list->path, list->line, i + 1);
         else if (list->at[column] >= 0)
             error = fail(HC_EINVAL, why, cap, "%s:%d: two columns are named %s; name each one once", list->path,
                          list->line, column_names[column]);
@@ -200,7 +201,7 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
 
 bool csv_is_bank(const char *path)
 {
-    char first[1024] = "", *line = first;
+    char first[1024] = "", *line;
     if (mask_file_check(path, NULL, 0) != HC_OK) return false;
     FILE *file = fopen(path, "re");
     if (!file) return false;
@@ -307,8 +308,9 @@ int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, s
         return fail(errno == ENOMEM ? HC_ENOMEM : HC_EFILE, why, cap, "%s: %s; check the path and its permissions",
                     path, strerror(errno));
     locale_t was = c_locale_enter();
-    int error = n > 0 ? names_add(names, n, &sounds, &has_positions, path, why, cap)
-                      : fail(HC_EINVAL, why, cap, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
+    int error =
+        n > 0 ? names_add(names, n, &sounds, &has_positions, path, why, cap)
+              : fail(HC_EINVAL, why, cap, "%s: has no sound files; give a folder with .wav, .flac, .aif, ...", path);
     c_locale_leave(was);
     for (int i = 0; i < n; i++) free(names[i]);
     free(names);

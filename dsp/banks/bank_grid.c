@@ -87,7 +87,7 @@ static double angle_between(const float a[3], const float b[3])
 static int direction_add(struct grid *grid, const struct shell *shell, double azimuth, double elevation, char *why,
                          size_t cap)
 {
-    struct new_entry entry;
+    struct new_entry entry = {0};
     double v[3];
     position_from_angles(azimuth, elevation, shell->distance, v);
     for (int c = 0; c < 3; c++) entry.position[c] = (float)v[c];

@@ -185,7 +185,7 @@ static double cell_radius(int n_side, int cell, const double middle[3])
     double most = 0;
     for (int corner = 0; corner < 4; corner++) {
         double v[3];
-        cell_direction(n_side, cell, corner % 2, corner / 2, v);
+        cell_direction(n_side, cell, corner & 1 ? 1 : 0, corner & 2 ? 1 : 0, v);
         most = fmax(most, chord2(middle, v));
     }
     return sqrt(most);

@@ -60,7 +60,7 @@ void fractional_delay_add(const float *in, size_t n_in, double frames, double ga
     for (int64_t at = 0; at < (int64_t)n_out; at += TILE) {
         double sums[TILE] = {0}; /* one rounding a frame */
         int64_t end = at + TILE < (int64_t)n_out ? at + TILE : (int64_t)n_out;
-        for (int64_t k = 0; k < 2 * FRACTIONAL_DELAY_HALF; k++) {
+        for (int64_t k = 0; k < (int64_t)2 * FRACTIONAL_DELAY_HALF; k++) {
             int64_t from = first + k > at ? first + k : at, to = first + k + n < end ? first + k + n : end;
             if (to > from) add_product(sinc[k], in + (from - first - k), to - from, sums + (from - at));
         }

@@ -28,7 +28,7 @@ static double first_above(const double *x, size_t size, size_t n)
 {
     double peak = 0, before = 0;
     for (size_t i = 0; i < size; i++) peak = fmax(peak, fabs(x[i]));
-    size_t around = AROUND * UPSAMPLING;
+    size_t around = (size_t)AROUND * UPSAMPLING;
     for (size_t i = 0; i < n + around; i++) { /* frames before the response are at the end of x */
         double now = fabs(x[(i + size - around) % size]), limit = threshold * peak;
         if (now >= limit) {
@@ -49,7 +49,7 @@ int onset_find(const float *taps, int n_taps, int rate, double *onset)
     if (!(fabsf(taps[peak]) > 0)) return HC_OK;
     int n = n_taps - peak > BEHIND_PEAK ? peak + BEHIND_PEAK : n_taps;
     struct transform coarse, fine;
-    size_t size = transform_size((size_t)n + 2 * AROUND);
+    size_t size = transform_size((size_t)n + (size_t)2 * AROUND);
     if (!transform_open(&coarse, size)) return HC_ENOMEM;
     if (!transform_open(&fine, size * UPSAMPLING)) {
         transform_close(&coarse);

@@ -93,7 +93,8 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
     if (*v.type && strcmp(v.type, "spherical") != 0 && strcmp(v.type, "cartesian") != 0)
         return fail(HC_EINVAL, why, cap, "%s: %s is in \"%s\" coordinates; spherical and cartesian can be read",
                     sofa->path, name, plain(v.type));
-    triplets->is_spherical = strcmp(v.type, "spherical") == 0;
+    /* Files without the attribute Type may still have units. */
+    triplets->is_spherical = *v.type ? strcmp(v.type, "spherical") == 0 : strstr(v.units, "degree") != NULL;
     triplets->n = v.n / (3 * items);
     int error = values_read(sofa, name, v.n, &triplets->values, why, cap);
     if (!error) error = check_finite(sofa, name, triplets->values, v.n, why, cap);
@@ -205,7 +206,8 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
             for (int c = 0; c < 3; c++) (*position)[c] = (float)dot(relative, listener_axes[c]);
             for (int c = 0; c < 3; c++)
                 if (!isfinite((*position)[c]))
-                    return fail(HC_EINVAL, why, cap, "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
+                    return fail(HC_EINVAL, why, cap,
+                                "%s: the position of measurement %zu is too far away; repair the file", sofa->path,
                                 m + 1);
             position++;
         }
@@ -247,7 +249,8 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
     if (!sofa->reader.look(sofa->reader.file, "Data.IR", &ir))
-        return fail(HC_EINVAL, why, cap, "%s: has no Data.IR, or it is no array of numbers; repair the file",
+        return fail(HC_EINVAL, why, cap,
+                    "%s: has no Data.IR, or it is no array of numbers, or too short for its shape; fetch it again",
                     sofa->path);
     if (ir.n_dims != n_dims)
         return fail(HC_EINVAL, why, cap, "%s: Data.IR has %d dimensions; this type of data has %d; repair the file",

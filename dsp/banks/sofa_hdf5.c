@@ -22,14 +22,16 @@
  * process if the library has another release than the header. */
 #define FUNCTIONS(F)                                                                                                   \
     F(H5open)                                                                                                          \
-    F(H5get_libversion) F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose)     \
-        F(H5Iget_type) F(H5Dget_space) F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk)               \
-            F(H5Dget_chunk_storage_size) F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims)                          \
-                F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose) F(H5Aexists) F(H5Aopen)       \
-                    F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class) F(H5Tget_size)               \
-                        F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert) F(H5Tis_variable_str)           \
-                            F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2)          \
-                                F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
+    F(H5get_libversion)                                                                                                \
+    F(H5Eget_auto2)                                                                                                    \
+    F(H5Eset_auto2)                                                                                                    \
+    F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space) F(H5Dget_type)           \
+        F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size) F(H5Dget_storage_size)         \
+            F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose)     \
+                F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)          \
+                    F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert)                      \
+                        F(H5Tis_variable_str) F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters)          \
+                            F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
 /* Its types: variables that H5open sets. */
 #define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
 
@@ -92,7 +94,7 @@ static void leave(const struct quiet *quiet)
 
 static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
 {
-    enum { LONGEST = 1 << 16 };
+    enum { LONGEST = 4096 };
     text[0] = 0;
     if (h5.H5Aexists(object, name) <= 0) return;
     hid_t attribute = h5.H5Aopen(object, name, 0);
@@ -104,13 +106,12 @@ static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
     if (is_text && h5.H5Tis_variable_str(type) > 0) {
         char *value = NULL;
         if (size == sizeof value && h5.H5Aread(attribute, type, &value) >= 0 && value) {
-            snprintf(text, SOFA_TEXT, "%s", value);
+            snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
             h5.H5free_memory(value);
         }
     } else if (is_text && size > 0 && size < LONGEST) {
-        char *value = calloc(size + 1, 1);
-        if (value && h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%s", value);
-        free(value);
+        char value[LONGEST] = "";
+        if (h5.H5Aread(attribute, type, value) >= 0) snprintf(text, SOFA_TEXT, "%.*s", SOFA_TEXT - 1, value);
     }
     if (space >= 0) h5.H5Sclose(space);
     if (type >= 0) h5.H5Tclose(type);
@@ -310,6 +311,12 @@ static bool samples_read(hid_t data, const struct sofa_variable *v, float *value
     return good;
 }
 
+/* Can the bytes that the file stores for a variable be all of its values? Deflate packs 1032 bytes into one. */
+static bool is_there(hid_t data, const struct sofa_variable *v)
+{
+    return (double)v->n <= 1100.0 * (double)h5.H5Dget_storage_size(data);
+}
+
 /* ---- the reader -------------------------------------------------------------------------------------------------- */
 
 struct hdf5_file {
@@ -318,7 +325,7 @@ struct hdf5_file {
 
 static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     attribute_text(((struct hdf5_file *)file)->id, name, text);
     leave(&quiet);
@@ -326,11 +333,11 @@ static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 
 static bool hdf5_look(void *file, const char *name, struct sofa_variable *variable)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     *variable = (struct sofa_variable){0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
-    bool good = data >= 0 && shape_read(data, variable);
+    bool good = data >= 0 && shape_read(data, variable) && is_there(data, variable);
     if (good) {
         attribute_text(data, "Type", variable->type);
         attribute_text(data, "Units", variable->units);
@@ -342,7 +349,7 @@ static bool hdf5_look(void *file, const char *name, struct sofa_variable *variab
 
 static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct sofa_variable variable = {0};
     enter(&quiet);
     hid_t data = numbers_open(((struct hdf5_file *)file)->id, name);
@@ -354,7 +361,7 @@ static bool hdf5_read(void *file, const char *name, size_t n, float *values)
 
 static void hdf5_close(void *file)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     h5.H5Fclose(((struct hdf5_file *)file)->id);
     leave(&quiet);
@@ -363,7 +370,7 @@ static void hdf5_close(void *file)
 
 int sofa_hdf5_open(struct sofa_reader *reader, const char *path, char *why, size_t cap)
 {
-    struct quiet quiet;
+    struct quiet quiet = {NULL, NULL};
     struct hdf5_file *file = calloc(1, sizeof *file);
     if (!file) return fail(HC_ENOMEM, why, cap, "%s: no memory to open the file; free some", path);
     enter(&quiet);

@@ -39,22 +39,31 @@ static void planner_unlock(void)
 /* ---- memory ---------------------------------------------------------------------------------------------------------
  *
  * FFTW ends the process if it gets no memory while it plans. fft_open therefore allocates a reserve first, larger than
- * the most that a planner was seen to need (512 KiB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
- * piece of the reserve. The reserve is freed after its last piece. A shared FFTW allocates by itself: there fft_open
+ * the most that a planner was seen to need (2.3 MB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
+ * piece of the reserve. The pieces are a stack: the last ones that are free are used again, because the planner of a
+ * size that is not in our wisdom allocates 12 MB in all. The reserve is freed after its last piece. A shared FFTW allocates by itself: there fft_open
  * frees the reserve just before FFTW plans, and another thread may take this memory.
  */
 
+struct piece {
+    size_t size, before; /* bytes, with this struct; of the piece before it */
+    bool is_free;
+};
+
 struct reserve {
     size_t size, used; /* bytes, with this struct       */
+    size_t last;       /* bytes of the last piece       */
     int n_pieces;      /* pieces that FFTW has not freed */
     struct reserve *next;
 };
+
+enum { PIECE_HEAD = 64 }; /* bytes of struct piece before a piece, which stays aligned to 64 */
 
 static struct reserve *reserves; /* the first belongs to the plans being made; under planner */
 
 static bool reserve_open(int n)
 {
-    size_t size = ((size_t)1 << 20) + 64 * (size_t)n;
+    size_t size = ((size_t)1 << 23) + 64 * (size_t)n;
     struct reserve *r = aligned_alloc(64, size);
     if (!r) return false;
     *r = (struct reserve){.size = size, .used = round_up(sizeof *r, 64), .next = reserves};
@@ -84,22 +93,32 @@ void *fftwf_kernel_malloc(size_t n)
     void *p = NULL;
     if (posix_memalign(&p, 64, n) == 0) return p;
     struct reserve *r = has_planner ? reserves : NULL;
-    n = round_up(n, 64);
+    n = round_up(n, 64) + PIECE_HEAD;
     if (!r || r->size - r->used < n) return NULL;
-    p = (char *)r + r->used;
+    struct piece *piece = (struct piece *)((char *)r + r->used);
+    *piece = (struct piece){.size = n, .before = r->last};
+    r->last = n;
     r->used += n;
     r->n_pieces++;
-    return p;
+    return (char *)piece + PIECE_HEAD;
 }
 
 void fftwf_kernel_free(void *p)
 {
     struct reserve *r = has_planner ? reserves : NULL;
     while (r && ((char *)p < (char *)r || (char *)p >= (char *)r + r->size)) r = r->next;
-    if (r)
-        r->n_pieces--;
-    else
+    if (!r) {
         free(p);
+        return;
+    }
+    ((struct piece *)((char *)p - PIECE_HEAD))->is_free = true;
+    r->n_pieces--;
+    while (r->last > 0) {
+        const struct piece *piece = (struct piece *)((char *)r + r->used - r->last);
+        if (!piece->is_free) break;
+        r->used -= piece->size;
+        r->last = piece->before;
+    }
 }
 #endif
 

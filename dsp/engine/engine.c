@@ -216,10 +216,11 @@ static int open_on(hc_engine *e, int device, char *why, size_t cap)
     e->n_slots = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_SLOTS;
     int error = e->backend->open(&e->config, &e->plan, device, &e->state, why, cap);
     if (error) return error;
-    backend_device_name(e->backend, device, e->plan.tail_plan, e->device, sizeof e->device);
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
+    e->has_device_tail = e->plan.tail_plan;
     if (e->config.n_sources > 0) error = engine_scene_open(e, device, why, cap);
     if (error) return error;
+    backend_device_name(e->backend, device, e->has_device_tail, e->device, sizeof e->device);
     for (int i = 0; i < e->n_slots; i++) {
         error = engine_slot_make(e, &e->slots[i], why, cap);
         if (error) return error;
@@ -326,8 +327,8 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
         engine_load(e, &e->slots[0], in, n);
         in = e->slots[0].rows.in;
     }
-    bool has_device = e->queue || e->plan.tail_plan;
-    int result = engine_process_clean(e, in, out, n, has_device ? now_ns() : 0);
+    bool has_deadline = e->queue || e->has_device_tail;
+    int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);
     simd_denormals_restore(fp_state);
     return result;
 }

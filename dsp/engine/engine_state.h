@@ -31,6 +31,7 @@ struct hc_engine {
     void *state;                 /* the backend's */
     struct mask_swap swap;
     struct scene *scene;         /* the steered sources; NULL: none */
+    bool has_device_tail;        /* hybrid: of the masks or of the sources */
     struct slot slots[CONFIG_MOST_QUEUE_DEPTH]; /* live and in place: slots[0].in is the input made finite */
     int n_slots;
 

@@ -3,6 +3,7 @@
 #include "await.h"
 #include "device_queue.h"
 #include "dsp/backends.h"
+#include "dsp/scene/scene_backend.h"
 #include "mask_swap.h"
 
 #include <limits.h>
@@ -505,5 +506,6 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
     .mask_retire = hybrid_mask_retire, .mask_released = hybrid_mask_released, .play = hybrid_play,                     \
     .reset = hybrid_reset, .wait_set = hybrid_wait_set
 
-const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu};
-const struct backend backend_hybrid_cpu = {HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu};
+const struct backend backend_hybrid = {HYBRID, .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};
+const struct backend backend_hybrid_cpu = {
+    HYBRID, .choice = "hybrid:cpu", .tail = "cpu", .open = open_with_cpu, .scene = &scene_hybrid_cpu};

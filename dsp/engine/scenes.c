@@ -13,7 +13,10 @@ int engine_scene_open(hc_engine *e, int device, char *why, size_t cap)
         .device = device,
         .shape = {
             .n_sources = c->n_sources, .n_out = c->n_out, .n_threads = c->n_threads, .slot_stride = e->plan.block}};
-    scene_plan_make(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
+    void (*plan_make)(struct scene_plan *, int, int, int, int) =
+        setup.backend->plan_make ? setup.backend->plan_make : scene_plan_make;
+    plan_make(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
+    e->has_device_tail = e->has_device_tail || (e->backend->tail && setup.plan.n_levels > 1);
     return scene_open(&setup, &e->scene, why, cap);
 }
 

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RATE = 48000, BLOCK = 64, N_BLOCKS = 750, FRAMES = BLOCK * N_BLOCKS, N_ENTRIES = 24, TAPS = 4800 };
+enum { RATE = 48000, BLOCK = 64, FRAMES = 750 * BLOCK, N_ENTRIES = 24, TAPS = 4800 };
 static const double pi = 3.14159265358979;
 
 /* The response from entry e to an ear. */
@@ -53,11 +53,10 @@ int main(int argc, char **argv)
     if (hc_bank_make(engine, &data, &bank, why, sizeof why) != HC_OK)
         return fprintf(stderr, "hc_bank_make: %s\n", why), 1;
 
-    for (int i = 0; i < N_BLOCKS; i++) {
-        int entry = (i * N_ENTRIES + N_BLOCKS / 2) / N_BLOCKS % N_ENTRIES;
+    for (int at = 0; at < FRAMES; at += BLOCK) {
+        int entry = (at * N_ENTRIES + FRAMES / 2) / FRAMES % N_ENTRIES;
         hc_steer(engine, 0, bank, &entry, NULL, 1);
-        int code = hc_process(engine, (const float *[]){x + i * BLOCK}, (float *[]){y[0] + i * BLOCK, y[1] + i * BLOCK},
-                              BLOCK);
+        int code = hc_process(engine, (const float *[]){x + at}, (float *[]){y[0] + at, y[1] + at}, BLOCK);
         if (code != HC_OK) return fprintf(stderr, "hc_process: %s\n", hc_strerror(code)), 1;
     }
 

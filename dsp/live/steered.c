@@ -6,15 +6,15 @@
 
 static void forget_stamps(struct steered *s)
 {
-    for (int i = 0; i < s->n_sources; i++) s->stamps[i] = s->standby_stamps[i] = (unsigned)NO_STAMP;
+    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = (unsigned)NO_STAMP;
 }
 
 bool steered_open(struct steered *s, int n_sources, struct places *places)
 {
     if (!places || n_sources == 0) return true;
-    s->stamps = calloc((size_t)n_sources, sizeof *s->stamps);
-    s->standby_stamps = calloc((size_t)n_sources, sizeof *s->standby_stamps);
-    if (!s->stamps || !s->standby_stamps) return false;
+    s->told = calloc((size_t)n_sources, sizeof *s->told);
+    s->standby_numbers = calloc((size_t)n_sources, sizeof *s->standby_numbers);
+    if (!s->told || !s->standby_numbers) return false;
     s->places = places;
     s->n_sources = n_sources;
     forget_stamps(s);
@@ -26,8 +26,8 @@ void steered_close(struct steered *s)
     engine_banks_free(atomic_load(&s->next));
     engine_banks_free(s->playing);
     engine_banks_free(atomic_load(&s->former));
-    free(s->stamps);
-    free(s->standby_stamps);
+    free(s->told);
+    free(s->standby_numbers);
 }
 
 /* ---- banks of engines -------------------------------------------------------------------------- */
@@ -109,31 +109,51 @@ static void take_next(struct steered *s)
     forget_stamps(s);
 }
 
-/* banks: NULL: silence, which does not keep a core busy. */
-static void tell(struct steered *s, hc_engine *engine, hc_bank *const *banks, unsigned *stamps)
+static bool is_same(const struct told *a, const struct told *b)
+{
+    if (a->bank != b->bank || a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++)
+        if (a->entry[i] != b->entry[i] || a->weight[i] != b->weight[i]) return false;
+    return true;
+}
+
+/* Finds the entries for a place that has changed. false: they are the same as before. */
+static bool look(struct steered *s, int source)
 {
     const struct bank_set *set = s->playing->set;
-    for (int i = 0; i < s->n_sources; i++) {
-        struct place place = {{1, 0, 0}, 1, -1};
-        int entries[HC_MOST_MIX], n = 0, bank = 0;
-        float weights[HC_MOST_MIX];
-        if (i < set->n_sources) place = set->sources[i].first;
-        if (!place_read(&s->places->mailboxes[i], &stamps[i], &place)) continue;
-        if (banks && i < set->n_sources) {
-            n = bank_set_find(set, i, &place, s->places->mixes, entries, weights);
-            bank = set->sources[i].bank;
-        }
-        hc_steer(engine, i, n > 0 ? banks[bank] : NULL, entries, weights, n);
+    struct told before = s->told[source], *told = &s->told[source];
+    struct place place = {{1, 0, 0}, 1, -1};
+    if (source < set->n_sources) place = set->sources[source].first;
+    if (!place_read(&s->places->mailboxes[source], &told->stamp, &place)) return false;
+    told->bank = told->n = 0;
+    if (source < set->n_sources) {
+        told->bank = set->sources[source].bank;
+        told->n = bank_set_find(set, source, &place, s->places->mixes, told->entry, told->weight);
     }
+    if (before.stamp != (unsigned)NO_STAMP && is_same(&before, told)) return false;
+    told->number++;
+    return true;
+}
+
+/* banks: NULL: silence, which does not keep a core busy. */
+static void tell(hc_engine *engine, int source, hc_bank *const *banks, const struct told *told)
+{
+    int n = banks ? told->n : 0;
+    hc_steer(engine, source, n > 0 ? banks[told->bank] : NULL, told->entry, told->weight, n);
 }
 
 void steered_move(struct steered *s, hc_engine *main)
 {
     take_next(s);
-    if (s->playing) tell(s, main, s->playing->main, s->stamps);
+    for (int i = 0; s->playing && i < s->n_sources; i++)
+        if (look(s, i)) tell(main, i, s->playing->main, &s->told[i]);
 }
 
 void steered_move_standby(struct steered *s, hc_engine *standby)
 {
-    if (s->playing && standby) tell(s, standby, s->playing->standby, s->standby_stamps);
+    for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
+        if (s->standby_numbers[i] == s->told[i].number) continue;
+        s->standby_numbers[i] = s->told[i].number;
+        tell(standby, i, s->playing->standby, &s->told[i]);
+    }
 }

@@ -22,6 +22,13 @@ struct engine_banks {
     hc_bank **main, **standby;               /* [set->n_banks]; NULL: the standby engine does not play the bank */
 };
 
+struct told {                                /* what the main engine was told of a source last                  */
+    unsigned stamp;                          /* of the place; NO_STAMP: nothing yet                             */
+    unsigned number;                         /* changes with each change of what follows                        */
+    int bank, n, entry[HC_MOST_MIX];
+    float weight[HC_MOST_MIX];
+};
+
 struct steered {
     struct places *places;
     int n_sources;                           /* of the engines; 0: none of the calls below does anything        */
@@ -29,8 +36,8 @@ struct steered {
     _Atomic(struct engine_banks *) former;   /* whoever uses the failover -> worker                             */
     /* whoever uses the failover: */
     struct engine_banks *playing;            /* NULL: silence                                                   */
-    unsigned *stamps;                        /* [n_sources]: of the places that the main engine has been told   */
-    unsigned *standby_stamps;                /* [n_sources]: likewise                                           */
+    struct told *told;                       /* [n_sources]                                                     */
+    unsigned *standby_numbers;               /* [n_sources]: of what the standby engine was told                */
     bool has_former;                         /* a worker should free `former`                                   */
 };
 
@@ -52,7 +59,7 @@ void steered_sweep(struct steered *steered);
 /* Takes the next banks, and tells the main engine the places that have changed since the last call. [rt], whoever uses
  * the failover */
 void steered_move(struct steered *steered, hc_engine *main);
-/* The same for the standby engine, which plays the banks of the main engine; NULL is allowed. */
+/* Tells the standby engine what the main engine has been told; NULL is allowed. */
 void steered_move_standby(struct steered *steered, hc_engine *standby);
 
 #endif

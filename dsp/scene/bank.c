@@ -83,12 +83,18 @@ static void bank_delete(hc_bank *bank)
     free(bank);
 }
 
+static bool is_released(const hc_bank *bank)
+{
+    if (atomic_load_explicit(&bank->uses, memory_order_acquire) != 0) return false;
+    return !bank->backend->bank_released || bank->backend->bank_released(bank->impl);
+}
+
 void banks_sweep(void)
 {
     pthread_mutex_lock(&freed_lock);
     for (hc_bank **link = &freed; *link;) {
         hc_bank *bank = *link;
-        if (atomic_load_explicit(&bank->uses, memory_order_acquire) == 0) {
+        if (is_released(bank)) {
             *link = bank->next;
             bank_delete(bank);
         } else {

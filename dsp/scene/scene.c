@@ -164,8 +164,13 @@ static int play_piece(struct scene *s, const struct rows *rows, struct slot *slo
     const struct scene_shape *shape = &s->setup.shape;
     struct scene_call call = {.frame = s->frame, .n = n, .in = s->in, .out = s->out, .slot = slot, .slot_offset = from};
     struct scene_mix tail[HC_MOST_STEER_LEVELS];
+    if (rows) call.until_us = rows->until_us;
     for (int i = 0; rows && i < shape->n_sources; i++) s->in[i] = rows->in[i] + from;
     for (int i = 0; rows && i < shape->n_out; i++) s->out[i] = rows->out[i] + from;
+    if (s->setup.backend->begin) {
+        int error = s->setup.backend->begin(s->state, &call, why, cap);
+        if (error) return error;
+    }
     if (s->frame % s->setup.plan.block == 0) take_edges(s, &call, tail);
     const struct steering *head = &s->levels[0];
     call.to = mix_of(&head->lists[head->now]);

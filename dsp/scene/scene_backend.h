@@ -39,16 +39,24 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     struct slot *slot;
     int slot_offset;
     int n_heard;        /* most outputs of the banks since open                                                       */
+    int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
     /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
+<<<<<<< HEAD
      * mixes in every call of a block; `from` is the `to` of the block before. is_still: both are the same            */
+=======
+     * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)
+     * has the address and the length of `to` of the block before, its terms are the same                             */
+>>>>>>> main
     struct scene_mix from, to;
     bool is_still;
     /* [level], from 1: at the first frame of a block that is a multiple of the level's hop: the mix that the level takes
-     * now. It stays valid for one hop                                                                                */
+     * now. It stays valid until the level's next edge has been played                                                */
     const struct scene_mix *tail[HC_MOST_STEER_LEVELS];
 };
 
 struct scene_backend {
+    /* Cuts the responses into levels. NULL: scene_plan_make. [rt] */
+    void (*plan_make)(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps);
     int (*open)(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state, char *why,
                 size_t cap);
     void (*close)(void *state);
@@ -56,8 +64,14 @@ struct scene_backend {
     int (*bank_make)(const struct scene_plan *plan, int device, const hc_bank_data *data, void **bank, uint64_t *bytes,
                      char *why, size_t cap);
     void (*bank_free)(void *bank);
+    /* May a bank be freed that no mix has any more? NULL: always. [rt], any thread */
+    bool (*bank_released)(const void *bank);
     /* Bytes of a state. */
     double (*memory)(const struct scene_plan *plan, const struct scene_shape *shape);
+    /* Starts the work of a call that needs no mixes, before the requests are taken: a device then works beside the engine
+     * thread. play with the same call follows. NULL: there is none. */
+    int (*begin)(void *state, const struct scene_call *call, char *why, size_t cap);
+    /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct scene_call *call, char *why, size_t cap);
     /* Waits without bound for threads of the CPU from now on, so that the output is complete; as in struct backend.
      * NULL: always. [rt], any thread */
@@ -67,5 +81,7 @@ struct scene_backend {
 
 extern const struct scene_backend scene_cpu;
 extern const struct scene_backend scene_cuda; /* only in builds with CUDA */
+extern const struct scene_backend scene_hybrid;     /* the head on "cpu", the tail on "cuda" */
+extern const struct scene_backend scene_hybrid_cpu; /* the head on "cpu", the tail on a thread of the CPU */
 
 #endif

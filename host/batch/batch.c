@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sndfile.h>
 #include <stdio.h>
@@ -283,6 +284,14 @@ static void print_progress(void *data)
                    (double)atomic_load(&batch->counts[COUNT_SOUND_US]) * 1e-6 / seconds, left_text);
 }
 
+/* The buffers of a file are freed, and the next file gets as many. glibc gives so much memory back to the system, which
+ * clears each page again: keep it. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 static int run(struct batch *batch, const struct batch_settings *s, double start)
 {
     struct part_file part = {.fd = -1};
@@ -294,6 +303,7 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
     if (ready) {
         struct batch_progress progress = {.batch = batch, .on = batch->ranks.n == 1, .start = start};
         choose_workers(batch, s);
+        keep_memory();
         mask_cache_open(&batch->cache, (int64_t)s->cache_mb << 20, batch->report != NULL);
         bank_cache_open(&batch->banks, (int64_t)s->cache_mb << 20, processors(), &s->moving);
         batch_work(batch, print_progress, &progress);

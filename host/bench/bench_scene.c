@@ -1,4 +1,5 @@
 /* haloconv bench scene - plays sources that are steered all the time, and finds how many are held. */
+#include "bench_moving.h"
 #include "bench_play.h"
 #include "bench_steer.h"
 #include "host/commands.h"
@@ -16,7 +17,9 @@ enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MOST_SOURCE
 struct scene_settings {
     struct bench_settings common;
     int n_entries, n_mix, every, n_threads;
-    bool find;
+    bool find, offline;
+    int step, n_jobs;
+    double job_s;
 };
 
 struct scene_trial {
@@ -46,6 +49,17 @@ static const struct option_row scene_options[] = {
      option_flag, OPTION_TO(struct scene_settings, find)},
     {0}};
 
+static const struct option_row offline_options[] = {
+    {"offline", 0, NULL, "Whole signals of one moving source each, from memory to memory, as fast as possible",
+     option_flag, OPTION_TO(struct scene_settings, offline)},
+    {"step", 0, "N", "Frames of a step; --steer is then counted in steps [256]", option_int,
+     OPTION_TO(struct scene_settings, step), .min = 16, .max = 65536},
+    {"jobs", 0, "N", "Signals in a call [256]", option_int, OPTION_TO(struct scene_settings, n_jobs), .min = 1,
+     .max = 1 << 20},
+    {"length", 0, "S", "Seconds of each signal [10]", option_number, OPTION_TO(struct scene_settings, job_s),
+     .min = 0.01, .max = 86400},
+    {0}};
+
 static const struct command_line scene_line = {
     .command = "bench scene",
     .text = "Plays sources that move all the time: every source plays an entry of a bank of decaying noise and gets a "
@@ -53,8 +67,9 @@ static const struct command_line scene_line = {
             "Paced by the clock, as bench engine. --find doubles the sources until they are not held for 2 seconds, "
             "halves the gap down to a sixteenth, and then plays the largest number that held for the whole --time.\n\n"
             "  haloconv bench scene --sources 8192 --seconds 0.5 --backend cuda --time 60\n"
-            "  haloconv bench scene --find --seconds 0.5 --backend cpu",
-    .groups = {{NULL, scene_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
+            "  haloconv bench scene --find --seconds 0.5 --backend cpu\n"
+            "  haloconv bench scene --offline --rate 16000 --seconds 1",
+    .groups = {{NULL, scene_options}, {"Whole signals:", offline_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
 static int threads_of(const struct scene_settings *s, int n_sources)
 {
@@ -174,15 +189,55 @@ static int print_json(const struct scene_settings *s, int n, const struct scene_
     return json_print(all, 6, "bench");
 }
 
+static int offline(const struct scene_settings *s)
+{
+    const struct bench_shape *b = &s->common.shape;
+    const struct moving_shape shape = {.rate = b->rate,
+                                       .step = s->step,
+                                       .n_entries = s->n_entries,
+                                       .n_out = b->n_out,
+                                       .n_taps = b->taps,
+                                       .n_jobs = s->n_jobs,
+                                       .job_s = s->job_s,
+                                       .time_s = s->common.time_s,
+                                       .every = s->every,
+                                       .n_threads = b->n_threads,
+                                       .backend = b->backend,
+                                       .seed = b->seed};
+    struct moving_result r;
+    char why[MESSAGE_CAP];
+    if (!bench_moving(&shape, &r, why, sizeof why)) return message_error("%s", why);
+    double an_hour = r.hours / (r.took_s / 3600);
+    if (s->common.json)
+        return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "backend",
+                                    b->backend, "rate", shape.rate, "step", shape.step, "entries", shape.n_entries,
+                                    "outputs", shape.n_out, "taps", shape.n_taps, "jobs", shape.n_jobs, "job_s",
+                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.took_s,
+                                    "hours_an_hour", an_hour),
+                          6, "bench");
+    printf(
+        "%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, other entry each %d "
+        "frames, seed %llu, backend %s\n",
+        shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps, shape.step * shape.every,
+        (unsigned long long)shape.seed, b->backend);
+    printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
+           r.hours, r.took_s, an_hour);
+    return 0;
+}
+
 int bench_scene_command(int argc, char **argv)
 {
     struct scene_settings s = {.common = bench_settings_usual(), .n_entries = 1000, .n_mix = 1, .every = 1};
     s.n_threads = -1;
+    s.step = 256;
+    s.n_jobs = 256;
+    s.job_s = 10;
     s.common.shape.n_in = 128;
     s.common.shape.n_out = 2;
     int status = option_parse(&scene_line, argc, argv, &s);
     if (status >= 0) return status;
     bench_settings_complete(&s.common);
+    if (s.offline) return offline(&s);
     struct scene_trial trial = {0};
     char why[MESSAGE_CAP] = "";
     int n = s.common.shape.n_in;

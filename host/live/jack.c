@@ -21,8 +21,9 @@ static const struct option_row jack_options[] = {
 static const struct command_line jack_line = {
     .command = "jack",
     .usage = "MASK...",
-    .text = "A JACK client that convolves. MASK is a sound file, a text of coefficients or a configuration (see "
-            "haloconv --help). Ports are in-1, in-2, ... and out-1, out-2, ..., or as the configuration names and "
+    .text = "A JACK client that convolves. MASK is a sound file, a text of coefficients, a configuration (see "
+            "haloconv --help), or a bank of responses for moving sources. Ports are in-1, in-2, ... and out-1, out-2, "
+            "..., or as the configuration names and "
             "connects them. No latency is added. With several masks the first plays, and keys n and p go through "
             "them.\v" LIVE_OPTIONS_KEYS "\n\n"
             "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "

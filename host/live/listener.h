@@ -25,6 +25,9 @@ struct listener {
  *   LISTENER_SPARTA    head to the left     head down            head to the right shoulder    SPARTA
  *   LISTENER_IEM       scene to the left    front of it down     left of it up                 IEM's SceneRotator
  *   LISTENER_AMBIX     scene to the right   front of it up       left of it up                 ambix_rotator
+ *
+ * The signs and orders are those of the programs' sources: yawPitchRoll2Rzyx in SPARTA's Spatial_Audio_Framework, as
+ * AmbiBIN uses it; calcRotationMatrix in IEM's SceneRotator; calcParams in Kronlachner's ambix_rotator.
  */
 enum listener_dialect { LISTENER_OURS, LISTENER_SPARTA, LISTENER_IEM, LISTENER_AMBIX, LISTENER_DIALECTS };
 

@@ -44,7 +44,7 @@ static bool take_osc(const struct option_use *use, void *to)
 static bool take_place(const struct option_use *use, void *to)
 {
     struct live_scene_settings *scene = to;
-    struct live_scene_place place = {.aed = {0, 0, 1}};
+    struct live_scene_place place = {.aed = {0, 0, 1}, .entry = -1};
     char *end;
     long source = strtol(use->text, &end, 10);
     int n = 0;

@@ -69,8 +69,8 @@ static double default_azimuth(int i, int n)
     return n == 1 ? 0 : most - 2 * most * i / (n - 1);
 }
 
-struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
-                                   size_t cap)
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
+                                   const struct live_scene_settings *settings, char *why, size_t cap)
 {
     struct live_scene *s = calloc(1, sizeof *s + (size_t)n_sources * sizeof *s->sources);
     if (!s) return (void)message_write(why, cap, "no memory for %d sources; free some", n_sources), NULL;
@@ -81,10 +81,20 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct li
     if (settings) {
         s->reference = settings->reference;
         s->least = settings->least;
+        const struct quaternion *front = &settings->front;
+        memcpy(s->listener.at, settings->listener_at, sizeof s->listener.at);
+        if (listener_head_of_quaternion(LISTENER_OURS, (const double[4]){front->w, front->x, front->y, front->z},
+                                        &s->listener.front))
+            s->listener.head = s->listener.front;
     }
     for (int i = 0; i < n_sources; i++) {
         s->sources[i].entry = -1;
-        put(&s->sources[i], (const double[3]){default_azimuth(i, n_sources), 0, 1});
+        double aed[3] = {default_azimuth(i, n_sources), 0, 1};
+        if (sources) {
+            const float *at = sources[i].position;
+            listener_aed_of_xyz((const double[3]){(double)at[0], (double)at[1], (double)at[2]}, aed);
+        }
+        put(&s->sources[i], aed);
     }
     for (int i = 0; settings && i < settings->n_places; i++) {
         const struct live_scene_place *place = &settings->places[i];
@@ -95,6 +105,8 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct li
             return NULL;
         }
         put(&s->sources[place->source], place->aed);
+        s->sources[place->source].gain_db = place->gain_db;
+        s->sources[place->source].entry = place->entry;
     }
     steer_all(s);
     return s;
@@ -230,6 +242,37 @@ void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source
     listener_see(&s->listener, source->xyz, seen);
     listener_aed_of_xyz(seen, state->seen);
     pthread_mutex_unlock(&s->lock);
+}
+
+void live_scene_take(struct live_scene *s, struct live_scene_settings *settings)
+{
+    pthread_mutex_lock(&s->lock);
+    settings->n_places = s->n_sources;
+    for (int i = 0; i < s->n_sources; i++) {
+        const struct source *source = &s->sources[i];
+        settings->places[i] =
+            (struct live_scene_place){.source = i, .gain_db = source->gain_db, .entry = source->entry};
+        memcpy(settings->places[i].aed, source->aed, sizeof source->aed);
+    }
+    settings->reference = s->reference;
+    settings->least = s->least;
+    memcpy(settings->listener_at, s->listener.at, sizeof settings->listener_at);
+    settings->front = s->listener.front;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_same(const struct live_scene_place *a, const struct live_scene_place *b)
+{
+    return a->source == b->source && a->aed[0] == b->aed[0] && a->aed[1] == b->aed[1] && a->aed[2] == b->aed[2] &&
+           a->gain_db == b->gain_db && a->entry == b->entry;
+}
+
+bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b)
+{
+    if (a->n_places != b->n_places || a->reference != b->reference || a->least != b->least) return false;
+    for (int i = 0; i < a->n_places; i++)
+        if (!is_same(&a->places[i], &b->places[i])) return false;
+    return true;
 }
 
 void live_scene_get_listener(struct live_scene *s, struct listener *listener)

@@ -10,6 +10,7 @@
 #define LIVE_SCENE_H
 
 #include "dsp/haloconv_live.h"
+#include "dsp/haloconv_masks.h"
 #include "listener.h"
 
 #include <stdbool.h>
@@ -19,12 +20,19 @@ struct live_scene;
 
 enum { LIVE_SCENE_MOST_SOURCES = 1024 };
 
-struct live_scene_place { int source; double aed[3]; }; /* source: from 0; aed as in listener.h */
+struct live_scene_place {
+    int source;             /* from 0                                                                           */
+    double aed[3];          /* as in listener.h                                                                 */
+    double gain_db;         /* -INFINITY: off                                                                   */
+    int entry;              /* -1: at its place                                                                 */
+};
 
 struct live_scene_settings {
     struct live_scene_place places[LIVE_SCENE_MOST_SOURCES]; /* [n_places], of sources with places of their own */
     int n_places;
     double reference, least;         /* metres: gain = reference / distance, from `least` on. 0: no such gain   */
+    double listener_at[3];
+    struct quaternion front;         /* of the listener; all 0: not known                                       */
 };
 
 enum scene_act {            /* reads the fields                                                                 */
@@ -46,10 +54,11 @@ struct scene_change {
     double values[4];
 };
 
-/* Makes a scene and steers its sources to their first places: those of the settings, else in front of the listener, 1 m
- * away, from the left to the right. settings NULL: none. NULL: why has the reason. */
-struct live_scene *live_scene_open(hc_live *live, int n_sources, const struct live_scene_settings *settings, char *why,
-                                   size_t cap);
+/* Makes a scene and steers its sources to their first places: those of the settings (NULL: none), else those of a
+ * configuration (sources [n_sources]; NULL: none), else in front of the listener, 1 m away, from the left to the right.
+ * NULL: why has the reason. */
+struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source *sources,
+                                   const struct live_scene_settings *settings, char *why, size_t cap);
 
 /* NULL is allowed. */
 void live_scene_close(struct live_scene *scene);
@@ -66,6 +75,14 @@ struct live_scene_source {
     int entry;              /* -1: at its place                                                                 */
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
+
+/* Copies the state into settings from which another process makes the same scene. Its head looks to the front until the
+ * next message of a head tracker. */
+void live_scene_take(struct live_scene *scene, struct live_scene_settings *settings);
+
+/* Do both make the same sources? The listener counts for nothing: it moves all the time. */
+bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b);
+
 void live_scene_get_listener(struct live_scene *scene, struct listener *listener);
 
 /* Writes " | 4 sources, head 30 0 0" for the status line: yaw, pitch and roll as listener_angles has them. */

@@ -18,7 +18,7 @@
 
 static const double ANSWER_S = 5; /* longest wait for the manager's answer */
 enum { API_MAJOR = 1, API_MINOR = 0 };
-enum { SESSION_BYTES = 65536 };              /* largest session.json; a path, as numbers of its bytes, fits */
+enum { SESSION_BYTES = 1 << 18 }; /* largest session.json; a path, as numbers of its bytes, and 1024 sources fit */
 enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 
 struct nsm {

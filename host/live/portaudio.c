@@ -33,7 +33,8 @@ static const struct command_line portaudio_line = {
     .command = "live",
     .usage = "MASK...",
     .text = "Sends a microphone through a mask to the speakers, by PortAudio. MASK is a sound file, a text of "
-            "coefficients or a configuration (see haloconv --help). With several masks the first plays, and keys n and "
+            "coefficients, a configuration (see haloconv --help), or a bank of responses for moving sources. With "
+            "several masks the first plays, and keys n and "
             "p go through them. The latency that the devices have is printed.\v" LIVE_OPTIONS_KEYS,
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",

@@ -19,7 +19,8 @@ static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback
 struct session {
     hc_live *live;
     struct live_scene *scene; /* NULL: there are no sources */
-    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded, else NULL: errors are printed */
+    char *first_error;        /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors */
+    const char *first_path;   /* of that bank; else both are NULL */
     int n_in;
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
@@ -50,6 +51,9 @@ struct session {
 static void say(void *data, int level, const char *text)
 {
     struct session *s = data;
+    static const char LOADED[] = ": loaded,"; /* say_bank says the same in other words */
+    size_t n = s->first_path ? strlen(s->first_path) : 0;
+    if (n > 0 && strncmp(text, s->first_path, n) == 0 && strncmp(text + n, LOADED, sizeof LOADED - 1) == 0) return;
     if (s->first_error && level == HC_LIVE_ERROR)
         snprintf(s->first_error, MESSAGE_CAP, "%s", text);
     else if (message_limit_allows(&s->lines))
@@ -178,34 +182,44 @@ static int choose_inputs(const struct session_settings *settings, const hc_respo
     return settings->most_inputs > 0 && n > settings->most_inputs ? settings->most_inputs : n;
 }
 
-int session_n_sources(const struct session_settings *settings, const char *path)
-{
-    return settings->live.n_sources > 0 ? settings->live.n_sources : hc_bank_is_file(path);
-}
-
-/* The session loads a bank itself: here its outputs and its length are found. */
+/* A bank that the session loads itself: here its outputs and its length are found. */
 static bool bank_look(const char *path, int n_sources, int rate, hc_responses *mask, char *why, size_t cap)
 {
     hc_bank_data bank = {.size = sizeof bank};
-    *mask = (hc_responses){0};
     if (hc_bank_load(path, 0, NULL, &bank, why, cap) != HC_OK) return false;
     double growth = bank.file_rate > 0 ? (double)rate / bank.file_rate : 1;
-    mask->n_in = n_sources;
+    mask->n_in = mask->n_sources = n_sources;
     mask->n_out = bank.n_out;
     mask->n_frames = (int)ceil(fmax(growth, 1) * bank.n_taps);
     hc_bank_data_free(&bank);
     return true;
 }
 
+static bool is_bank(const hc_responses *mask)
+{
+    return mask->n_sources > 0 && !mask->sources; /* of bank_look */
+}
+
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap)
 {
-    unsigned flags = settings->live.keep_rate ? HC_KEEP_RATE : 0;
-    if (hc_bank_is_file(path)) return bank_look(path, session_n_sources(settings, path), rate, mask, why, cap);
+    unsigned flags = HC_WITH_SOURCES | (settings->live.keep_rate ? HC_KEEP_RATE : 0);
+    int n_sources = settings->live.n_sources;
+    *mask = (hc_responses){0};
+    if (hc_bank_is_file(path)) return bank_look(path, n_sources > 0 ? n_sources : 1, rate, mask, why, cap);
     if (hc_responses_load(path, 0, rate, flags, mask, why, cap) == HC_OK) {
         bool is_configuration = mask->n_channels == 0; /* has an input count of its own */
+        if (!is_configuration && n_sources > 0) {      /* a bank of one entry */
+            hc_responses_free(mask);
+            *mask = (hc_responses){0};
+            return bank_look(path, n_sources, rate, mask, why, cap);
+        }
         int n_in = is_configuration ? settings->n_inputs : choose_inputs(settings, mask);
-        if (n_in == 0 || hc_responses_route(mask, path, n_in, why, cap) == HC_OK) return true;
+        if (is_configuration && n_sources > 0 && n_sources != mask->n_sources)
+            message_write(why, cap, "%s: has %d sources, and --sources asks for %d; leave that out", path,
+                          mask->n_sources, n_sources);
+        else if (n_in == 0 || hc_responses_route(mask, path, n_in, why, cap) == HC_OK)
+            return true;
     }
     hc_responses_free(mask);
     return false;
@@ -217,8 +231,10 @@ static bool load_first_bank(struct session *s, const char *path, char *why, size
     char error[MESSAGE_CAP] = "";
     hc_live_change change = {.size = sizeof change, .mask = path};
     s->first_error = error;
+    s->first_path = path;
     bool good = hc_live_request(s->live, &change) == HC_OK && hc_live_work(s->live) == HC_OK;
     s->first_error = NULL;
+    s->first_path = NULL;
     return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
 }
 
@@ -243,8 +259,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     hc_live_config config = settings->live;
     double longest_s = (double)mask->n_frames / rate;
     config.n_in = s->n_in = mask->n_in;
-    config.n_sources = session_n_sources(settings, path);
-    if (config.n_sources > mask->n_in) config.n_sources = mask->n_in;
+    config.n_sources = mask->n_sources;
     config.n_out = mask->n_out;
     config.rate = rate;
     config.block = block;
@@ -261,12 +276,13 @@ static bool open_live(struct session *s, const struct session_settings *settings
     hc_live_set(s->live, HC_DRY, settings->dry);
     hc_live_set(s->live, HC_GAIN, settings->gain);
     hc_live_set(s->live, HC_BYPASS, settings->bypass);
-    if (config.n_sources > 0 && !(s->scene = live_scene_open(s->live, config.n_sources, settings->scene, why, cap))) {
+    if (config.n_sources > 0 &&
+        !(s->scene = live_scene_open(s->live, config.n_sources, mask->sources, settings->scene, why, cap))) {
         hc_responses_free(mask);
         return false;
     }
-    bool good = hc_bank_is_file(path) ? load_first_bank(s, path, why, cap)
-                                      : hc_live_play(s->live, path, mask, why, cap) == HC_OK;
+    bool good =
+        is_bank(mask) ? load_first_bank(s, path, why, cap) : hc_live_play(s->live, path, mask, why, cap) == HC_OK;
     if (good) say_bank(s, settings);
     return good;
 }
@@ -281,7 +297,7 @@ struct session *session_open(const struct session_settings *settings, const char
     }
     s->start_s = stopwatch_now();
     s->preload = settings->preload < 0 && settings->live.spin ? 0 : settings->preload;
-    if (session_n_sources(settings, path) > 0) s->preload = 0; /* banks share the memory of one engine */
+    if (mask->n_sources > 0) s->preload = 0; /* no bank is kept ready */
     s->lines = (struct message_limit){.topic = "masks and devices", .most = 50};
     sem_init(&s->wake, 0, 0);
     pthread_mutex_init(&s->lock, NULL);

@@ -26,9 +26,6 @@ struct session_settings {
                                 live.spin                                                                         */
 };
 
-/* Returns the number of sources: the settings', else 1 for a bank file, else 0. */
-int session_n_sources(const struct session_settings *settings, const char *path);
-
 /* Loads the first mask at `rate` Hz, with routes from the inputs. A bank file is loaded by session_open. false: why has the reason, and the mask is freed. */
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap);

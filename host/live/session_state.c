@@ -1,5 +1,6 @@
 #include "session_state.h"
 
+#include <math.h>
 #include <string.h>
 
 void session_state_take(struct session *session, struct session_state *state)
@@ -10,6 +11,7 @@ void session_state_take(struct session *session, struct session_state *state)
                                     .gain = hc_live_get(live, HC_GAIN),
                                     .bypass = hc_live_get(live, HC_BYPASS) != 0};
     hc_live_mask(live, state->mask, sizeof state->mask);
+    if (session_scene(session)) live_scene_take(session_scene(session), &state->scene);
 }
 
 void session_state_settings(const struct session_state *state, struct session_settings *settings)
@@ -18,12 +20,15 @@ void session_state_settings(const struct session_state *state, struct session_se
     settings->dry = state->dry;
     settings->gain = state->gain;
     settings->bypass = state->bypass;
+    if (state->scene.n_places == 0) return;
+    settings->scene = &state->scene;
+    settings->live.n_sources = state->scene.n_places;
 }
 
 bool session_state_same(const struct session_state *a, const struct session_state *b)
 {
     return strcmp(a->mask, b->mask) == 0 && a->wet == b->wet && a->dry == b->dry && a->gain == b->gain &&
-           a->bypass == b->bypass;
+           a->bypass == b->bypass && live_scene_same(&a->scene, &b->scene);
 }
 
 /* A path as a text, or as an array of its bytes if it is not UTF-8: the mask has to be found again. NULL: "". */
@@ -53,10 +58,72 @@ static void read_path(const json_t *json, char *path, size_t cap)
     if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
+/* A source is [azimuth, elevation, distance, gain, entry]: the gain is in dB, and null if it is off. NULL: there are none. */
+static json_t *write_scene(const struct live_scene_settings *scene)
+{
+    const double *at = scene->listener_at;
+    const struct quaternion *front = &scene->front;
+    if (scene->n_places == 0) return NULL;
+    json_t *sources = json_array();
+    for (int i = 0; i < scene->n_places; i++) {
+        const struct live_scene_place *place = &scene->places[i];
+        json_t *gain = isfinite(place->gain_db) ? json_real(place->gain_db) : json_null();
+        json_array_append_new(
+            sources, json_pack("[f, f, f, o, i]", place->aed[0], place->aed[1], place->aed[2], gain, place->entry));
+    }
+    return json_pack("{s:o, s:[f, f], s:[f, f, f], s:[f, f, f, f]}", "sources", sources, "distance_gain",
+                     scene->reference, scene->least, "listener", at[0], at[1], at[2], "front", front->w, front->x,
+                     front->y, front->z);
+}
+
+/* Reads n numbers from -most to most, as floats: nine digits in a file are enough for these. */
+static bool read_numbers(const json_t *json, size_t n, double most, double *numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        const json_t *number = json_array_get(json, i);
+        numbers[i] = (double)(float)json_number_value(number);
+        if (!json_is_number(number) || !(fabs(numbers[i]) <= most)) return false;
+    }
+    return true;
+}
+
+static bool read_place(const json_t *json, struct live_scene_place *place)
+{
+    const json_t *gain = json_array_get(json, 3), *entry = json_array_get(json, 4);
+    bool good = read_numbers(json, 3, 10000, place->aed) && fabs(place->aed[0]) <= 360 && fabs(place->aed[1]) <= 90 &&
+                place->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
+    place->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
+    place->entry = (int)json_integer_value(entry);
+    return good && place->gain_db <= 60 && json_integer_value(entry) >= -1 && json_integer_value(entry) < 1 << 30;
+}
+
+/* All of a scene, or nothing. */
+static void read_scene(const json_t *json, struct live_scene_settings *scene)
+{
+    const json_t *sources = json_object_get(json, "sources");
+    double front[4], gain[2], at[3];
+    size_t n = json_array_size(sources);
+    bool good = n > 0 && n <= LIVE_SCENE_MOST_SOURCES &&
+                read_numbers(json_object_get(json, "distance_gain"), 2, 10000, gain) && gain[0] >= 0 && gain[1] >= 0 &&
+                (gain[0] == 0 || gain[1] > 0) && read_numbers(json_object_get(json, "listener"), 3, 10000, at) &&
+                read_numbers(json_object_get(json, "front"), 4, 1, front);
+    struct live_scene_place place;
+    for (size_t i = 0; i < n && good; i++) good = read_place(json_array_get(sources, i), &place);
+    if (!good) return;
+    *scene = (struct live_scene_settings){.n_places = (int)n, .reference = gain[0], .least = gain[1]};
+    for (int i = 0; i < (int)n; i++) {
+        read_place(json_array_get(sources, (size_t)i), &scene->places[i]);
+        scene->places[i].source = i;
+    }
+    memcpy(scene->listener_at, at, sizeof at);
+    scene->front = (struct quaternion){front[0], front[1], front[2], front[3]};
+}
+
 json_t *session_state_json(const struct session_state *state)
 {
-    return json_pack("{s:o*, s:f, s:f, s:f, s:b}", "mask", write_path(state->mask), "wet", (double)state->wet, "dry",
-                     (double)state->dry, "gain", (double)state->gain, "bypass", state->bypass);
+    return json_pack("{s:o*, s:f, s:f, s:f, s:b, s:o*}", "mask", write_path(state->mask), "wet", (double)state->wet,
+                     "dry", (double)state->dry, "gain", (double)state->gain, "bypass", state->bypass, "scene",
+                     write_scene(&state->scene));
 }
 
 static void read_gain(const json_t *json, const char *name, float *gain)
@@ -74,4 +141,5 @@ void session_state_read(const json_t *json, struct session_state *state)
     read_gain(json, "dry", &state->dry);
     read_gain(json, "gain", &state->gain);
     if (json_is_boolean(bypass)) state->bypass = json_is_true(bypass);
+    read_scene(json_object_get(json, "scene"), &state->scene);
 }

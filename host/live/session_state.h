@@ -1,4 +1,4 @@
-/* session_state - the mask and knobs of a session, as JSON and back, so that another process can continue with them. */
+/* session_state - the mask, knobs and sources of a session, as JSON and back, so that another process can continue with them. */
 #ifndef SESSION_STATE_H
 #define SESSION_STATE_H
 
@@ -11,12 +11,13 @@ struct session_state {
     char mask[4096];      /* path of the mask that plays; "": none yet */
     float wet, dry, gain; /* linear                                    */
     bool bypass;
+    struct live_scene_settings scene; /* n_places: of all sources; 0: there are none */
 };
 
 /* Copies the state of a session. */
 void session_state_take(struct session *session, struct session_state *state);
 
-/* Puts the knobs into the settings of the next session_open. */
+/* Puts the knobs and sources into the settings of the next session_open. *state must outlive that call. */
 void session_state_settings(const struct session_state *state, struct session_settings *settings);
 
 bool session_state_same(const struct session_state *a, const struct session_state *b);

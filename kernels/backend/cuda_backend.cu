@@ -9,6 +9,7 @@
  */
 #include "dsp/engine/backend.h"
 
+#include "dsp/scene/render_backend.h"
 #include "dsp/scene/scene_backend.h"
 #include "crossfade.h"
 #include "cuda_transfer.h"
@@ -257,6 +258,7 @@ static constexpr struct backend backend_of_a_gpu(void)
     struct backend backend = {};
     backend.name = "cuda";
     backend.scene = &scene_cuda;
+    backend.render = &render_cuda;
     backend.in_chunks = true;
     backend.costs = &costs;
     backend.describe = cuda_describe;

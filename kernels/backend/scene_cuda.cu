@@ -1,8 +1,8 @@
 /* scene_cuda - steered sources on a CUDA GPU (dsp/scene/scene_backend.h).
  *
- *   stream head   [new frames up][lists up] forward > products > reduce > output -> pinned memory       each call
+ *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
  *   stream tail   [list up] forward > products > reduce > window                                        at a latch
- *   host          order the head | make the list of the tail, order it | wait for the head | add its output
+ *   host          [begin] take requests [play] make the lists | the list of the tail's last latch | wait for the head
  *
  * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
  * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
@@ -45,7 +45,10 @@ struct cuda_level {
     float *windows;         /* [n_windows][n_out][hop + fade]                                                         */
     cudaEvent_t *ready;     /* [n_windows]                                                                            */
     int *n_heard;           /* [n_windows]                                                                            */
-    int64_t made, awaited;  /* windows made; windows that the head's stream has waited for                            */
+    int64_t awaited;        /* windows that the head's stream has waited for                                          */
+    struct scene_mix waiting; /* a latch whose work begins in the next block                                          */
+    int64_t waiting_frame;  /* -1: none                                                                               */
+    int waiting_heard;
 };
 
 struct scene_gpu {
@@ -152,7 +155,10 @@ static int gpu_reset(void *state, char *why, size_t cap)
     TRY(cudaStreamSynchronize(s->tail), "cudaStreamSynchronize");
     TRY(cudaMemsetAsync(s->memory, 0, s->history_bytes, s->head), "cudaMemsetAsync(%zu)", s->history_bytes);
     TRY(cudaStreamSynchronize(s->head), "cudaStreamSynchronize");
-    for (int l = 0; l < s->plan.n_levels; l++) s->levels[l].made = s->levels[l].awaited = 0;
+    for (int l = 0; l < s->plan.n_levels; l++) {
+        s->levels[l].awaited = 0;
+        s->levels[l].waiting_frame = -1;
+    }
     s->terms = NULL;
     s->terms_block = -2;
     return HC_OK;
@@ -163,8 +169,8 @@ static int level_open(struct scene_gpu *s, int l, char *why, size_t cap)
     struct cuda_level *level = &s->levels[l];
     float2 tw[FFT_MOST];
     part_twiddles(tw, 1 << level->log2_P);
-    TRY(cudaMemcpy(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice), "cudaMemcpy(%zu)",
-        spectrum_bytes(level));
+    TRY(cudaMemcpyAsync(level->tw, tw, spectrum_bytes(level), cudaMemcpyHostToDevice, s->head), "cudaMemcpyAsync(%zu)",
+        spectrum_bytes(level)); /* gpu_reset waits for the stream */
     if (!l) return HC_OK;
     level->ready = (cudaEvent_t *)calloc((size_t)level->n_windows, sizeof *level->ready);
     level->n_heard = (int *)calloc((size_t)level->n_windows, sizeof *level->n_heard);
@@ -338,21 +344,32 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     return HC_OK;
 }
 
-static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+/* Orders the part of a call that needs no list. */
+static int gpu_begin(void *state, const struct scene_call *call, char *why, size_t cap)
 {
+    struct scene_gpu *s = (struct scene_gpu *)state;
     struct cuda_level *level = &s->levels[0];
-    const int block = s->plan.block, P = 1 << level->log2_P, at = (int)(call->frame % block);
+    const int block = s->plan.block, P = 1 << level->log2_P;
     const int64_t b = call->frame / block;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(input_upload(s, call, why, cap));
     struct scene_forward forward = forward_of(s, level, b);
     forward.from = (unsigned)((b + 1) * block - 2 * P);
     forward.receive = s->receive;
-    forward.new_at = 2 * P - block + at;
+    forward.new_at = 2 * P - block + (int)(call->frame % block);
     forward.n_new = call->n;
     TRY(scene_forward_launch(&forward, s->head), "the transforms of the sources");
-    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    return HC_OK;
+}
 
-    PASS(head_lists_set(s, call, b, why, cap)); /* the list is made beside the transforms */
+static int head_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    struct cuda_level *level = &s->levels[0];
+    const int block = s->plan.block;
+    const int64_t b = call->frame / block;
+    if (call->n_heard == 0) return HC_OK; /* no request yet */
+    PASS(head_lists_set(s, call, b, why, cap));
+
     struct scene_product product = product_of(s, level, b, call->n_heard);
     if (!call->is_still) product.lists[product.n_lists++] = list_of(level, s->now ^ 1);
     product.lists[product.n_lists++] = list_of(level, s->now);
@@ -366,7 +383,7 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     output.log2_P = level->log2_P;
     output.block = block;
     output.fade = level->plan->fade;
-    output.at = at;
+    output.at = (int)(call->frame % block);
     output.n = call->n;
     output.out = s->out;
     output.n_tails = s->plan.n_levels - 1;
@@ -376,18 +393,19 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     return HC_OK;
 }
 
-/* The frames before call->frame are in the ring, because every call waits for the head's stream. The pinned list is free
- * again, because the head has waited for the window of two hops before. */
-static int tail_order(struct scene_gpu *s, int l, const struct scene_call *call, char *why, size_t cap)
+/* Orders the work of the latch that waits. The frames before it are in the ring, because every call waits for the
+ * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
+static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
 {
     struct cuda_level *level = &s->levels[l];
     const struct scene_level *plan = level->plan;
-    const int64_t j = call->frame / plan->hop;
-    const int n_heard = call->n_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
-    PASS(list_upload(s, l, i, call->tail[l], s->tail, why, cap));
+    const int64_t frame = level->waiting_frame, j = frame / plan->hop;
+    const int n_heard = level->waiting_heard, i = (int)(j % LISTS), row = plan->hop + plan->fade;
+    level->waiting_frame = -1;
+    PASS(list_upload(s, l, i, &level->waiting, s->tail, why, cap));
 
     struct scene_forward forward = forward_of(s, level, j);
-    forward.from = (unsigned)call->frame - (2u << level->log2_P);
+    forward.from = (unsigned)frame - (2u << level->log2_P);
     forward.new_at = 2 << level->log2_P;
     TRY(scene_forward_launch(&forward, s->tail), "the transforms of the tail");
     if (n_heard > 0) {
@@ -399,7 +417,23 @@ static int tail_order(struct scene_gpu *s, int l, const struct scene_call *call,
     }
     level->n_heard[j % level->n_windows] = n_heard;
     TRY(cudaEventRecord(level->ready[j % level->n_windows], s->tail), "cudaEventRecord");
-    level->made = j + 1;
+    return HC_OK;
+}
+
+/* The engine thread takes the requests of two levels in the block of a latch. So the tail's list is made and its work is
+ * ordered in the block after that, if the delay has room for it. */
+static int tails_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
+{
+    const int64_t block = s->plan.block, first = call->frame / block * block;
+    for (int l = 1; l < s->plan.n_levels; l++) {
+        struct cuda_level *level = &s->levels[l];
+        if (level->waiting_frame >= 0 && level->waiting_frame < first) PASS(tail_order(s, l, why, cap));
+        if (!call->tail[l]) continue;
+        level->waiting = *call->tail[l];
+        level->waiting_frame = call->frame;
+        level->waiting_heard = call->n_heard;
+        if (level->plan->delay < 4 * block) PASS(tail_order(s, l, why, cap));
+    }
     return HC_OK;
 }
 
@@ -418,8 +452,7 @@ static int gpu_play(void *state, const struct scene_call *call, char *why, size_
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(head_order(s, call, why, cap));
-    for (int l = 1; l < s->plan.n_levels; l++)
-        if (call->tail[l]) PASS(tail_order(s, l, call, why, cap));
+    PASS(tails_order(s, call, why, cap));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
     output_add(s, call);
     return HC_OK;
@@ -433,6 +466,7 @@ static constexpr struct scene_backend scene_of_a_gpu(void)
     scene.bank_make = scene_bank_of_data;
     scene.bank_free = scene_bank_release;
     scene.memory = scene_memory;
+    scene.begin = gpu_begin;
     scene.play = gpu_play;
     scene.reset = gpu_reset;
     return scene;

@@ -26,6 +26,7 @@ an installed module, in the build folder of the source tree, and in the system's
 
 import contextlib
 import ctypes
+import functools
 import math
 import numbers
 import os
@@ -342,8 +343,7 @@ class Bank:
     normalise  scale all responses together so that the largest gain is 0 dB
 
     Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
-    gain_db (largest gain for a sine of any frequency, over all entries and outputs), notes (what loading has done to
-    the file).
+    notes (what loading has done to the file).
 
     Raises ValueError if a shape does not match, TypeError if the array is complex, Error if the library refuses the
     file (its text names the cause).
@@ -396,9 +396,9 @@ class Bank:
             self.positions = np.array(positions, np.float32, order="C")
             self.positions.flags.writeable = False  # the library reads them
         self._directions = None if positions is None else _Directions(self.positions)
-        self.gain_db, self.notes = _gain_db(responses), ""
+        self.notes = ""
         if normalise:
-            responses = responses * np.float32(10 ** (-self.gain_db / 20))
+            responses = responses * np.float32(10 ** (-_gain_db(responses) / 20))
             self.gain_db = 0.0
         self._responses = np.array(responses, np.float32, order="C")
         entries, outputs, taps = self._responses.shape
@@ -415,6 +415,11 @@ class Bank:
                 _lib.hc_renderer_close(renderer)
         if self._loaded is not None:
             _lib.hc_bank_data_free(ctypes.byref(self._loaded))
+
+    @functools.cached_property
+    def gain_db(self):
+        """Largest gain for a sine of any frequency in dB, over all entries and outputs."""
+        return _gain_db(self._responses)
 
     def __repr__(self):
         return f"<haloconv.Bank of {self.entries} entries, {self.outputs} outputs, {self.taps} taps>"
@@ -842,8 +847,14 @@ def _steps_of_array(path, bank, step, n_sources, mix):
                          f"[steps, {n_sources}, 3]")
     changes = np.ones(path.shape[:2], bool)
     changes[1:] = path[1:] != path[:-1] if is_entry else (path[1:] != path[:-1]).any(2)
-    for i, source in np.argwhere(changes):
-        yield int(i) * step, int(source), _place(bank, path[i, source], mix)
+    if is_entry:
+        bank._check_entries(path[path >= bank.entries][:1])
+    for i, source in np.argwhere(changes).tolist():
+        place = path[i, source]
+        if not is_entry:
+            yield i * step, source, _place(bank, place, mix)
+        else:
+            yield i * step, source, ((place,), (1.0,)) if place >= 0 else ((), ())
 
 
 def _steps_of_list(path, bank, rate, mix):
@@ -876,15 +887,13 @@ def _steps(path, bank, step, rate, mix, n_sources, n):
         events = _steps_of_array(np.asarray(path), bank, step, n_sources, mix)
     else:
         events = _steps_of_list(path, bank, rate, mix)
-    events = sorted(events, key=lambda event: event[0])
-    steps = np.zeros(len(events), _STEP)
-    for i, (frame, source, (entries, weights)) in enumerate(events):
+    rows, none = [], (0,) * _MOST_MIX
+    for frame, source, (entries, weights) in events:
         if not 0 <= source < n_sources:
             raise ValueError(f"source {source} of the path is out of range; the sound has {n_sources} channels")
         k = len(entries)
-        steps["frame"][i], steps["source"][i], steps["n"][i] = frame, source, k
-        steps["entry"][i, :k], steps["weight"][i, :k] = entries, weights
-    return steps
+        rows.append((frame, source, k, (*entries, *none[k:]), (*weights, *none[k:])))
+    return np.array(sorted(rows, key=lambda row: row[0]), _STEP)
 
 
 def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, backend="auto", n_threads=0):

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "fault_calls.h"
 #include "haloconv_live.h"
+#include "haloconv_scenes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -154,6 +155,86 @@ static void engine_survives_faults(const char *backend)
     hc_close(engine_opened);
 }
 
+/* ---- steered sources --------------------------------------------------------------------------------------------- */
+
+/* A bank of two entries whose taps have the sums `sum` and 2 sum. */
+static int make_bank(hc_engine *engine, float sum, hc_bank **bank)
+{
+    static float taps[2][TAPS];
+    const float *rows[] = {taps[0], taps[0], taps[1], taps[1]};
+    taps[0][0] = taps[0][TAPS - 1] = sum / 2;
+    taps[1][0] = taps[1][TAPS - 1] = sum;
+    hc_bank_data data = {.size = sizeof data, .n_entries = 2, .n_out = 2, .n_taps = TAPS, .taps = rows};
+    return hc_bank_make(engine, &data, bank, why, sizeof why);
+}
+
+static hc_config scene_config(const char *backend)
+{
+    hc_config c = engine_config(backend);
+    c.max_taps = 1;
+    c.n_sources = 1;
+    c.block = 128;
+    c.bank_taps = TAPS;
+    return c;
+}
+
+/* Plays until the whole response has its input and every fade is over. */
+static void scene_plays(hc_engine *engine, const hc_bank *bank, int entry, double sum)
+{
+    float y2[2][BLOCK] = {0};
+    check(hc_steer(engine, 0, bank, &entry, NULL, 1) == HC_OK, "hc_steer, %s", at());
+    for (int i = 0; i < 2 * TAPS; i += 128) {
+        float *halves[] = {y2[0] + i % BLOCK, y2[1] + i % BLOCK};
+        check(hc_process(engine, in, halves, 128) == HC_OK, "a late block, %s", at());
+    }
+    check_block(y2, sum);
+}
+
+static void fault_in_hc_open_with_sources(const char *backend)
+{
+    hc_config c = scene_config(backend);
+    hc_engine *engine = (void *)x;
+    hc_bank *bank;
+    faults_on();
+    bool good = succeeded(hc_open(&c, &engine, why, sizeof why));
+    check(good || !engine, "a failed hc_open gave an engine, %s", at());
+    if (!good) return;
+    check(make_bank(engine, 0.5f, &bank) == HC_OK, "no bank, %s", at());
+    scene_plays(engine, bank, 0, 0.5);
+    hc_bank_free(bank);
+    hc_close(engine);
+}
+
+static hc_bank *bank_playing;
+
+static void fault_in_hc_bank_make(const char *backend)
+{
+    hc_bank *bank = (void *)x, *again;
+    faults_on();
+    bool good = succeeded(make_bank(engine_opened, 0.25f, &bank));
+    check(good || !bank, "a failed hc_bank_make gave a bank, %s", at());
+    scene_plays(engine_opened, good ? bank : bank_playing, 1, good ? 0.5 : 1);
+    check(make_bank(engine_opened, 0.5f, &again) == HC_OK, "no bank after a fault, %s", at());
+    hc_bank_free(good ? bank : NULL);
+    hc_bank_free(bank_playing);
+    bank_playing = again;
+    scene_plays(engine_opened, again, 0, 0.5);
+}
+
+static void sources_survive_faults(const char *backend)
+{
+    hc_config c = scene_config(backend);
+    hc_info info = {.size = sizeof info};
+    each_fault(fault_in_hc_open_with_sources, backend);
+    check(hc_open(&c, &engine_opened, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_get_info(engine_opened, &info) == HC_OK && info.n_steer_levels > 1, "the sources have no tail");
+    check(make_bank(engine_opened, 0.5f, &bank_playing) == HC_OK, "%s", why);
+    scene_plays(engine_opened, bank_playing, 0, 0.5);
+    each_fault(fault_in_hc_bank_make, backend);
+    hc_bank_free(bank_playing);
+    hc_close(engine_opened);
+}
+
 /* ---- the live core ---------------------------------------------------------------------------------------------- */
 
 static char paths[2][64]; /* masks with the sums 0.5 and 0.75 */
@@ -239,6 +320,14 @@ static void engine_on_hybrid_survives_faults(const char *backend)
 {
     engine_survives_faults("hybrid:cpu");
 }
+static void sources_on_the_cpu_survive_faults(const char *backend)
+{
+    sources_survive_faults("cpu");
+}
+static void sources_on_hybrid_survive_faults(const char *backend)
+{
+    sources_survive_faults("hybrid:cpu");
+}
 static void live_on_the_cpu_survives_faults(const char *backend)
 {
     live_survives_faults("cpu");
@@ -251,10 +340,9 @@ static void live_on_hybrid_survives_faults(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
-        TEST(engine_on_the_cpu_survives_faults, false),
-        TEST(engine_on_hybrid_survives_faults, false),
-        TEST(live_on_the_cpu_survives_faults, false),
-        TEST(live_on_hybrid_survives_faults, false),
+        TEST(engine_on_the_cpu_survives_faults, false), TEST(engine_on_hybrid_survives_faults, false),
+        TEST(sources_on_the_cpu_survive_faults, false), TEST(sources_on_hybrid_survive_faults, false),
+        TEST(live_on_the_cpu_survives_faults, false),   TEST(live_on_hybrid_survives_faults, false),
     };
     if (!mkdtemp(folder)) return 1;
     for (int i = 0; i < BLOCK; i++) x[i] = 1;

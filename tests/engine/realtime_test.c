@@ -5,6 +5,7 @@
  * checks the audio thread only; the engine thread of a device may do anything.
  */
 #include "faulty_device.h"
+#include "haloconv_scenes.h"
 #include "player.h"
 #include "trap.h"
 
@@ -16,11 +17,23 @@
 #include <string.h>
 #include <unistd.h>
 
-struct rt_play { /* an engine in full use: two masks, odd calls, NaN, a swap every few calls */
+struct rt_play { /* an engine in full use: two masks, odd calls, NaN, a swap every few calls, two steered sources */
     struct player p;
     struct scene a, b;
     float *taps;
+    hc_bank *bank;
 };
+
+enum { ENTRIES = 5 };
+
+static void rt_bank_make(struct rt_play *s, int n_taps)
+{
+    const float *taps[2 * ENTRIES];
+    for (int i = 0; i < 2 * ENTRIES; i++) taps[i] = s->taps;
+    hc_bank_data data = {.size = sizeof data, .n_entries = ENTRIES, .n_out = 2, .n_taps = n_taps, .taps = taps};
+    char why[256] = "";
+    check(hc_bank_make(s->p.engine, &data, &s->bank, why, sizeof why) == HC_OK, "%s", why);
+}
 
 static void rt_play_open(struct rt_play *s, const char *backend, const char *method, int block, int max_taps,
                          int n_threads)
@@ -32,6 +45,10 @@ static void rt_play_open(struct rt_play *s, const char *backend, const char *met
     c.max_taps = max_taps;
     c.fade_frames = 300;
     c.n_threads = n_threads;
+    c.n_sources = 2;
+    /* The tail of sources has threads, which the audio thread wakes; with n_threads 1 it has none. */
+    int bank_taps = n_threads > 0 || strcmp(backend, "cpu") != 0 ? 4000 : 500;
+    c.bank_taps = max_taps < bank_taps ? max_taps : bank_taps;
     struct random r = random_seeded(1);
     s->taps = noise(&r, max_taps);
     player_open(&s->p, &c, backend, 1, 2);
@@ -42,11 +59,13 @@ static void rt_play_open(struct rt_play *s, const char *backend, const char *met
     s->a = player_scene(&s->p, routes, 4);
     s->b = player_scene(&s->p, routes + 4, 1);
     free(routes);
+    rt_bank_make(s, c.bank_taps);
 }
 
 static void rt_play_close(struct rt_play *s)
 {
     player_close(&s->p);
+    hc_bank_free(s->bank);
     free(s->taps);
 }
 
@@ -58,6 +77,10 @@ static int rt_play_calls(struct rt_play *s, int calls)
     int bad = 0, block = s->p.info.block;
     for (int i = 0; i < calls; i++) {
         if (i % 7 == 0) bad += hc_mask_swap(s->p.engine, i % 14 ? s->a.mask : i % 35 ? s->b.mask : NULL) != HC_OK;
+        int entry[HC_MOST_MIX], n_entries = random_int(&r, 0, HC_MOST_MIX);
+        for (int k = 0; k < n_entries; k++) entry[k] = random_int(&r, 0, ENTRIES - 1);
+        bad += hc_steer(s->p.engine, i % 2, s->bank, entry, NULL, n_entries) != HC_OK;
+        bad += hc_steer(s->p.engine, 2, s->bank, entry, NULL, n_entries) != HC_EINVAL;
         int n = i % 3 ? random_int(&r, 0, block) : block;
         for (int j = 0; j < n; j++) left[j] = right[j] = random_sample(&r);
         if (n && i % 11 == 0) memset(&left[n / 2], 0xff, sizeof *left); /* a NaN */
@@ -80,12 +103,12 @@ enum { N_BACKENDS = 3 };
 static const char *const backends[N_BACKENDS] = {"cpu", "hybrid:cpu", "cuda"};
 static const char *const wakes[N_BACKENDS] = {NULL, "sem_post", "sem_post"};
 
-static void no_allocation_and_no_lock(int b)
+static void no_allocation_and_no_lock(int b, int n_threads)
 {
     trap_let_by(wakes[b]);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         struct rt_play s;
-        rt_play_open(&s, backends[b], stages[i].method, stages[i].block, stages[i].max_taps, 0);
+        rt_play_open(&s, backends[b], stages[i].method, stages[i].block, stages[i].max_taps, n_threads);
         trap_arm();
         int bad = rt_play_calls(&s, 500);
         hc_config c;
@@ -102,7 +125,8 @@ static void no_allocation_and_no_lock(int b)
 static void calls_allocate_nothing_and_take_no_lock(const char *backend)
 {
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
-    for (int b = 0; b < N_BACKENDS; b++) no_allocation_and_no_lock(b);
+    for (int b = 0; b < N_BACKENDS; b++) no_allocation_and_no_lock(b, 0);
+    no_allocation_and_no_lock(0, 1);
 }
 
 /* The trap itself must catch each forbidden call. */
@@ -158,13 +182,15 @@ static void calls_with_threads_only_wake_them(const char *backend)
 static void calls_make_no_system_call(const char *backend)
 {
     if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
-    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+    enum { N = sizeof stages / sizeof *stages };
+    for (int k = 0; k < 2 * N; k++) { /* by default, and with one thread */
         struct rt_play s;
-        rt_play_open(&s, "cpu", stages[i].method, stages[i].block, stages[i].max_taps, 0);
+        int i = k / 2;
+        rt_play_open(&s, "cpu", stages[i].method, stages[i].block, stages[i].max_taps, k % 2);
         int fate = trap_child(play_300, &s);
         check(fate == 0, "%s, block %d, %d taps: %s", stages[i].method, stages[i].block, stages[i].max_taps,
               fate == SIGSYS ? "an [rt] call made a system call" : "a call went wrong");
-        if (i == 0) check(trap_child(play_and_ask_the_kernel, &s) == SIGSYS, "the trap lets getppid by");
+        if (k == 0) check(trap_child(play_and_ask_the_kernel, &s) == SIGSYS, "the trap lets getppid by");
         rt_play_close(&s);
     }
 }

@@ -1,6 +1,7 @@
 /* A long random run: engines of random shape, random calls, swaps, resets and NaN; every stream is compared with the
  * reference. HC_SOAK_SECONDS (2) is the time for each backend. Stream i has the seed HC_TEST_SEED + i, so that the seed
  * printed by a failure makes its stream the first one. */
+#include "moving.h"
 #include "player.h"
 
 #include <math.h>
@@ -69,13 +70,52 @@ static void one_stream(const char *backend, uint64_t seed)
     for (int m = 0; m < MASKS; m++) free(taps[m]);
 }
 
+/* Sources of random shape, steered at random between banks, with resets. */
+static void one_stream_of_sources(const char *backend, uint64_t seed)
+{
+    enum { BANKS = 3 };
+    static const int rates[] = {16000, 44100, 48000, 96000};
+    struct random r = random_seeded(seed);
+    int block = random_int(&r, 1, random_int(&r, 0, 1) ? 130 : 2000);
+    hc_config c = moving_config(block, random_int(&r, 1, random_int(&r, 0, 1) ? 600 : 9000), random_int(&r, 1, 3),
+                                random_int(&r, 1, 3));
+    c.rate = rates[random_int(&r, 0, 3)];
+    c.n_in += random_int(&r, 0, 1);
+    c.steer_fade = random_int(&r, 0, 1) ? random_int(&r, 1, 3 * block) : random_int(&r, 0, 2000);
+    c.n_threads = random_int(&r, 0, 2);
+    struct moving m;
+    struct moving_bank banks[BANKS];
+    moving_open(&m, &c, backend, random_int(&r, 100, 12000), seed);
+    for (int i = 0; i < BANKS; i++)
+        moving_bank(&m, &banks[i], random_int(&r, 1, 30), random_int(&r, 1, c.n_out), random_int(&r, 1, c.bank_taps),
+                    seed + (uint64_t)i);
+    int rarely = random_int(&r, 0, 10), mostly = random_int(&r, 1, block), resets = 0;
+    while (m.n_frames < m.cap) {
+        for (int s = 0; s < c.n_sources; s++) {
+            if (random_int(&r, 0, rarely) > 0) continue;
+            if (random_int(&r, 0, 20) == 0)
+                moving_steer(&m, s, NULL, NULL, NULL, 0);
+            else
+                moving_steer_any(&m, s, &banks[random_int(&r, 0, BANKS - 1)], HC_MOST_MIX);
+        }
+        if (random_int(&r, 0, 300) == 0 && resets++ < 2) moving_reset(&m);
+        moving_play(&m, random_int(&r, 0, 2) ? mostly : random_int(&r, 0, block));
+    }
+    moving_check(&m);
+    moving_close(&m);
+    for (int i = 0; i < BANKS; i++) moving_bank_free(&banks[i]);
+}
+
 static void random_streams_match_reference(const char *backend)
 {
     const char *asked = getenv("HC_SOAK_SECONDS");
     double until = now_s() + (asked ? atof(asked) : 2);
     int n = 0;
     for (; now_s() < until || n < 20; n++) {
-        one_stream(backend, 1000);
+        if (n % 3 == 2)
+            one_stream_of_sources(backend, 1000);
+        else
+            one_stream(backend, 1000);
         test_seed_next();
     }
     printf("    %d streams, the next HC_TEST_SEED is %llu\n", n, (unsigned long long)test_seed());

@@ -84,7 +84,7 @@ static void list_print(const struct manifest *list, const char *name)
     static const char *const tails[] = {"full", "same", "centre"}, *const levels[] = {"none", "peak", "rms"};
     FILE *file = fopen(name, "we");
     must(file);
-    fputs("input,mask,noise,output,gain,tail,level,seed,start,length,snr,align,early,\n", file);
+    fputs("input,mask,noise,output,gain,tail,level,seed,start,length,snr,align,early,path,\n", file);
     for (size_t i = 0; i < list->n; i++) {
         const struct manifest_row *row = &list->rows[i];
         print_field(file, row->input);
@@ -101,6 +101,7 @@ static void list_print(const struct manifest *list, const char *name)
         print_number(file, row->snr_db, row->noise != NULL);
         fprintf(file, "%s,", row->align ? "yes" : "no");
         print_number(file, row->early_ms, isfinite(row->early_ms));
+        print_field(file, row->path ? row->path : "");
         putc('\n', file);
     }
     must(fclose(file) == 0);
@@ -117,6 +118,7 @@ static void list_same(const struct manifest *a, const struct manifest *b)
         must(p->start_s == q->start_s && p->length_s == q->length_s && p->snr_db == q->snr_db);
         must(p->align == q->align && p->early_ms == q->early_ms && !p->noise == !q->noise);
         must(!p->noise || strcmp(p->noise, q->noise) == 0);
+        must(!p->path == !q->path && (!p->path || strcmp(p->path, q->path) == 0));
     }
 }
 

@@ -1,11 +1,12 @@
-/* Any bytes as a packet to the OSC port of a live session. Gains stay within their limits, and a message that is encoded
- * again is read as the same. */
+/* Any bytes as a packet to the OSC port of a live session with two sources. Gains and places stay within their limits, and
+ * a message that is encoded again is read as the same. */
 #include "fuzz.h"
 #include "packets.h"
 
 #include "host/live/remote.h"
 #include "host/message.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct command_target target;
@@ -17,8 +18,10 @@ static int n_messages, n_runs, from;
 
 /* Masks are not loaded: the packets name any file. */
 int __wrap_hc_live_request(hc_live *live, const hc_live_change *change);
+int __real_hc_live_request(hc_live *live, const hc_live_change *change);
 int __wrap_hc_live_request(hc_live *live, const hc_live_change *change)
 {
+    if (!target.session) return __real_hc_live_request(live, change); /* the first mask */
     must(live == session_live(target.session) && change->mask && change->rate == 0 && change->block == 0);
     return HC_OK;
 }
@@ -33,7 +36,7 @@ void target_begin(void)
 {
     static char *names[] = {"through.txt", "other.txt"};
     static const struct option_names masks = {.list = names, .n = 2};
-    struct session_settings settings = {.live = {.size = sizeof(hc_live_config)}, .wet = 1, .gain = 1};
+    struct session_settings settings = {.live = {.size = sizeof(hc_live_config), .n_sources = 2}, .wet = 1, .gain = 1};
     struct sockaddr_in ours;
     hc_responses mask;
     char why[MESSAGE_CAP];
@@ -85,6 +88,22 @@ static void send_again(void)
     must(n_messages == 1);
 }
 
+static void check_scene(void)
+{
+    struct live_scene *scene = session_scene(target.session);
+    struct live_scene_source source;
+    struct listener listener;
+    live_scene_get_listener(scene, &listener);
+    struct quaternion q = listener.head;
+    must(fabs(q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z - 1) < 1e-9);
+    for (int i = 0; i < live_scene_n_sources(scene); i++) {
+        live_scene_get_source(scene, i, &source);
+        must(source.gain_db <= 60 && fabs(source.aed[0]) <= 180 && fabs(source.aed[1]) <= 90);
+        must(source.aed[2] >= 0 && source.seen[2] < 4e4);
+        for (int k = 0; k < 3; k++) must(fabs(source.xyz[k]) <= 10000 && fabs(listener.at[k]) <= 10000);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     n_messages = 0;
@@ -94,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         float now = hc_live_get(session_live(target.session), command_gains[i].knob);
         must(now >= 0 && now <= 1000.01f); /* 60 dB */
     }
+    check_scene();
     if (n_messages > 0) send_again();
     remote_tend(remote, n_runs++); /* subscribers, masks that are waited for */
     return 0;

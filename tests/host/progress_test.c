@@ -170,7 +170,7 @@ static void each_pass_of_a_long_file_is_work(const char *unused)
     for (int i = 0; block && i < BLOCK; i++) block[i] = 0.5f;
     check(block && batch_plan(&batch), "%s", batch.why);
     mask_cache_open(&batch.cache, 1 << 20, false);
-    check(file_job_open(&job, &batch, &row), "the file is not opened");
+    check(file_job_open(&job, &batch, &row, "cpu"), "the file is not opened");
     for (int pass = 0; pass < PASSES - 1; pass++) {
         for (int n = 0; n < FRAMES; n += BLOCK) {
             file_job_take(&job, block, BLOCK, BLOCK);

@@ -15,6 +15,11 @@ import pytest
 import soundfile
 from conftest import BUILD, SAN, chance, good, noise, write
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
 PROGRAM = BUILD / "tests/haloconv_faults"
 SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
 LEAK = 99  # exit status of a sanitizer
@@ -36,6 +41,8 @@ COMMANDS = {
     "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json", "--report",
                   "report.jsonl"],
     "resume": [*BATCH, "--resume"],
+    "moving": [*CONVOLVE, "../in/x.wav", "../in/bank.csv", "--path", "../in/path.csv", "-o", "y.wav", "--mix"],
+    "moving_batch": ["batch", "../in/moving.csv", *BATCH[2:], "--report", "report.jsonl"],
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
     "design": ["design", "lowpass", "--cutoff", "8000", "--taps", "31", "-o", "y.wav", "--json"],
     "design_text": ["design", "room", "--rt60", "0.01", "-o", "y.txt"],
@@ -50,6 +57,8 @@ COMMANDS = {
     "info": ["info", "../in/h.wav", "--json"],
     "info_text": ["info", "../in/room.conf"],
     "info_room": ["info", "../in/room.wav"],
+    "info_list": ["info", "../in/bank.csv", "--json"],
+    "info_sofa": ["info", "../in/bank.sofa", "--rate", "24000", "--grid", "20", "--normalise"],
     "plot": ["info", "-q", "../in/room.conf", "--plot", "y.svg", "--panels", "magnitude,decay,spectrogram"],
     "check": ["check", "../in/room.conf", "--json"],
     "check_text": ["check", "../in/room.conf"],
@@ -72,7 +81,16 @@ def inputs(tmp_path_factory):
     np.savetxt(folder / "h.txt", noise(300, 2))
     (folder / "house.txt").write_text("20 3\n1000 0\n")
     good("measure", "--write-sweep", folder / "sweep.flac", *SWEEP)
-    (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\n")  # of a file that it fails to open
+    (folder / "bank.csv").write_text("azimuth,elevation,file\n-30,0,h.wav\n30,0,x.wav\n0,20,h.wav\n")
+    if h5py:
+        with h5py.File(folder / "bank.sofa", "w") as f:
+            f.attrs.update({name: np.bytes_(text) for name, text in (
+                ("Conventions", "SOFA"), ("SOFAConventions", "SimpleFreeFieldHRIR"), ("DataType", "FIR"))})
+            f["Data.IR"] = noise(5 * 2 * 64).reshape(5, 2, 64)
+            f["Data.Delay"], f["Data.SamplingRate"] = [[0.5, 3]], [48000.0]
+            f["SourcePosition"] = [[40.0 * i, 10 * i, 1] for i in range(5)]
+            f["SourcePosition"].attrs["Type"] = np.bytes_("spherical")
+    (folder / "leaks").write_text("leak:libsndfile.so\nleak:libFLAC.so\nleak:libmysofa.so\n")  # of a file that it fails to open
     (folder / "room.conf").write_text("/convolver/new 2 2 256 1000\n/impulse/read 1 1 0.5 0 0 0 1 h.wav\n"
                                       "/impulse/read 2 2 0.5 0 0 0 2 h.wav\n/impulse/dirac 1 2 0.1 10\n")
     rows = [("x.wav", "h.wav", "a.wav"), ("x.flac", "h.txt", "b.wav"), ("x.wav", "room.conf", "c.flac")]
@@ -81,6 +99,13 @@ def inputs(tmp_path_factory):
     cells = [{"noise": f"{folder}/x.*", "snr": 10, "early": 2}, {"start": 0.01, "align": True}, {}]
     (folder / "list.json").write_text("".join(
         json.dumps({"input": p[0], "mask": p[1], "output": p[2], **more}) + "\n" for p, more in zip(paths, cells)))
+    (folder / "bank.csv").write_text("azimuth,elevation,file\n0,0,h.wav\n90,0,room2.wav\n180,0,h.wav\n0,90,h.wav\n")
+    write(folder / "room2.wav", noise(300, 2, seed=4))
+    (folder / "path.csv").write_text("time,source,azimuth\n0,1,0\n0,2,90\n0.05,1,100\n")
+    (folder / "moving.csv").write_text("input,mask,path,output\n" + "".join(
+        f"{folder}/x.wav,{folder}/{mask},{path},{name}\n" for mask, path, name in (
+            ("bank.csv", f"{folder}/path.csv", "a.wav"), ("bank.csv", "random:speed=900", "b.wav"),
+            ("h.wav", "", "c.wav"))))
     return folder
 
 
@@ -169,6 +194,8 @@ def callers(log):
 def test_a_fault_is_an_error_or_does_not_matter(inputs, name):
     if not PROGRAM.exists():
         pytest.skip("make builds no haloconv_faults here")
+    if name == "info_sofa" and (not h5py or "HC_WITH_HDF5" not in (BUILD / "flags").read_text()):
+        pytest.skip("no h5py, or no HDF5 in the build; make setup installs both")
     log = inputs.parent / "log"
     log.unlink(missing_ok=True)
     if name == "resume":  # two of three rows are done

@@ -193,7 +193,8 @@ ARROWS = {
                      "host/design": ["host/commands.h", "host/design/design_files.h"],
                      "host/plot": ["host/plot/plot_masks.h"]},
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
-    "host/batch": {"host": ANY, "host/files": ANY, "host/acoustics": ["host/acoustics/acoustics.h"]},
+    "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
+                   "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
 }
 

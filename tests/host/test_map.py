@@ -60,7 +60,7 @@ def defines(path, name):
         rf"^(?:typedef )?(?:static |extern )?(?:const )?(?:struct|enum|union|class) {n}\b[^;(=]*{{",
         rf"^}} {n};",  # the name of a typedef
         rf"^\s*#\s*define {n}\b",
-        rf"^    (?:_Alignas\(\w+\) )?(?:atomic_|_Atomic|sem_t)[^;]*[ )]{n}(?:,[^;]*)?;",  # a field that threads share
+        rf"^    (?:_Alignas\(\w+\) )?(?:atomic_|_Atomic|sem_t)[^;]*[ )]{n}(?:\[[^\]]*\])?(?:,[^;]*)?;",  # a field that threads share
         rf"^(?!extern|typedef)[A-Za-z_][\w *]*[ *]{n}(?:\[[^\]]*\])* *[=;]",  # a table or a variable of the file
         rf"^\s*(?:def|class) {n}\b",  # Python
         rf"^{n} *[:?]?=|^{n}(?: [\w-]+)* ?:(?!=)",  # the Makefile: a variable, a goal

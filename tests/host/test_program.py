@@ -66,7 +66,8 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline"]
+BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline",
+               "bench scene"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]

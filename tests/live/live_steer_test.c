@@ -29,7 +29,7 @@ enum {
     NO_ENTRY = -1
 };
 static const char FIRST[] = "bank:1:12:900:2", SECOND[] = "bank:2:7:640:2", LONGER[] = "bank:3:5:1200:2",
-                  MONO[] = "bank:4:5:300:1";
+                  MONO[] = "bank:4:5:300:1", LONG[] = "bank:5:4:5000:2";
 
 /* ---- banks ------------------------------------------------------------------------------------- */
 
@@ -42,13 +42,14 @@ static atomic_int loads; /* of banks, that are not freed */
 
 int hc_bank_is_file(const char *path)
 {
-    return strncmp(path, "bank:", 5) == 0;
+    return strstr(path, "bank:") != NULL && !strstr(path, ".conf");
 }
 
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap)
 {
     int seed, n_entries, n_taps, n_out;
-    if (sscanf(path, "bank:%d:%d:%d:%d", &seed, &n_entries, &n_taps, &n_out) != 4)
+    const char *name = strstr(path, "bank:"); /* a configuration puts its folder in front */
+    if (!name || sscanf(name, "bank:%d:%d:%d:%d", &seed, &n_entries, &n_taps, &n_out) != 4)
         return fail(HC_EFILE, why, cap, "%s: is no bank", path);
     struct made *made = must_alloc(1, sizeof *made);
     struct random r = random_seeded((uint64_t)seed);
@@ -122,9 +123,10 @@ struct target { /* what a source of an engine plays from a frame on */
 struct played {       /* an engine */
     int at, fade;     /* its output fades in from frame `at` on                    */
     int begin, block; /* it has the input from frame `begin` on                    */
-    int bank;
-    bool ends_at_once; /* another rate: the next engine fades in from silence       */
-    double *heard[4];  /* [bank]: [source][entry][out][CAP], x * h                  */
+    int bank[N_SOURCES];
+    float pair[N_IN][N_OUT]; /* gains of the static responses, one tap each             */
+    bool ends_at_once;       /* another rate: the next engine fades in from silence       */
+    double *heard[4];        /* [bank]: [source][entry][out][CAP], x * h                  */
 };
 
 struct stage {
@@ -165,7 +167,7 @@ static int bank_of(struct stage *s, const char *path)
 static void aim_in(struct stage *s, int engine, int source, int at)
 {
     struct target *t = &s->targets[s->n_targets++];
-    int bank_index = s->engines[engine].bank;
+    int bank_index = s->engines[engine].bank[source];
     const hc_bank_data *bank = &s->banks[bank_index].data;
     const struct place *p = &s->places[source];
     check(s->n_targets < MOST_EVENTS, "too many events");
@@ -209,7 +211,8 @@ static void engine_begins(struct stage *s, const char *bank, int block, int rate
 {
     struct played *e = &s->engines[s->n_engines], *before = s->n_engines ? e - 1 : NULL;
     check(s->n_engines < MOST_ENGINES, "too many engines");
-    *e = (struct played){.at = s->pos, .block = block, .bank = bank_of(s, bank)};
+    *e = (struct played){.at = s->pos, .block = block};
+    for (int i = 0; i < N_SOURCES; i++) e->bank[i] = bank_of(s, bank);
     if (before) e->fade = (int)((1e3 * FADE / RATE + 1e-9) * 1e-3 * rate);
     s->n_engines++;
     for (int i = 0; i < N_SOURCES; i++) aim_in(s, s->n_engines - 1, i, INT_MIN);
@@ -230,8 +233,10 @@ static void request_bank(struct stage *s, const char *path)
 static void change_bank(struct stage *s, const char *path)
 {
     request_bank(s, path);
-    s->engines[s->n_engines - 1].bank = bank_of(s, path);
-    for (int i = 0; i < N_SOURCES; i++) aim_in(s, s->n_engines - 1, i, s->pos);
+    for (int i = 0; i < N_SOURCES; i++) {
+        s->engines[s->n_engines - 1].bank[i] = bank_of(s, path);
+        aim_in(s, s->n_engines - 1, i, s->pos);
+    }
 }
 
 static void play(struct stage *s, int blocks)
@@ -330,7 +335,12 @@ static void model_add(struct stage *s, const struct target *t, int end, bool fad
 /* The output of an engine. */
 static void model_engine(struct stage *s, int engine, double *want[N_OUT])
 {
-    for (int o = 0; o < N_OUT; o++) want[o] = must_alloc(CAP, sizeof(double));
+    const struct played *e = &s->engines[engine];
+    for (int o = 0; o < N_OUT; o++) {
+        want[o] = must_alloc(CAP, sizeof(double));
+        for (int f = e->begin; f < s->pos; f++)
+            for (int i = 0; i < N_IN; i++) want[o][f] += (double)e->pair[i][o] * (double)s->in[i][f];
+    }
     for (int source = 0; source < N_SOURCES; source++) {
         const struct target *last = NULL;
         bool fades = false;
@@ -364,14 +374,16 @@ static void model(struct stage *s, double *want[N_OUT])
     }
 }
 
-static void stage_check(struct stage *s)
+/* Compares frames [from, pos), without the first `unsettled` of every `period` frames. */
+static void stage_check_settled(struct stage *s, int from, int period, int unsettled)
 {
     double *want[N_OUT], peak = 0, worst = 0;
     model(s, want);
     for (int o = 0; o < N_OUT; o++)
         for (int f = 0; f < s->pos; f++) peak = fmax(peak, fabs(want[o][f]));
     for (int o = 0; o < N_OUT; o++) {
-        for (int f = 0; f < s->pos; f++) {
+        for (int f = from; f < s->pos; f++) {
+            if (f % period < unsettled) continue;
             double got = (double)s->out[o][f], error = fabs(got - want[o][f]);
             check(error <= PEAK_SHARE * peak, "output %d, frame %d of %d: got %.9g, want %.9g, peak %.3g", o, f, s->pos,
                   got, want[o][f], peak);
@@ -380,6 +392,16 @@ static void stage_check(struct stage *s)
         free(want[o]);
     }
     check(peak > 0.1 && worst >= 0, "silence");
+}
+
+static void stage_check_from(struct stage *s, int from)
+{
+    stage_check_settled(s, from, CAP, 0);
+}
+
+static void stage_check(struct stage *s)
+{
+    stage_check_from(s, 0);
 }
 
 /* ---- promises ---------------------------------------------------------------------------------- */
@@ -484,9 +506,9 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
         hc_live_config c = stage_config("cuda");
         stage_open(&s, &c);
         snprintf(fault, sizeof fault, "fail %d", 16 + at);
-        setenv("HC_FAULT", fault, 1);
+        setenv("HC_FAULT_SCENE", fault, 1);
         request_bank(&s, FIRST);
-        unsetenv("HC_FAULT");
+        unsetenv("HC_FAULT_SCENE");
         engine_begins(&s, FIRST, BLOCK, RATE);
         s.traps = false; /* the standby engine may be waited for */
         for (int i = 0; i < 60; i++) {
@@ -495,10 +517,227 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
         }
         hc_live_stats stats = {.size = sizeof stats};
         hc_live_get_stats(s.live, &stats);
-        check(stats.state == HC_LIVE_STANDBY, "the device was not lost");
+        check(stats.state == HC_LIVE_STANDBY, "the device was not lost: state %d", stats.state);
         stage_check(&s);
         stage_close(&s);
     }
+}
+
+/* A reset ends all fades: the first block is at the place of the last request. */
+static void a_reset_begins_at_the_last_place(const char *backend)
+{
+    struct stage s;
+    hc_live_config c = stage_config("cpu");
+    stage_open(&s, &c);
+    request_bank(&s, FIRST);
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    turn(&s, 10);
+    move_by(&s, 1, 123, 1);
+    hc_live_reset(s.live);
+    int from = s.pos;
+    s.engines[0].ends_at_once = true;
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    s.engines[1].begin = s.pos;
+    s.engines[1].fade = 1;
+    turn(&s, 10);
+    stage_check_from(&s, from + BLOCK); /* the mixer fades nothing, but the model's engine begins within a block */
+    stage_close(&s);
+}
+
+/* The tail of a long bank follows within 20 ms, in a new engine and in a standby engine too. */
+static void a_long_bank_is_complete_within_20_ms(const char *backend)
+{
+    enum { SETTLE = RATE / 50, ROUND = 24 };
+    struct stage s;
+    hc_live_config c = stage_config("cuda");
+    char fault[32];
+    stage_open(&s, &c);
+    snprintf(fault, sizeof fault, "fail %d", 16 + 100);
+    setenv("HC_FAULT_SCENE", fault, 1);
+    request_bank(&s, LONG);
+    unsetenv("HC_FAULT_SCENE");
+    engine_begins(&s, LONG, BLOCK, RATE);
+    s.traps = false;              /* the standby engine may be waited for */
+    for (int i = 0; i < 8; i++) { /* the device is lost in the fifth round */
+        move_by(&s, i % 2, 77.0 * i, 1);
+        for (int k = 0; k < ROUND; k++) {
+            play(&s, 1);
+            pause_us(1000);
+        }
+    }
+    stage_check_settled(&s, 0, ROUND * BLOCK, SETTLE);
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(s.live, &stats);
+    check(stats.state == HC_LIVE_STANDBY, "the device was not lost");
+    stage_close(&s);
+}
+
+/* ---- configurations ---------------------------------------------------------------------------- */
+
+static char folder[64];
+
+static const char *configuration(const char *text)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/scene.conf", folder);
+    FILE *file = fopen(path, "w");
+    check(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
+    return path;
+}
+
+static void a_configuration_plays_pairs_and_sources(const char *backend)
+{
+    struct stage s;
+    char text[500];
+    hc_live_config c = stage_config("cpu");
+    stage_open(&s, &c);
+    snprintf(text, sizeof text,
+             "/convolver/new 3 2 64 4096\n/bank/read %s\n/bank/read %s\n/source/new 2 2 -60 0\n"
+             "/source/new 1 1 90 0 3\n/impulse/dirac 3 1 0.5 0\n/impulse/dirac 1 2 0.25 0\n",
+             FIRST, SECOND);
+    request_bank(&s, configuration(text));
+    s.places[0] = (struct place){{0, 1, 0}, 1, NO_ENTRY};
+    s.places[1] = (struct place){{0.5f, -0.8660254f, 0}, 1, NO_ENTRY};
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    s.n_targets = 0;
+    s.engines[0].bank[1] = bank_of(&s, SECOND);
+    for (int i = 0; i < N_SOURCES; i++) aim_in(&s, 0, i, INT_MIN);
+    s.engines[0].pair[2][0] = 0.5f;
+    s.engines[0].pair[0][1] = 0.25f;
+    play(&s, 20);
+    turn(&s, 10);
+    hc_live_info info = {.size = sizeof info};
+    hc_live_get_info(s.live, &info);
+    check(info.n_sources == 2 && info.n_banks == 2 && info.n_entries == 19 && info.n_bank_out == 2 &&
+              info.bank_gain_db == 2 && info.longest == 900,
+          "%d sources, %d banks, %d entries, %d outputs, %g dB, %d frames", info.n_sources, info.n_banks,
+          info.n_entries, info.n_bank_out, (double)info.bank_gain_db, info.longest);
+    for (int i = 0; i < N_IN; i++)
+        for (int o = 0; o < N_OUT; o++)
+            check(hc_live_reaches(s.live, i, o) == (i < 2 || o == 0), "input %d, output %d", i, o);
+    stage_check(&s);
+    stage_close(&s);
+}
+
+static char said[2000];
+
+static void keep_text(void *data, int level, const char *text)
+{
+    if (level == HC_LIVE_ERROR) snprintf(said, sizeof said, "%s", text);
+}
+
+static void refuses(hc_live *live, const char *path, const char *word)
+{
+    hc_live_change change = {.size = sizeof change, .mask = path};
+    int error = HC_OK;
+    said[0] = '\0';
+    check(hc_live_request(live, &change) == HC_OK, "%s", path);
+    while (hc_live_has_work(live)) error = hc_live_work(live);
+    check(error < 0 && strstr(said, word), "%s: %d, %s; want %s", path, error, said, word);
+}
+
+static void banks_that_do_not_fit_are_refused(const char *backend)
+{
+    hc_live *live;
+    char why[400] = "";
+    hc_live_config c = stage_config("cpu");
+    c.say = keep_text;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
+    refuses(live, "bank:1:2:3:4", "is for 4 outputs, here are 2");
+    refuses(live, "bank:x", "is no bank");
+    refuses(live, configuration("/convolver/new 3 2 64 4096\n/impulse/dirac 1 1 1 0\n"), "has no sources");
+    refuses(live,
+            configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"
+                          "/source/new 2 1 0 0\n/source/new 3 1 0 0\n"),
+            "has 3 sources, and here are 2");
+    const float nowhere[] = {NAN, 0, 0}, ahead[] = {1, 0, 0};
+    check(hc_live_steer(live, 2, ahead, 1) == HC_EINVAL && hc_live_steer(live, -1, ahead, 1) == HC_EINVAL &&
+              hc_live_steer(live, 0, nowhere, 1) == HC_EINVAL && hc_live_steer(live, 0, ahead, INFINITY) == HC_EINVAL &&
+              hc_live_steer(live, 0, NULL, 1) == HC_EINVAL && hc_live_steer(NULL, 0, ahead, 1) == HC_EINVAL &&
+              hc_live_steer_entry(live, 0, -1, 1) == HC_EINVAL && hc_live_steer_entry(live, 2, 0, 1) == HC_EINVAL,
+          "a wrong place was taken");
+    check(hc_live_keep(live, &(const char *){FIRST}, 1) == HC_EINVAL && hc_live_keep(live, NULL, 0) == HC_OK, "keep");
+    hc_live_close(live);
+    c.n_sources = 0;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
+    refuses(live, configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"),
+            "sources play live only");
+    hc_live_close(live);
+    c.n_sources = 4;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && strstr(why, "n_sources"), "%s", why);
+    c.n_sources = 1;
+    c.grid_deg = 0.1;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && strstr(why, "grid_deg"), "%s", why);
+}
+
+/* ---- many threads ------------------------------------------------------------------------------ */
+
+struct storm {
+    hc_live *live;
+    atomic_bool ends;
+};
+
+static void *mover(void *arg)
+{
+    struct storm *storm = arg;
+    struct random r = random_seeded(70);
+    while (!atomic_load(&storm->ends)) {
+        float position[3] = {random_sample(&r), random_sample(&r), random_sample(&r)};
+        int source = random_int(&r, 0, N_SOURCES - 1);
+        if (random_int(&r, 0, 3))
+            hc_live_steer(storm->live, source, position, 1);
+        else
+            hc_live_steer_entry(storm->live, source, random_int(&r, 0, 12), 0.5f);
+        if (random_int(&r, 0, 9) == 0) pause_us(100);
+    }
+    return NULL;
+}
+
+static void *worker(void *arg)
+{
+    struct storm *storm = arg;
+    struct random r = random_seeded(71);
+    const char *const banks[] = {FIRST, SECOND, LONGER, MONO}, *const backends[] = {"cpu", "cuda"};
+    while (!atomic_load(&storm->ends)) {
+        hc_live_change change = {.size = sizeof change, .mask = banks[random_int(&r, 0, 3)]};
+        if (random_int(&r, 0, 5) == 0) change.block = BLOCK << random_int(&r, 0, 2);
+        if (random_int(&r, 0, 5) == 0) change.backend = backends[random_int(&r, 0, 1)];
+        hc_live_request(storm->live, &change);
+        hc_live_work(storm->live);
+        pause_us(random_int(&r, 0, 3000));
+    }
+    return NULL;
+}
+
+/* In the end the sound is that of the last places. */
+static void a_storm_of_moves_and_changes_leaves_the_last(const char *backend)
+{
+    struct stage s;
+    struct storm storm = {0};
+    pthread_t threads[3];
+    hc_live_config c = stage_config("cpu");
+    double end = now_s() + 3;
+    c.standby_share = 0.9;
+    stage_open(&s, &c);
+    request_bank(&s, FIRST);
+    storm.live = s.live;
+    for (int i = 0; i < 3; i++)
+        check(pthread_create(&threads[i], NULL, i < 2 ? mover : worker, &storm) == 0, "no thread");
+    while (now_s() < end) {
+        const float *in[N_IN] = {s.in[0], s.in[1], s.in[2]};
+        hc_live_process(s.live, in, s.out, BLOCK);
+        pause_us(300);
+    }
+    atomic_store(&storm.ends, true);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    request(&s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = SECOND, .backend = "cpu", .block = BLOCK});
+    engine_begins(&s, SECOND, BLOCK, RATE);
+    s.traps = false;
+    for (int i = 0; i < N_SOURCES; i++) move_by(&s, i, 50.0 + 100 * i, 1);
+    play(&s, 60); /* more than the taps, and a fade or two */
+    work(&s);
+    stage_check_from(&s, 40 * BLOCK);
+    stage_close(&s);
 }
 
 int main(void)
@@ -509,6 +748,22 @@ int main(void)
         TEST(another_bank_is_a_fade_of_every_source, false),
         TEST(sources_move_on_through_every_change, false),
         TEST(the_standby_engine_goes_on_in_the_right_directions, false),
+        TEST(a_reset_begins_at_the_last_place, false),
+        TEST(a_long_bank_is_complete_within_20_ms, false),
+        TEST(a_configuration_plays_pairs_and_sources, false),
+        TEST(banks_that_do_not_fit_are_refused, false),
+        TEST(a_storm_of_moves_and_changes_leaves_the_last, false),
     };
-    return check_main("steer", tests, sizeof tests / sizeof *tests);
+    const char *dir = getenv("TMPDIR"), *const banks[] = {FIRST, SECOND};
+    char command[128], path[200];
+    snprintf(folder, sizeof folder, "%.40s/hc_sources_XXXXXX", dir ? dir : "/tmp");
+    if (!mkdtemp(folder)) return 1;
+    for (int i = 0; i < 2; i++) { /* a configuration looks whether its banks are there */
+        snprintf(path, sizeof path, "%s/%s", folder, banks[i]);
+        FILE *file = fopen(path, "w");
+        if (!file || fclose(file) != 0) return 1;
+    }
+    int status = check_main("live_steer", tests, sizeof tests / sizeof *tests);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command) == 0 ? status : 1;
 }

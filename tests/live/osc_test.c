@@ -196,6 +196,66 @@ static void a_closed_port_is_told(const char *backend)
     close_osc();
 }
 
+/* ---- a thread that takes some messages first --------------------------------------------------- */
+
+static int n_first;
+
+static bool take_first(void *data, const struct osc_message *message)
+{
+    n_first++;
+    return strcmp(message->path, "/ok") == 0;
+}
+
+/* Those that it leaves come with their sender, also from inside a bundle; osc_join gives all back. */
+static void messages_that_the_first_thread_leaves_go_on(const char *backend)
+{
+    static char packet[MOST_BYTES];
+    open_osc();
+    check(osc_split(osc, why, sizeof why), "%s", why);
+    size_t n = put_bundle(packet, 0);
+    for (int i = 0; i < 6; i++) {
+        n = put_size(packet, n, 8);
+        memcpy(packet + n, i % 2 ? "/no\0,\0\0\0" : "/ok\0,\0\0\0", 8);
+        n += 8;
+    }
+    send_packet(packet, n);
+    n_first = 0;
+    check(osc_take_first(osc, take_first, NULL) == 6 && n_first == 6, "%d messages", n_first);
+    osc_receive(osc, answer, NULL);
+    check(seen.messages == 3 && count_packets("/answer") == 3, "%d messages went on", seen.messages);
+    double start = now_s();
+    check(osc_take_first(osc, take_first, NULL) == 0 && now_s() - start < 5, "it waits for ever");
+    osc_join(osc);
+    send_packet("/no\0,\0\0\0", 8);
+    osc_receive(osc, answer, NULL);
+    check(seen.messages == 4 && count_packets("/answer") == 1, "%d messages after osc_join", seen.messages);
+    close_osc();
+}
+
+/* The other thread takes nothing: the first one is not kept waiting, and the largest packet gets through later. */
+static void messages_that_nobody_receives_keep_nobody_waiting(const char *backend)
+{
+    static char packet[MOST_BYTES] = "/no\0,s\0\0";
+    open_osc();
+    check(osc_split(osc, why, sizeof why), "%s", why);
+    memset(packet + 8, 'x', MOST_BYTES - 9);
+    double start = now_s();
+    for (int i = 0; i < 50; i++) {
+        send_packet(packet, MOST_BYTES);
+        check(osc_take_first(osc, take_first, NULL) == 1, "packet %d", i);
+    }
+    check(now_s() - start < 10, "it waits");
+    osc_receive(osc, take, NULL);
+    check(seen.messages >= 1 && seen.messages < 50, "%d messages went on", seen.messages);
+    osc_receive(osc, take, NULL);
+    send_packet(packet, MOST_BYTES);
+    osc_take_first(osc, take_first, NULL);
+    int before = seen.messages;
+    osc_receive(osc, take, NULL);
+    check(seen.messages == before + 1, "the largest packet is lost");
+    close_osc();
+}
+
 /* ---- subscribers, by a clock of the test ------------------------------------------------------- */
 
 static struct session *open_session(void)
@@ -298,6 +358,8 @@ int main(void)
         TEST(any_bytes_are_read, false),
         TEST(a_packet_has_few_answers, false),
         TEST(a_closed_port_is_told, false),
+        TEST(messages_that_the_first_thread_leaves_go_on, false),
+        TEST(messages_that_nobody_receives_keep_nobody_waiting, false),
         TEST(a_subscription_ends_after_a_minute, false),
     };
     return check_main("osc", tests, sizeof tests / sizeof *tests);

@@ -178,11 +178,11 @@ def test_a_session_is_not_written_through_links(run, manager):
         return client
 
     for plant in [lambda: through.symlink_to(foreign), lambda: state.symlink_to(foreign), lambda: os.mkfifo(state),
-                  lambda: state.write_text("{" + " " * 100000 + "}")]:
+                  lambda: state.write_text("{" + " " * 300000 + "}")]:
         plant()
         client = opens()
         path, code, why = manager.receives("/error")
-        assert path == "/nsm/client/open" and re.search(r"not a regular file|more than 65536 bytes", why), why
+        assert path == "/nsm/client/open" and re.search(r"not a regular file|more than 262144 bytes", why), why
         client.end(how=None, status=1)
         assert foreign.read_text() == "{}"
         for file in [through, state]:

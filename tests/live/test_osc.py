@@ -180,10 +180,10 @@ def test_subscribers_are_few_and_go_with_their_port(controls):
     wait_for("a free place", is_free)
 
 
-def examples():
-    """The shell lines and the Python lines of the page."""
+def examples(section="OSC", end="SCENES"):
+    """The lines of each example of the page: those of the shell, and those of Python."""
     page = (BUILD / "haloconv.1").read_text()
-    section = page[page.index(".SH OSC"):page.index(".SH DESIGN")].replace("\\-", "-").replace("\\e", "\\")
+    section = page[page.index(f".SH {section}"):page.index(f".SH {end}")].replace("\\-", "-").replace("\\e", "\\")
     return [[line.strip() for line in block.strip().split("\n")] for block in re.findall(r"\.nf\n(.*?)\.fi", section, re.S)]
 
 

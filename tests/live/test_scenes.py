@@ -1,13 +1,24 @@
 """`haloconv jack BANK`: sources and a listener that OSC moves, on JACK servers."""
 
+import fcntl
+import os
 import pathlib
 import re
+import shutil
+import socket
+import struct
+import subprocess
+import termios
 
 import numpy as np
 import pytest
-from conftest import generator, haloconv, write
+from conftest import HALOCONV, generator, haloconv, write
 from scipy.spatial.transform import Rotation
-from test_live import STAGE, alone, control_of, needs_jack, needs_osc, osc, run
+from test_live import (STAGE, alone, control_of, live_on_jack, name_ports, needs_jack, needs_osc, needs_portaudio,
+                       offered, osc, read_osc, run, shows)
+from test_nsm import Manager
+from test_nsm import control_of as manager_control
+from test_osc import examples
 
 assert alone and run  # fixtures
 pytestmark = [needs_jack, needs_osc]
@@ -236,6 +247,175 @@ def test_a_preset_has_sources(run):
     client = run.client("jack", "--preset", "./scene.conf", ready=r"OSC on port \d+")
     assert heard(server, 2) == "right"
     client.end()
+
+
+def test_a_configuration_has_sources_beside_other_lines(run):
+    """Two sources, and an input that a line of jconvolver's connects; the command line has the last word on places."""
+    make_bank()
+    pathlib.Path("scene.conf").write_text("/convolver/new 3 2 64 4096\n/bank/read bank.csv\n/source/new 1 1 180 0\n"
+                                          "/source/new 2 1 90 0 2\n/impulse/dirac 3 1 1 0\n")
+    server = run.server(128)
+    client = run.jack(server, "scene.conf", "--osc", 0, "--place", "1:-90,0", ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        assert control.ask("/source/1/aed") == ["/source/1/aed", -90, 0, 1]
+        assert control.ask("/source/2/aed") == ["/source/2/aed", 90, 0, 2]
+        assert heard(server, 2) == "left"
+        control.send("/listener/ypr", 180.0, 0.0, 0.0)
+        assert heard(server, 2) == "right"
+        assert level(server, 3) == 1
+    client.end()
+    done = server.haloconv("jack", "scene.conf", "--sources", 3, "--server", server.name)
+    assert done.returncode == 1 and "has 2 sources, and --sources asks for 3" in done.stderr, done.stderr
+
+
+def test_a_sound_file_is_a_bank_of_one_entry(run):
+    write("one.wav", np.array([[0.25, 0.5]], np.float32))
+    server = run.server(128)
+    client = run.jack(server, "one.wav", "--sources", 2, "--osc", 0, ready=r"OSC on port \d+")
+    assert "bank: 1 entry, 2 outputs" in client.said()
+    with control_of(client) as control:
+        control.send("/source/2/gain", -20.0)
+        assert level(server, 2) == pytest.approx(0.025, rel=1e-5)
+        control.send("/source/2/entry", 1)
+        assert level(server, 2) == 0  # the bank has no such entry
+    client.end()
+
+
+@pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup installs them")
+def test_the_examples_of_the_page_work(run):
+    make_bank()
+    [[start, *lines]] = examples("SCENES", "DESIGN")
+    words = start.split()
+    assert words[:3] == ["haloconv", "jack", "kemar.sofa"] and words[-3:] == ["--osc", "9000", "&"], words
+    client = run.jack(run.server(128), "bank.csv", *words[3:-2], 0, ready=r"OSC on port \d+")
+    assert "interpolated" in client.said() and "largest gain +0.0 dB" in client.said(), client.said()
+    with control_of(client) as control:
+        for line in lines:
+            subprocess.run(line.replace("9000", str(control.port)).split(), check=True)
+        assert control.ask("/source/1/relative")[1:] == pytest.approx([15, 0, 1], abs=1e-4)
+        assert control.ask("/source/2/relative")[1] == pytest.approx(np.degrees(np.arctan2(-1, 2)) - 30, abs=1e-4)
+    client.end()
+
+
+def test_without_sources_there_are_no_scenes(run):
+    write("one.wav", np.array([[0.25, 0.5]], np.float32))
+    client = run.jack(run.server(128), "one.wav", "--osc", 0, ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        why = "there are no sources; start with a bank and --sources"
+        assert control.ask("/ypr", 0.0, 0.0, 0.0) == ["/error", "/ypr", why]
+        assert "scene" not in control.stats()
+    client.end()
+
+
+def test_other_messages_arrive_beside_a_stream_of_a_head_tracker(run):
+    """The thread that takes the head's messages passes the others on, also those inside a bundle."""
+    server, client = start(run)
+    with control_of(client) as control:
+        for i in range(200):
+            parts = [osc("/ypr", float(i % 90), 0.0, 0.0), osc("/gain", -float(i % 20)), osc("/source/1/gain", -1.0)]
+            control.raw(b"#bundle\0" + bytes(7) + b"\1" + b"".join(len(p).to_bytes(4, "big") + p for p in parts))
+            if i % 10 == 9:
+                assert control.ask("/gain")[1] == pytest.approx(-(i % 20), abs=1e-4)
+                assert control.ask("/listener/ypr")[1] == pytest.approx(i % 90, abs=1e-3)
+    client.end()
+
+
+@needs_portaudio
+def test_live_plays_sources_too(run):
+    make_bank()
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--place", "2:180,0")
+    assert "bank: 6 entries, 2 outputs, " in client.said()
+    name_ports(server)
+    with control_of(client) as control:
+        assert heard(server, 2) == "behind"
+        control.send("/yaw", 90.0)
+        assert heard(server, 2) == "left"
+    client.end()
+
+
+@needs_portaudio
+def test_sources_stay_where_they_are_when_the_device_comes_back(run):
+    """The program starts again with another device of PortAudio, and its OSC port, front and sources are those before."""
+    make_bank()
+    server = run.server(128)
+    if not offered(server):
+        pytest.skip("this PortAudio has no JACK host API")
+    client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--reconnect")
+    client.says("OSC on port")
+    with control_of(client) as control:
+        for message in [("/source/1/aed", 20.0, -30.0, 3.0), ("/source/1/gain", "off"), ("/source/2/entry", 4),
+                        ("/source/2/gain", -6.0), ("/distance-gain", 2.0), ("/listener/xyz", 1.0, 2.0, 3.0),
+                        ("/ypr", 90.0, 0.0, 0.0), ("/recentre",)]:
+            control.send(*message)
+        before = control.stats()["scene"]
+        server.kill()
+        client.says("went away; waiting for it")
+        server.start()
+        client.says(r"is back[^$]*OSC on port \d+")
+        assert control.stats()["scene"] == before
+        control.send("/ypr", 100.0, 0.0, 0.0)
+        assert control.ask("/listener/ypr")[1] == pytest.approx(10, abs=1e-3)
+        assert control.ask("/source/2/entry") == ["/source/2/entry", 4]
+    client.end()
+
+
+def received(manager):
+    packet, manager.client = manager.socket.recvfrom(65536)
+    return read_osc(packet)[0]
+
+
+def test_a_session_manager_restores_sources(run):
+    """A manager starts clients without options: the number of sources is in its session, too."""
+    make_bank()
+    manager = Manager(run.server(128))
+    folder = pathlib.Path("haloconv.nXYZ").resolve()
+
+    def opened(*options):
+        client = run.client("jack", *options, env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "haloconv.nXYZ")
+        assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
+        return client, manager_control(manager)
+
+    client, control = opened("bank.csv", "--sources", 3)
+    control.send("/source/3/aed", 90.0, 0.0, 2.0)
+    control.ask("/wet")
+    while received(manager) != "/nsm/client/is_dirty":
+        pass
+    manager.says("/nsm/client/save")
+    while received(manager) != "/nsm/client/is_clean":
+        pass
+    client.end()
+    client, control = opened()
+    assert control.ask("/source/3/aed") == ["/source/3/aed", 90, 0, 2]
+    assert "haloconv.nXYZ:in-3" in manager.server.ports()
+    client.end()
+    manager.socket.close()
+
+
+def test_a_key_recentres_and_the_status_line_shows_the_head(run):
+    make_bank()
+    main, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+    server = run.server(256)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shown = run.process([str(HALOCONV), "jack", "bank.csv", "--sources", "3", "--osc", str(port), "--server", server.name],
+                        stdin=terminal, stderr=terminal, start_new_session=True,
+                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(osc("/ypr", -40.0, 20.0, 0.0), ("127.0.0.1", port))
+    shows(main, rb"^bank\.csv \| 3 sources, head -40 -20 0 \| load ")
+    os.write(main, b"c")
+    shows(main, rb"^bank\.csv \| 3 sources, head 0 0 0 \| load ")
+    os.write(main, b"q")
+    assert shown.wait(60) == 0
+    os.close(main), os.close(terminal)
 
 
 def test_a_broken_bank_ends_with_one_error(run):

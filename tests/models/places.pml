@@ -1,7 +1,7 @@
 /* places - the place of a source: any thread puts one, and any thread reads the last one as often as it likes.
  *
  * models   dsp/live/places.c: place_put, place_read
- * atomics  dsp/live/places.h: newest, records.is_taken, records.words
+ * atomics  dsp/live/places.h: newest, is_taken, words
  *
  * Proved: a reader that returns a place has both its words from one place, which was the newest at some moment of the
  * call; it never returns an older place than before; a record is never filled in by two threads, nor while `newest`
@@ -18,7 +18,7 @@
 #define RECORDS    2
 #define WRITERS    2
 #define PUTS       2
-#define READS      3
+#define READS      2
 #define MOST_READS 2
 #define MOST_STAMPS 6
 

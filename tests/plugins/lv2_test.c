@@ -733,15 +733,17 @@ static void churn(const char *backend)
     int rounds = getenv("HC_TEST_ROUNDS") ? atoi(getenv("HC_TEST_ROUNDS")) : 12;
     for (int round = 0; round < rounds; round++) {
         enum host_worker worker = (enum host_worker)(round % 4);
-        struct instance t = instance_open(round % 3 ? "stereo" : "true_stereo", RATE, 100000, 1 << random_int(&r, 0, 9),
-                                          worker, backend);
+        const char *name = round % 6 == 5 ? "binaural" : round % 3 ? "stereo" : "true_stereo";
+        struct instance t = instance_open(name, RATE, 100000, 1 << random_int(&r, 0, 9), worker, backend);
         struct host_state state = {0};
-        for (int i = 0; i < 60 && t.n < t.cap - 9000; i++) {
+        int n_acts = t.variant->n_sources > 0 ? 15 : 60; /* a bank takes 0.3 s to load */
+        for (int i = 0; i < n_acts && t.n < t.cap - 9000; i++) {
             int what = random_int(&r, 0, 11);
             if (what < 3) host_send_mask(t.host, masks[random_int(&r, 0, 3)], random_int(&r, 0, 50));
             if (what == 3) host_save(t.host, &state, i % 2);
             if (what == 4) host_restore(t.host, &(struct host_state){0}, false, true);
             if (what == 5) *host_control(t.host, PREDELAY) = (float)random_int(&r, 0, 500);
+            if (what == 5) *host_control(t.host, AZIMUTH) = (float)random_int(&r, -180, 180);
             if (what == 6) *host_control(t.host, BACKEND) = (float)random_int(&r, 0, 2);
             if (what == 7) *host_control(t.host, FREEWHEEL) = (float)random_int(&r, 0, 1);
             if (what == 8 && !host_busy(t.host)) host_deactivate(t.host), host_activate(t.host);

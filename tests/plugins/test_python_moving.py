@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -90,26 +91,30 @@ def test_a_mix_points_where_it_should(hc):
             before = now
     for e, (az, el) in enumerate(ARC):
         assert [int(entry) for entry in bank.mix(az, el)[0]] == [e]
+    two = hc.Bank(responses(2 * len(ARC)), positions=np.concatenate([r * units for r in (1, 2)]))
+    for r, first in [(1.2, 0), (3, len(ARC))]:
+        (near, shares), (entries, weights) = two.mix(77, 5, r), bank.mix(77, 5)
+        assert dict(zip(near - first, shares.round(5))) == dict(zip(entries, weights.round(5)))
     ring = hc.Bank(responses(4), positions=[(0, 0), (90, 0), (180, 0), (270, 0)])
     entries, weights = ring.mix(30, 40)
     assert sorted(entries) == [0, 1] and abs(weights[list(entries).index(1)] - 0.366) < 1e-3
     assert list(hc.Bank(responses(1), positions=[(10, 0)]).mix(200, 0)[0]) == [0]
 
 
-def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend):
+@pytest.mark.parametrize("kind", ["folder", "sofa"])
+def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend, kind):
     """Attributes, nearest entries and sound are the same."""
-    sofa = next((p for p in ["/usr/share/libmysofa/default.sofa", "/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa"]
-                 if os.path.exists(p)), None)
-    if not sofa:
+    where = BUILD / "impulses/head" if kind == "folder" else pathlib.Path("/usr/share/libmysofa/default.sofa")
+    if kind == "sofa" and not where.exists():
         pytest.skip("no SOFA file of libmysofa")
     try:
-        file = hc.Bank(sofa, rate=44100)
+        file = hc.Bank(where)
     except hc.Error as error:
         assert error.code == -5, error
         pytest.skip("built without SOFA")
     h = file.responses
-    array = hc.Bank(h, rate=44100, positions=file.positions)
-    assert array.responses.shape == (file.entries, file.outputs, file.taps) and file.rate == 44100
+    array = hc.Bank(h, rate=file.rate, positions=file.positions)
+    assert array.responses.shape == (file.entries, file.outputs, file.taps) and file.rate in (44100, 48000)
     assert abs(array.gain_db - file.gain_db) < 0.02
     draw = chance("file")
     for _ in range(200):
@@ -123,8 +128,9 @@ def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend):
     close(hc.convolve_moving(x, file, path, mode="same", backend=backend), moving_sum(x, h, path, 256))
     assert np.array_equal(hc.convolve_moving(x, file, path, backend=backend),
                           hc.convolve_moving(x, array, path, backend=backend))
-    normal = hc.Bank(sofa, normalise=True)
-    assert abs(normal.gain_db) < 1e-3
+    assert abs(hc.Bank(where, normalise=True).gain_db) < 1e-3
+    grid = hc.Bank(str(where), rate=32000, grid=20)
+    assert grid.rate == 32000 and grid.entries > file.entries / 4 and "grid" in grid.notes
 
 
 def test_refused_banks_are_exceptions(hc, folder):

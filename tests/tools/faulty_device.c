@@ -6,6 +6,8 @@
  *   HC_FAULT="stall N MS"    it returns after MS
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
+ *
+ * HC_FAULT_SCENE does the same to steered sources.
  */
 #include "faulty_device.h"
 
@@ -24,11 +26,38 @@ static sem_t release;
 
 static const struct backend *real = &backend_cpu;
 
-struct faulty {
-    void *state; /* of the real backend */
+struct fault {
     char kind[8];
     long at, ms, every, blocks;
 };
+
+struct faulty {
+    void *state; /* of the real backend */
+    struct fault fault;
+};
+
+static void fault_read(struct fault *f, const char *variable)
+{
+    const char *text = getenv(variable);
+    f->at = -1;
+    f->every = 1;
+    if (text) sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+}
+
+/* Counts a block, and fails or waits as the test asks. */
+static int fault_happen(struct fault *f, char *why, size_t cap)
+{
+    if (f->blocks++ < f->at || f->at < 0) return HC_OK;
+    if (strcmp(f->kind, "fail") == 0)
+        return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
+    bool holds = strcmp(f->kind, "hold") == 0;
+    while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
+    while (!holds && f->ms == 0) pause();
+    bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
+    if (f->blocks == f->at + 1 || again)
+        nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
+    return HC_OK;
+}
 
 static int describe(int device, char *text, size_t cap)
 {
@@ -41,11 +70,8 @@ static int faulty_open(const hc_config *config, const struct plan *plan, int dev
                        size_t cap)
 {
     struct faulty *f = calloc(1, sizeof *f);
-    const char *fault = getenv("HC_FAULT");
     if (!f) return HC_ENOMEM;
-    f->at = -1;
-    f->every = 1;
-    if (fault) sscanf(fault, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    fault_read(&f->fault, "HC_FAULT");
     int error = real->open(config, plan, device, &f->state, why, cap);
     if (error) {
         free(f);
@@ -112,17 +138,9 @@ static int process(void *state, struct slot *slot, int n, const struct fade *fad
     struct faulty *f = state;
     atomic_store(&faulty_record.thread, (int)gettid());
     atomic_fetch_add(&faulty_record.begun, 1);
-    if (f->blocks++ >= f->at && f->at >= 0) {
-        if (strcmp(f->kind, "fail") == 0)
-            return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");
-        bool holds = strcmp(f->kind, "hold") == 0;
-        while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
-        while (!holds && f->ms == 0) pause();
-        bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
-        if (f->blocks == f->at + 1 || again)
-            nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);
-    }
-    int error = slot_play(real, f->state, slot, n, fade, why, cap);
+    int error = fault_happen(&f->fault, why, cap);
+    if (error) return error;
+    error = slot_play(real, f->state, slot, n, fade, why, cap);
     atomic_fetch_add(&faulty_record.finished, 1);
     return error;
 }
@@ -137,13 +155,14 @@ static int reset(void *state, char *why, size_t cap)
     return real->reset(((struct faulty *)state)->state, why, cap);
 }
 
-/* ---- steered sources: those of the CPU, which play in place, in the rows of a slot ---- */
+/* ---- steered sources: those of the real backend. The CPU's play in place, in the rows of a slot ---- */
 
 enum { MOST_CHANNELS = 256 };
 
 struct faulty_scene {
-    void *state; /* of scene_cpu */
+    void *state; /* of real->scene */
     struct scene_shape shape;
+    struct fault fault;
 };
 
 static int scene_open(const struct scene_plan *plan, const struct scene_shape *shape, int device, void **state,
@@ -152,18 +171,21 @@ static int scene_open(const struct scene_plan *plan, const struct scene_shape *s
     struct faulty_scene *f = calloc(1, sizeof *f);
     if (!f || shape->n_sources > MOST_CHANNELS || shape->n_out > MOST_CHANNELS) abort();
     f->shape = *shape;
-    int error = scene_cpu.open(plan, shape, device, &f->state, why, cap);
-    if (error)
+    fault_read(&f->fault, "HC_FAULT_SCENE");
+    int error = real->scene->open(plan, shape, device, &f->state, why, cap);
+    if (error) {
         free(f);
-    else
-        *state = f;
-    return error;
+        return error;
+    }
+    if (real->scene->wait_set) real->scene->wait_set(f->state, true); /* the output of a device is complete */
+    *state = f;
+    return HC_OK;
 }
 
 static void scene_close(void *state)
 {
     struct faulty_scene *f = state;
-    scene_cpu.close(f->state);
+    real->scene->close(f->state);
     free(f);
 }
 
@@ -178,12 +200,15 @@ static int scene_play(void *state, const struct scene_call *given, char *why, si
     for (int i = 0; i < f->shape.n_out; i++) out[i] = call.slot->out + (size_t)i * stride + call.slot_offset;
     call.in = in;
     call.out = out;
-    return scene_cpu.play(f->state, &call, why, cap);
+    int error = fault_happen(&f->fault, why, cap);
+    if (!error) error = real->scene->play(f->state, &call, why, cap);
+    atomic_fetch_add(&faulty_record.scenes_finished, 1);
+    return error;
 }
 
 static int scene_reset(void *state, char *why, size_t cap)
 {
-    return scene_cpu.reset(((struct faulty_scene *)state)->state, why, cap);
+    return real->scene->reset(((struct faulty_scene *)state)->state, why, cap);
 }
 
 static struct scene_backend faulty_scene = {
@@ -208,10 +233,10 @@ __attribute__((constructor)) static void borrow(void)
     if (cuda && access("/dev/nvidiactl", F_OK) == 0) real = cuda; /* asks without CUDA, which is not initialised yet */
     faulty_device.costs = real->costs;
     faulty_device.measure = real->measure;
-    faulty_device.scene = real == &backend_cpu ? &faulty_scene : real->scene;
-    faulty_scene.bank_make = scene_cpu.bank_make;
-    faulty_scene.bank_free = scene_cpu.bank_free;
-    faulty_scene.memory = scene_cpu.memory;
+    faulty_device.scene = &faulty_scene;
+    faulty_scene.bank_make = real->scene->bank_make;
+    faulty_scene.bank_free = real->scene->bank_free;
+    faulty_scene.memory = real->scene->memory;
     if (real->slot_make) faulty_device.slot_make = own_slot_make, faulty_device.slot_free = own_slot_free;
     if (real->mask_make_noise) faulty_device.mask_make_noise = mask_make_noise;
     if (real->mask_prepare) faulty_device.mask_prepare = mask_prepare;

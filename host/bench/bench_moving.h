@@ -1,0 +1,30 @@
+/* bench_moving - hc_render from memory to memory: many signals of one moving source each. */
+#ifndef BENCH_MOVING_H
+#define BENCH_MOVING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct moving_shape {
+    int rate, step, n_entries, n_out, n_taps;
+    int n_jobs;            /* of one call of hc_render */
+    double job_s;          /* of each */
+    double time_s;         /* how long to repeat the call, about */
+    int every;             /* steps between two changes */
+    int n_threads;
+    const char *backend;
+    uint64_t seed;
+};
+
+struct moving_result {
+    double setup_s, took_s; /* all calls together */
+    int n_calls;
+    double hours;          /* of output: one for each job, with all of its outputs */
+    double peak;
+};
+
+/* false: why has the reason. */
+bool bench_moving(const struct moving_shape *shape, struct moving_result *result, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,407 @@
+/* render_cuda - hc_render on a GPU (dsp/scene/render_backend.h).
+ *
+ *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
+ *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...
+ *
+ * The windows of all jobs are cut into runs: windows of one job that follow each other. A run brings the input that its
+ * windows and their partitions hear, so runs are independent. Batches of runs go through the GPU in turn, each on a
+ * stream with buffers of its own.
+ */
+#include "dsp/scene/render_backend.h"
+
+#include "cuda_error.h"
+#include "device_memory.h"
+#include "fft_block.cuh"
+#include "partition.h"
+#include "pinned_memory.h"
+#include "render_kernels.h"
+#include "scene_gpu.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCHES = 3,                  /* one is packed, one computes, one is unpacked                                     */
+    BATCH_FRAMES = 2 << 20,       /* of output, about                                                                 */
+    RUN_PARTS = 8,                /* a run has at least so many times n_parts windows, if its job has                 */
+};
+
+struct run {                      /* windows [first, first + n) of a work                                             */
+    const struct render_work *work;
+    int64_t first;
+    int n, out;                   /* out: where its output is in the batch                                            */
+};
+
+struct batch {
+    cudaStream_t stream;
+    void *host, *device;          /* pinned; the same sizes                                                           */
+    float *in, *out;              /* host                                                                             */
+    int *rows;
+    struct render_line *lines;
+    struct render_span *spans;
+    struct render_batch job;      /* device                                                                           */
+    size_t n_in, n_out_floats;    /* floats                                                                           */
+    int n_lines;
+    struct run *runs;             /* [spans_room]                                                                     */
+    int n_runs;
+};
+
+struct render_gpu {
+    int device, step, n_out, n_parts, log2_P;
+    struct scene_bank *bank;
+    void *memory;                 /* device: the twiddle factors                                                      */
+    float2 *tw;
+    struct batch batches[BATCHES];
+    /* Of each batch; 0: no buffers yet. */
+    size_t in_room, rows_room, lines_room, spans_room;
+};
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+
+struct cut { char *base; size_t used; };
+
+static void *cut_next(struct cut *cut, size_t bytes)
+{
+    void *p = cut->base ? cut->base + cut->used : NULL;
+    cut->used += (bytes + 255) / 256 * 256;
+    return p;
+}
+
+/* All that goes up comes first, then what comes down. */
+static size_t host_cut(const struct render_gpu *s, struct batch *b, char *base)
+{
+    struct cut cut = {base, 0};
+    b->in = (float *)cut_next(&cut, s->in_room * sizeof(float));
+    b->rows = (int *)cut_next(&cut, s->rows_room * sizeof(int));
+    b->lines = (struct render_line *)cut_next(&cut, s->lines_room * sizeof(struct render_line));
+    b->spans = (struct render_span *)cut_next(&cut, s->spans_room * sizeof(struct render_span));
+    b->out = (float *)cut_next(&cut, s->spans_room * s->step * s->n_out * sizeof(float));
+    return cut.used;
+}
+
+static size_t device_size(const struct render_gpu *s, struct batch *b, char *base)
+{
+    const size_t spectrum = sizeof(float2) << s->log2_P;
+    struct cut cut = {base, 0};
+    b->job.in = (float *)cut_next(&cut, s->in_room * sizeof(float));
+    b->job.rows = (int *)cut_next(&cut, s->rows_room * sizeof(int));
+    b->job.lines = (struct render_line *)cut_next(&cut, s->lines_room * sizeof(struct render_line));
+    b->job.spans = (struct render_span *)cut_next(&cut, s->spans_room * sizeof(struct render_span));
+    b->job.out = (float *)cut_next(&cut, s->spans_room * s->step * s->n_out * sizeof(float));
+    b->job.x = (float2 *)cut_next(&cut, s->rows_room * spectrum);
+    b->job.sums = (float2 *)cut_next(&cut, s->spans_room * 2 * s->n_out * spectrum);
+    return cut.used;
+}
+
+static void batches_close(struct render_gpu *s)
+{
+    for (int i = 0; i < BATCHES; i++) {
+        struct batch *b = &s->batches[i];
+        if (b->stream) cudaStreamSynchronize(b->stream);
+        pinned_free(b->host);
+        cudaFree(b->device);
+        free(b->runs);
+        if (b->stream) cudaStreamDestroy(b->stream);
+        *b = {};
+    }
+}
+
+static int batches_open(struct render_gpu *s, char *why, size_t cap)
+{
+    for (int i = 0; i < BATCHES; i++) {
+        struct batch *b = &s->batches[i];
+        TRY(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        PASS(pinned_alloc(&b->host, host_cut(s, b, NULL), why, cap));
+        host_cut(s, b, (char *)b->host);
+        PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why, cap));
+        device_size(s, b, (char *)b->device);
+        b->runs = (struct run *)calloc(s->spans_room, sizeof *b->runs);
+        if (!b->runs) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+        b->job.tw = s->tw;
+        b->job.h = s->bank->h[0];
+        b->job.log2_P = s->log2_P;
+        b->job.step = s->step;
+        b->job.n_parts = s->n_parts;
+        b->job.n_out = s->n_out;
+    }
+    return HC_OK;
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Lines of a window. */
+static size_t lines_of(const struct render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
+
+/* Makes the buffers large enough for one window of each work. */
+static int rooms_set(struct render_gpu *s, const struct render_work *works, int n, char *why, size_t cap)
+{
+    size_t spans = BATCH_FRAMES / s->step / s->n_out, sources = 1, lines = 0;
+    if (spans < 64) spans = 64;
+    for (int i = 0; i < n; i++) {
+        sources = larger(sources, (size_t)works[i].job->n_sources);
+        for (int64_t w = 0; w < works[i].n_windows; w++) lines = larger(lines, lines_of(&works[i].windows[w]));
+    }
+    lines = larger(4 * spans, lines);
+    const size_t rows = larger(2 * spans, sources * (size_t)(s->n_parts + 64)), in = (rows + sources) * s->step;
+    const size_t in_all = larger(in, 2 * rows * s->step);
+    if (in_all > INT_MAX / 2)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %zu sources in one job; take fewer, or the CPU", sources);
+    if (spans <= s->spans_room && lines <= s->lines_room && rows <= s->rows_room && in_all <= s->in_room) return HC_OK;
+    batches_close(s);
+    s->spans_room = larger(spans, s->spans_room);
+    s->lines_room = larger(lines, s->lines_room);
+    s->rows_room = larger(rows, s->rows_room);
+    s->in_room = larger(in_all, s->in_room);
+    int rc = batches_open(s, why, cap);
+    if (rc < 0) {
+        batches_close(s);
+        s->spans_room = 0;
+    }
+    return rc;
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Windows [*first, *end) of the stream whose spectra are not 0. */
+static void heard(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
+{
+    *first = floor_div(job->in_from, s->step);
+    *end = job->n_in_frames > 0 && job->n_sources > 0
+               ? floor_div(job->in_from + job->n_in_frames - 1, s->step) + 2
+               : *first;
+}
+
+/* Frames [from, from + n) of a source's stream; those outside of the input, and those that are not finite, are 0. */
+static void frames_copy(const hc_render_job *job, int source, int64_t from, int n, float *to)
+{
+    const int64_t begin = most_of(from, job->in_from), end = least_of(from + n, job->in_from + job->n_in_frames);
+    if (begin >= end) {
+        memset(to, 0, n * sizeof *to);
+        return;
+    }
+    const float *in = job->in[source] + (begin - job->in_from);
+    const int n_before = (int)(begin - from), n_in = (int)(end - begin);
+    memset(to, 0, n_before * sizeof *to);
+    to += n_before;
+    for (int i = 0; i < n_in; i++) to[i] = in[i] - in[i] == 0.0f ? in[i] : 0.0f;
+    memset(to + n_in, 0, (n - n_before - n_in) * sizeof *to);
+}
+
+/* The most windows from `first` on, up to n, that still fit into the batch. 0: none. */
+static int run_size(const struct render_gpu *s, const struct batch *b, const struct render_work *work, int64_t first,
+                    int n)
+{
+    const size_t sources = (size_t)work->job->n_sources;
+    const size_t rows = s->rows_room - b->job.n_rows, in = s->in_room - b->n_in;
+    n = (int)least_of(n, (int64_t)(s->spans_room - b->job.n_spans));
+    if (sources) {
+        n = (int)least_of(n, (int64_t)(rows / sources) - (s->n_parts - 1));
+        n = (int)least_of(n, (int64_t)(in / sources / s->step) - s->n_parts);
+    }
+    size_t lines = s->lines_room - b->n_lines;
+    for (int i = 0; i < n; i++) {
+        const size_t more = lines_of(&work->windows[first + i]);
+        if (more > lines) return i;
+        lines -= more;
+    }
+    return n > 0 ? n : 0;
+}
+
+static void run_pack(const struct render_gpu *s, struct batch *b, const struct render_work *work, int64_t first, int n)
+{
+    const hc_render_job *job = work->job;
+    const int64_t w0 = job->from / s->step + first; /* of the stream */
+    int64_t heard_first, heard_end;
+    heard(s, job, &heard_first, &heard_end);
+    const int64_t x_first = most_of(w0 - (s->n_parts - 1), heard_first), x_end = least_of(w0 + n, heard_end);
+    const int n_x = x_end > x_first ? (int)(x_end - x_first) : 0, row0 = b->job.n_rows;
+    for (int source = 0; source < job->n_sources && n_x; source++) {
+        for (int i = 0; i < n_x; i++) b->rows[b->job.n_rows++] = (int)b->n_in + i * s->step;
+        frames_copy(job, source, (x_first - 1) * s->step, (n_x + 1) * s->step, b->in + b->n_in);
+        b->n_in += (size_t)(n_x + 1) * s->step;
+    }
+    const int out = (int)b->n_out_floats;
+    for (int i = 0; i < n; i++) {
+        const struct render_window *w = &work->windows[first + i];
+        const int64_t p_first = n_x ? most_of(0, w0 + i - (x_end - 1)) : 0;
+        const int64_t p_end = n_x ? least_of(s->n_parts, w0 + i - x_first + 1) : 0;
+        b->spans[b->job.n_spans++] = {b->n_lines, w->n_from, w->n_to, out + i * s->step, n * s->step};
+        for (int side = w->n_from > 0 ? 0 : 1; side < 2; side++) {
+            const struct render_term *terms = side ? w->to : w->from;
+            for (int k = 0; k < (side ? w->n_to : w->n_from); k++) {
+                struct render_line *line = &b->lines[b->n_lines++];
+                line->x = row0 + terms[k].source * n_x + (int)(w0 + i - x_first);
+                line->entry = terms[k].entry;
+                line->weight = terms[k].weight;
+                line->first = (unsigned short)(p_first < p_end ? p_first : 0);
+                line->end = (unsigned short)(p_first < p_end ? p_end : 0);
+            }
+        }
+    }
+    b->n_out_floats += (size_t)n * s->step * s->n_out;
+    b->runs[b->n_runs++] = {work, first, n, out};
+}
+
+/* Orders a batch: its parts up, the kernels, the output down. */
+static int batch_order(struct batch *b, char *why, size_t cap)
+{
+    const struct { const void *to; const void *from; size_t bytes; } up[] = {
+        {b->job.in, b->in, b->n_in * sizeof(float)},
+        {b->job.rows, b->rows, b->job.n_rows * sizeof(int)},
+        {b->job.lines, b->lines, b->n_lines * sizeof(struct render_line)},
+        {b->job.spans, b->spans, b->job.n_spans * sizeof(struct render_span)},
+    };
+    for (int i = 0; i < 4; i++)
+        if (up[i].bytes)
+            TRY(cudaMemcpyAsync((void *)up[i].to, up[i].from, up[i].bytes, cudaMemcpyHostToDevice, b->stream),
+                "cudaMemcpyAsync(%zu)", up[i].bytes);
+    TRY(render_batch_launch(&b->job, b->stream), "rendering");
+    const size_t bytes = b->n_out_floats * sizeof(float);
+    TRY(cudaMemcpyAsync(b->out, b->job.out, bytes, cudaMemcpyDeviceToHost, b->stream), "cudaMemcpyAsync(%zu)", bytes);
+    return HC_OK;
+}
+
+/* Waits for a batch and copies its output to the callers' memory; empties it. */
+static int batch_finish(const struct render_gpu *s, struct batch *b, char *why, size_t cap)
+{
+    if (!b->n_runs) return HC_OK;
+    TRY(cudaStreamSynchronize(b->stream), "rendering");
+    for (int i = 0; i < b->n_runs; i++) {
+        const struct run *run = &b->runs[i];
+        const hc_render_job *job = run->work->job;
+        const int64_t at = run->first * s->step, left = job->n_out_frames - at;
+        const int64_t n = least_of((int64_t)run->n * s->step, left);
+        for (int o = 0; o < s->n_out; o++)
+            memcpy(job->out[o] + at, b->out + run->out + (size_t)o * run->n * s->step, n * sizeof(float));
+    }
+    b->n_runs = b->n_lines = b->job.n_rows = b->job.n_spans = 0;
+    b->n_in = b->n_out_floats = 0;
+    return HC_OK;
+}
+
+/* Goes to the next batch, and empties it. */
+static int batch_next(struct render_gpu *s, struct batch **b, char *why, size_t cap)
+{
+    const int i = (int)(*b - s->batches);
+    PASS(batch_order(*b, why, cap));
+    *b = &s->batches[(i + 1) % BATCHES];
+    return batch_finish(s, *b, why, cap);
+}
+
+static int works_render(struct render_gpu *s, const struct render_work *works, int n_works, char *why, size_t cap)
+{
+    struct batch *b = s->batches;
+    for (int i = 0; i < n_works; i++) {
+        for (int64_t first = 0; first < works[i].n_windows;) {
+            const int wanted = (int)least_of(works[i].n_windows - first, (int64_t)s->spans_room);
+            const int least = (int)least_of(wanted, (int64_t)RUN_PARTS * s->n_parts);
+            int n = run_size(s, b, &works[i], first, wanted);
+            if (n < least && b->n_runs) { /* a short run would transform the partitions before it again */
+                PASS(batch_next(s, &b, why, cap));
+                n = run_size(s, b, &works[i], first, wanted);
+            }
+            run_pack(s, b, &works[i], first, n);
+            first += n;
+        }
+    }
+    if (b->n_runs) PASS(batch_order(b, why, cap));
+    for (int i = 1; i <= BATCHES; i++)
+        PASS(batch_finish(s, &s->batches[(b - s->batches + i) % BATCHES], why, cap));
+    return HC_OK;
+}
+
+static int gpu_render_run(void *state, const struct render_work *works, int n_works, char *why, size_t cap)
+{
+    struct render_gpu *s = (struct render_gpu *)state;
+    TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
+    PASS(rooms_set(s, works, n_works, why, cap));
+    int rc = works_render(s, works, n_works, why, cap);
+    for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may go on with memory of the caller's jobs */
+        struct batch *b = &s->batches[i];
+        cudaStreamSynchronize(b->stream);
+        b->n_runs = b->n_lines = b->job.n_rows = b->job.n_spans = 0;
+        b->n_in = b->n_out_floats = 0;
+    }
+    return rc;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static void gpu_render_close(void *state)
+{
+    struct render_gpu *s = (struct render_gpu *)state;
+    if (!s) return;
+    cudaSetDevice(s->device);
+    batches_close(s);
+    cudaFree(s->memory);
+    cudaGetLastError();
+    scene_bank_release(s->bank);
+    free(s);
+}
+
+static int state_open(struct render_gpu *s, const struct render_setup *setup, char *why, size_t cap)
+{
+    const hc_bank_data *data = setup->data;
+    struct scene_plan plan = {};
+    void *bank;
+    uint64_t bytes;
+    if (setup->step > FFT_MOST)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: steps of %d frames; use %d or fewer, or the CPU", setup->step,
+                    FFT_MOST);
+    s->device = setup->device;
+    s->step = setup->step;
+    s->n_out = data->n_out;
+    s->n_parts = (data->n_taps - 1) / s->step + 1;
+    if (s->n_parts > USHRT_MAX)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %d taps in steps of %d frames; use longer steps, or the CPU",
+                    data->n_taps, s->step);
+    /* One level, of partitions as long as a step. */
+    plan.block = plan.steer_fade = s->step;
+    plan.bank_taps = data->n_taps;
+    plan.n_levels = 1;
+    plan.levels[0].n_taps = data->n_taps;
+    plan.levels[0].hop = plan.levels[0].fade = s->step;
+    plan.levels[0].n_partitions = s->n_parts;
+    PASS(scene_bank_of_data(&plan, s->device, data, &bank, &bytes, why, cap));
+    s->bank = (struct scene_bank *)bank;
+    s->log2_P = s->bank->log2_P[0];
+    TRY(render_kernels_load(), "loading kernels");
+    const size_t tw_bytes = sizeof(float2) << s->log2_P;
+    PASS(device_alloc(&s->memory, tw_bytes, "a renderer", why, cap));
+    s->tw = (float2 *)s->memory;
+    float2 tw[FFT_MOST];
+    part_twiddles(tw, 1 << s->log2_P);
+    TRY(cudaMemcpy(s->tw, tw, tw_bytes, cudaMemcpyHostToDevice), "cudaMemcpy(%zu)", tw_bytes);
+    TRY(cudaStreamSynchronize(NULL), "cudaStreamSynchronize"); /* cudaMemcpy may return before the bytes are there */
+    return HC_OK;
+}
+
+static int gpu_render_open(const struct render_setup *setup, void **state, char *why, size_t cap)
+{
+    struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
+    if (!s) return fail(HC_ENOMEM, why, cap, "cuda: out of memory");
+    int rc = state_open(s, setup, why, cap);
+    if (rc < 0) {
+        gpu_render_close(s);
+        return rc;
+    }
+    *state = s;
+    return HC_OK;
+}
+
+static constexpr struct render_backend render_of_a_gpu(void)
+{
+    struct render_backend render = {};
+    render.name = "cuda";
+    render.open = gpu_render_open;
+    render.run = gpu_render_run;
+    render.close = gpu_render_close;
+    return render;
+}
+extern const struct render_backend render_cuda;
+constexpr struct render_backend render_cuda = render_of_a_gpu();

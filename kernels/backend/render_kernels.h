@@ -1,0 +1,38 @@
+/* render_kernels - the kernels of hc_render on a GPU. Picture and cost in render_kernels.cu. A spectrum is [P] float2 in
+ * the layout of fft_block.cuh. */
+#ifndef HALOCONV_RENDER_KERNELS_H
+#define HALOCONV_RENDER_KERNELS_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+struct render_line {        /* weight * sum over parts p from `first` to `end` - 1 of X[x - p] H[entry][p]            */
+    int x, entry;
+    float weight;
+    unsigned short first, end;
+};
+
+struct render_span {        /* a window of the output                                                                 */
+    int line;               /* its lines: n_from of the sum `from`, then n_to                                         */
+    int n_from, n_to;       /* n_from -1: no fade                                                                     */
+    int out, pitch;         /* output o at out + o * pitch                                                            */
+};
+
+struct render_batch {       /* all in device memory                                                                   */
+    const float2 *tw, *h;   /* h: [n_entries][n_parts][n_out][P]                                                      */
+    int log2_P, step, n_parts, n_out;
+    const float *in;        /* frames of all sources                                                                  */
+    const int *rows;        /* [n_rows]: where in `in` the 2 step frames of a spectrum begin                          */
+    int n_rows;
+    float2 *x;              /* [n_rows][P]                                                                            */
+    const struct render_line *lines;
+    const struct render_span *spans; /* [n_spans]                                                                     */
+    int n_spans;
+    float2 *sums;           /* [n_spans][2][n_out][P]                                                                 */
+    float *out;
+};
+
+cudaError_t render_batch_launch(const struct render_batch *batch, cudaStream_t stream);
+cudaError_t render_kernels_load(void); /* before the first launch on a device */
+
+#endif

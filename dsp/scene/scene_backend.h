@@ -41,9 +41,8 @@ struct scene_call {     /* n frames that lie in one block of the stream         
     int n_heard;        /* most outputs of the banks since open                                                       */
     int64_t until_us;   /* hybrid, as in struct rows: the end of the wait for the device                              */
     /* The head in this block: y = (1 - g) from + g to, g[i] = (i + 1) / fade from the block's first frame. The same
-     * mixes in every call of a block; `from` has the terms of `to` of the block before. is_still: both are the same.
-     * If the first mix of a block (from, or to if is_still) has the address and the length of `to` of the block before,
-     * its terms are the same                                                                                         */
+     * mixes in every call of a block. is_still: both are the same. If the first mix of a block (from, or to if is_still)
+     * has the address and the length of `to` of the block before, its terms are the same                             */
     struct scene_mix from, to;
     bool is_still;
     /* [level], from 1: at the first frame of a block that is a multiple of the level's hop: the mix that the level takes

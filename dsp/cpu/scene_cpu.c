@@ -136,6 +136,13 @@ static void cpu_close(void *state)
     free(s);
 }
 
+/* Zeroed memory whose pages are there: a first touch inside a call would wait for the system. */
+static void *touched(size_t bytes)
+{
+    void *p = malloc(bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
 /* false: no memory. */
 static bool level_open(struct scene_state *s, int l)
 {
@@ -145,7 +152,7 @@ static bool level_open(struct scene_state *s, int l)
     level->n_sums = (size_t)level->cut.n_chunks * (size_t)s->shape.n_out * 2 * SCENE_CHUNK;
     level->fft = fft_open(level->cut.fft);
     level->fdl = memory_floats((size_t)s->shape.n_sources * scene_fdl_source(&level->cut));
-    level->products = malloc((size_t)products_bytes(&s->shape, l));
+    level->products = touched((size_t)products_bytes(&s->shape, l));
     return level->fft && level->fdl && level->products;
 }
 
@@ -171,8 +178,8 @@ static int cpu_open(const struct scene_plan *plan, const struct scene_shape *sha
     if (ok) {
         s->history = memory_floats((size_t)shape->n_sources * (size_t)s->history_length);
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);
-        s->groups.first = malloc(scene_groups_size(most_terms(shape)) * sizeof *s->groups.first);
-        s->groups.next = malloc(most_terms(shape) * sizeof *s->groups.next);
+        s->groups.first = touched(scene_groups_size(most_terms(shape)) * sizeof *s->groups.first);
+        s->groups.next = touched(most_terms(shape) * sizeof *s->groups.next);
         ok = s->history && s->due && s->groups.first && s->groups.next && scene_head_open(s);
     }
     if (ok && plan->n_levels > 1) {

@@ -2,8 +2,8 @@
  *
  *   FDL      the spectrum of [block before | block] of each source, one a block
  *   sums     to:   sum of weight * X * H over all partitions
- *            from: the same for the entries of the block before. Their partitions from 1 on meet only blocks that were
- *                  there a block ago. So the block before computes them (`next`) while it reads the same H for its own
+ *            from: the same for `from`, usually `to` of the block before. Its partitions from 1 on meet only blocks that
+ *                  were there a block ago. So the block before computes them (`next`) while it reads the same H for its own
  *                  `to`: each H is read once. Partition 0 is added here
  *
  * A block that comes in several calls computes partitions from 1 on in its first call, and partition 0 in each.
@@ -157,6 +157,8 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
     int block = s->plan.block, pos = (int)(call->frame % block);
     int64_t b = call->frame / block;
     if (pos == 0) {
+        if (call->from.terms != h->last.terms || call->from.n != h->last.n) h->has_next = false;
+        h->last = call->to;
         h->n_to = scene_products_make(&level->cut, 0, &call->to, level->fdl, level->products, &s->groups);
         h->n_from = 0;
         if (!call->is_still)

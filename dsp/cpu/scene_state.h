@@ -20,6 +20,7 @@ struct scene_head {       /* the sums of a block, [chunk][n_out][2][SCENE_CHUNK]
     float *to, *from;
     float *next;          /* what `to` of this block gives to the next one, as its `from`, from partition 1 on    */
     bool has_next;
+    struct scene_mix last; /* `to` of the block before; only its address and length are read                      */
     float *rest_to, *rest_from; /* partitions from 1 on, for the calls of a block that comes in parts             */
     int n_to, n_from;     /* products                                                                             */
     float *scratch;

@@ -285,7 +285,7 @@ static void reset_forgets_the_input_and_keeps_the_requests(const char *backend)
     c.steer_fade = 5 * BLOCK;
     struct moving m;
     struct moving_bank bank;
-    moving_open(&m, &c, backend, FRAMES, 120);
+    moving_open(&m, &c, backend, 60 * BLOCK, 120);
     moving_bank(&m, &bank, 30, 2, TAPS, 121);
     for (int i = 0; i < 4; i++) {
         moving_steer_all(&m, &bank, HC_MOST_MIX);

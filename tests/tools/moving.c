@@ -145,6 +145,7 @@ void moving_play(struct moving *m, int n)
     const float *in[64];
     float *out[64];
     check(m->config.n_in <= 64 && m->config.n_out <= 64, "too many channels for this stage");
+    check(m->n_frames < m->cap, "the test plays beyond its input of %d frames", m->cap);
     if (n > m->cap - m->n_frames) n = m->cap - m->n_frames;
     for (int ch = 0; ch < m->config.n_in; ch++) in[ch] = m->in[ch] + m->n_frames;
     for (int ch = 0; ch < m->config.n_out; ch++) out[ch] = m->out[ch] + m->n_frames;

@@ -11,7 +11,8 @@
  * cost     a window with one entry before and one behind its fade: 2 n_parts (1 + n_out) 8 P bytes, mostly of L2, and
  *          8 n_parts n_out P FMA. 1 s at 16 kHz, step 256, 2 outputs: 0.77 MB and 0.26 MFMA
  * limits   step 16 ... 4096
- * ceiling  the bandwidth of L2; the copies of the caller's samples on the CPU come first
+ * ceiling  the bandwidth of L2; the CPU comes first: one thread copies the caller's samples and resolves the steps. On an
+ *          H200 25,000 to 42,000 hours an hour of the case above, memory to memory
  */
 #include "render_kernels.h"
 

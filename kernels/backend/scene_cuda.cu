@@ -11,7 +11,9 @@
  * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at a latch 8 P n_parts
  *          bytes a source (scene_product.cu)
  * limits   blocks of up to 4096 frames
- * ceiling  many sources: memory bandwidth; few: the latency of four kernels, two copies and the wait
+ * ceiling  many sources: the engine thread, which takes requests and makes lists: about 40 ns a source that changes. Few:
+ *          the latency of four kernels, two copies and the wait. On an H200 a block takes 75 us with 64 sources, 390 with
+ *          8,192 and 720 with 16,384 (0.5 s, 2 outputs, all steered each block)
  */
 #include "scene_gpu.h"
 

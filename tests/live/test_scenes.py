@@ -359,6 +359,7 @@ def test_live_plays_sources_too(run):
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")
     client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--place", "2:180,0")
+    client.says("OSC on port")
     assert "bank: 6 entries, 2 outputs, " in client.said()
     name_ports(server)
     with control_of(client) as control:

@@ -16,6 +16,7 @@ int keys_next(void);
 
 /* Translates a key. false: it means nothing. */
 bool keys_command(int key, struct command *command);
-#define KEYS_HELP "keys: b bypass, + - gain, w W wet, d D dry, n p masks, a A/B (A ends it), r load again, c recentre, q quit"
+#define KEYS_HELP \
+    "keys: b bypass, + - gain, w W wet, d D dry, n p masks, a A/B (A ends it), r load again, c recentre, q quit"
 
 #endif

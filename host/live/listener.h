@@ -1,7 +1,8 @@
-/* listener - where a listener's head is and looks, and where a source is as seen from there.
+/* listener - the place and the orientation of a listener's head, and places as seen from there.
  *
- * Axes: x ahead, y to the left, z up; metres. Angles are in degrees. The world's axes are those of a head that has never
- * moved. A head's orientation is the rotation that turns the world's axes into those of the head, by the right-hand rule.
+ * Axes: x ahead, y to the left, z up; metres. Angles are in degrees. The world's axes are those of a head that has
+ * never moved. A head's orientation is the rotation that turns the world's axes into those of the head, by the
+ * right-hand rule.
  */
 #ifndef LISTENER_H
 #define LISTENER_H
@@ -11,14 +12,14 @@
 struct quaternion { double w, x, y, z; };
 
 struct listener {
-    double at[3];               /* in the world                                                                   */
-    struct quaternion head;     /* as the head tracker has it                                                     */
-    struct quaternion front;    /* the head's orientation at the last listener_recentre                           */
+    double at[3];               /* in the world                                         */
+    struct quaternion head;     /* as the head tracker has it                           */
+    struct quaternion front;    /* the head's orientation at the last listener_recentre */
 };
 
-/* Who means what by yaw, pitch and roll. The first two describe the head: yaw first, then pitch about the turned head's
- * own axis, then roll. The other two describe how the scene turns around a head that stays: the inverse, in the order
- * roll, pitch, yaw about the world's axes, as the two plug-ins have it at first.
+/* The meanings of yaw, pitch and roll. The first two dialects describe the head: yaw first, then pitch about the turned
+ * head's own axis, then roll. The other two describe how the scene turns around a head that stays: the inverse, in the
+ * order roll, pitch, yaw about the world's axes, which is the default of both plug-ins.
  *
  *                      yaw > 0              pitch > 0            roll > 0
  *   LISTENER_OURS      head to the left     head up              head to the right shoulder    as ADM-OSC
@@ -49,11 +50,11 @@ struct quaternion listener_orientation(const struct listener *listener);
 /* Stores the orientation since listener_recentre as [yaw, pitch, roll] of LISTENER_OURS. */
 void listener_angles(const struct listener *listener, double angles[3]);
 
-/* Stores the place of a point of the world on the axes of the head. */
+/* Stores the place of a point of the world, by the axes of the head and from its place. */
 void listener_see(const struct listener *listener, const double world[3], double seen[3]);
 
-/* Converts between [x, y, z] and [azimuth, elevation, distance]: degrees counter-clockwise and up, metres. A point at the
- * origin keeps the azimuth and elevation that are in aed. */
+/* Converts between [x, y, z] and [azimuth, elevation, distance]: degrees counter-clockwise and up, metres. A point at
+ * the origin keeps the azimuth and elevation that are in aed. */
 void listener_xyz_of_aed(const double aed[3], double xyz[3]);
 void listener_aed_of_xyz(const double xyz[3], double aed[3]);
 

@@ -54,10 +54,12 @@ static bool take_place(const struct option_use *use, void *to)
         good = end > text && (*end == ',' || !*end) && isfinite(place.aed[n]);
         if (!*end) break;
     }
-    if (!good || *end || n < 1 || fabs(place.aed[1]) > 90 || !(place.aed[2] >= 0 && place.aed[2] <= 10000))
-        return option_refuse(use,
-                             "needs the number of a source, :, its azimuth, elevation (-90 to 90) and distance, as "
-                             "in 3:30,0,2");
+    if (!good || *end || n < 1 || fabs(place.aed[1]) > 90 ||
+        !(place.aed[2] >= 0 && place.aed[2] <= LIVE_SCENE_MOST_METRES))
+        return option_refuse(
+            use, "needs a source's number, :, azimuth, elevation (-90 to 90) and distance (up to %d), as in 3:30,0,2",
+            LIVE_SCENE_MOST_METRES);
+    place.aed[0] = remainder(place.aed[0], 360);
     place.source = (int)source - 1;
     if (scene->n_places == LIVE_SCENE_MOST_SOURCES)
         return option_refuse(use, "there are %d places already", LIVE_SCENE_MOST_SOURCES);
@@ -77,8 +79,9 @@ static bool take_distance_gain(const struct option_use *use, void *to)
         least = strtod(second, &end);
         good = end > second;
     }
-    if (!good || *end || !(reference > 0 && reference <= 10000 && least > 0 && least <= 10000))
-        return option_refuse(use, "needs one or two distances in metres, up to 10000, as in 1,0.25");
+    if (!good || *end || !live_scene_is_distance_gain(reference, least))
+        return option_refuse(use, "needs one or two distances in metres, 0.001 to %d, as in 1,0.25",
+                             LIVE_SCENE_MOST_METRES);
     scene->reference = reference;
     scene->least = least;
     return true;
@@ -92,8 +95,7 @@ const struct option_row live_options[] = {
      option_int, LIVE_OPTION_TO(session.live.n_sources), .min = 1, .max = LIVE_SCENE_MOST_SOURCES},
     {"place", 0, "N:AZ,EL[,DIST]",
      "First place of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
-     "Give "
-     "it once for each source [in front, from the left to the right, 1 m away]",
+     "Give it once for each source [in front, from the left to the right, 1 m away]",
      take_place, LIVE_OPTION_TO(scene)},
     {"mix", 0, NULL,
      "With a bank: a source plays a mix of the entries around its direction; without it the nearest entry", option_set,

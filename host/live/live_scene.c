@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MOST_METRES = 10000, MOST_DB = 60, HERE = 1e-6; /* m: a source there has no direction */
+static const double HERE = 1e-6;         /* m: a source there has no direction */
+static const double LEAST_METRES = 1e-3; /* of the gain by distance, which would be infinite at 0 */
 
 struct source {
     double aed[3], xyz[3]; /* the same place */
@@ -98,6 +99,7 @@ struct live_scene *live_scene_open(hc_live *live, int n_sources, const hc_source
     }
     for (int i = 0; settings && i < settings->n_places; i++) {
         const struct live_scene_place *place = &settings->places[i];
+        if (place->source >= n_sources && settings->is_restored) continue;
         if (place->source >= n_sources) {
             message_write(why, cap, "there is no source %d to place; there %s %d", place->source + 1,
                           n_sources == 1 ? "is" : "are", n_sources);
@@ -129,8 +131,20 @@ int live_scene_n_sources(const struct live_scene *s)
 static bool is_near(const double xyz[3])
 {
     for (int i = 0; i < 3; i++)
-        if (!(fabs(xyz[i]) <= MOST_METRES)) return false; /* NaN too */
+        if (!(fabs(xyz[i]) <= LIVE_SCENE_MOST_METRES)) return false; /* NaN too */
     return true;
+}
+
+static bool refuse_place(char *why, size_t cap)
+{
+    return message_write(why, cap, "a place takes metres, -%d to %d", LIVE_SCENE_MOST_METRES, LIVE_SCENE_MOST_METRES);
+}
+
+/* The least distance is a quarter of the other one if it is not given. */
+bool live_scene_is_distance_gain(double reference, double least)
+{
+    return reference >= LEAST_METRES && reference <= LIVE_SCENE_MOST_METRES && least >= LEAST_METRES / 4 &&
+           least <= LIVE_SCENE_MOST_METRES;
 }
 
 static bool move(struct source *source, const double values[3], char *why, size_t cap)
@@ -140,8 +154,9 @@ static bool move(struct source *source, const double values[3], char *why, size_
         if (!isnan(values[i])) aed[i] = values[i];
     if (!isfinite(aed[0])) return message_write(why, cap, "an azimuth takes degrees, counter-clockwise from ahead");
     if (!(fabs(aed[1]) <= 90)) return message_write(why, cap, "an elevation takes degrees, -90 to 90");
-    if (!(aed[2] >= 0 && aed[2] <= MOST_METRES))
-        return message_write(why, cap, "a distance takes metres, 0 to %.0f", MOST_METRES);
+    /* A distance that stays may be longer: that of a corner of xyz, or of a configuration. */
+    if (!isnan(values[2]) && !(aed[2] >= 0 && aed[2] <= LIVE_SCENE_MOST_METRES))
+        return message_write(why, cap, "a distance takes metres, 0 to %d", LIVE_SCENE_MOST_METRES);
     aed[0] = remainder(aed[0], 360);
     put(source, aed);
     source->entry = -1;
@@ -150,7 +165,7 @@ static bool move(struct source *source, const double values[3], char *why, size_
 
 static bool move_to(struct source *source, const double xyz[3], char *why, size_t cap)
 {
-    if (!is_near(xyz)) return message_write(why, cap, "a place takes metres, -%.0f to %.0f", MOST_METRES, MOST_METRES);
+    if (!is_near(xyz)) return refuse_place(why, cap);
     memcpy(source->xyz, xyz, sizeof source->xyz);
     listener_aed_of_xyz(xyz, source->aed);
     source->entry = -1;
@@ -167,7 +182,8 @@ static bool change_source(struct live_scene *s, const struct scene_change *chang
     } else if (change->act == SCENE_XYZ) {
         good = move_to(source, change->values, why, cap);
     } else if (change->act == SCENE_GAIN) {
-        good = value <= MOST_DB || message_write(why, cap, "a source's gain takes dB, at most %.0f, or off", MOST_DB);
+        good = value <= LIVE_SCENE_MOST_DB ||
+               message_write(why, cap, "a source's gain takes dB, at most %d, or off", LIVE_SCENE_MOST_DB);
         if (good) source->gain_db = value;
     } else {
         good = (value >= 0 && value < 1 << 30 && value == floor(value)) ||
@@ -194,8 +210,7 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
     const double *values = change->values;
     switch (change->act) {
     case SCENE_LISTENER_XYZ:
-        if (!is_near(values))
-            return message_write(why, cap, "a place takes metres, -%.0f to %.0f", MOST_METRES, MOST_METRES);
+        if (!is_near(values)) return refuse_place(why, cap);
         memcpy(s->listener.at, values, sizeof s->listener.at);
         break;
     case SCENE_ANGLES:
@@ -206,11 +221,11 @@ static bool change_listener(struct live_scene *s, const struct scene_change *cha
             return message_write(why, cap, "a quaternion takes w, x, y and z, which are not all 0");
         break;
     case SCENE_DISTANCE_GAIN:
-        if (!(values[0] >= 0 && values[0] <= MOST_METRES && values[1] <= MOST_METRES && values[1] >= 0) ||
-            (values[0] > 0 && values[1] == 0))
-            return message_write(why, cap, "the gain by distance takes metres, up to %.0f, or off", MOST_METRES);
+        if (values[0] != 0 && !live_scene_is_distance_gain(values[0], values[1]))
+            return message_write(why, cap, "the gain by distance takes metres, %g to %d, or off", LEAST_METRES,
+                                 LIVE_SCENE_MOST_METRES);
         s->reference = values[0];
-        s->least = values[1];
+        s->least = values[0] != 0 ? values[1] : 0;
         break;
     default:
         listener_recentre(&s->listener);

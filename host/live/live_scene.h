@@ -4,7 +4,8 @@
  *   listener   a place and an orientation; sources are steered to where the listener hears them
  *
  * Any thread may make any call: OSC messages come on a thread of their own, keys on another. A change is heard with the
- * next block, because hc_live_steer is called before live_scene_change returns.
+ * next block, because hc_live_steer is called before live_scene_change returns. A change of the listener steers the
+ * sources one after another: if a block begins meanwhile, the sources that are left follow one block later.
  */
 #ifndef LIVE_SCENE_H
 #define LIVE_SCENE_H
@@ -18,7 +19,7 @@
 
 struct live_scene;
 
-enum { LIVE_SCENE_MOST_SOURCES = 1024 };
+enum { LIVE_SCENE_MOST_SOURCES = 1024, LIVE_SCENE_MOST_METRES = 10000, LIVE_SCENE_MOST_DB = 60 };
 
 struct live_scene_place {
     int source;             /* from 0                                                                           */
@@ -30,9 +31,10 @@ struct live_scene_place {
 struct live_scene_settings {
     struct live_scene_place places[LIVE_SCENE_MOST_SOURCES]; /* [n_places], of sources with places of their own */
     int n_places;
-    double reference, least;         /* metres: gain = reference / distance, from `least` on. 0: no such gain   */
+    double reference, least;         /* metres: gain = reference / distance, from `least` on; reference 0: none  */
     double listener_at[3];
     struct quaternion front;         /* of the listener; all 0: not known                                       */
+    bool is_restored;                /* of an earlier session: places of sources that are missing are left out  */
 };
 
 enum scene_act {            /* reads the fields                                                                 */
@@ -76,11 +78,14 @@ struct live_scene_source {
 };
 void live_scene_get_source(struct live_scene *scene, int source, struct live_scene_source *state);
 
-/* Copies the state into settings from which another process makes the same scene. Its head looks to the front until the
- * next message of a head tracker. */
+/* Can these two distances in metres give a gain: that of 0 dB, and the least one that counts? */
+bool live_scene_is_distance_gain(double reference, double least);
+
+/* Copies the state into settings from which another process makes the same scene. Only the orientation of the head is
+ * left out: there it looks to the front until the next message of a head tracker. */
 void live_scene_take(struct live_scene *scene, struct live_scene_settings *settings);
 
-/* Do both make the same sources? The listener counts for nothing: it moves all the time. */
+/* Do both make the same sources? The listener is not compared: it moves all the time. */
 bool live_scene_same(const struct live_scene_settings *a, const struct live_scene_settings *b);
 
 void live_scene_get_listener(struct live_scene *scene, struct listener *listener);

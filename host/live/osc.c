@@ -219,7 +219,7 @@ static double number_of(lo_type type, lo_arg *arg)
     return type == LO_TRUE ? 1 : type == LO_FALSE || !is_number(type) ? 0 : (double)lo_hires_val(type, arg);
 }
 
-/* A message that the first thread does not take goes on as a packet. It is lost if the other thread has many of them. */
+/* Sends a message that the first thread does not take to the other thread. It is lost if the socket is full. */
 static void pass_on(struct receiver *r, const char *packet, size_t bytes)
 {
     struct iovec parts[2] = {{&r->packet.from, sizeof r->packet.from}, {(void *)(uintptr_t)packet, bytes}};
@@ -276,7 +276,8 @@ static void handle_packet(struct receiver *r, char *packet, size_t bytes, int de
     }
 }
 
-/* Reads the next packet. Returns its bytes; 0: an empty packet, or the error of one that was sent; -1: there is none. */
+/* Reads the next packet. Returns its bytes; 0: an empty or foreign packet, or the error of one that was sent; -1: there
+ * is none. */
 static ssize_t read_packet(struct receiver *r, int flags)
 {
     struct osc *osc = r->osc;
@@ -340,8 +341,8 @@ int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data)
     r->data = data;
     r->n_handled = 0;
     ssize_t bytes = read_packet(r, 0);
-    if (bytes <= 0) return 0;
-    handle_packet(r, r->packet.bytes, (size_t)bytes, 0);
+    if (bytes < 0) return 0;
+    if (bytes > 0) handle_packet(r, r->packet.bytes, (size_t)bytes, 0);
     return r->n_handled > 0 ? r->n_handled : 1;
 }
 

@@ -38,11 +38,11 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap);
 
 void osc_close(struct osc *osc);
 int osc_port(const struct osc *osc);
-int osc_fd(const struct osc *osc); /* it can be read when a message is there for osc_receive */
+int osc_fd(const struct osc *osc); /* readable when a message is there for osc_receive; osc_split changes it */
 
 /* ---- a thread that takes some messages first ----
- * The thread that calls osc_receive has other things to do. After osc_split another thread may call osc_take_first
- * again and again: messages that it does not take go on to osc_receive. */
+ * The thread that calls osc_receive may be busy. After osc_split another thread calls osc_take_first in a loop. The
+ * messages that it does not take go on to osc_receive. */
 
 /* Returns true if it has taken the message. */
 typedef bool osc_first_handler(void *data, const struct osc_message *message);
@@ -50,11 +50,11 @@ typedef bool osc_first_handler(void *data, const struct osc_message *message);
 /* Call it before the thread starts. false: why has the reason, and osc is as it was. */
 bool osc_split(struct osc *osc, char *why, size_t cap);
 
-/* Ends that, when no thread calls osc_take_first any more. */
+/* Ends what osc_split began. No thread may call osc_take_first any more. */
 void osc_join(struct osc *osc);
 
-/* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns how many there were. If osc_receive
- * is not called for long, messages for it are lost. */
+/* Waits for a packet, at most 0.2 s, and gives its messages to the handler. Returns how many there were, 1 for a packet
+ * without any; 0: no packet came. If osc_receive is not called for long, messages for it are lost. */
 int osc_take_first(struct osc *osc, osc_first_handler *handler, void *data);
 
 /* ---- messages ---- */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { MOST_SUBSCRIBERS = 8, MOST_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
+enum { MOST_STATS = 65480 }; /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
 static const char REPLACED[] = "another mask was asked for before this one was loaded";
 
@@ -237,6 +238,10 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!text) return message_write(why, cap, "there is no memory for the statistics; free some");
+    if (strlen(text) > MOST_STATS) {
+        free(text);
+        return message_write(why, cap, "the statistics of so many sources do not fit into a packet; give --stats");
+    }
     osc_send_to(r->osc, message->from, "/stats", "s", text);
     free(text);
     return true;

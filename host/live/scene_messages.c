@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message gives `n` numbers. values[i] of the change is the number `from[i]`, counted from 1; 0: it stays (NaN). */
+/* A message has `n` numbers. values[i] of the change is its number from[i], counted from 1; 0: NaN, that value stays. */
 struct form {
     const char *path; /* "/source/" and a number stand before the first ones */
     enum scene_act act;
@@ -25,7 +25,7 @@ static const struct form of_sources[] = {
     {"xyz", SCENE_XYZ, 0, 3, {1, 2, 3}, "x, y and z in metres"},
     {"gain", SCENE_GAIN, 0, 1, {1}, "dB, or off"},
     {"entry", SCENE_ENTRY, 0, 1, {1}, "the number of an entry, from 0"},
-    {"relative", SCENE_AED, 0, 0, {0}, "nothing: it asks where the listener hears the source"},
+    {"relative", SCENE_AED, 0, 0, {0}, "nothing: it asks where the listener hears the source"}, /* changes nothing */
 };
 enum { N_OF_SOURCES = sizeof of_sources / sizeof *of_sources };
 
@@ -76,6 +76,11 @@ static const struct form *find(const char *path, int *source)
     return NULL;
 }
 
+static bool is_of_source(const struct form *form)
+{
+    return form >= of_sources && form < of_sources + N_OF_SOURCES;
+}
+
 bool scene_message_is(const char *path)
 {
     int source;
@@ -106,6 +111,8 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     /* The least distance may be left out: it is a quarter of the other, which is a gain of 12 dB. */
     bool is_short = form->act == SCENE_DISTANCE_GAIN && message->n_args == 1;
     int n = is_short ? 1 : form->n;
+    if (message->n_args == 0 && is_of_source(form))
+        return message_write(why, cap, "there is no source %d to ask about", source);
     if (message->n_args != n || message->n_numbers != n || (n == 0 && form->act != SCENE_RECENTRE))
         return refuse(form, why, cap);
     for (int i = 0; i < n; i++)
@@ -137,7 +144,7 @@ bool scene_message_answer(const struct osc_message *message, struct live_scene *
     double angles[3];
     const struct form *form = find(message->path, &number);
     if (!form || message->n_args > 0) return false;
-    if (form >= of_sources && form < of_sources + N_OF_SOURCES) {
+    if (is_of_source(form)) {
         if (number < 1 || number > live_scene_n_sources(scene)) return false;
         live_scene_get_source(scene, number - 1, &source);
         answer_source(message, form, &source, osc);

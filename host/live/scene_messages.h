@@ -1,5 +1,5 @@
-/* scene_messages - OSC messages about sources and the listener: ours, and those that head trackers send. haloconv(1) has
- * the list. */
+/* scene_messages - OSC messages about sources and the listener: ours, and those that head trackers send. The list is in
+ * haloconv(1). */
 #ifndef SCENE_MESSAGES_H
 #define SCENE_MESSAGES_H
 
@@ -12,7 +12,7 @@
 /* Is this the path of a message about a scene? */
 bool scene_message_is(const char *path);
 
-/* Translates a message. false: why has the reason. */
+/* Translates a message that scene_message_answer does not answer. false: why has the reason. */
 bool scene_message_read(const struct osc_message *message, struct scene_change *change, char *why, size_t cap);
 
 /* Answers a message without arguments that asks for the state of the scene. false: it asks for nothing. */

@@ -10,37 +10,52 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A flood of messages gets a small share of a processor: this thread may have real-time priority. */
-enum { MOST_TAKEN = 2000 };
-static const double TAKEN_S = 0.01;
+/* This thread may have real-time priority: a flood of messages gets a third of a processor. */
+static const double MOST_BUSY_S = 0.003, WINDOW_S = 0.01;
 
 struct scene_thread {
     struct osc *osc;
     struct live_scene *scene;
     pthread_t thread;
     atomic_bool end;
+    double since_s, busy_s; /* at the start of the window: the time, and the processor time of this thread */
 };
+
+static double processor_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* A window ends when its processor time is used up; the rest of it is slept. */
+static void limit_share(struct scene_thread *t)
+{
+    if (processor_s() - t->busy_s < MOST_BUSY_S) return;
+    double rest = t->since_s + WINDOW_S - stopwatch_now();
+    if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
+    t->since_s = stopwatch_now();
+    t->busy_s = processor_s();
+}
 
 static bool take(void *data, const struct osc_message *message)
 {
     struct scene_thread *t = data;
     struct scene_change change;
-    return scene_message_is(message->path) && scene_message_read(message, &change, NULL, 0) &&
-           live_scene_change(t->scene, &change, NULL, 0);
+    bool good = scene_message_is(message->path) && scene_message_read(message, &change, NULL, 0) &&
+                live_scene_change(t->scene, &change, NULL, 0);
+    limit_share(t); /* one packet may hold thousands of messages */
+    return good;
 }
 
 static void *take_messages(void *data)
 {
     struct scene_thread *t = data;
-    double since = stopwatch_now();
-    int taken = 0;
+    t->since_s = stopwatch_now();
+    t->busy_s = processor_s();
     while (!atomic_load(&t->end)) {
-        taken += osc_take_first(t->osc, take, t);
-        if (taken < MOST_TAKEN) continue;
-        double rest = since + TAKEN_S - stopwatch_now();
-        if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
-        since = stopwatch_now();
-        taken = 0;
+        osc_take_first(t->osc, take, t);
+        limit_share(t);
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
-/* scene_thread - a thread that obeys OSC messages about a scene as soon as they arrive, so that the next block has the
- * change. The control thread, which does all else, may be busy for many blocks: with JACK's server, a terminal or a lock
- * of the loader. Messages that fail, ask for something or are about something else go on to osc_receive. */
+/* scene_thread - a thread that obeys OSC messages about a scene as soon as they arrive: the next block has the change.
+ * The control thread, which does all else, may be busy for many blocks: with JACK's server, a terminal or a lock of the
+ * loader. Messages that fail, ask for something or are about something else go on to osc_receive. */
 #ifndef SCENE_THREAD_H
 #define SCENE_THREAD_H
 

@@ -182,7 +182,7 @@ static int choose_inputs(const struct session_settings *settings, const hc_respo
     return settings->most_inputs > 0 && n > settings->most_inputs ? settings->most_inputs : n;
 }
 
-/* A bank that the session loads itself: here its outputs and its length are found. */
+/* Finds the outputs and the length of a bank, for which the engine is opened; load_first_bank reads the file again. */
 static bool bank_look(const char *path, int n_sources, int rate, hc_responses *mask, char *why, size_t cap)
 {
     hc_bank_data bank = {.size = sizeof bank};
@@ -215,7 +215,8 @@ bool session_load(const struct session_settings *settings, const char *path, int
             return bank_look(path, n_sources, rate, mask, why, cap);
         }
         int n_in = is_configuration ? settings->n_inputs : choose_inputs(settings, mask);
-        if (is_configuration && n_sources > 0 && n_sources != mask->n_sources)
+        bool is_restored = settings->scene && settings->scene->is_restored; /* its mask may have fewer sources */
+        if (is_configuration && n_sources > 0 && n_sources != mask->n_sources && !is_restored)
             message_write(why, cap, "%s: has %d sources, and --sources asks for %d; leave that out", path,
                           mask->n_sources, n_sources);
         else if (n_in == 0 || hc_responses_route(mask, path, n_in, why, cap) == HC_OK)
@@ -247,10 +248,9 @@ static void say_bank(struct session *s, const struct session_settings *settings)
                  info.n_entries == 1 ? "y" : "ies", info.n_bank_out, message_s(info.n_bank_out),
                  (double)info.longest / info.rate, (double)info.bank_gain_db);
     if (info.bank_gain_db > 0 && !settings->live.normalise)
-        message_note(
-            "the bank makes some sounds louder, up to %.1f dB, and they may clip; give --normalise, or a lower "
-            "--gain",
-            (double)info.bank_gain_db);
+        message_note("the bank makes some sounds louder, up to %.1f dB, and they may clip; "
+                     "give --normalise, or a lower --gain",
+                     (double)info.bank_gain_db);
 }
 
 static bool open_live(struct session *s, const struct session_settings *settings, const char *path, int rate, int block,

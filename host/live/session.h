@@ -26,7 +26,8 @@ struct session_settings {
                                 live.spin                                                                         */
 };
 
-/* Loads the first mask at `rate` Hz, with routes from the inputs. A bank file is loaded by session_open. false: why has the reason, and the mask is freed. */
+/* Loads the first mask at `rate` Hz, with routes from the inputs; of a bank only the sizes, because session_open loads
+ * it. false: why has the reason, and the mask is freed. */
 bool session_load(const struct session_settings *settings, const char *path, int rate, hc_responses *mask, char *why,
                   size_t cap);
 

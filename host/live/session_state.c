@@ -58,7 +58,8 @@ static void read_path(const json_t *json, char *path, size_t cap)
     if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
 }
 
-/* A source is [azimuth, elevation, distance, gain, entry]: the gain is in dB, and null if it is off. NULL: there are none. */
+/* A source is [azimuth, elevation, distance, gain, entry]: the gain is in dB, and null if it is off. NULL: there are no
+ * sources. */
 static json_t *write_scene(const struct live_scene_settings *scene)
 {
     const double *at = scene->listener_at;
@@ -87,14 +88,16 @@ static bool read_numbers(const json_t *json, size_t n, double most, double *numb
     return true;
 }
 
+/* A configuration may have distances of up to 1e6 m. */
 static bool read_place(const json_t *json, struct live_scene_place *place)
 {
     const json_t *gain = json_array_get(json, 3), *entry = json_array_get(json, 4);
-    bool good = read_numbers(json, 3, 10000, place->aed) && fabs(place->aed[0]) <= 360 && fabs(place->aed[1]) <= 90 &&
+    bool good = read_numbers(json, 3, 2e6, place->aed) && fabs(place->aed[0]) <= 360 && fabs(place->aed[1]) <= 90 &&
                 place->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
     place->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
     place->entry = (int)json_integer_value(entry);
-    return good && place->gain_db <= 60 && json_integer_value(entry) >= -1 && json_integer_value(entry) < 1 << 30;
+    return good && place->gain_db <= LIVE_SCENE_MOST_DB && json_integer_value(entry) >= -1 &&
+           json_integer_value(entry) < 1 << 30;
 }
 
 /* All of a scene, or nothing. */
@@ -104,13 +107,15 @@ static void read_scene(const json_t *json, struct live_scene_settings *scene)
     double front[4], gain[2], at[3];
     size_t n = json_array_size(sources);
     bool good = n > 0 && n <= LIVE_SCENE_MOST_SOURCES &&
-                read_numbers(json_object_get(json, "distance_gain"), 2, 10000, gain) && gain[0] >= 0 && gain[1] >= 0 &&
-                (gain[0] == 0 || gain[1] > 0) && read_numbers(json_object_get(json, "listener"), 3, 10000, at) &&
+                read_numbers(json_object_get(json, "distance_gain"), 2, LIVE_SCENE_MOST_METRES, gain) && gain[0] >= 0 &&
+                gain[1] >= 0 && (gain[0] == 0 || gain[1] > 0) &&
+                read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MOST_METRES, at) &&
                 read_numbers(json_object_get(json, "front"), 4, 1, front);
     struct live_scene_place place;
     for (size_t i = 0; i < n && good; i++) good = read_place(json_array_get(sources, i), &place);
     if (!good) return;
-    *scene = (struct live_scene_settings){.n_places = (int)n, .reference = gain[0], .least = gain[1]};
+    *scene =
+        (struct live_scene_settings){.n_places = (int)n, .reference = gain[0], .least = gain[1], .is_restored = true};
     for (int i = 0; i < (int)n; i++) {
         read_place(json_array_get(sources, (size_t)i), &scene->places[i]);
         scene->places[i].source = i;

@@ -1,4 +1,5 @@
-/* session_state - the mask, knobs and sources of a session, as JSON and back, so that another process can continue with them. */
+/* session_state - the mask, knobs and sources of a session, as JSON and back, so that another process can continue with
+ * them. */
 #ifndef SESSION_STATE_H
 #define SESSION_STATE_H
 

@@ -382,6 +382,7 @@ static int measure_moves(char **argv)
         printf("%ld %ld %.0f\n", atomic_load(&moves.changed) - cycle, atomic_load(&moves.sample),
                since < block ? block - since : 0);
     }
+    close(fd);
     jack_client_close(player.client);
     jack_client_close(recorder.client);
     return 0;

@@ -307,6 +307,36 @@ static void a_subscription_ends_after_a_minute(const char *backend)
     close_osc();
 }
 
+static json_t *many_stats(void *data)
+{
+    return json_pack("{s:s}", "text", (const char *)data);
+}
+
+/* A packet of UDP has 65507 bytes. */
+static void statistics_of_any_length_are_answered(const char *backend)
+{
+    static const char ask[] = "/stats\0\0,\0\0";
+    static const struct option_names none;
+    static char text[66000];
+    struct command_target target;
+    open_osc();
+    struct session *session = open_session();
+    command_target_open(&target, session, &none, "");
+    struct remote *remote = remote_open(osc, &target, many_stats, text);
+    check(remote, "no memory");
+    for (size_t n = 65400; n < 65600; n++) {
+        memset(text, 'x', n);
+        text[n] = 0;
+        send_packet(ask, sizeof ask);
+        remote_tend(remote, 1000);
+        bool fits = n + strlen("{\"text\":\"\"}") <= 65480;
+        check(count_packets(fits ? "/stats" : "/error") == 1, "no answer to %zu bytes", n);
+    }
+    remote_close(remote);
+    session_close(session);
+    close_osc();
+}
+
 /* The control thread has other things to do: signals, keys, a server that dies. */
 static void one_call_reads_few_messages(const char *backend)
 {
@@ -361,6 +391,7 @@ int main(void)
         TEST(messages_that_the_first_thread_leaves_go_on, false),
         TEST(messages_that_nobody_receives_keep_nobody_waiting, false),
         TEST(a_subscription_ends_after_a_minute, false),
+        TEST(statistics_of_any_length_are_answered, false),
     };
     return check_main("osc", tests, sizeof tests / sizeof *tests);
 }

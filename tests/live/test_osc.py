@@ -70,6 +70,7 @@ def test_two_masks_are_compared_at_equal_loudness(run):
         pathlib.Path(name).write_text(f"{gain}\n")
     server, x = run.server(128), noise(24000, 2)
     client = run.jack(server, *names, "--osc", 0, ready="3 masks ready")
+    client.says("OSC on port")
 
     def heard():
         y = server.play(x, 2, len(x))[12000:]
@@ -107,6 +108,7 @@ def test_both_masks_of_a_comparison_stay_ready(run):
         pathlib.Path(name).write_text("1\n")
     server = run.server(128)
     client = run.jack(server, *names, "--preload", 1, "--osc", 0, ready="2 masks ready")
+    client.says("OSC on port")
     with control_of(client) as control:
         control.send("/ab"), control.ask("/wet")
         assert control.ask("/ab") == ["/mask", "two.txt", 2]

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import termios
+import time
 
 import numpy as np
 import pytest
@@ -224,7 +225,10 @@ def test_wrong_messages_change_nothing(run):
                              (("/ypr", 1.0, 2.0), "ypr takes yaw, pitch and roll in degrees"),
                              (("/quaternion", 0.0, 0.0, 0.0, 0.0),
                               "a quaternion takes w, x, y and z, which are not all 0"),
-                             (("/distance-gain", -1.0), "the gain by distance takes metres, up to 10000, or off"),
+                             (("/distance-gain", -1.0), "the gain by distance takes metres, 0.001 to 10000, or off"),
+                             (("/distance-gain", 1.0, 1e-40),
+                              "the gain by distance takes metres, 0.001 to 10000, or off"),
+                             (("/source/3/aed",), "there is no source 3 to ask about"),
                              (("/source/1/relative", 1.0),
                               "relative takes nothing: it asks where the listener hears the source")]:
             assert control.ask(*message) == ["/error", message[0], why]
@@ -237,8 +241,8 @@ def test_wrong_messages_change_nothing(run):
 
 def test_wrong_options_are_refused(folder):
     make_bank()
-    for options, why in [(["--place", "0:1,2"], "needs the number of a source"), (["--place", "1:1,91"], "elevation"),
-                         (["--place", "1:1,2,3,4"], "needs the number"), (["--place", "1:"], "needs the number"),
+    for options, why in [(["--place", "0:1,2"], "needs a source's number"), (["--place", "1:1,91"], "elevation"),
+                         (["--place", "1:1,2,3,4"], "needs a source's number"), (["--place", "1:"], "needs a source's number"),
                          (["--distance-gain", "0"], "needs one or two distances"), (["--sources", 0], "from 1 to 1024"),
                          (["--distance-gain", "1,x"], "needs one or two distances"), (["--grid", 50], "from 0.5 to 45")]:
         done = haloconv("jack", "bank.csv", *options)
@@ -326,6 +330,28 @@ def test_other_messages_arrive_beside_a_stream_of_a_head_tracker(run):
     client.end()
 
 
+def test_a_flood_of_messages_gets_a_share_of_a_processor(run):
+    """A head turn of 32 sources costs more than its message, one packet has thousands of them, and some have none."""
+    _, client = start(run, n=32)
+
+    def busiest():
+        """Seconds of processor time of each thread."""
+        tasks = pathlib.Path(f"/proc/{client.process.pid}/task").iterdir()
+        stats = {task.name: (task / "stat").read_text().rsplit(") ", 1)[1].split() for task in tasks}
+        return {name: (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK") for name, words in stats.items()}
+
+    head = osc("/ypr", 1.0, 2.0, 3.0)
+    with control_of(client) as control:
+        for packet in [b"#bundle\0" + bytes(7) + b"\1" + 1800 * (len(head).to_bytes(4, "big") + head), b""]:
+            before, begin = busiest(), time.monotonic()
+            while (seconds := time.monotonic() - begin) < 2:
+                for _ in range(10):
+                    control.raw(packet)
+            share = max(used - before.get(name, 0) for name, used in busiest().items()) / seconds
+            assert share < 0.6, (len(packet), share)
+    client.end()
+
+
 @needs_portaudio
 def test_live_plays_sources_too(run):
     make_bank()
@@ -333,6 +359,7 @@ def test_live_plays_sources_too(run):
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")
     client = live_on_jack(run, server, "bank.csv", "--sources", 2, "--osc", 0, "--place", "2:180,0")
+    client.says("OSC on port")
     assert "bank: 6 entries, 2 outputs, " in client.said()
     name_ports(server)
     with control_of(client) as control:
@@ -399,6 +426,35 @@ def test_a_session_manager_restores_sources(run):
     assert control.ask("/source/3/aed") == ["/source/3/aed", 90, 0, 2]
     assert "haloconv.nXYZ:in-3" in manager.server.ports()
     client.end()
+    manager.socket.close()
+
+
+def test_a_session_manager_restores_far_sources_and_fewer_ones(run):
+    """The scene of the session has a source of each input, and the configuration has fewer."""
+    make_bank()
+    pathlib.Path("two.conf").write_text("/convolver/new 2 2 64 4096\n/bank/read bank.csv\n/source/new 1 1 180 0\n"
+                                        "/source/new 2 1 90 0 20000\n")
+    manager = Manager(run.server(128))
+    folder = pathlib.Path("haloconv.nXYZ").resolve()
+    for options in [("bank.csv", "--sources", 3, "--place", "3:540,0"), ()]:
+        client = run.client("jack", *options, env=manager.env, ready=None)
+        manager.welcome()
+        manager.opens(folder, "haloconv.nXYZ")
+        assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
+        control = manager_control(manager)
+        if options:
+            assert control.ask("/source/3/aed")[2:] == [0, 1] and abs(control.ask("/source/3/aed")[1]) == 180
+            control.send("/source/1/xyz", 10000.0, 10000.0, 0.0)
+            control.send("/source/1/azimuth", 90.0)
+            assert control.ask("/mask", "two.conf") == ["/mask", "two.conf", 0]
+            while received(manager) != "/nsm/client/is_dirty":
+                pass
+            manager.says("/nsm/client/save")
+            while received(manager) != "/nsm/client/is_clean":
+                pass
+        assert control.ask("/source/1/aed") == ["/source/1/aed", 90, 0, pytest.approx(20000 / 2 ** 0.5)]
+        client.end()
+    assert "haloconv.nXYZ:in-3" not in client.said()
     manager.socket.close()
 
 

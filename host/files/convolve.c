@@ -157,7 +157,7 @@ static int check_no_path(const struct convolve_settings *s)
 static int parse(int argc, char **argv, struct convolve_settings *s)
 {
     *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
-    s->moving.path_options.step = 256;
+    s->moving.path_options.step = MOVING_STEP;
     int status = option_parse(&convolve_line, argc, argv, s);
     if (status >= 0) return status;
     s->input = s->names.list[0];

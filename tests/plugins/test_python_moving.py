@@ -383,7 +383,8 @@ def test_refused_paths_are_exceptions(hc):
                          (dict(path=[0], bank=there, rate=44100), "rate=44100"),
                          (dict(path=[(0, 0, (1, 0))], bank=there), "no position"),
                          (dict(path=[(0, 0, (np.nan, 0, 0))], bank=there), "no position"),
-                         (dict(path=[(np.nan, 0, 0)], bank=there), "time"), (dict(path=[0], step=2**32 + 256), "step")]:
+                         (dict(path=[(np.nan, 0, 0)], bank=there), "time"), (dict(path=[0], step=0), "step 0"),
+                         (dict(path=[0], step=2**32 + 256), "step")]:
         with pytest.raises(ValueError, match=match):
             hc.convolve_moving(x, **{"bank": bank, "backend": "cpu", **given})
     for given, match in [(dict(step=8), "step"), (dict(backend="tpu"), "tpu"), (dict(n_threads=-1), "n_threads")]:

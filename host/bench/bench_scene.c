@@ -224,11 +224,10 @@ static int offline(const struct scene_settings *s)
                                     shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.took_s,
                                     "hours_an_hour", an_hour),
                           6, "bench");
-    printf(
-        "%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, other entry each %d "
-        "frames, seed %llu, backend %s\n",
-        shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps, shape.step * shape.every,
-        (unsigned long long)shape.seed, b->backend);
+    printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
+           "%lld frames, seed %llu, backend %s\n",
+           shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps,
+           (long long)shape.step * shape.every, (unsigned long long)shape.seed, b->backend);
     printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
            r.hours, r.took_s, an_hour);
     return 0;

@@ -290,7 +290,7 @@ static bool spare_inputs(struct convolution *run)
     struct files_read read = {0};
     bool is_file = s->moving.path && !path_is_random(s->moving.path);
     bool good = files_read_add(&read, s->input) &&
-                (s->moving.path ? files_read_add(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
+                (s->moving.path ? files_read_add_bank(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
                 (!is_file || files_read_add(&read, s->moving.path));
     if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
     good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);

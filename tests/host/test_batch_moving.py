@@ -161,6 +161,13 @@ def test_a_wrong_path_fails_its_row_only(folder):
     assert [p.name for p in (folder / "wet").glob("*.wav")] == ["1.wav"]
 
 
+def test_the_files_of_a_bank_are_not_overwritten(folder):
+    ring_make(folder)
+    dry_make(folder)
+    rows = [["dry.wav", "bank.csv", "random", "a.wav"], ["dry.wav", "bank.csv", "random", "r35.wav"]]
+    refused("batch", manifest(folder, ["input", "mask", "path", "output"], rows), "-o", ".", says="r35.wav: is a file that")
+
+
 def test_options_without_a_path_are_refused(folder):
     dry_make(folder)
     soundfile.write(folder / "still.wav", np.eye(50, 1), RATE)

@@ -321,6 +321,19 @@ def test_the_path_is_not_overwritten(folder):
     refused("convolve", "dry.wav", "bank.csv", "--path", "p.wav", "-o", "p.wav", says="p.wav")
 
 
+@pytest.mark.parametrize("kind", ["list", "folder"])
+def test_the_files_of_a_bank_are_not_overwritten(folder, kind):
+    (folder / "bank").mkdir()
+    ring_make(folder / "bank", n_taps=10)
+    dry_make(folder, 1000)
+    (folder / "p.csv").write_text("frame,entry\n0,0\n")
+    if kind == "folder":
+        (folder / "bank/bank.csv").unlink()
+    bank = "bank/bank.csv" if kind == "list" else "bank"
+    refused("convolve", "dry.wav", bank, "--path", "p.csv", "-o", "bank/r7.wav", says="bank/r7.wav: is a file that")
+    good("convolve", "dry.wav", bank, "--path", "p.csv", "-o", "bank/out.wav")
+
+
 def test_paths_and_sounds_come_from_pipes(folder):
     ring_make(folder)
     dry_make(folder, 30000)

@@ -696,6 +696,8 @@ class Stream:
                  if value is not None]
         if len(given) != 1:
             raise ValueError(f"give one of entry, azimuth, xyz, entries; got {', '.join(given) or 'none'}")
+        if weights is not None and entries is None:
+            raise ValueError(f"weights belong to entries, not to {given[0]}; use gain")
         if not 0 <= source < self.sources:
             raise ValueError(f"source {source} is out of range; the stream has {self.sources} sources")
         bank = self._bank if bank is None else bank

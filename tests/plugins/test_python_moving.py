@@ -244,6 +244,7 @@ def test_refused_steering_is_an_exception(hc):
                                     ((0, 1), {"azimuth": 3}, "entry, azimuth"),
                                     ((0,), {"azimuth": 3}, "no positions"), ((0,), {"entries": [0] * 5}, "at most 4"),
                                     ((0,), {"entries": [0, 1], "weights": [1]}, "a weight"),
+                                    ((0, 1), {"weights": [0.5]}, "weights belong to entries"),
                                     ((0, 1), {"gain": np.nan}, "not a finite"),
                                     ((0, 1), {"gain": 1e300}, "not a finite"),
                                     ((0, 1), {"bank": other}, "add_bank")]:

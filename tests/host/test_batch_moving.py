@@ -165,7 +165,8 @@ def test_the_files_of_a_bank_are_not_overwritten(folder):
     ring_make(folder)
     dry_make(folder)
     rows = [["dry.wav", "bank.csv", "random", "a.wav"], ["dry.wav", "bank.csv", "random", "r35.wav"]]
-    refused("batch", manifest(folder, ["input", "mask", "path", "output"], rows), "-o", ".", says="r35.wav: is a file that")
+    refused("batch", manifest(folder, ["input", "mask", "path", "output"], rows), "-o", ".",
+            says="r35.wav: is a file that")
 
 
 def test_options_without_a_path_are_refused(folder):

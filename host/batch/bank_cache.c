@@ -79,7 +79,10 @@ static void load(struct bank_cache *cache, struct cached_bank *bank)
     bank->failed =
         !moving_bank_load(&bank->data, bank->path, bank->rate, &cache->settings->bank, bank->why, sizeof bank->why) ||
         hc_renderer_open(&config, &bank->data, &bank->renderer, bank->why, sizeof bank->why) != HC_OK;
-    if (bank->failed) return;
+    if (bank->failed) {
+        hc_bank_data_free(&bank->data);
+        return;
+    }
     moving_bank_print(&bank->data, bank->path);
     /* The taps, and their spectra, which are twice as long. */
     bank->bytes = 12ll * bank->data.n_entries * bank->data.n_out * bank->data.n_taps;

@@ -69,6 +69,9 @@ static int check_files(const struct batch_settings *s)
     char why[MESSAGE_CAP];
     if (!moving_options_check(&s->moving, why, sizeof why))
         return message_usage("batch", "--path %s: %s", s->moving.path, why);
+    if (s->moving.path && strcmp(s->moving.path, "-") == 0)
+        return message_usage("batch",
+                             "every row reads its path, and standard input can be read once; give --path a file");
     if (!s->folder || !*s->folder) return message_usage("batch", "needs an output folder; give -o FOLDER");
     if (!!s->inputs != !!s->masks || !!s->inputs == !!s->manifest)
         return message_usage("batch", "needs the files; give a MANIFEST, or both --inputs and --masks");
@@ -164,7 +167,7 @@ static int parse(int argc, char **argv, struct batch_settings *s)
                                  .n_shards = 1,
                                  .cache_mb = 512,
                                  .dither = DITHER_TPDF,
-                                 .moving.path_options = {.step = 256, .gain = 1},
+                                 .moving.path_options = {.step = MOVING_STEP, .gain = 1},
                                  .defaults.gain = 1};
     int status = option_parse(&batch_line, argc, argv, s);
     if (status >= 0) return status;
@@ -327,9 +330,8 @@ static int run(struct batch *batch, const struct batch_settings *s, double start
 /* For the journal: the options of moving sources; "" for the defaults. */
 static void describe_moving(const struct moving_settings *m, char *text, size_t cap)
 {
-    const bool is_default = m->path_options.step == 256 && !moving_options_given(m);
     text[0] = '\0';
-    if (is_default) return;
+    if (!moving_options_given(m)) return;
     snprintf(text, cap, " %d %d %d %.17g %.17g %d", m->path_options.step, m->path_options.mixes, m->holds,
              m->path_options.reference_m, m->bank.grid_deg, m->bank.normalise);
 }

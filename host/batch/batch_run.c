@@ -212,9 +212,9 @@ bool batch_spares_inputs(struct batch *batch)
     for (size_t i = 0; i < n && good; i++) { /* in the order of the work: many rows share a mask */
         const struct manifest_row *row = batch->order[i], *before = i > 0 ? batch->order[i - 1] : NULL;
         if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
-        bool is_other = !before || strcmp(row->mask, before->mask) != 0 || !row->path != !before->path;
-        if (good && is_other)
-            good = row->path ? files_read_add(&read, row->mask) : files_read_add_mask(&read, row->mask);
+        bool is_other = !before || strcmp(row->mask, before->mask) != 0 || before->path;
+        if (good && !row->path && is_other) good = files_read_add_mask(&read, row->mask);
+        if (good && row->path) good = files_read_add_bank(&read, row->mask);
         if (good && row->path && !path_is_random(row->path)) good = files_read_add(&read, row->path);
         if (good && row->noise) good = files_read_add(&read, row->noise);
     }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BLOCK = 1 << 18 }; /* frames of a job: a file of 10 s at 16 kHz is one block */
-
 static bool outs_make(struct moving_job *m, int n_out)
 {
     const size_t block = (size_t)m->stream.block;
@@ -23,10 +21,9 @@ static bool open_stream(struct file_job *job, struct moving_job *m, char *why, s
     const struct moving_settings *settings = job->batch->moving;
     const hc_bank_data *data = &m->bank->data;
     struct path path;
-    int64_t n_frames = job->in.n_frames, block = MOST_BLOCK;
+    int64_t n_frames = job->in.n_frames, block = INT64_MAX;
     /* A short file has a shorter block: the whole of it, with its tail. */
-    if (n_frames >= 0 && n_frames + data->n_taps + settings->path_options.step < block)
-        block = n_frames + data->n_taps + settings->path_options.step;
+    if (n_frames >= 0) block = n_frames + data->n_taps + settings->path_options.step;
     if (!moving_path_open(&path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
                           n_frames, why, cap))
         return false;

@@ -173,6 +173,8 @@ static void path_check(const struct manifest_row *row, struct faults *faults)
         fault_add(faults, "has path with %s; leave one out", row->align ? "align" : "early");
     if (path_is_random(row->path) && !path_random_check(row->path, why, sizeof why))
         fault_add(faults, "path \"%.60s\": %s", row->path, why);
+    if (strcmp(row->path, "-") == 0) /* workers would read standard input at once, and in any order */
+        fault_add(faults, "path \"-\"; a path of a list cannot come from standard input, give a file");
 }
 
 bool row_add(struct row_reader *reader, const char *const *values, char *why, size_t cap)

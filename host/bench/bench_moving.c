@@ -6,7 +6,6 @@
 #include "host/splitmix64.h"
 #include "host/stopwatch.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 struct signals {
@@ -32,7 +31,7 @@ static bool signals_make(struct signals *s, const struct moving_shape *shape)
 {
     size_t n_jobs = (size_t)shape->n_jobs, n_out = (size_t)shape->n_out;
     s->n_frames = (int64_t)(shape->job_s * shape->rate);
-    size_t n = (size_t)s->n_frames, n_steps = n / (size_t)(shape->step * shape->every) + 1;
+    size_t n = (size_t)s->n_frames, n_steps = n / ((size_t)shape->step * (size_t)shape->every) + 1;
     s->in = malloc(n_jobs * n * sizeof *s->in);
     s->out = calloc(n_jobs * n_out * n, sizeof *s->out);
     s->ins = calloc(n_jobs, sizeof *s->ins);
@@ -90,12 +89,8 @@ bool bench_moving(const struct moving_shape *shape, struct moving_result *r, cha
         r->took_s = stopwatch_now() - start;
         r->n_calls++;
     }
-    if (good) {
-        r->hours = r->n_calls * (double)shape->n_jobs * (double)signals.n_frames / shape->rate / 3600;
-        for (size_t i = 0; i < (size_t)shape->n_out * (size_t)signals.n_frames; i++)
-            r->peak = fmax(r->peak, fabs((double)signals.out[i]));
-    }
+    r->hours = r->n_calls * (double)shape->n_jobs * (double)signals.n_frames / shape->rate / 3600;
     signals_free(&signals);
-    if (renderer) hc_renderer_close(renderer);
+    hc_renderer_close(renderer);
     return good;
 }

@@ -21,7 +21,6 @@ struct moving_result {
     double setup_s, took_s; /* all calls together */
     int n_calls;
     double hours;          /* of output: one for each job, with all of its outputs */
-    double peak;
 };
 
 /* false: why has the reason. */

@@ -124,32 +124,39 @@ static bool trial_play(const struct scene_settings *s, int n, double seconds, st
     return good;
 }
 
+/* Are n sources held for `seconds`? If so, *best is the trial. */
+static bool search_try(const struct scene_settings *s, int n, double seconds, struct scene_trial *best, char *why,
+                       size_t cap)
+{
+    struct scene_trial trial;
+    why[0] = '\0';
+    bool held = trial_play(s, n, seconds, &trial, why, cap) && trial.held;
+    message_note("%d sources: %s, p99 %.0f of %.0f us %s", n, held ? "held" : "not held", trial.result.p99_us,
+                 trial.result.period_us, why);
+    if (held) *best = trial;
+    return held;
+}
+
 /* The largest number of sources that is held; 0: none. */
 static int search(const struct scene_settings *s, struct scene_trial *best, char *why, size_t cap)
 {
     const double trial_s = s->common.time_s < 2 ? s->common.time_s : 2;
     int held = 0, not_held = 0;
-    struct scene_trial trial;
     for (int n = s->common.shape.n_in; not_held == 0 && held < MOST_SOURCES; n *= 2) {
         int now = n < MOST_SOURCES ? n : MOST_SOURCES;
-        if (trial_play(s, now, trial_s, &trial, why, cap) && trial.held)
-            held = now, *best = trial;
+        if (search_try(s, now, trial_s, best, why, cap))
+            held = now;
         else
             not_held = now;
-        message_note("%d sources: %s, p99 %.0f of %.0f us %s", now, trial.held ? "held" : "not held",
-                     trial.result.p99_us, trial.result.period_us, why);
     }
     while (not_held && not_held - held > (held / 16 > 1 ? held / 16 : 1)) {
         int now = held + (not_held - held) / 2;
-        if (trial_play(s, now, trial_s, &trial, why, cap) && trial.held)
-            held = now, *best = trial;
+        if (search_try(s, now, trial_s, best, why, cap))
+            held = now;
         else
             not_held = now;
-        message_note("%d sources: %s, p99 %.0f of %.0f us %s", now, trial.held ? "held" : "not held",
-                     trial.result.p99_us, trial.result.period_us, why);
     }
-    while (held > 0 && !(trial_play(s, held, s->common.time_s, best, why, cap) && best->held))
-        held -= held / 32 > 1 ? held / 32 : 1;
+    while (held > 0 && !search_try(s, held, s->common.time_s, best, why, cap)) held -= held / 32 > 1 ? held / 32 : 1;
     return held;
 }
 
@@ -217,11 +224,10 @@ static int offline(const struct scene_settings *s)
                                     shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.took_s,
                                     "hours_an_hour", an_hour),
                           6, "bench");
-    printf(
-        "%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, other entry each %d "
-        "frames, seed %llu, backend %s\n",
-        shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps, shape.step * shape.every,
-        (unsigned long long)shape.seed, b->backend);
+    printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
+           "%lld frames, seed %llu, backend %s\n",
+           shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps,
+           (long long)shape.step * shape.every, (unsigned long long)shape.seed, b->backend);
     printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
            r.hours, r.took_s, an_hour);
     return 0;

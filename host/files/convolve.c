@@ -157,7 +157,7 @@ static int check_no_path(const struct convolve_settings *s)
 static int parse(int argc, char **argv, struct convolve_settings *s)
 {
     *s = (struct convolve_settings){.backend = "auto", .method = "auto", .gain = 1, .wet = 1, .dither = DITHER_TPDF};
-    s->moving.path_options.step = 256;
+    s->moving.path_options.step = MOVING_STEP;
     int status = option_parse(&convolve_line, argc, argv, s);
     if (status >= 0) return status;
     s->input = s->names.list[0];
@@ -290,7 +290,7 @@ static bool spare_inputs(struct convolution *run)
     struct files_read read = {0};
     bool is_file = s->moving.path && !path_is_random(s->moving.path);
     bool good = files_read_add(&read, s->input) &&
-                (s->moving.path ? files_read_add(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
+                (s->moving.path ? files_read_add_bank(&read, s->mask) : files_read_add_mask(&read, s->mask)) &&
                 (!is_file || files_read_add(&read, s->moving.path));
     if (!good) message_write(run->why, sizeof run->why, "%s: no memory to read its names; free some", s->mask);
     good = good && files_read_spare(&read, s->output, run->why, sizeof run->why);

@@ -1,11 +1,17 @@
 #include "files_read.h"
 
 #include "dsp/haloconv_masks.h"
+#include "host/csv.h"
 #include "host/message.h"
 
+#include <dirent.h>
 #include <glob.h>
+#include <limits.h>
+#include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,6 +85,69 @@ bool files_read_add_mask(struct files_read *read, const char *path)
     return add_rates(read, path, add_mask_of_a_rate);
 }
 
+/* Adds a file of the folder whose name has `length` bytes, unless its name is absolute. */
+static bool add_inside(struct files_read *read, const char *folder, int length, const char *name)
+{
+    char path[PATH_MAX];
+    if (name[0] == '/') return files_read_add(read, name);
+    return snprintf(path, sizeof path, "%.*s/%s", length, folder, name) >= (int)sizeof path ||
+           files_read_add(read, path);
+}
+
+static bool add_folder(struct files_read *read, const char *path, DIR *folder)
+{
+    struct dirent *entry;
+    bool good = true;
+    while (good && (entry = readdir(folder))) good = add_inside(read, path, (int)strlen(path), entry->d_name);
+    closedir(folder);
+    return good;
+}
+
+/* Adds the files in the column `file`. A line that cannot be read ends the list: then no bank is loaded. */
+static bool add_list(struct files_read *read, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *folder = slash ? path : ".";
+    const int length = slash ? (int)(slash - path) : 1;
+    char why[MESSAGE_CAP], *record = malloc(CSV_BYTES);
+    struct line_reader in;
+    int column = -1;
+    bool good = record != NULL;
+    if (!good || !line_reader_open(&in, path, "", why, sizeof why)) {
+        free(record);
+        return good;
+    }
+    for (bool is_header = true; good && (is_header || column >= 0) && csv_record(&in, record) == LINE_READ;) {
+        const char first = record[strspn(record, " \t")];
+        if (first == '\0' || first == '#') continue;
+        int i = 0;
+        for (char *at = record, *cell; good && at && csv_field(&in, &at, &cell); i++) {
+            cell += strspn(cell, " \t");
+            for (size_t n = strlen(cell); n > 0 && strchr(" \t", cell[n - 1]);) cell[--n] = '\0';
+            if (is_header && strcasecmp(cell, "file") == 0) column = i;
+            if (!is_header && i == column) good = add_inside(read, folder, length, cell);
+        }
+        is_header = false;
+    }
+    line_reader_close(&in);
+    free(record);
+    return good;
+}
+
+static int order_of_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+bool files_read_add_bank(struct files_read *read, const char *path)
+{
+    if (tfind(path, &read->banks, order_of_names)) return true;
+    if (!tsearch(path, &read->banks, order_of_names) || !files_read_add(read, path)) return false;
+    DIR *folder = opendir(path);
+    if (folder) return add_folder(read, path, folder);
+    const char *extension = strrchr(path, '.');
+    return !extension || strcasecmp(extension, ".csv") != 0 || add_list(read, path);
+}
+
 int file_identity_order(const void *a, const void *b)
 {
     const struct file_identity *p = a, *q = b;
@@ -99,8 +168,14 @@ bool files_read_spare(struct files_read *read, const char *output, char *why, si
                                      output);
 }
 
+static void keep_name(void *name)
+{
+    (void)name; /* the caller's */
+}
+
 void files_read_free(struct files_read *read)
 {
+    tdestroy(read->banks, keep_name);
     free(read->files);
     *read = (struct files_read){0};
 }

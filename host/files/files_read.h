@@ -18,6 +18,7 @@ struct files_read { /* start with zeros */
     struct file_identity *files; /* [n] */
     size_t n, capacity;
     bool is_sorted;
+    void *banks;                 /* for search.h: the paths of the banks that were added */
 };
 
 /* Adds a file; "-" is standard input. Pipes and files that are not there are left out. false: no memory. */
@@ -26,6 +27,10 @@ bool files_read_add(struct files_read *read, const char *path);
 /* Adds a mask, and the sound files that it names if it is a configuration; of a path with %r, the files of all rates.
  * false: no memory. */
 bool files_read_add_mask(struct files_read *read, const char *path);
+
+/* Adds a bank, and the sound files that it consists of: those of a folder, or of the column `file` of a list (.csv). A
+ * bank that was added before costs no time. path outlives *read. false: no memory. */
+bool files_read_add_bank(struct files_read *read, const char *path);
 
 /* Checks that the output is none of the files. "-" is standard output. Links, symbolic and hard, lead to the same file.
  * false: why has the reason. */

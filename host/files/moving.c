@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SAMPLES = 1 << 20, MOST_BLOCK = 1 << 18 };
-
 /* A GPU takes tenths of a second to start. The CPU computes this many multiplications in that time. */
 static const double gpu_least_work = 1e10;
 
@@ -15,10 +13,8 @@ bool moving_load(struct moving *m, const struct moving_settings *s, uint64_t see
     struct path path;
     m->n_frames = n_frames;
     if (!moving_bank_load(&m->data, bank, rate, &s->bank, why, cap)) return false;
-    int widest = n_sources > m->data.n_out ? n_sources : m->data.n_out, block = BLOCK_SAMPLES / widest;
-    if (block > MOST_BLOCK) block = MOST_BLOCK;
     if (!moving_path_open(&path, s->path, seed, s, &m->data, rate, n_sources, n_frames, why, cap) ||
-        !moving_stream_open(&m->stream, &path, &m->data, &s->path_options, block, bank, why, cap))
+        !moving_stream_open(&m->stream, &path, &m->data, &s->path_options, INT64_MAX, bank, why, cap))
         return false;
     moving_bank_print(&m->data, bank);
     return true;

@@ -4,6 +4,7 @@
 
 const char *moving_options_given(const struct moving_settings *s)
 {
+    if (s->path_options.step != MOVING_STEP) return "step";
     if (s->holds) return "hold";
     if (s->path_options.mixes) return "mix";
     if (s->path_options.reference_m > 0) return "distance-gain";

@@ -6,8 +6,10 @@
 #include "moving_bank.h"
 #include "path_steps.h"
 
+enum { MOVING_STEP = 256 }; /* path_options.step without --step */
+
 struct moving_settings {
-    const char *path;    /* a CSV file, or random:...; NULL: the mask does not move */
+    const char *path;    /* a CSV file, or random:...; NULL: no source moves */
     bool holds;
     struct moving_bank_options bank;
     struct path_options path_options;

@@ -5,14 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BLOCK_SAMPLES = 1 << 20, MOST_BLOCK = 1 << 18 /* frames: a file of 10 s at 16 kHz is one block */ };
+
+/* The buffers of a block hold about BLOCK_SAMPLES each: banks may have 1024 outputs. */
+static int block_choose(int n_sources, int n_out, int step, int64_t n_frames)
+{
+    int64_t block = BLOCK_SAMPLES / (n_sources > n_out ? n_sources : n_out);
+    if (block > MOST_BLOCK) block = MOST_BLOCK;
+    if (block > n_frames) block = n_frames;
+    return block < step ? step : (int)(block / step * step);
+}
+
 bool moving_stream_open(struct moving_stream *m, struct path *path, const hc_bank_data *bank,
-                        const struct path_options *options, int64_t most_block, const char *name, char *why, size_t cap)
+                        const struct path_options *options, int64_t n_frames, const char *name, char *why, size_t cap)
 {
     const int step = options->step;
     m->path = *path;
     *path = (struct path){0};
     m->n_sources = m->path.n_sources;
-    m->block = most_block < step ? step : (int)(most_block / step * step);
+    m->block = block_choose(m->n_sources, bank->n_out, step, n_frames);
     m->history = (size_t)bank->n_taps + 2 * (size_t)step;
     m->stride = m->history + (size_t)m->block;
     if (!path_steps_open(&m->steps, &m->path, bank, options, name, why, cap)) return false;

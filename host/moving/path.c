@@ -16,8 +16,8 @@ static double dot(const double a[3], const double b[3])
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-/* Turns from direction a to direction b on a great circle; t: the part of the way. Between opposite directions the way
- * turns to the left, as azimuth does; from straight up or down it leads over the front. */
+/* Turns from direction a (t = 0) to direction b (t = 1) on a great circle. Between opposite directions it turns to the
+ * left, as azimuth does; from straight up or down it turns over the front. */
 static void turn(const double a[3], const double b[3], double t, double direction[3])
 {
     double cross[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
@@ -38,7 +38,7 @@ static void turn(const double a[3], const double b[3], double t, double directio
 
 static void direction_of(double azimuth, double elevation, double direction[3])
 {
-    const double degree = 3.14159265358979323846 / 180;
+    const double degree = path_degree;
     direction[0] = cos(elevation * degree) * cos(azimuth * degree);
     direction[1] = cos(elevation * degree) * sin(azimuth * degree);
     direction[2] = sin(elevation * degree);

@@ -1,4 +1,4 @@
-/* path - the way of moving sources: rows of a CSV file, or random ways drawn by a seed.
+/* path - the paths of moving sources: rows of a CSV file, or random rows drawn by a seed.
  *
  *   time (seconds) or frame, source (from 1), then  azimuth, elevation, distance (degrees, metres)
  *                                                or  x, y, z (metres)
@@ -23,7 +23,7 @@ struct path_row {
     double place[3];     /* PATH_SPHERE: degrees, degrees, metres; PATH_LINE: x, y, z        */
     double direction[3]; /* PATH_SPHERE: its unit vector                                     */
     double gain;         /* linear                                                           */
-    size_t line;         /* of the file                                                      */
+    size_t line;         /* of the file; of a random path: in the order drawn                */
     int source, entry;   /* source: from 0                                                   */
 };
 
@@ -52,13 +52,10 @@ bool path_is_random(const char *text);
 /* Checks the options of a random path. false: why has the reason. */
 bool path_random_check(const char *text, char *why, size_t cap);
 
-/* Draws a random path of n_frames for n_sources sources, each with a way of its own. seed: unless the text has one. The
- * same text, seed, rate and length give the same path everywhere. false: why has the reason. */
+/* Draws a random path of n_frames for n_sources sources; each source moves differently. A seed in the text replaces
+ * `seed`. The same text, seed, rate and length give the same path everywhere. false: why has the reason. */
 bool path_random(struct path *path, const char *text, uint64_t seed, int rate, int64_t n_frames, int n_sources,
                  char *why, size_t cap);
-
-/* The seed that path_random uses. */
-uint64_t path_random_seed(const char *text, uint64_t seed);
 
 /* Finds the place of a source at a frame. *row: a row of the source at or before the frame, or path->first[source];
  * becomes the last such row. */

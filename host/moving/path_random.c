@@ -1,4 +1,4 @@
-/* path_random - a way drawn by a seed: great circles between directions that are drawn uniformly, with pauses. */
+/* path_random - draws a path from a seed: great circles between directions that are drawn uniformly, with pauses. */
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "path_make.h"
@@ -89,14 +89,6 @@ bool path_random_check(const char *text, char *why, size_t cap)
     return choose(text, &choice, why, cap);
 }
 
-uint64_t path_random_seed(const char *text, uint64_t seed)
-{
-    struct choice choice = {.seed = seed};
-    char why[MESSAGE_CAP];
-    choose(text, &choice, why, sizeof why);
-    return choice.seed;
-}
-
 /* A number from low to high. *state: splitmix64's. */
 static double draw(uint64_t *state, double low, double high)
 {
@@ -113,7 +105,7 @@ static double draw_of(const struct choice *choice, int range, uint64_t *state)
 /* The cosine of the angle between two rows. */
 static double cosine_between(const struct path_row *a, const struct path_row *b)
 {
-    const double degree = 3.14159265358979323846 / 180;
+    const double degree = path_degree;
     return sin(a->place[1] * degree) * sin(b->place[1] * degree) +
            cos(a->place[1] * degree) * cos(b->place[1] * degree) * cos((a->place[0] - b->place[0]) * degree);
 }
@@ -121,7 +113,7 @@ static double cosine_between(const struct path_row *a, const struct path_row *b)
 static bool draw_source(struct path *path, size_t *room, const struct choice *choice, int source, int rate,
                         int64_t n_frames)
 {
-    const double degree = 3.14159265358979323846 / 180;
+    const double degree = path_degree;
     uint64_t state = splitmix64(splitmix64(choice->seed) + (uint64_t)source);
     double frame = 0;
     struct path_row before = {0};
@@ -141,7 +133,7 @@ static bool draw_source(struct path *path, size_t *room, const struct choice *ch
             double seconds = angle / speed < 1e-3 ? 1e-3 : angle / speed;
             frame += seconds * rate;
         }
-        for (int end = 0; end < (pause > 0 ? 2 : 1); end++) { /* the begin of a pause, and its end */
+        for (int end = 0; end < (pause > 0 ? 2 : 1); end++) { /* the start of a pause, and its end */
             struct path_row *added = path_row_add(path, room);
             if (!added) return false;
             *added = row;

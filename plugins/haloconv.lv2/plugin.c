@@ -328,8 +328,8 @@ static void run(LV2_Handle handle, uint32_t n_frames)
 static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 {
     struct plugin *p = handle;
-    uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out, n_controls;
-    n_controls = (uint32_t)variant_n_controls(p->variant);
+    uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out;
+    uint32_t n_controls = (uint32_t)variant_n_controls(p->variant);
     if (port < n_in)
         p->in[port] = data;
     else if ((port -= n_in) < n_out)
@@ -403,7 +403,7 @@ static bool open_live(struct plugin *p, int block, char *why, size_t cap)
     config.n_sources = p->variant->n_sources;
     config.grid_deg = GRID_DEG;
     config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
-    config.normalise = 1; /* banks differ by 30 dB, and users wear headphones */
+    config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = say;
     config.data = p;

@@ -15,8 +15,8 @@
 
 enum { MOST_CHANNELS = 64, MOST_PREDELAY_MS = 500, MESSAGE_BYTES = 8192 };
 
-/* symbol, name, inputs, outputs, moving sources, mask of a new instance (a file of the bundle; with sources it is a
- * bank, a folder of the bundle) */
+/* symbol, name, inputs, outputs, moving sources, mask of a new instance (a file of the bundle; with sources a bank,
+ * which is a folder of the bundle) */
 #define VARIANTS(V)                                                                                                    \
     V(mono, "haloconv Mono", 1, 1, 0, "cabinet.wav")                                                                   \
     V(mono_to_stereo, "haloconv Mono to Stereo", 1, 2, 0, "hall.wav")                                                  \

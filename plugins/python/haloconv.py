@@ -343,7 +343,7 @@ class Bank:
     normalise  scale all responses together so that the largest gain is 0 dB
 
     Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
-    notes (what loading has done to the file).
+    gain_db (largest gain for a sine), notes (what loading has done to the file), responses (a copy).
 
     Raises ValueError if a shape does not match, TypeError if the array is complex, Error if the library refuses the
     file (its text names the cause).
@@ -696,6 +696,8 @@ class Stream:
                  if value is not None]
         if len(given) != 1:
             raise ValueError(f"give one of entry, azimuth, xyz, entries; got {', '.join(given) or 'none'}")
+        if weights is not None and entries is None:
+            raise ValueError(f"weights belong to entries, not to {given[0]}; use gain")
         if not 0 <= source < self.sources:
             raise ValueError(f"source {source} is out of range; the stream has {self.sources} sources")
         bank = self._bank if bank is None else bank
@@ -924,6 +926,8 @@ def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, 
     """
     if mode not in ("full", "same"):
         raise ValueError(f"mode {mode!r} is unknown; give full or same")
+    if step < 1:
+        raise ValueError(f"step {step} is too small; give 16 to 65536")
     if not isinstance(bank, Bank):
         bank = Bank(bank)
     if rate and bank.rate and rate != bank.rate:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import tarfile
 
 import numpy as np
@@ -62,23 +63,24 @@ def test_moving_and_still_rows_share_a_list(folder):
 def test_random_paths_repeat_from_the_report(folder):
     ring_make(folder)
     dry_files(folder, [30000] * 3)
+    shutil.copy(folder / "dry0.wav", folder / "dry3.wav")
     args = ["--backend", "cpu", "--path", "random:speed=50..90,distance=1..3", "--distance-gain", "1"]
     good("batch", "--inputs", "dry*.wav", "--masks", "bank.csv", "-o", "a", "--report", "a.jsonl", "--seed", 4, *args)
     good("batch", "--inputs", "dry*.wav", "--masks", "bank.csv", "-o", "b", "--seed", 4, "--workers", 1, *args)
     good("batch", "--inputs", "dry*.wav", "--masks", "bank.csv", "-o", "c", "--seed", 5, *args)
     lines = report_of("a.jsonl")
-    assert len({line["seed"] for line in lines}) == 3
+    assert len({line["seed"] for line in lines}) == 4
     assert all(line["path"].startswith("random:speed=50") and line["t30_s"] is None for line in lines)
     # the report is a list, too
     good("batch", "a.jsonl", "-o", "d", "--backend", "cpu", "--distance-gain", "1")
     files = sorted(p.name for p in (folder / "a").glob("*.wav"))
-    assert len(files) == 3
+    assert len(files) == 4
     for name in files:
         first = (folder / "a" / name).read_bytes()
         assert first == (folder / "b" / name).read_bytes() == (folder / "d" / name).read_bytes()
         assert first != (folder / "c" / name).read_bytes()
-    # two rows of one input move differently
-    assert soundfile.read(folder / "a" / files[0])[0].std() > 0
+    # two rows of the same sound move differently
+    assert (folder / "a" / files[0]).read_bytes() != (folder / "a" / files[3]).read_bytes()
 
 
 def test_rows_with_a_seed_of_their_own(folder):
@@ -141,6 +143,7 @@ def test_resume_skips_what_is_done_and_follows_the_options(folder):
 
 @pytest.mark.parametrize("row,says", [
     (["dry.wav", "bank.csv", "random:sped=1", ""], ["row 1", "sped=1"]),
+    (["dry.wav", "bank.csv", "-", ""], ["row 1", "standard input"]),
     (["dry.wav", "bank.csv", "p.csv", "yes"], ["row 1", "path with align"])])
 def test_wrong_rows_are_refused(folder, row, says):
     refused("batch", manifest(folder, ["input", "mask", "path", "align"], [row]), "-o", "wet", says=says)
@@ -158,9 +161,20 @@ def test_a_wrong_path_fails_its_row_only(folder):
     assert [p.name for p in (folder / "wet").glob("*.wav")] == ["1.wav"]
 
 
+def test_the_files_of_a_bank_are_not_overwritten(folder):
+    ring_make(folder)
+    dry_make(folder)
+    rows = [["dry.wav", "bank.csv", "random", "a.wav"], ["dry.wav", "bank.csv", "random", "r35.wav"]]
+    refused("batch", manifest(folder, ["input", "mask", "path", "output"], rows), "-o", ".",
+            says="r35.wav: is a file that")
+
+
 def test_options_without_a_path_are_refused(folder):
     dry_make(folder)
     soundfile.write(folder / "still.wav", np.eye(50, 1), RATE)
-    refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", "--mix", says="--mix")
+    for option in (["--mix"], ["--step", "64"]):
+        refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", *option, says=option[0])
+    refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", "--path", "-", exit=2,
+            says="standard input")
     refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", "--path", "random:x=1", exit=2,
             says="x=1")

@@ -173,7 +173,7 @@ def test_runs_have_the_same_bits(folder):
     assert first == (folder / "b.wav").read_bytes() == (folder / "c.wav").read_bytes()
 
 
-def test_a_stream_has_the_bits_of_the_file(folder):
+def test_the_output_does_not_depend_on_later_input(folder):
     ring_make(folder)
     x = dry_make(folder, 600000)
     (folder / "p.csv").write_text("time,azimuth\n0,0\n40,3000\n")
@@ -181,7 +181,7 @@ def test_a_stream_has_the_bits_of_the_file(folder):
     short = x[:-1000]
     soundfile.write(folder / "short.wav", short, RATE, subtype="FLOAT")
     cut = play(folder, (folder / "p.csv").read_text(), dry="short.wav", output="cut.wav")
-    n = len(short) // STEP * STEP  # the input ends in the next window
+    n = len(short) // STEP * STEP  # the shorter input ends in the next step
     assert np.array_equal(heard[:n], cut[:n])
 
 
@@ -305,7 +305,7 @@ def test_a_bank_without_positions_needs_entries(folder):
 
 
 @pytest.mark.parametrize("options,says", [
-    (["--mix"], "--path"), (["--hold"], "--path"), (["--grid", "5"], "--path"),
+    (["--mix"], "--path"), (["--hold"], "--path"), (["--grid", "5"], "--path"), (["--step", "64"], "--path"),
     (["--path", "p.csv", "--dry", "0"], "--dry"), (["--path", "p.csv", "--block", "64"], "--step"),
     (["--path", "p.csv", "--method", "direct"], "--method"), (["--path", "random:sped=1"], "sped=1"),
     (["--path", "random:speed=5..1"], "speed"), (["--path", "random:speed=1..x"], "speed"),
@@ -319,6 +319,19 @@ def test_the_path_is_not_overwritten(folder):
     dry_make(folder, 1000)
     (folder / "p.wav").write_text("time,azimuth\n0,0\n")
     refused("convolve", "dry.wav", "bank.csv", "--path", "p.wav", "-o", "p.wav", says="p.wav")
+
+
+@pytest.mark.parametrize("kind", ["list", "folder"])
+def test_the_files_of_a_bank_are_not_overwritten(folder, kind):
+    (folder / "bank").mkdir()
+    ring_make(folder / "bank", n_taps=10)
+    dry_make(folder, 1000)
+    (folder / "p.csv").write_text("frame,entry\n0,0\n")
+    if kind == "folder":
+        (folder / "bank/bank.csv").unlink()
+    bank = "bank/bank.csv" if kind == "list" else "bank"
+    refused("convolve", "dry.wav", bank, "--path", "p.csv", "-o", "bank/r7.wav", says="bank/r7.wav: is a file that")
+    good("convolve", "dry.wav", bank, "--path", "p.csv", "-o", "bank/out.wav")
 
 
 def test_paths_and_sounds_come_from_pipes(folder):

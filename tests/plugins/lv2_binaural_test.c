@@ -207,7 +207,7 @@ static void check_calls(const struct instance *t, const char *path, int first, i
                 double want = g * mix_frame(bank, &now, t->in, frame, ch);
                 if (i < CALL - 1) want += (1 - g) * mix_frame(bank, &old, t->in, frame, ch);
                 double off = fabs((double)t->out[ch][frame] - want);
-                if (!(off <= worst)) worst = off, worst_frame = frame;
+                if (!(off <= worst) && !isnan(worst)) worst = off, worst_frame = frame; /* NaN stays */
             }
         }
     }

@@ -244,6 +244,7 @@ def test_refused_steering_is_an_exception(hc):
                                     ((0, 1), {"azimuth": 3}, "entry, azimuth"),
                                     ((0,), {"azimuth": 3}, "no positions"), ((0,), {"entries": [0] * 5}, "at most 4"),
                                     ((0,), {"entries": [0, 1], "weights": [1]}, "a weight"),
+                                    ((0, 1), {"weights": [0.5]}, "weights belong to entries"),
                                     ((0, 1), {"gain": np.nan}, "not a finite"),
                                     ((0, 1), {"gain": 1e300}, "not a finite"),
                                     ((0, 1), {"bank": other}, "add_bank")]:
@@ -383,7 +384,8 @@ def test_refused_paths_are_exceptions(hc):
                          (dict(path=[0], bank=there, rate=44100), "rate=44100"),
                          (dict(path=[(0, 0, (1, 0))], bank=there), "no position"),
                          (dict(path=[(0, 0, (np.nan, 0, 0))], bank=there), "no position"),
-                         (dict(path=[(np.nan, 0, 0)], bank=there), "time"), (dict(path=[0], step=2**32 + 256), "step")]:
+                         (dict(path=[(np.nan, 0, 0)], bank=there), "time"), (dict(path=[0], step=0), "step 0"),
+                         (dict(path=[0], step=2**32 + 256), "step")]:
         with pytest.raises(ValueError, match=match):
             hc.convolve_moving(x, **{"bank": bank, "backend": "cpu", **given})
     for given, match in [(dict(step=8), "step"), (dict(backend="tpu"), "tpu"), (dict(n_threads=-1), "n_threads")]:

@@ -278,7 +278,7 @@ static int load_banks(struct failover *f, const hc_route *routes, int n, struct 
 }
 
 /* Makes masks and banks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
- * keeps its mask. */
+ * keeps its mask and its banks. */
 int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, char *why, size_t cap)
 {
     hc_mask *mask = NULL, *standby = NULL;
@@ -295,12 +295,18 @@ int failover_load(struct failover *f, const hc_route *routes, int n, struct bank
         return error;
     }
     if (!suffices) atomic_store(&f->cpu_share, INFINITY);
-    if (f->standby.engine && takeover_of(f) == TAKEOVER_NOT_NEEDED) {
+    bool is_taken_over = takeover_of(f) != TAKEOVER_NOT_NEEDED;
+    if (f->standby.engine && !is_taken_over) {
         runner_play(&f->standby, standby); /* NULL if the CPU does not suffice: silence does not keep a core busy */
         if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
-    if (banks) steered_load(&f->steered, banks);
+    if (is_taken_over) {
+        hc_mask_free(f->standby.engine, standby);
+        engine_banks_free(banks);
+    } else if (banks) {
+        steered_load(&f->steered, banks);
+    }
     return HC_OK;
 }
 

@@ -709,6 +709,13 @@ static void banks_that_do_not_fit_are_refused(const char *backend)
     check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
     refuses(live, configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"),
             "sources play live only");
+    hc_responses responses;
+    check(hc_responses_load(configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n"
+                                          "/source/new 1 1 0 0\n/impulse/dirac 3 1 1 0\n"),
+                            0, RATE, HC_WITH_SOURCES, &responses, why, sizeof why) == HC_OK,
+          "%s", why);
+    check(hc_live_play(live, "scene.conf", &responses, why, sizeof why) == HC_EINVAL && strstr(why, "n_sources"), "%s",
+          why);
     hc_live_close(live);
     c.n_sources = 4;
     check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && strstr(why, "n_sources"), "%s", why);

@@ -49,7 +49,7 @@ static void place_sources(struct configuration *c, hc_source *sources)
 
 static void warn_of_unplayed_banks(struct configuration *c)
 {
-    bool *is_played = arena_alloc(c->arena, c->n_banks + 1, sizeof *is_played);
+    bool *is_played = arena_alloc(c->arena, c->n_banks, sizeof *is_played);
     if (!is_played) return;
     for (size_t i = 0; i < c->n_sources; i++) is_played[c->sources[i].bank] = true;
     for (size_t i = 0; i < c->n_banks; i++)

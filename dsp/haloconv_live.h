@@ -38,8 +38,8 @@
  *   straight ahead at first, that of a configuration where its line says. hc_live_steer moves them. hc_live keeps the
  *   places and tells them to each engine: the one that plays, a standby engine, and each new engine before its first
  *   block. Another bank that is no longer than the engine was made for is a fade of every source inside the engine, as
- *   any movement is (haloconv_scenes.h); else a new engine is made. A move of the standby engine is a block late while
- *   that is behind. Dry is input i at output i, for sources too.
+ *   any movement is (haloconv_scenes.h); else a new engine is made. While the standby engine is behind, it may make a
+ *   move some blocks early or a block late. Dry is input i at output i, for sources too.
  *
  * A session
  *   hc_live_config c;  hc_live_config_init(&c);  c.n_in = 2; ...;  hc_live_open(&c, &live, why, sizeof why);

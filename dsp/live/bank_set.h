@@ -11,7 +11,7 @@ struct set_source {
 };
 
 struct bank_set {
-    int users;                  /* the live convolver, and engines; threads that hold hc_live.setup */
+    int users;                  /* the live convolver and its engines; under hc_live.setup      */
     int n_banks;
     hc_bank_data *banks;        /* [n_banks]                                                     */
     int n_sources;

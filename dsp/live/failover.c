@@ -20,6 +20,7 @@ enum {
     FREEWHEEL_US = 10000000, /* wait without a deadline: a device that needs longer hangs */
     WARM_UP_BLOCKS = 16,
     TRIAL_MS = 250,      /* longest trial of the CPU, in audio that it convolves and in time that it takes */
+    TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
     CATCH_UP_BLOCKS = 4, /* most that the standby engine may be behind and still play in the same block */
     SLOW_SCORE = 16,     /* a device is too slow after this many late blocks beyond SLOW_A_SECOND */
     SLOW_A_SECOND = 4
@@ -222,19 +223,21 @@ bool failover_close(struct failover *f)
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-/* Steers every source to another entry, as the worst block does. */
-static void trial_steer(struct runner *r, const struct engine_banks *banks, int block)
+/* Steers every source to other entries, as the worst block does. A mix has mostly three of them. */
+static void trial_steer(struct runner *r, const struct engine_banks *banks, bool mixes, int block)
 {
     for (int s = 0; s < banks->set->n_sources; s++) {
-        int bank = banks->set->sources[s].bank, entry = (block + s) % banks->set->banks[bank].n_entries;
-        hc_steer(r->engine, s, banks->standby[bank], &entry, NULL, 1);
+        int bank = banks->set->sources[s].bank, n_entries = banks->set->banks[bank].n_entries;
+        int n = !mixes ? 1 : n_entries < TRIAL_MIX ? n_entries : TRIAL_MIX, entries[TRIAL_MIX];
+        for (int i = 0; i < n; i++) entries[i] = (block * n + s + i) % n_entries;
+        hc_steer(r->engine, s, banks->standby[bank], entries, NULL, n);
     }
 }
 
 /* The share of a block's time that the CPU needs for the routes and the banks of a standby engine, measured on an engine
  * of its own. INFINITY: it cannot play them. */
 static double measure_cpu_share(const hc_config *wanted, const hc_route *routes, int n,
-                                const struct engine_banks *banks)
+                                const struct engine_banks *banks, bool mixes)
 {
     hc_config config = *wanted;
     struct runner r;
@@ -252,7 +255,7 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
         int64_t start = now_ns();
         int blocks = 0;
         while (spent < TRIAL_MS * 1e6 && blocks * block_ns < TRIAL_MS * 1e6) {
-            if (banks) trial_steer(&r, banks, blocks);
+            if (banks) trial_steer(&r, banks, mixes, blocks);
             runner_repeat(&r, x);
             blocks++;
             spent = (double)(now_ns() - start);
@@ -264,21 +267,21 @@ static double measure_cpu_share(const hc_config *wanted, const hc_route *routes,
     return share;
 }
 
-/* Makes the banks for both engines, and measures the CPU's share. The standby engine keeps them if that share is small
- * enough. */
+/* Makes the banks for both engines, and measures the CPU's share: INFINITY if the standby engine cannot have the banks.
+ * It keeps them if that share is small enough. */
 static int load_banks(struct failover *f, const hc_route *routes, int n, struct bank_set *set,
                       struct engine_banks **banks, double *share, char *why, size_t cap)
 {
     int error = set ? engine_banks_make(set, f->main.engine, banks, why, cap) : HC_OK;
-    if (!error && *banks && f->standby.engine) error = engine_banks_make_standby(*banks, f->standby.engine, why, cap);
     if (error || !f->standby.engine) return error;
-    *share = measure_cpu_share(&f->config, routes, n, *banks);
+    if (*banks && engine_banks_make_standby(*banks, f->standby.engine, NULL, 0) != HC_OK) return HC_OK;
+    *share = measure_cpu_share(&f->config, routes, n, *banks, *banks && f->steered.places->mixes);
     if (*banks && !(*share <= f->standby_share)) engine_banks_free_standby(*banks);
     return HC_OK;
 }
 
 /* Makes masks and banks before one of them plays: a failure changes nothing. A standby engine that takes over meanwhile
- * keeps its mask. */
+ * keeps its mask and its banks. */
 int failover_load(struct failover *f, const hc_route *routes, int n, struct bank_set *set, char *why, size_t cap)
 {
     hc_mask *mask = NULL, *standby = NULL;
@@ -295,12 +298,18 @@ int failover_load(struct failover *f, const hc_route *routes, int n, struct bank
         return error;
     }
     if (!suffices) atomic_store(&f->cpu_share, INFINITY);
-    if (f->standby.engine && takeover_of(f) == TAKEOVER_NOT_NEEDED) {
+    bool is_taken_over = takeover_of(f) != TAKEOVER_NOT_NEEDED;
+    if (f->standby.engine && !is_taken_over) {
         runner_play(&f->standby, standby); /* NULL if the CPU does not suffice: silence does not keep a core busy */
         if (suffices) atomic_store(&f->cpu_share, (float)share);
     }
     runner_play(&f->main, mask);
-    if (banks) steered_load(&f->steered, banks);
+    if (is_taken_over) {
+        hc_mask_free(f->standby.engine, standby);
+        engine_banks_free(banks);
+    } else if (banks) {
+        steered_load(&f->steered, banks);
+    }
     return HC_OK;
 }
 

@@ -1,6 +1,5 @@
 #include "places.h"
 
-#include <limits.h>
 #include <string.h>
 
 enum { MOST_READS = 8 };

@@ -1,11 +1,13 @@
 /* places - where each source is, as last requested. Any thread puts a place; any thread reads it, as often as it likes.
  *
- * A writer fills in a record that nobody else uses, and then lets `newest` name that record. A stamp is never used
- * again: a reader that finds the same stamp in `newest` before and after it copies has a whole place. No thread waits.
+ * A writer fills in a record that nobody else uses, and then lets `newest` name that record. A stamp comes
+ * back only after 2^30 uses of its record: a reader that finds the same stamp in `newest` before and after it copies
+ * has a whole place. No thread waits.
  */
 #ifndef PLACES_H
 #define PLACES_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -28,7 +30,7 @@ struct place_mailbox {              /* zeroed: nobody has put a place           
     struct place_record records[PLACE_RECORDS];
 };
 
-enum { NO_STAMP = -1 };             /* of a reader that has not read yet                            */
+#define NO_STAMP UINT_MAX            /* of a reader that has not read yet                            */
 
 /* If several threads put places at the same moment, the place of one of them wins. [rt], any thread */
 void place_put(struct place_mailbox *mailbox, const struct place *place);

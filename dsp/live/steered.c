@@ -6,7 +6,7 @@
 
 static void forget_stamps(struct steered *s)
 {
-    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = (unsigned)NO_STAMP;
+    for (int i = 0; i < s->n_sources; i++) s->told[i].stamp = NO_STAMP;
 }
 
 bool steered_open(struct steered *s, int n_sources, struct places *places)
@@ -96,7 +96,7 @@ void steered_sweep(struct steered *s)
 
 /* ---- moving ------------------------------------------------------------------------------------ */
 
-/* `former` holds one set of banks: the next ones wait until a worker has freed those before. */
+/* `former` holds one set of banks: `next` waits until a worker has freed it. */
 static void take_next(struct steered *s)
 {
     if (!atomic_load_explicit(&s->next, memory_order_relaxed)) return;
@@ -118,7 +118,7 @@ static bool is_same(const struct told *a, const struct told *b)
 }
 
 /* Finds the entries for a place that has changed. false: they are the same as before. */
-static bool look(struct steered *s, int source)
+static bool entries_update(struct steered *s, int source)
 {
     const struct bank_set *set = s->playing->set;
     struct told before = s->told[source], *told = &s->told[source];
@@ -130,13 +130,13 @@ static bool look(struct steered *s, int source)
         told->bank = set->sources[source].bank;
         told->n = bank_set_find(set, source, &place, s->places->mixes, told->entry, told->weight);
     }
-    if (before.stamp != (unsigned)NO_STAMP && is_same(&before, told)) return false;
+    if (before.stamp != NO_STAMP && is_same(&before, told)) return false;
     told->number++;
     return true;
 }
 
-/* banks: NULL: silence, which does not keep a core busy. */
-static void tell(hc_engine *engine, int source, hc_bank *const *banks, const struct told *told)
+/* banks NULL: silence, which does not keep a core busy. */
+static void entries_request(hc_engine *engine, int source, hc_bank *const *banks, const struct told *told)
 {
     int n = banks ? told->n : 0;
     hc_steer(engine, source, n > 0 ? banks[told->bank] : NULL, told->entry, told->weight, n);
@@ -146,7 +146,7 @@ void steered_move(struct steered *s, hc_engine *main)
 {
     take_next(s);
     for (int i = 0; s->playing && i < s->n_sources; i++)
-        if (look(s, i)) tell(main, i, s->playing->main, &s->told[i]);
+        if (entries_update(s, i)) entries_request(main, i, s->playing->main, &s->told[i]);
 }
 
 void steered_move_standby(struct steered *s, hc_engine *standby)
@@ -154,6 +154,6 @@ void steered_move_standby(struct steered *s, hc_engine *standby)
     for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
         if (s->standby_numbers[i] == s->told[i].number) continue;
         s->standby_numbers[i] = s->told[i].number;
-        tell(standby, i, s->playing->standby, &s->told[i]);
+        entries_request(standby, i, s->playing->standby, &s->told[i]);
     }
 }

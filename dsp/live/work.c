@@ -84,6 +84,9 @@ static int mask_fit(const hc_live *l, const char *path, struct loaded *loaded, c
         error =
             fail(HC_EINVAL, why, cap, "%s: is for %d inputs and %d outputs, here are %d and %d; use one with as many",
                  path, mask->n_in, mask->n_out, n_in, n_out);
+    else if (mask->n_sources > 0 && !loaded->banks)
+        error = fail(HC_EINVAL, why, cap, "%s: has %d sources, but this session has none; open it with n_sources", path,
+                     mask->n_sources);
     else if (mask->n_routes == 0 && !loaded->banks)
         error = fail(HC_EINVAL, why, cap, "%s: connects nothing; give it a route", path);
     else if (mask->n_channels == 1 && n_in == 1 && n_out > 1)

@@ -47,14 +47,21 @@ static void place_sources(struct configuration *c, hc_source *sources)
     }
 }
 
+static void warn_of_unplayed_banks(struct configuration *c)
+{
+    bool *is_played = arena_alloc(c->arena, c->n_banks, sizeof *is_played);
+    if (!is_played) return;
+    for (size_t i = 0; i < c->n_sources; i++) is_played[c->sources[i].bank] = true;
+    for (size_t i = 0; i < c->n_banks; i++)
+        if (!is_played[i])
+            diagnostic(&c->diagnostics, HC_OK, c->banks[i].line, READ, "no source plays this bank; add a /source/new");
+}
+
 void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc_responses *r)
 {
     struct arena *arena = c->arena;
-    if (c->n_sources == 0) {
-        for (size_t i = 0; i < c->n_banks && c->diagnostics.n_errors == 0; i++)
-            diagnostic(&c->diagnostics, HC_OK, c->banks[i].line, READ, "no source plays this bank; add a /source/new");
-        return;
-    }
+    if (c->diagnostics.n_errors == 0) warn_of_unplayed_banks(c); /* else lines may be missing */
+    if (c->n_sources == 0) return;
     if (!is_wanted) {
         diagnostic(&c->diagnostics, HC_EINVAL, c->sources[0].line, NEW,
                    "sources play live only (haloconv jack, live); for files, give haloconv convolve or batch the bank "
@@ -64,7 +71,7 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
     hc_source *sources = arena_alloc(arena, c->n_sources, sizeof *sources);
     const char **banks = arena_alloc(arena, c->n_banks, sizeof *banks);
     if (!sources || !banks || arena->n_files < c->n_files) return;
-    if (c->diagnostics.n_errors == 0) place_sources(c, sources); /* else lines may be missing */
+    if (c->diagnostics.n_errors == 0) place_sources(c, sources);
     for (size_t i = 0; i < c->n_banks; i++) banks[i] = bank_path(c, &c->banks[i], rate);
     r->n_sources = (int)c->n_sources;
     r->sources = sources;

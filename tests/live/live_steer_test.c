@@ -498,6 +498,22 @@ static void sources_move_on_through_every_change(const char *backend)
     stage_close(&s);
 }
 
+/* Waits until the standby thread has processed all that was played. */
+static void await_standby(struct stage *s)
+{
+    struct failover *f = s->live->playing;
+    int64_t at = -1;
+    for (int waits = 0; at < s->pos && failover_state(f) == HC_LIVE_OK; waits++) {
+        check(waits < 100000, "the standby engine has processed %ld of %d frames, and goes no further", (long)at,
+              s->pos);
+        pause_us(200);
+        if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) continue;
+        at = f->standby.at;
+        atomic_flag_clear_explicit(&f->lock, memory_order_release);
+        if (at < s->pos) failover_wake(f); /* the thread may have found the lock taken, and sleeps again */
+    }
+}
+
 static void the_standby_engine_goes_on_in_the_right_directions(const char *backend)
 {
     struct stage s;
@@ -516,8 +532,10 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
             atomic_flag *lock = i == at - 1 ? &s.live->playing->lock : NULL;
             while (lock && atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) pause_us(100);
             turn(&s, 1);
-            pause_us(2000);
-            if (lock) atomic_flag_clear_explicit(lock, memory_order_release);
+            if (lock)
+                atomic_flag_clear_explicit(lock, memory_order_release);
+            else
+                await_standby(&s);
         }
         hc_live_stats stats = {.size = sizeof stats};
         hc_live_get_stats(s.live, &stats);
@@ -525,6 +543,31 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
         stage_check(&s);
         stage_close(&s);
     }
+}
+
+/* The device is lost while a worker loads banks that are too much for the CPU. */
+static void a_takeover_during_a_load_keeps_the_banks(const char *backend)
+{
+    struct stage s;
+    hc_live_config c = stage_config("cuda");
+    char why[400] = "";
+    stage_open(&s, &c);
+    setenv("HC_FAULT_SCENE", "fail 40", 1);
+    request_bank(&s, FIRST);
+    unsetenv("HC_FAULT_SCENE");
+    engine_begins(&s, FIRST, BLOCK, RATE);
+    s.traps = false; /* the standby engine may be waited for */
+    for (int i = 0; i < 40; i++) {
+        play(&s, 1);
+        await_standby(&s);
+    }
+    struct failover *f = s.live->newest;
+    check(failover_state(f) == HC_LIVE_STANDBY, "the device was not lost");
+    f->standby_share = 0;
+    check(failover_load(f, NULL, 0, s.live->banks, why, sizeof why) == HC_OK, "%s", why);
+    turn(&s, 20);
+    stage_check(&s);
+    stage_close(&s);
 }
 
 /* A reset ends all fades: the first block is at the place of the last request. */
@@ -566,7 +609,7 @@ static void a_long_bank_is_complete_within_20_ms(const char *backend)
         move_by(&s, i % 2, 77.0 * i, 1);
         for (int k = 0; k < ROUND; k++) {
             play(&s, 1);
-            pause_us(1000);
+            await_standby(&s);
         }
     }
     stage_check_settled(&s, 0, ROUND * BLOCK, SETTLE);
@@ -666,6 +709,13 @@ static void banks_that_do_not_fit_are_refused(const char *backend)
     check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
     refuses(live, configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n/source/new 1 1 0 0\n"),
             "sources play live only");
+    hc_responses responses;
+    check(hc_responses_load(configuration("/convolver/new 3 2 64 4096\n/bank/read bank:1:12:900:2\n"
+                                          "/source/new 1 1 0 0\n/impulse/dirac 3 1 1 0\n"),
+                            0, RATE, HC_WITH_SOURCES, &responses, why, sizeof why) == HC_OK,
+          "%s", why);
+    check(hc_live_play(live, "scene.conf", &responses, why, sizeof why) == HC_EINVAL && strstr(why, "n_sources"), "%s",
+          why);
     hc_live_close(live);
     c.n_sources = 4;
     check(hc_live_open(&c, &live, why, sizeof why) == HC_EINVAL && strstr(why, "n_sources"), "%s", why);
@@ -752,6 +802,7 @@ int main(void)
         TEST(another_bank_is_a_fade_of_every_source, false),
         TEST(sources_move_on_through_every_change, false),
         TEST(the_standby_engine_goes_on_in_the_right_directions, false),
+        TEST(a_takeover_during_a_load_keeps_the_banks, false),
         TEST(a_reset_begins_at_the_last_place, false),
         TEST(a_long_bank_is_complete_within_20_ms, false),
         TEST(a_configuration_plays_pairs_and_sources, false),

@@ -117,6 +117,9 @@ def test_a_bank_that_nobody_plays_is_a_warning(banks):
     conf(banks, NEW + "/bank/read two.csv\n/impulse/dirac 1 1 1 0\n")
     assert "t.conf:2: warning: /bank/read: no source plays this bank" in good("check", "t.conf").stderr
     good("convolve", "x.wav", "t.conf", "-o", "y.wav", "-q")
+    conf(banks, NEW + "/bank/read two.csv\n/bank/read two.csv\n/source/new 1 2 0 0\n")
+    err = good("check", "t.conf").stderr
+    assert err.count("no source plays this bank") == 1 and "t.conf:2: warning: /bank/read:" in err
 
 
 def test_a_bank_with_more_outputs_than_the_configuration(banks):

@@ -155,7 +155,7 @@ static int reset(void *state, char *why, size_t cap)
     return real->reset(((struct faulty *)state)->state, why, cap);
 }
 
-/* ---- steered sources: those of the real backend. The CPU's play in place, in the rows of a slot ---- */
+/* ---- steered sources: the real backend plays them. That of the CPU reads and writes the rows of the slot ---- */
 
 enum { MOST_CHANNELS = 256 };
 

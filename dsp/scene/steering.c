@@ -196,6 +196,7 @@ bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once
     if (!changed) return false;
     list_count_uses(other);
     s->now = 1 - s->now;
+    s->n_changes++;
     return true;
 }
 
@@ -209,6 +210,8 @@ void steering_follow(struct steering *s, const struct steering *head)
     const struct term_list *from = &head->lists[head->now];
     struct term_list *to = &s->lists[1 - s->now];
     list_clear(to);
+    if (s->n_changes == head->n_changes) return;
+    s->n_changes = head->n_changes;
     memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
     memcpy(to->banks, from->banks, (size_t)from->n * sizeof *to->banks);
     to->n = from->n;

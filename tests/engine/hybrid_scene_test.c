@@ -194,6 +194,22 @@ static void an_engine_closes_while_jobs_wait(const char *backend)
     }
 }
 
+/* A fade costs the device two products a hop. */
+static void sources_at_rest_do_not_fade(const char *backend)
+{
+    enum { HOPS = 9 };
+    struct stage s;
+    stage_open(&s, "none");
+    long still = atomic_load(&faulty_record.scenes_still);
+    for (int i = 0; i < 2; i++) moving_steer_one(&s.m, i, &s.bank, i);
+    moving_play_to(&s.m, (HOPS + 1) * s.hop, BLOCK);
+    stage_await(&s, HOPS);
+    still = atomic_load(&faulty_record.scenes_still) - still;
+    check(still == HOPS, "%ld hops of %d had no fade", still, HOPS);
+    moving_check(&s.m);
+    stage_close(&s);
+}
+
 static void info_says_what_is_where(const char *backend)
 {
     struct stage s;
@@ -218,6 +234,7 @@ int main(void)
 {
     static const struct test tests[] = {
         TEST(info_says_what_is_where, false),
+        TEST(sources_at_rest_do_not_fade, false),
         TEST(a_late_device_leaves_the_head, false),
         TEST(a_hanging_device_gets_silence_for_a_skipped_hop, false),
         TEST(a_wait_without_bound_waits_for_the_device, false),

@@ -23,9 +23,9 @@
  *   with the final 0, that says what failed and how to remedy it. In this line channels count from 1; a field, such as
  *   routes[2].in, has the caller's value. why may be NULL. A NULL pointer to an engine or to a result is HC_EINVAL. The
  *   library never prints and never exits.
- *   A system that overcommits memory may end the process instead of causing HC_ENOMEM. FFTW allocates memory in hc_open
- *   only. A build that shares the host's libfftw3f checks there that FFTW's memory is free; if another thread takes it
- *   first, FFTW ends the process.
+ *   A system that overcommits memory may end the process instead of causing HC_ENOMEM. FFTW allocates memory only in
+ *   hc_open, hc_bank_make and hc_renderer_open. A build that shares the host's libfftw3f checks there that FFTW's
+ *   memory is free; if another thread takes it first, FFTW ends the process.
  *
  * Versions
  *   hc_config and hc_info begin with their size. A program that was compiled with an older, shorter struct works with a
@@ -156,7 +156,8 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     double cost_ns;          /* expected time for one frame of all channels, by the costs that the plan was chosen
                                 with; for "hybrid" only the work inside the call                                */
     int measured;            /* hc_plan: 1 if these costs were measured on this machine                         */
-    uint64_t memory;         /* bytes of input history, spectra and one mask of n_routes pairs                  */
+    uint64_t memory;         /* bytes of input history, spectra and one mask of n_routes pairs; with sources also
+                                those of their history and bank_memory                                          */
     uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
     uint64_t late;           /* blocks that were late (HC_LATE)                                                 */
     uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
@@ -174,7 +175,7 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     int n_sources;           /* as in hc_config                                                                 */
     int n_steer_levels;
     hc_steer_level steer_levels[HC_MOST_STEER_LEVELS];
-    uint64_t bank_memory;    /* bytes of the banks that were made by this engine and are not freed; in `memory` too */
+    uint64_t bank_memory;    /* bytes of the banks that this engine has made and that are not freed             */
 } hc_info;
 
 /* Returns the version of this library, HC_VERSION of its build: a static string. [rt] */

@@ -18,8 +18,8 @@
  *   begins, a fade under way included. Long responses are cut into levels (hc_info.steer_levels). Level l has the hop
  *   S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that plays
  *   frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is heard
- *   with the next block. If F is more than S, F counts as a multiple of S in this level, and g is linear over all
- *   these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits until
+ *   with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is linear over
+ *   all these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits until
  *   the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
  *
  * Conventions, tags and error codes are those of haloconv.h.
@@ -110,7 +110,8 @@ int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries,
 /* Prepares a bank in the memory of the engine's device. data->n_out is at most hc_config.n_out, data->n_taps at most
  * hc_config.bank_taps. *data is read during the call only. Other engines may play the bank too, if they are on the same
  * device with the same rate, block, bank_taps and steer_fade. Fails with HC_EINVAL (a tap that is NaN or Inf: the text
- * has its place; the engine has no sources), HC_ENOMEM; *bank is NULL then. [setup], in parallel with hc_process */
+ * has its place; the engine has no sources), HC_ENOMEM, HC_EDEVICE; *bank is NULL then. [setup], in parallel with
+ * hc_process */
 int hc_bank_make(hc_engine *engine, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);
 
 /* Releases a bank. Its memory is freed once no source of any engine plays it, in the first hc_bank_make, hc_bank_free

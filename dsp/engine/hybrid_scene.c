@@ -87,7 +87,8 @@ static int tail_hop(int rate, int block, int steer_fade)
 {
     const int least = rate / MOST_HOPS_A_SECOND, usual = rate / LEAST_HOPS_A_SECOND;
     int hop = (rate / 50 - steer_fade) / 2 / block * block;
-    return hop >= least && hop > 0 ? hop : (usual + block - 1) / block * block;
+    if (hop >= least && hop > 0) return hop;
+    return usual > block ? (usual + block - 1) / block * block : block;
 }
 
 static void hybrid_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)
@@ -151,6 +152,16 @@ static bool hybrid_bank_released(const void *impl)
     return atomic_load_explicit(&bank->jobs, memory_order_acquire) == 0;
 }
 
+/* A caller's struct may be shorter than ours: it must not be copied as a whole. */
+static hc_bank_data data_of(const hc_bank_data *data, const float *const *taps, int n_taps)
+{
+    return (hc_bank_data){.size = sizeof(hc_bank_data),
+                          .n_entries = data->n_entries,
+                          .n_out = data->n_out,
+                          .n_taps = n_taps,
+                          .taps = taps};
+}
+
 static int tail_bank_make(struct hybrid_bank *bank, const struct scene_plan *plan, int device, const hc_bank_data *data,
                           uint64_t *bytes, char *why, size_t cap)
 {
@@ -160,9 +171,7 @@ static int tail_bank_make(struct hybrid_bank *bank, const struct scene_plan *pla
     const float **taps = malloc(n * sizeof *taps);
     if (!taps) return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
-    hc_bank_data tail = *data;
-    tail.taps = taps;
-    tail.n_taps -= offset;
+    const hc_bank_data tail = data_of(data, taps, data->n_taps - offset);
     int error = bank->tail_backend->bank_make(&part, device, &tail, &bank->tail, bytes, why, cap);
     free((void *)taps);
     return error;
@@ -175,8 +184,8 @@ static int hybrid_bank_make(const char *tail_name, const struct scene_plan *plan
     if (!bank) return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
     bank->tail_backend = backend_of(tail_name);
     const struct scene_plan part = plan_of(plan, 0);
-    hc_bank_data head = *data;
-    if (head.n_taps > part.bank_taps) head.n_taps = part.bank_taps;
+    const int n_head = data->n_taps < part.bank_taps ? data->n_taps : part.bank_taps;
+    const hc_bank_data head = data_of(data, data->taps, n_head);
     uint64_t head_bytes = 0, tail_bytes = 0;
     int error = scene_cpu.bank_make(&part, 0, &head, &bank->head, &head_bytes, why, cap);
     if (!error && data->n_taps > part.bank_taps)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH = 12 }; /* mailboxes, whose cache lines are in the threads that steer */
+enum { PREFETCH = 12 }; /* mailboxes ahead: the caches of the threads that steer have their lines */
 
 struct scene {
     struct scene_setup setup;

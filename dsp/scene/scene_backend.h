@@ -45,8 +45,8 @@ struct scene_call {     /* n frames that lie in one block of the stream         
      * has the address and the length of `to` of the block before, its terms are the same                             */
     struct scene_mix from, to;
     bool is_still;
-    /* [level], from 1: at the first frame of a block that is a multiple of the level's hop: the mix that the level takes
-     * now. It stays valid until the level's next edge has been played                                                */
+    /* [level], from 1: the mix that the level takes now, if this is the first call of a block that begins at a multiple
+     * of the level's hop; else NULL. It stays valid until the level's next edge has been played                      */
     const struct scene_mix *tail[HC_MOST_STEER_LEVELS];
 };
 

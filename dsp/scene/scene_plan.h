@@ -5,8 +5,9 @@
  *   tail levels   partitions of `hop` frames. The work on a hop may take `delay` frames
  *
  * At frame T, a multiple of the hop, a tail level transforms the last `fft` input frames before T and computes hop +
- * fade frames of output. They are due from frame T + delay on: the first `fade` frames fade in over the last `fade`
- * frames of the hop before. So one product a hop serves the fade too, and offset = hop + fade + delay.
+ * fade frames of output, which are due from frame T + delay on. The first `fade` of them are crossfaded with the last
+ * `fade` frames that were computed at T - hop. So one product a hop serves the fade too, and
+ * offset = hop + fade + delay.
  */
 #ifndef HALOCONV_SCENE_PLAN_H
 #define HALOCONV_SCENE_PLAN_H

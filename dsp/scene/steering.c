@@ -27,13 +27,18 @@ static bool list_open(struct term_list *list, int n_sources)
     return list->terms && list->banks;
 }
 
-/* Gives up the uses of the banks; terms of one bank usually follow each other. */
-static void list_clear(struct term_list *list)
+/* Calls `count`, bank_use or bank_unuse, for all terms; those of one bank usually follow each other. */
+static void list_banks_count(const struct term_list *list, void (*count)(hc_bank *, int))
 {
     for (int i = 0, end; i < list->n; i = end) {
         for (end = i + 1; end < list->n && list->banks[end] == list->banks[i];) end++;
-        bank_unuse(list->banks[i], end - i);
+        count(list->banks[i], end - i);
     }
+}
+
+static void list_clear(struct term_list *list)
+{
+    list_banks_count(list, bank_unuse);
     list->n = list->n_heard = 0;
 }
 
@@ -42,14 +47,6 @@ static void list_add(struct term_list *list, int source, const struct sounding *
     list->banks[list->n] = sounding->bank;
     list->terms[list->n++] = (struct scene_term){sounding->bank->impl, source, sounding->entry, sounding->weight};
     if (sounding->bank->n_out > list->n_heard) list->n_heard = sounding->bank->n_out;
-}
-
-static void list_count_uses(const struct term_list *list)
-{
-    for (int i = 0, end; i < list->n; i = end) {
-        for (end = i + 1; end < list->n && list->banks[end] == list->banks[i];) end++;
-        bank_use(list->banks[i], end - i);
-    }
 }
 
 bool steering_open(struct steering *s, int n_sources, int n_hops)
@@ -194,8 +191,9 @@ bool steering_take(struct steering *s, const struct wanted *wanted, bool at_once
         if (changed) list_add_source(other, s, i);
     }
     if (!changed) return false;
-    list_count_uses(other);
+    list_banks_count(other, bank_use);
     s->now = 1 - s->now;
+    s->n_changes++;
     return true;
 }
 
@@ -209,10 +207,12 @@ void steering_follow(struct steering *s, const struct steering *head)
     const struct term_list *from = &head->lists[head->now];
     struct term_list *to = &s->lists[1 - s->now];
     list_clear(to);
+    if (s->n_changes == head->n_changes) return;
+    s->n_changes = head->n_changes;
     memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
     memcpy(to->banks, from->banks, (size_t)from->n * sizeof *to->banks);
     to->n = from->n;
     to->n_heard = from->n_heard;
-    list_count_uses(to);
+    list_banks_count(to, bank_use);
     s->now = 1 - s->now;
 }

@@ -26,6 +26,7 @@ struct steering {     /* of one level                                           
     struct source_mix *mixes; /* [n_sources]                                                                     */
     struct term_list lists[2]; /* of the last two edges that changed something                                   */
     int now;          /* the list of the last edge                                                               */
+    unsigned n_changes; /* edges of this level, or of the head that it follows, whose list was another one        */
 };
 
 /* false: no memory. [setup] */
@@ -37,7 +38,8 @@ void steering_close(struct steering *steering);
 bool steering_take(struct steering *steering, const struct wanted *wanted, bool at_once);
 
 /* If the fades of a level and of the head last one hop each, both have the same list at an edge of both: the entries of
- * the last requests. steering_follow copies the list of the head, in place of steering_take. [rt], engine thread */
+ * the last requests. steering_follow copies the list of the head, in place of steering_take. If the head has not changed
+ * since the edge before, the level keeps its list, and a backend sees that nothing fades. [rt], engine thread */
 bool steering_can_follow(const struct steering *steering, const struct steering *head);
 void steering_follow(struct steering *steering, const struct steering *head);
 

@@ -1,14 +1,14 @@
 /* scene_cuda - steered sources on a CUDA GPU (dsp/scene/scene_backend.h).
  *
  *   stream head   [new frames up] forward > [lists up] products > reduce > output -> pinned memory       each call
- *   stream tail   [list up] forward > products > reduce > window                                        at a latch
- *   host          [begin] take requests [play] make the lists | the list of the tail's last latch | wait for the head
+ *   stream tail   [list up] forward > products > reduce > window                                        at an edge
+ *   host          [begin] take requests [play] make the lists | the list of the tail's last edge | wait for the head
  *
  * The tail of a hop has the level's delay to run. Its stream has a low priority, and its thread blocks are short, so
  * that the head gets its multiprocessors soon. The head waits on the device for the event of a window when the window's
  * first frame plays. A list of the head goes up once: `from` of a block is `to` of the block before.
  *
- * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at a latch 8 P n_parts
+ * cost     a block of n sources: 4 n B bytes up and 16 P n_parts bytes of X a fading source; at an edge 8 P n_parts
  *          bytes a source (scene_product.cu)
  * limits   blocks of up to 4096 frames
  * ceiling  many sources: the engine thread, which takes requests and makes lists: about 40 ns a source that changes. Few:
@@ -26,7 +26,7 @@
 
 #include <stdlib.h>
 
-enum { LISTS = 2 };         /* of the head: of the last two edges. Of a tail level: of the last two latches           */
+enum { LISTS = 2 };         /* of a level: of its last two edges                                                      */
 
 struct list_buffers {
     char *pinned[LISTS], *device[LISTS];
@@ -48,7 +48,7 @@ struct cuda_level {
     cudaEvent_t *ready;     /* [n_windows]                                                                            */
     int *n_heard;           /* [n_windows]                                                                            */
     int64_t awaited;        /* windows that the head's stream has waited for                                          */
-    struct scene_mix waiting; /* a latch whose work begins in the next block                                          */
+    struct scene_mix waiting; /* the mix of an edge whose work begins in the next block                               */
     int64_t waiting_frame;  /* -1: none                                                                               */
     int waiting_heard;
 };
@@ -395,7 +395,7 @@ static int head_order(struct scene_gpu *s, const struct scene_call *call, char *
     return HC_OK;
 }
 
-/* Orders the work of the latch that waits. The frames before it are in the ring, because every call waits for the
+/* Orders the work of the edge that waits. The frames before it are in the ring, because every call waits for the
  * head's stream. The pinned list is free again, because the head has waited for the window of two hops before. */
 static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
 {
@@ -422,8 +422,8 @@ static int tail_order(struct scene_gpu *s, int l, char *why, size_t cap)
     return HC_OK;
 }
 
-/* The engine thread takes the requests of two levels in the block of a latch. So the tail's list is made and its work is
- * ordered in the block after that, if the delay has room for it. */
+/* The engine thread takes the requests of two levels in the block of an edge. So the tail's list is made and its work
+ * is ordered in the block after that, if the delay has room for it. */
 static int tails_order(struct scene_gpu *s, const struct scene_call *call, char *why, size_t cap)
 {
     const int64_t block = s->plan.block, first = call->frame / block * block;

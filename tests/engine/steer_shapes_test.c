@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BANKS = 2, CHECKED = 60, MOST_REQUESTS = 4096 };
+enum { BANKS = 2, CHECKED = 60, MOST_CALLS = 4096 };
 static const double bound = 1e-6; /* of the peak: -120 dB */
 
 struct shape {
@@ -19,20 +19,21 @@ struct shape {
     bool one_entry; /* all sources play the same one                                                  */
 };
 
-struct wish {
-    int bank, n, entry[2];
+struct request {
+    int bank; /* -1: silence */
+    int n, entry[2];
     float weight[2];
-}; /* bank -1: silence */
+};
 
 struct play {
     const struct shape *shape;
     hc_engine *engine;
     hc_info info;
     hc_bank *banks[BANKS];
-    float *taps[BANKS];  /* [entry][out][tap]                                                              */
-    float *in, *out;     /* [source][n_frames], [out][n_frames]                                            */
-    struct wish *wishes; /* [n_calls][n_sources]                                                           */
-    int64_t starts[MOST_REQUESTS];
+    float *taps[BANKS];       /* [entry][out][tap]                                                              */
+    float *in, *out;          /* [source][n_frames], [out][n_frames]                                            */
+    struct request *requests; /* [n_calls][n_sources]                                                           */
+    int64_t starts[MOST_CALLS];
     int n_calls;
 };
 
@@ -78,7 +79,7 @@ static void play_open(struct play *p, const struct shape *s, const char *backend
         if (s->n_entries[b]) bank_make(p, b, r);
     p->in = noise(r, s->n_sources * s->n_frames);
     p->out = must_alloc((size_t)s->n_out * (size_t)s->n_frames, sizeof *p->out);
-    p->wishes = must_alloc((size_t)MOST_REQUESTS * (size_t)s->n_sources, sizeof *p->wishes);
+    p->requests = must_alloc((size_t)MOST_CALLS * (size_t)s->n_sources, sizeof *p->requests);
 }
 
 static void play_close(struct play *p)
@@ -88,20 +89,20 @@ static void play_close(struct play *p)
     for (int b = 0; b < BANKS; b++) free(p->taps[b]);
     free(p->in);
     free(p->out);
-    free(p->wishes);
+    free(p->requests);
 }
 
-static struct wish wish_draw(const struct play *p, struct random *r)
+static struct request request_draw(const struct play *p, struct random *r)
 {
-    struct wish w = {.bank = random_int(r, 0, 9) ? random_int(r, 0, p->banks[1] ? 1 : 0) : -1};
-    if (p->shape->one_entry) w.bank = 0;
-    if (w.bank < 0) return w;
-    w.n = p->shape->one_entry ? 1 : random_int(r, 1, 2);
-    for (int i = 0; i < w.n; i++) {
-        w.entry[i] = p->shape->one_entry ? 0 : random_int(r, 0, p->shape->n_entries[w.bank] - 1);
-        w.weight[i] = random_sample(r);
+    struct request request = {.bank = random_int(r, 0, 9) ? random_int(r, 0, p->banks[1] ? 1 : 0) : -1};
+    if (p->shape->one_entry) request.bank = 0;
+    if (request.bank < 0) return request;
+    request.n = p->shape->one_entry ? 1 : random_int(r, 1, 2);
+    for (int i = 0; i < request.n; i++) {
+        request.entry[i] = p->shape->one_entry ? 0 : random_int(r, 0, p->shape->n_entries[request.bank] - 1);
+        request.weight[i] = random_sample(r);
     }
-    return w;
+    return request;
 }
 
 static void play_all(struct play *p, struct random *r)
@@ -112,12 +113,13 @@ static void play_all(struct play *p, struct random *r)
     for (int64_t at = 0; at < s->n_frames; p->n_calls++) {
         int n = s->most_call ? random_int(r, 1, s->most_call) : s->block;
         if (n > s->n_frames - at) n = (int)(s->n_frames - at);
-        check(p->n_calls < MOST_REQUESTS, "%d calls", p->n_calls);
+        check(p->n_calls < MOST_CALLS, "%d calls", p->n_calls);
         p->starts[p->n_calls] = at;
         for (int i = 0; i < s->n_sources; i++) {
-            struct wish *w = &p->wishes[(size_t)p->n_calls * (size_t)s->n_sources + (size_t)i];
-            *w = wish_draw(p, r);
-            check(hc_steer(p->engine, i, w->bank < 0 ? NULL : p->banks[w->bank], w->entry, w->weight, w->n) == HC_OK,
+            struct request *request = &p->requests[(size_t)p->n_calls * (size_t)s->n_sources + (size_t)i];
+            *request = request_draw(p, r);
+            check(hc_steer(p->engine, i, request->bank < 0 ? NULL : p->banks[request->bank], request->entry,
+                           request->weight, request->n) == HC_OK,
                   "source %d, call %d", i, p->n_calls);
             in[i] = p->in + (size_t)i * (size_t)s->n_frames + at;
         }
@@ -129,32 +131,33 @@ static void play_all(struct play *p, struct random *r)
     free(out);
 }
 
-/* The part of a source's output at a frame that a level's taps give, if they were those of a wish. */
-static double level_sum(const struct play *p, const hc_steer_level *level, int source, const struct wish *w, int out,
-                        int64_t frame)
+/* The part of a source's output at a frame that a level's taps give, if they were those of a request. */
+static double level_sum(const struct play *p, const hc_steer_level *level, int source, const struct request *request,
+                        int out, int64_t frame)
 {
     const struct shape *s = p->shape;
     double sum = 0;
-    if (w->bank < 0 || out >= s->bank_out[w->bank]) return 0;
-    const int n_taps = s->n_taps[w->bank], end = level->offset + level->n_taps;
+    if (request->bank < 0 || out >= s->bank_out[request->bank]) return 0;
+    const int n_taps = s->n_taps[request->bank], end = level->offset + level->n_taps;
     const float *x = p->in + (size_t)source * (size_t)s->n_frames;
-    for (int i = 0; i < w->n; i++) {
+    for (int i = 0; i < request->n; i++) {
         const float *h =
-            p->taps[w->bank] + ((size_t)w->entry[i] * (size_t)s->bank_out[w->bank] + (size_t)out) * (size_t)n_taps;
+            p->taps[request->bank] +
+            ((size_t)request->entry[i] * (size_t)s->bank_out[request->bank] + (size_t)out) * (size_t)n_taps;
         if (level->offset < n_taps)
-            sum +=
-                (double)w->weight[i] * reference_sum(h + level->offset, (end < n_taps ? end : n_taps) - level->offset,
-                                                     x, s->n_frames, frame - level->offset);
+            sum += (double)request->weight[i] * reference_sum(h + level->offset,
+                                                              (end < n_taps ? end : n_taps) - level->offset, x,
+                                                              s->n_frames, frame - level->offset);
     }
     return sum;
 }
 
-/* The wish that a level takes at its hop j. NULL: before the start. */
-static const struct wish *wish_at(const struct play *p, int source, int64_t edge)
+/* The last request for a source that was made at this frame or before. */
+static const struct request *request_at(const struct play *p, int source, int64_t edge)
 {
     int call = p->n_calls - 1;
     while (call > 0 && p->starts[call] > edge) call--;
-    return &p->wishes[(size_t)call * (size_t)p->shape->n_sources + (size_t)source];
+    return &p->requests[(size_t)call * (size_t)p->shape->n_sources + (size_t)source];
 }
 
 static double want_at(const struct play *p, int out, int64_t frame)
@@ -167,9 +170,9 @@ static double want_at(const struct play *p, int out, int64_t frame)
         const int i = (int)(frame - level->delay - j * level->hop);
         double g = i + 1 < level->fade && j > 0 ? (i + 1.0) / level->fade : 1;
         for (int source = 0; source < p->shape->n_sources; source++) {
-            sum += g * level_sum(p, level, source, wish_at(p, source, j * level->hop), out, frame);
+            sum += g * level_sum(p, level, source, request_at(p, source, j * level->hop), out, frame);
             if (g < 1)
-                sum += (1 - g) * level_sum(p, level, source, wish_at(p, source, (j - 1) * level->hop), out, frame);
+                sum += (1 - g) * level_sum(p, level, source, request_at(p, source, (j - 1) * level->hop), out, frame);
         }
     }
     return sum;

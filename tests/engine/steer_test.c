@@ -353,7 +353,7 @@ static void steering_goes_from_bank_to_bank(const char *backend)
     for (int i = 0; i < 3; i++) moving_bank_free(&banks[i]);
 }
 
-/* A bank with fewer outputs touches no other output: what a mask plays there stays, to the bit. */
+/* A bank with fewer outputs adds nothing to the others. */
 static void a_bank_of_fewer_outputs_leaves_the_others(const char *backend)
 {
     hc_config c = moving_config(BLOCK, TAPS, 1, 4);
@@ -524,9 +524,10 @@ static void half_a_second_changes_within_20_ms(const char *backend)
 static void levels_follow_each_other(const char *backend)
 {
     static const int blocks[] = {1, 64, 100, 512, 4096}, fades[] = {0, 1, 100, 5000};
-    for (int i = 0; i < 20; i++) {
-        hc_config c = moving_config(blocks[i % 5], 20000, 1, 1);
-        c.steer_fade = fades[i / 5];
+    for (int i = 0; i < 21; i++) {
+        hc_config c = moving_config(i < 20 ? blocks[i % 5] : BLOCK, 20000, 1, 1);
+        c.rate = i < 20 ? 48000 : 50; /* Hz: a hop of a usual time has no frame */
+        c.steer_fade = fades[i / 5 % 4];
         struct moving m;
         moving_open(&m, &c, backend, 1, 195);
         int next = 0, fade = c.steer_fade ? c.steer_fade : c.block;

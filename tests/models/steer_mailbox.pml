@@ -5,9 +5,9 @@
  * atomics  dsp/scene/mailbox.h: pending, is_taken; dsp/scene/bank.h: uses
  *
  * Proved: the engine thread never takes half a request; the last request that was put plays in the end; a request is
- * dropped only if another thread puts one at the same time; no bank is deleted while a request names it or the engine thread plays
- * it; `uses` never falls below 0, and in the end counts the bank that plays alone; the engine thread plays on though
- * all other threads stall.
+ * dropped only if another thread puts one at the same time; no bank is deleted while a request names it or the engine
+ * thread plays it; `uses` never falls below 0, and in the end counts the bank that plays alone; the engine thread plays
+ * on though all other threads stall.
  *
  * Order: the exchange in mailbox_put releases the record's request, and acquires the request that it replaces. The
  * exchange in mailbox_take acquires the request. record_free releases a record after its request was copied, and the

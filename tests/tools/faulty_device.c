@@ -203,6 +203,7 @@ static int scene_play(void *state, const struct scene_call *given, char *why, si
     int error = fault_happen(&f->fault, why, cap);
     if (!error && real->scene->begin) error = real->scene->begin(f->state, &call, why, cap);
     if (!error) error = real->scene->play(f->state, &call, why, cap);
+    atomic_fetch_add(&faulty_record.scenes_still, call.is_still);
     atomic_fetch_add(&faulty_record.scenes_finished, 1);
     return error;
 }

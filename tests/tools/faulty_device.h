@@ -7,6 +7,7 @@
 extern struct faulty_record { /* of all engines together                                    */
     atomic_long begun, finished; /* calls of process                                        */
     atomic_long scenes_finished; /* calls of play for steered sources                       */
+    atomic_long scenes_still;    /* those that fade nothing                                 */
     atomic_int thread;           /* that made the last of them: gettid()                    */
 } faulty_record;
 

@@ -307,13 +307,13 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a chunk. */
+/* Windows of a chunk: whole groups, which most_items counts, or all windows of the work. */
 static int chunk_size(const struct render_state *s, const struct render_work *work)
 {
     int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->stride;
     int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - (s->n_partitions - 1);
     int64_t least = 4 * (int64_t)s->group;
-    if (n < least) n = least;
+    n = n < least ? least : n - n % s->group;
     if (n > work->n_windows) n = work->n_windows;
     return (int)n;
 }

@@ -227,6 +227,29 @@ static void long_signals_match(const char *backend)
     scene_free(&s);
 }
 
+/* All fades lie in one group of windows, the first of the second chunk. */
+static void a_chunk_may_begin_with_the_densest_group(const char *backend)
+{
+    enum { SOURCES = 64, STEP = 16, FIRST = 5461, WINDOWS = 128, N_STEPS = (WINDOWS + 1) * SOURCES };
+    const int64_t n_frames = (FIRST + 2 * WINDOWS) * STEP;
+    struct scene_of_test s = scene_make(57, 8, 1, 10, STEP, SOURCES, n_frames, n_frames, N_STEPS);
+    for (int i = 0; i < N_STEPS; i++) {
+        int window = i / SOURCES;
+        hc_step *step = &s.steps[i];
+        *step = (hc_step){.frame = (FIRST + window) * STEP, .source = i % SOURCES, .n = window < WINDOWS ? 4 : 0};
+        for (int k = 0; k < step->n; k++) {
+            step->entry[k] = 4 * (window % 2) + k;
+            step->weight[k] = 0.25f * (float)(k + 1);
+        }
+    }
+    hc_renderer *renderer = renderer_open(&s, backend, 1);
+    hc_render_job job = whole_job(&s);
+    render(renderer, &job, 1);
+    check_frames(&s, 997);
+    hc_renderer_close(renderer);
+    scene_free(&s);
+}
+
 static void nan_and_infinity_count_as_silence(const char *backend)
 {
     struct scene_of_test s = scene_make(59, 2, 2, 90, 32, 1, 1000, 1100, 9);
@@ -284,9 +307,11 @@ static void wrong_jobs_are_refused(const char *backend)
 
 int main(void)
 {
-    static const struct test tests[] = {
-        TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE), TEST(cuts_and_threads_change_no_bit, ONCE_A_DEVICE),
-        TEST(long_signals_match, ONCE_A_DEVICE), TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),
-        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE)};
+    static const struct test tests[] = {TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(cuts_and_threads_change_no_bit, ONCE_A_DEVICE),
+                                        TEST(long_signals_match, ONCE_A_DEVICE),
+                                        TEST(a_chunk_may_begin_with_the_densest_group, ONCE_A_DEVICE),
+                                        TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),
+                                        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE)};
     return check_main("render_test", tests, sizeof tests / sizeof *tests);
 }

@@ -290,6 +290,8 @@ static void wrong_jobs_are_refused(const char *backend)
     REFUSED(bad.from = 31, "multiple of step");
     REFUSED(bad.out = NULL, "NULL");
     REFUSED(bad.n_out_frames = -1, "negative");
+    REFUSED(bad.in_from = INT64_MAX, "2^61");
+    REFUSED(bad.from = INT64_MAX / 32 * 32, "2^61");
 #undef REFUSED
     check(hc_render(renderer, NULL, 0, NULL, 0) == HC_OK, "no jobs");
     hc_renderer_close(renderer);

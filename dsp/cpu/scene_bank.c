@@ -29,7 +29,7 @@ double scene_transform_ns(const struct scene_cut *cut)
     return 0.4 * cut->fft * log2(cut->fft);
 }
 
-/* Of a source with two outputs, in a hop. */
+/* Expected nanoseconds of a source with two outputs in a hop. */
 static double cut_ns(const struct scene_cut *cut)
 {
     return scene_products_ns(3.0 * cut->n_partitions * cut->fft) + scene_transform_ns(cut);
@@ -193,8 +193,10 @@ static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *pl
     float *work = memory_floats(3 * n_packed + SIMD_PAD);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
-    for (int row = 0; ok && row < data->n_entries * data->n_out; row++)
-        row_make(bank, l, &cut, data->taps[row] + offset, n_taps, row / data->n_out, row % data->n_out, fft, work);
+    for (int entry = 0; ok && entry < data->n_entries; entry++)
+        for (int out = 0; out < data->n_out; out++)
+            row_make(bank, l, &cut, data->taps[(size_t)entry * (size_t)data->n_out + (size_t)out] + offset, n_taps,
+                     entry, out, fft, work);
     *bytes += 4 * (uint64_t)floats;
     free(work);
     fft_close(fft);
@@ -209,7 +211,6 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
     bool ok = bank != NULL;
     *bytes = 0;
     if (ok) {
-        bank->n_entries = data->n_entries;
         bank->n_out = data->n_out;
         bank->n_levels = plan->n_levels;
     }
@@ -219,5 +220,7 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
         return HC_OK;
     }
     scene_bank_cpu_free(bank);
-    return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+    return fail(HC_ENOMEM, why, cap,
+                "no memory for a bank of %d entries, %d outputs and %d taps; free another bank, or lower one of them",
+                data->n_entries, data->n_out, data->n_taps);
 }

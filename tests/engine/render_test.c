@@ -214,6 +214,34 @@ static void cuts_and_threads_change_no_bit(const char *backend)
     scene_free(&s);
 }
 
+/* An engine measures transforms of the same size in between. */
+static void an_engine_in_the_process_changes_no_bit(const char *backend)
+{
+    enum { STEP = 441 };
+    struct scene_of_test s = scene_make(51, 3, 1, 500, STEP, 1, 5000, 5000, 20);
+    float *first = must_alloc((size_t)s.n_frames, sizeof *first);
+    hc_render_job job = whole_job(&s);
+    for (int i = 0; i < 2; i++) {
+        hc_renderer *renderer = renderer_open(&s, backend, 1);
+        render(renderer, &job, 1);
+        hc_renderer_close(renderer);
+        if (i == 0) memcpy(first, s.out[0], (size_t)s.n_frames * sizeof *first);
+        hc_config c;
+        hc_engine *engine;
+        char why[200] = "";
+        hc_config_init(&c);
+        c.backend = "cpu";
+        c.n_in = c.n_out = c.n_sources = 1;
+        c.block = STEP;
+        c.max_taps = c.bank_taps = 500;
+        check(hc_open(&c, &engine, why, sizeof why) == HC_OK, "%s", why);
+        hc_close(engine);
+    }
+    check(memcmp(first, s.out[0], (size_t)s.n_frames * sizeof *first) == 0, "other bits");
+    free(first);
+    scene_free(&s);
+}
+
 /* More windows than a chunk has: the spectra of one chunk continue in the next. */
 static void long_signals_match(const char *backend)
 {
@@ -311,6 +339,7 @@ int main(void)
 {
     static const struct test tests[] = {TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(cuts_and_threads_change_no_bit, ONCE_A_DEVICE),
+                                        TEST(an_engine_in_the_process_changes_no_bit, ONCE_A_DEVICE),
                                         TEST(long_signals_match, ONCE_A_DEVICE),
                                         TEST(a_chunk_may_begin_with_the_densest_group, ONCE_A_DEVICE),
                                         TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),

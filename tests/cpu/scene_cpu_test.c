@@ -252,7 +252,7 @@ static void sizes_that_no_machine_has_are_refused(const char *backend)
     char why[256] = "";
     scene_plan_make(&plan, 48000, 64, 64, 1 << 24);
     check(scene_cpu.open(&plan, &shape, 0, &state, why, sizeof why) == HC_ENOMEM && !state, "opened");
-    check(strstr(why, "65536 sources") && strstr(why, "lower"), "%s", why);
+    check(strstr(why, "65536 sources") && strstr(why, "GiB"), "%s", why);
     check(scene_cpu.memory(&plan, &shape) >= 4.0 * 65536 * (1 << 24), "%g bytes", scene_cpu.memory(&plan, &shape));
     uint64_t bytes;
     float tap = 1;
@@ -261,7 +261,7 @@ static void sizes_that_no_machine_has_are_refused(const char *backend)
     for (int i = 0; i < n; i++) taps[i] = &tap;
     hc_bank_data data = {.size = sizeof data, .n_entries = n, .n_out = 1, .n_taps = 1 << 24, .taps = taps};
     check(scene_cpu.bank_make(&plan, 0, &data, &state, &bytes, why, sizeof why) == HC_ENOMEM && !state, "made");
-    check(strstr(why, "no memory for a bank of 4194304 entries"), "%s", why);
+    check(strstr(why, "a bank of 4194304 entries") && strstr(why, "GiB"), "%s", why);
     free(taps);
 }
 

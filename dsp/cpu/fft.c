@@ -42,7 +42,8 @@ static void planner_unlock(void)
  * the most that a planner was seen to need (2.3 MB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
  * piece of the reserve. The pieces are a stack: the last ones that are free are used again, because the planner of a
  * size that is not in our wisdom allocates 12 MB in all. The reserve is freed after its last piece. A shared FFTW
- * allocates by itself: there fft_open frees the reserve just before FFTW plans, and another thread may take this memory.
+ * allocates by itself: there fft_open frees the reserve just before FFTW plans, and another thread may take this
+ * memory.
  */
 
 struct piece {
@@ -146,8 +147,8 @@ const char *fft_library(void)
 }
 
 /* Plans that were measured in this process would serve a later FFTW_ESTIMATE too, and they differ from run to run. So
- * such a plan is made without their wisdom. A shared FFTW keeps it: a thread of the host may be planning. Under planner.
- * Returns the wisdom for wisdom_restore; NULL: none, or no memory. */
+ * such a plan is made without their wisdom. A shared FFTW keeps it: a thread of the host may be planning. Returns the
+ * wisdom for wisdom_restore; NULL: none, or no memory. Under planner. */
 static char *wisdom_set_aside(void)
 {
 #ifdef HC_FFTW_PRIVATE

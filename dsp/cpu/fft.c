@@ -41,8 +41,9 @@ static void planner_unlock(void)
  * FFTW ends the process if it gets no memory while it plans. fft_open therefore allocates a reserve first, larger than
  * the most that a planner was seen to need (2.3 MB and 24 bytes a point). If an allocation of FFTW fails, FFTW gets a
  * piece of the reserve. The pieces are a stack: the last ones that are free are used again, because the planner of a
- * size that is not in our wisdom allocates 12 MB in all. The reserve is freed after its last piece. A shared FFTW allocates by itself: there fft_open
- * frees the reserve just before FFTW plans, and another thread may take this memory.
+ * size that is not in our wisdom allocates 12 MB in all. The reserve is freed after its last piece. A shared FFTW
+ * allocates by itself: there fft_open frees the reserve just before FFTW plans, and another thread may take this
+ * memory.
  */
 
 struct piece {
@@ -145,6 +146,28 @@ const char *fft_library(void)
     return fftwf_version; /* "fftw-3.3.10-sse2-avx" */
 }
 
+/* Plans that were measured in this process would serve a later FFTW_ESTIMATE too, and they differ from run to run. So
+ * such a plan is made without their wisdom. A shared FFTW keeps it: a thread of the host may be planning. Returns the
+ * wisdom for wisdom_restore; NULL: none, or no memory. Under planner. */
+static char *wisdom_set_aside(void)
+{
+#ifdef HC_FFTW_PRIVATE
+    char *measured = fftwf_export_wisdom_to_string();
+    fftwf_forget_wisdom();
+    has_wisdom = false;
+    import_wisdom();
+    return measured;
+#else
+    return NULL;
+#endif
+}
+
+static void wisdom_restore(char *measured)
+{
+    if (measured) fftwf_import_wisdom_from_string(measured);
+    free(measured);
+}
+
 static struct fft *open_with(int n, unsigned effort)
 {
     struct fft *fft = calloc(1, sizeof *fft);
@@ -155,10 +178,12 @@ static struct fft *open_with(int n, unsigned effort)
         reserves_sweep();
 #endif
         import_wisdom();
+        char *measured = effort == FFTW_ESTIMATE ? wisdom_set_aside() : NULL;
         fftwf_set_timelimit(0.3);
         fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
         fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
         fftwf_set_timelimit(FFTW_NO_TIMELIMIT);
+        wisdom_restore(measured);
         reserves_sweep();
     }
     planner_unlock();

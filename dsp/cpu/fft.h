@@ -14,7 +14,8 @@ const char *fft_library(void);
 /* Tries variants for up to a few tenths of a second. NULL: no memory. It is called while hc_open runs or costs are
  * measured, never later. [setup] */
 struct fft *fft_open(int n);
-/* The same without trying: transforms have the same bits in every run of a program. */
+/* The same without trying: transforms have the same bits in every run of a program. If a build shares the host's FFTW,
+ * this holds only as long as nobody has measured a plan of this size in the process. [setup] */
 struct fft *fft_open_repeatable(int n);
 void fft_close(struct fft *fft);
 

@@ -1,5 +1,6 @@
 #include "realtime_pool.h"
 
+#include "dsp/engine/await.h"
 #include "priority.h"
 #include "simd.h"
 
@@ -8,6 +9,8 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+enum { MOST_SPIN_NS = 50000000, SLEEP_NS = 100000 };
 
 struct realtime_pool {
     bool (*job)(void *data, int thread);
@@ -62,4 +65,14 @@ void realtime_pool_wake(struct realtime_pool *pool)
 {
     priority_lead(&pool->priority);
     sem_post(&pool->wake);
+}
+
+void realtime_pool_await(int64_t *since_ns)
+{
+    int64_t now = now_ns();
+    if (*since_ns == 0) *since_ns = now;
+    if (now - *since_ns < MOST_SPIN_NS)
+        cpu_relax();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }

@@ -1,10 +1,11 @@
 /* realtime_pool - threads that do jobs in parallel with the audio thread. Use it for live work: the audio thread wakes
- * the threads without a lock and never waits for them. When a job is due that no thread has begun, the audio thread
- * does it itself. For work that its caller can wait for, use thread_pool.h. */
+ * the threads without a lock. When a job is due that no thread has begun, the audio thread does it itself; it waits
+ * only for jobs that were begun. For work that its caller can wait for, use thread_pool.h. */
 #ifndef HALOCONV_REALTIME_POOL_H
 #define HALOCONV_REALTIME_POOL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct realtime_pool;
 
@@ -16,5 +17,9 @@ void realtime_pool_close(struct realtime_pool *pool);
 
 /* Call it when there are jobs: it wakes one thread, which wakes the next if it finds a job. [rt] */
 void realtime_pool_wake(struct realtime_pool *pool);
+
+/* Waits a moment for a job that a thread of a pool has begun. Call it in a loop; *since_ns is 0 before the first call.
+ * It spins for 50 ms, and then sleeps: that thread has a lower priority, and may have no other processor. [rt] */
+void realtime_pool_await(int64_t *since_ns);
 
 #endif

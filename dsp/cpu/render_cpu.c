@@ -16,10 +16,11 @@
 #include "dsp/engine/backend.h"
 #include "fft.h"
 #include "memory.h"
+#include "scene_bank.h"
 #include "simd.h"
 #include "thread_pool.h"
 
-#include <stdatomic.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ struct item { /* a product and what to do with it */
 struct scratch {        /* of a thread */
     float *sums;        /* [2: from, to][group][stride] */
     float *products;    /* [SIMD_BLOCKS][stride] */
-    float *frames;      /* [2][2 * step] */
+    float *frames;      /* [2][stride] */
     struct item *items; /* [n_items] */
     float *spectra;     /* [n_sources][n_history + chunk][stride], if the thread computes whole works */
 };
@@ -90,6 +91,11 @@ static void transform_response(void *data, int row, int thread)
 static int bank_transform(struct render_state *s, const hc_bank_data *data, char *why, size_t cap)
 {
     size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
+    double floats = (double)n_rows * s->n_partitions * (double)s->stride;
+    if (n_rows > INT_MAX || floats > scene_most_floats())
+        return fail(HC_ENOMEM, why, cap,
+                    "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
+                    data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
     struct bank_job job = {s, data, memory_floats((size_t)thread_pool_size(s->pool) * s->stride)};
     s->bank = memory_floats(n_rows * (size_t)s->n_partitions * s->stride);
     bool ok = job.frames && s->bank;
@@ -251,7 +257,7 @@ static void finish_window(const struct chunk *c, int64_t window, int at, int out
     const struct render_window *lists = &c->work->windows[window];
     int64_t left = job->n_out_frames - window * s->step;
     int n = left < s->step ? (int)left : s->step;
-    float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + 2 * (size_t)s->step;
+    float *y = job->out[out] + window * s->step, *from = scratch->frames, *to = from + s->stride;
     float *sum = scratch->sums + (size_t)at * s->stride;
     if (lists->n_to > 0)
         fft_inverse(s->fft, sum + (size_t)s->group * s->stride, to);
@@ -307,13 +313,13 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
         for (int i = 0; i < n; i++) job(data, i, thread);
 }
 
-/* Windows of a chunk. */
+/* Windows of a chunk: whole groups, which most_items counts, or all windows of the work. */
 static int chunk_size(const struct render_state *s, const struct render_work *work)
 {
     int64_t a_window = (int64_t)work->job->n_sources * (int64_t)s->stride;
     int64_t n = CHUNK_FLOATS / (a_window > 0 ? a_window : 1) - (s->n_partitions - 1);
     int64_t least = 4 * (int64_t)s->group;
-    if (n < least) n = least;
+    n = n < least ? least : n - n % s->group;
     if (n > work->n_windows) n = work->n_windows;
     return (int)n;
 }
@@ -369,8 +375,8 @@ static size_t most_items(const struct render_state *s, const struct render_work 
 static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, size_t n_spectra)
 {
     scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->stride);
-    scratch->products = memory_floats((SIMD_BLOCKS + 1) * s->stride);
-    scratch->frames = memory_floats(4 * (size_t)s->step);
+    scratch->products = memory_floats(SIMD_BLOCKS * s->stride);
+    scratch->frames = memory_floats(2 * s->stride);
     scratch->items = calloc(n_items + 1, sizeof *scratch->items);
     scratch->spectra = n_spectra > 0 ? memory_floats_uncleared(n_spectra) : NULL;
     return scratch->sums && scratch->products && scratch->frames && scratch->items &&

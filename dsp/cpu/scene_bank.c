@@ -29,7 +29,7 @@ double scene_transform_ns(const struct scene_cut *cut)
     return 0.4 * cut->fft * log2(cut->fft);
 }
 
-/* Of a source with two outputs, in a hop. */
+/* Expected nanoseconds of a source with two outputs in a hop. */
 static double cut_ns(const struct scene_cut *cut)
 {
     return scene_products_ns(3.0 * cut->n_partitions * cut->fft) + scene_transform_ns(cut);
@@ -176,25 +176,40 @@ static void row_make(const struct bank_cpu *bank, int l, const struct scene_cut 
     }
 }
 
+/* Taps of a bank's responses in a level, 0 or more. */
+static int taps_in(const struct scene_level *level, const hc_bank_data *data)
+{
+    int n = data->n_taps - level->offset;
+    return n < 0 ? 0 : n > level->n_taps ? level->n_taps : n;
+}
+
+static double level_floats(const struct scene_plan *plan, int l, const hc_bank_data *data)
+{
+    struct scene_cut cut;
+    scene_cut_make(&cut, plan, l);
+    int n_partitions = (taps_in(&plan->levels[l], data) + cut.size - 1) / cut.size;
+    return (double)data->n_entries * data->n_out * n_partitions * cut.n_chunks * SCENE_CHUNK;
+}
+
 /* false: no memory. */
 static bool level_make(struct bank_cpu *bank, int l, const struct scene_plan *plan, const hc_bank_data *data,
                        uint64_t *bytes)
 {
     struct scene_cut cut;
     scene_cut_make(&cut, plan, l);
-    int offset = plan->levels[l].offset, n_taps = data->n_taps - offset;
-    if (n_taps > plan->levels[l].n_taps) n_taps = plan->levels[l].n_taps;
-    if (n_taps <= 0) return true;
+    int offset = plan->levels[l].offset, n_taps = taps_in(&plan->levels[l], data);
+    if (n_taps == 0) return true;
     bank->n_partitions[l] = (n_taps + cut.size - 1) / cut.size;
     size_t n_packed = (size_t)cut.n_chunks * SCENE_CHUNK;
-    double floats = (double)data->n_entries * data->n_out * bank->n_partitions[l] * (double)n_packed;
-    if (floats > scene_most_floats()) return false;
+    double floats = level_floats(plan, l, data);
     struct fft *fft = fft_open(cut.fft);
     float *work = memory_floats(3 * n_packed + SIMD_PAD);
     bank->spectra[l] = memory_floats_uncleared((size_t)floats);
     bool ok = fft && work && bank->spectra[l];
-    for (int row = 0; ok && row < data->n_entries * data->n_out; row++)
-        row_make(bank, l, &cut, data->taps[row] + offset, n_taps, row / data->n_out, row % data->n_out, fft, work);
+    for (int entry = 0; ok && entry < data->n_entries; entry++)
+        for (int out = 0; out < data->n_out; out++)
+            row_make(bank, l, &cut, data->taps[(size_t)entry * (size_t)data->n_out + (size_t)out] + offset, n_taps,
+                     entry, out, fft, work);
     *bytes += 4 * (uint64_t)floats;
     free(work);
     fft_close(fft);
@@ -205,11 +220,16 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
                         uint64_t *bytes, char *why, size_t cap)
 {
     (void)device;
+    double floats = 0;
+    for (int l = 0; l < plan->n_levels; l++) floats += level_floats(plan, l, data);
+    if (floats > scene_most_floats())
+        return fail(HC_ENOMEM, why, cap,
+                    "a bank of %d entries, %d outputs and %d taps needs %.1f GiB of memory; lower one of them",
+                    data->n_entries, data->n_out, data->n_taps, floats * sizeof(float) / (1 << 30));
     struct bank_cpu *bank = calloc(1, sizeof *bank);
     bool ok = bank != NULL;
     *bytes = 0;
     if (ok) {
-        bank->n_entries = data->n_entries;
         bank->n_out = data->n_out;
         bank->n_levels = plan->n_levels;
     }
@@ -219,5 +239,7 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
         return HC_OK;
     }
     scene_bank_cpu_free(bank);
-    return fail(HC_ENOMEM, why, cap, "no memory for a bank of %d entries", data->n_entries);
+    return fail(HC_ENOMEM, why, cap,
+                "no memory for a bank of %d entries, %d outputs and %d taps; free another bank, or lower one of them",
+                data->n_entries, data->n_out, data->n_taps);
 }

@@ -17,7 +17,7 @@
 #include "fft.h"
 #include "simd.h"
 
-struct scene_cut {      /* of a level                                                                             */
+struct scene_cut {      /* the partitions of a level                                                              */
     int hop, ratio;
     int size;           /* taps of a partition: ratio hops                                                        */
     int n_partitions;
@@ -26,10 +26,9 @@ struct scene_cut {      /* of a level                                           
 };
 
 struct bank_cpu {
-    int n_entries, n_out, n_levels;
+    int n_out, n_levels;
     float *spectra[HC_MOST_STEER_LEVELS];   /* NULL: the bank has no taps there                                   */
     int n_partitions[HC_MOST_STEER_LEVELS]; /* that this bank's responses fill                                    */
-    int n_chunks[HC_MOST_STEER_LEVELS];
 };
 
 /* Expected nanoseconds on one core of an Intel Ice Lake at 2.8 GHz: of products that read so many floats from memory,
@@ -47,7 +46,7 @@ int scene_bank_cpu_make(const struct scene_plan *plan, int device, const hc_bank
                         uint64_t *bytes, char *why, size_t cap);
 void scene_bank_cpu_free(void *impl);
 
-/* Floats of the memory of this machine: an array that is longer is refused before it is touched. */
+/* Floats that the memory of this machine holds: an array that is longer is refused before it is touched. */
 double scene_most_floats(void);
 
 /* frames[cut->fft] -> spectrum[n_chunks * SCENE_CHUNK]. scratch[fft + 2 + SIMD_PAD], aligned. [rt] */

@@ -85,7 +85,7 @@ void scene_tail_reset(struct scene_tail *tail);
 void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call);
 /* After the head: does the engine thread's share of this call. [rt] */
 void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call);
-/* What the engine thread has done for the tail levels since open, in picoseconds as estimated. [rt], engine thread */
+/* Returns the engine thread's work for the tail levels since open, in estimated picoseconds. [rt], engine thread */
 int64_t scene_tail_work(const struct scene_tail *tail);
 
 #endif

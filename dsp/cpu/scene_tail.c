@@ -12,12 +12,12 @@
  * evenly among its calls. In its last call before the hop is due it does all that nobody has begun; when the hop is due
  * it waits at most for the jobs, one a thread, that others began before (tens of microseconds with 128 sources).
  */
-#include "dsp/engine/await.h"
 #include "memory.h"
 #include "realtime_pool.h"
 #include "scene_state.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { INS, CHUNKS, OUTS, N_PHASES };
@@ -235,9 +235,9 @@ void scene_tail_reset(struct scene_tail *tail)
 {
     for (int i = 0; i < tail->n_levels; i++) {
         struct tail_level *t = &tail->levels[i];
-        int64_t cost;
+        int64_t cost, since_ns = 0;
         while (t->edge >= 0 && !is_complete(t))
-            if (!job_do(tail, t, tail->scratch, &cost)) cpu_relax();
+            if (!job_do(tail, t, tail->scratch, &cost)) realtime_pool_await(&since_ns);
         t->edge = -1;
     }
 }
@@ -308,10 +308,10 @@ static void hop_finish(struct scene_tail *tail, struct tail_level *t)
 {
     const struct scene_state *s = tail->s;
     const struct scene_cut *cut = &t->level->cut;
-    int64_t due = t->edge + t->level->plan->delay;
+    int64_t due = t->edge + t->level->plan->delay, since_ns = 0;
     measure_others(t, due);
     while (!is_complete(t))
-        if (!own_job(tail, t)) cpu_relax();
+        if (!own_job(tail, t)) realtime_pool_await(&since_ns);
     for (int out = 0; out < t->n_heard; out++) {
         const float *y = t->results + (size_t)out * (size_t)cut->window;
         float *ring = s->due + (size_t)out * (size_t)s->due_length;

@@ -1,6 +1,5 @@
 /* tail_pool - the scheduler with a real-time pool: its threads do whole jobs as soon as a block is complete. When the
  * output is due, the engine thread does the jobs that no thread has begun. */
-#include "dsp/engine/await.h"
 #include "memory.h"
 #include "realtime_pool.h"
 #include "tail_state.h"
@@ -198,9 +197,10 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
+    int64_t since_ns = 0;
     while (!is_complete(&pool->levels[level].block)) {
         pool_block_publish(pool, level);
-        if (!job_of_block(pool, level, pool->scratch)) cpu_relax();
+        if (!job_of_block(pool, level, pool->scratch)) realtime_pool_await(&since_ns);
     }
 }
 
@@ -295,8 +295,9 @@ static void pool_reset(struct tail *tail)
     struct pool_schedule *pool = tail->schedule;
     for (int i = 0; i < tail->n_levels; i++) {
         struct catch_up_jobs *c = &pool->levels[i].catch_up;
+        int64_t since_ns = 0;
         catch_up_withdraw(c);
-        while (!catch_up_is_over(c)) cpu_relax();
+        while (!catch_up_is_over(c)) realtime_pool_await(&since_ns);
         pool_finish(tail, i);
     }
 }

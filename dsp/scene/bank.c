@@ -21,7 +21,7 @@ void bank_meter_release(struct bank_meter *meter)
     if (meter && atomic_fetch_sub(&meter->users, 1) == 1) free(meter);
 }
 
-static int check_taps(const hc_bank_data *data, char *why, size_t cap)
+int bank_check_taps(const hc_bank_data *data, char *why, size_t cap)
 {
     for (int e = 0; e < data->n_entries; e++) {
         for (int o = 0; o < data->n_out; o++) {
@@ -47,7 +47,7 @@ static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *d
     if (data->n_taps < 1 || data->n_taps > plan->bank_taps)
         return fail(HC_EINVAL, why, cap, "bank: n_taps %d is out of range (1 to bank_taps of the engine, %d)",
                     data->n_taps, plan->bank_taps);
-    return check_taps(data, why, cap);
+    return bank_check_taps(data, why, cap);
 }
 
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,

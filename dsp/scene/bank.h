@@ -31,6 +31,9 @@ struct hc_bank {
 struct bank_meter *bank_meter_make(void);
 void bank_meter_release(struct bank_meter *meter);
 
+/* Fails if a response is missing or has a tap that is NaN or Inf. [setup] */
+int bank_check_taps(const hc_bank_data *data, char *why, size_t cap);
+
 /* As hc_bank_make. [setup] */
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
               struct bank_meter *meter, const hc_bank_data *data, hc_bank **bank, char *why, size_t cap);

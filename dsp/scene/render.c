@@ -1,11 +1,11 @@
 /* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
  * (render_windows.c), and gives these to a backend.
  */
+#include "bank.h"
 #include "dsp/backends.h"
 #include "dsp/engine/backend_choice.h"
 #include "render_windows.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,17 +26,7 @@ static int bank_check(const hc_bank_data *data, char *why, size_t cap)
     if (data->n_entries < 1 || data->n_out < 1 || data->n_taps < 1)
         return fail(HC_EINVAL, why, cap, "bank: %d entries, %d outputs, %d taps; each is 1 or more", data->n_entries,
                     data->n_out, data->n_taps);
-    for (int e = 0; e < data->n_entries; e++) {
-        for (int o = 0; o < data->n_out; o++) {
-            const float *taps = data->taps[(size_t)e * (size_t)data->n_out + (size_t)o];
-            if (!taps) return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d has no taps", e, o + 1);
-            for (int k = 0; k < data->n_taps; k++)
-                if (!isfinite(taps[k]))
-                    return fail(HC_EINVAL, why, cap, "bank: entry %d, output %d: tap %d is not a finite number", e,
-                                o + 1, k);
-        }
-    }
-    return HC_OK;
+    return bank_check_taps(data, why, cap);
 }
 
 /* Finds the backend and the device by name. "auto" is the first GPU, else the CPU. */

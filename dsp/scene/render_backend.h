@@ -3,7 +3,7 @@
  *
  * The stream is cut into windows of `step` frames. The output of window w of a job is
  *   (1 - g) sum_from + g sum_to,  g[i] = (i + 1) / step,
- * where both sums are the scene_terms of the window: weight * (x of the term's source * responses of its entry).
+ * where a sum adds up the render_terms of the window: weight * (x of the term's source * responses of its entry).
  */
 #ifndef HALOCONV_RENDER_BACKEND_H
 #define HALOCONV_RENDER_BACKEND_H

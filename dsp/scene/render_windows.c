@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#define MOST_FRAME (INT64_C(1) << 61) /* sums of two of them, and of windows, do not overflow */
+
 struct source_terms { /* of one source after its last step */
     int n;
     struct render_term terms[HC_MOST_MIX]; /* sorted by entry; an entry occurs once, its weight is not 0 */
@@ -35,6 +37,9 @@ static int job_check(const hc_render_job *job, int step, const struct render_ban
 {
     if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
         return fail(HC_EINVAL, why, cap, "a count is negative");
+    if (job->from > MOST_FRAME || job->n_out_frames > MOST_FRAME || job->n_in_frames > MOST_FRAME ||
+        job->in_from > MOST_FRAME || job->in_from < -MOST_FRAME)
+        return fail(HC_EINVAL, why, cap, "from, in_from or a count of frames is larger than 2^61");
     if ((job->n_sources > 0 && job->n_in_frames > 0 && !job->in) || (job->n_steps > 0 && !job->steps) ||
         (job->n_out_frames > 0 && !job->out))
         return fail(HC_EINVAL, why, cap, "in, steps or out is NULL");

@@ -222,6 +222,16 @@ int scene_bank_make(struct scene *s, const hc_bank_data *data, hc_bank **bank, c
                         why, cap);
 }
 
+/* Bytes of memory_open and of the backend's state. */
+static double memory_of(const struct scene *s)
+{
+    const struct scene_setup *setup = &s->setup;
+    double a_source = (double)(sizeof *s->mailboxes + sizeof *s->wanted + sizeof *s->in);
+    return setup->shape.n_sources * a_source + setup->shape.n_out * (double)sizeof *s->out +
+           setup->plan.n_levels * steering_memory(setup->shape.n_sources) +
+           setup->backend->memory(&setup->plan, &setup->shape);
+}
+
 void scene_report(struct scene *s, hc_info *info)
 {
     const struct scene_plan *plan = &s->setup.plan;
@@ -232,5 +242,5 @@ void scene_report(struct scene *s, hc_info *info)
         info->steer_levels[l] = (hc_steer_level){level->offset, level->n_taps, level->hop, level->delay, level->fade};
     }
     info->bank_memory = atomic_load(&s->meter->bytes);
-    info->memory += info->bank_memory + (uint64_t)s->setup.backend->memory(plan, &s->setup.shape);
+    info->memory += info->bank_memory + (uint64_t)memory_of(s);
 }

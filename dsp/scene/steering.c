@@ -67,6 +67,12 @@ void steering_close(struct steering *s)
     free(s->mixes);
 }
 
+double steering_memory(int n_sources)
+{
+    const double a_list = (double)(HC_MOST_SOUNDING * (sizeof(struct scene_term) + sizeof(hc_bank *)));
+    return n_sources * ((double)sizeof(struct source_mix) + 2 * a_list);
+}
+
 static struct sounding *find(struct source_mix *mix, const hc_bank *bank, int entry)
 {
     for (int i = 0; i < mix->n; i++)

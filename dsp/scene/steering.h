@@ -32,6 +32,8 @@ struct steering {     /* of one level                                           
 /* false: no memory. [setup] */
 bool steering_open(struct steering *steering, int n_sources, int n_hops);
 void steering_close(struct steering *steering);
+/* Bytes of the mixes and lists of a level. */
+double steering_memory(int n_sources);
 
 /* Goes to the next edge. at_once: without a fade. Returns true if the list differs from that of the edge before. The
  * list of the edge before stays valid until the next call. [rt], engine thread */

@@ -214,6 +214,34 @@ static void cuts_and_threads_change_no_bit(const char *backend)
     scene_free(&s);
 }
 
+/* An engine measures transforms of the same size in between. */
+static void an_engine_in_the_process_changes_no_bit(const char *backend)
+{
+    enum { STEP = 441 };
+    struct scene_of_test s = scene_make(51, 3, 1, 500, STEP, 1, 5000, 5000, 20);
+    float *first = must_alloc((size_t)s.n_frames, sizeof *first);
+    hc_render_job job = whole_job(&s);
+    for (int i = 0; i < 2; i++) {
+        hc_renderer *renderer = renderer_open(&s, backend, 1);
+        render(renderer, &job, 1);
+        hc_renderer_close(renderer);
+        if (i == 0) memcpy(first, s.out[0], (size_t)s.n_frames * sizeof *first);
+        hc_config c;
+        hc_engine *engine;
+        char why[200] = "";
+        hc_config_init(&c);
+        c.backend = "cpu";
+        c.n_in = c.n_out = c.n_sources = 1;
+        c.block = STEP;
+        c.max_taps = c.bank_taps = 500;
+        check(hc_open(&c, &engine, why, sizeof why) == HC_OK, "%s", why);
+        hc_close(engine);
+    }
+    check(memcmp(first, s.out[0], (size_t)s.n_frames * sizeof *first) == 0, "other bits");
+    free(first);
+    scene_free(&s);
+}
+
 /* More windows than a chunk has: the spectra of one chunk continue in the next. */
 static void long_signals_match(const char *backend)
 {
@@ -223,6 +251,29 @@ static void long_signals_match(const char *backend)
     hc_render_job job = whole_job(&s);
     render(renderer, &job, 1);
     check_frames(&s, 2003);
+    hc_renderer_close(renderer);
+    scene_free(&s);
+}
+
+/* All fades lie in one group of windows, the first of the second chunk. */
+static void a_chunk_may_begin_with_the_densest_group(const char *backend)
+{
+    enum { SOURCES = 64, STEP = 16, FIRST = 5461, WINDOWS = 128, N_STEPS = (WINDOWS + 1) * SOURCES };
+    const int64_t n_frames = (FIRST + 2 * WINDOWS) * STEP;
+    struct scene_of_test s = scene_make(57, 8, 1, 10, STEP, SOURCES, n_frames, n_frames, N_STEPS);
+    for (int i = 0; i < N_STEPS; i++) {
+        int window = i / SOURCES;
+        hc_step *step = &s.steps[i];
+        *step = (hc_step){.frame = (FIRST + window) * STEP, .source = i % SOURCES, .n = window < WINDOWS ? 4 : 0};
+        for (int k = 0; k < step->n; k++) {
+            step->entry[k] = 4 * (window % 2) + k;
+            step->weight[k] = 0.25f * (float)(k + 1);
+        }
+    }
+    hc_renderer *renderer = renderer_open(&s, backend, 1);
+    hc_render_job job = whole_job(&s);
+    render(renderer, &job, 1);
+    check_frames(&s, 997);
     hc_renderer_close(renderer);
     scene_free(&s);
 }
@@ -267,6 +318,8 @@ static void wrong_jobs_are_refused(const char *backend)
     REFUSED(bad.from = 31, "multiple of step");
     REFUSED(bad.out = NULL, "NULL");
     REFUSED(bad.n_out_frames = -1, "negative");
+    REFUSED(bad.in_from = INT64_MAX, "2^61");
+    REFUSED(bad.from = INT64_MAX / 32 * 32, "2^61");
 #undef REFUSED
     check(hc_render(renderer, NULL, 0, NULL, 0) == HC_OK, "no jobs");
     hc_renderer_close(renderer);
@@ -284,9 +337,12 @@ static void wrong_jobs_are_refused(const char *backend)
 
 int main(void)
 {
-    static const struct test tests[] = {
-        TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE), TEST(cuts_and_threads_change_no_bit, ONCE_A_DEVICE),
-        TEST(long_signals_match, ONCE_A_DEVICE), TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),
-        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE)};
+    static const struct test tests[] = {TEST(moving_sources_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(cuts_and_threads_change_no_bit, ONCE_A_DEVICE),
+                                        TEST(an_engine_in_the_process_changes_no_bit, ONCE_A_DEVICE),
+                                        TEST(long_signals_match, ONCE_A_DEVICE),
+                                        TEST(a_chunk_may_begin_with_the_densest_group, ONCE_A_DEVICE),
+                                        TEST(nan_and_infinity_count_as_silence, ONCE_A_DEVICE),
+                                        TEST(wrong_jobs_are_refused, ONCE_A_DEVICE)};
     return check_main("render_test", tests, sizeof tests / sizeof *tests);
 }

@@ -159,6 +159,20 @@ def test_whole_delays_are_exact(folder, shape):
     assert any("delays" in line for line in bank.notes)
 
 
+@needs_hdf5
+@pytest.mark.parametrize("shape", [(1, 2, 3), (3, 2), (3, 2, 1), (3, 2, 3), (1, 2)])
+def test_delays_of_as_many_views_as_loudspeakers_are_told_apart(folder, shape):
+    m, r, e, n = 3, 2, 3, 10
+    ir = responses(m, r, e, n)
+    delay = generator(3).integers(0, 9, shape).astype(float)
+    bank = Bank(sofa("a.sofa", ir, [[0.0, 0, 0]], "MultiSpeakerBRIR", "FIRE", Data_Delay=delay,
+                     types={"SourcePosition": "cartesian"}, EmitterPosition=np.eye(e)[:, :, None]))
+    every = np.broadcast_to(delay[..., None] if delay.ndim == 2 else delay, (m, r, e))
+    for i, j, k in np.ndindex(m, r, e):
+        d = int(every[i, j, k])
+        np.testing.assert_array_equal(bank.samples[i * e + k, j, d:d + n], ir[i, j, k].astype("f4"), str((i, j, k)))
+
+
 def band_limited(t, rate, cutoff=12000, width=4500):
     """A pulse of little above `cutoff` + `width` Hz."""
     return 2 * cutoff / rate * np.sinc(2 * cutoff * t) * np.exp(-(t * width) ** 2)

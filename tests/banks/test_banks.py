@@ -264,6 +264,8 @@ BROKEN = {  # what the file is written with, and what the error says
     "delay_negative": (lambda: {"Data_Delay": [[0.0, -1]]}, "value 2 of Data.Delay is -1 frames"),
     "delay_huge": (lambda: {"Data_Delay": [[0.0, 1e9]]}, "of Data.Delay is 1e+09 frames"),
     "delay_nan": (lambda: {"Data_Delay": [[np.nan, 0]]}, "of Data.Delay is nan frames"),
+    "overflow": (lambda: {"ir": np.full((2, 2, 3), 3.3e38) * [1, 1, -1], "Data_Delay": [[0.0, 0.5]]},
+                 "entry 0, output 1: tap 2 is too large"),
     "sos": (lambda: {"kind": "SOS", "convention": "SimpleFreeFieldSOS"}, ["SimpleFreeFieldSOS", "second order"]),
     "spectra": (lambda: {"kind": "TF", "convention": "SimpleFreeFieldHRTF"}, ["SimpleFreeFieldHRTF", "spectra"]),
     "other": (lambda: {"kind": "x\x1b[31m"}, "another kind"),
@@ -364,12 +366,12 @@ def test_a_list_has_positions_and_files(folder):
 LISTS = {
     "name": ("azimut,file\n1,0.wav\n", "column 1 has an unknown name"),
     "twice": ("file,azimuth,file\n", "two columns are named file"),
-    "no_angle": ("elevation,file\n1,0.wav\n", "no position and a file"),
-    "two_of_three": ("x,y,file\n1,2,0.wav\n", "no position and a file"),
-    "both": ("x,y,z,azimuth,file\n1,2,3,4,0.wav\n", "no position and a file"),
+    "no_angle": ("elevation,file\n1,0.wav\n", "not a position and a file"),
+    "two_of_three": ("x,y,file\n1,2,0.wav\n", "not a position and a file"),
+    "both": ("x,y,z,azimuth,file\n1,2,3,4,0.wav\n", "not a position and a file"),
     "cells": ("azimuth,file\n1\n", "1 cell, but the first line has 2"),
     "many_cells": ("azimuth,file\n" + "," * 100 + "\n", "more than 32 cells"),
-    "number": ("azimuth,file\n1x,0.wav\n", ":2: azimuth is no number"),
+    "number": ("azimuth,file\n1x,0.wav\n", ":2: azimuth is not a number"),
     "nan": ("azimuth,file\nnan,0.wav\n", "azimuth is nan"),
     "elevation": ("azimuth,elevation,file\n0,91,0.wav\n", "elevation is 91"),
     "distance": ("azimuth,distance,file\n0,-1,0.wav\n", "distance is -1"),
@@ -404,6 +406,14 @@ def test_a_list_of_two_rates_is_read_at_one(folder):
 def test_a_csv_of_coefficients_is_no_bank(folder):
     pathlib.Path("h.csv").write_text("left,right\n1,0.5\n")
     assert "2 channels" in good("info", "h.csv").stdout
+
+
+@pytest.mark.parametrize("start", ["# a, file\n", "\ufeff# comment\n", "  # " + 1000 * "long " + "\n\n", "\r\n"],
+                         ids=["comment", "mark", "long", "blank"])
+def test_a_list_may_begin_with_comments(folder, start):
+    sounds(1)
+    pathlib.Path("list.csv").write_text(start + '"File" ,azimuth\n0.wav,90\n')
+    np.testing.assert_allclose(Bank("list.csv").positions, [[0, 1, 0]], atol=1e-6)
 
 
 def test_a_folder_has_positions_in_its_names(folder):
@@ -456,3 +466,12 @@ def test_info_tells_the_bank(folder):
     assert "interpolated to a grid of 3 degrees" in text and "azimuth" in text
     assert good("check", path).stdout.startswith("ok: ")
     assert json.loads(good("check", path, "--json").stdout)["bank"]["entries"] == 9
+
+
+def test_info_refuses_options_that_do_nothing(folder):
+    (folder / "set").mkdir()
+    write("set/1.wav", noise(20))
+    for option in (["--plan"], ["--plot", "a.svg"]):
+        refused("info", "set", *option, exit=2, says="for masks only")
+    for option in (["--grid", "5"], ["--normalise"]):
+        refused("info", "set/1.wav", *option, exit=2, says="for banks only")

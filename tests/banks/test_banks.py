@@ -16,8 +16,6 @@ h5py = pytest.importorskip("h5py", reason="no h5py; make setup installs it")
 BUILT = (BUILD / "flags").read_text()
 KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
 needs_hdf5 = pytest.mark.skipif("HC_WITH_HDF5" not in BUILT, reason="no HDF5 in the build; make setup installs it")
-
-
 SOFALIZER_SHARE = 1e-6  # measured: 2.3e-7
 
 
@@ -86,7 +84,8 @@ def responses(*shape, seed=2):
 
 
 # ---- SOFA ------------------------------------------------------------------------------------------------------------
-@pytest.mark.skipif(not KEMAR.exists() or ("MYSOFA" not in BUILT and "HDF5" not in BUILT), reason="no file of libmysofa")
+@pytest.mark.skipif(not KEMAR.exists() or ("MYSOFA" not in BUILT and "HDF5" not in BUILT),
+                    reason="no file of libmysofa")
 def test_the_kemar_set_is_read_as_it_is(folder):
     bank = Bank(KEMAR)
     with h5py.File(KEMAR) as f:
@@ -230,7 +229,8 @@ def test_static_directions_are_those_of_sofalizer(folder, azimuth, elevation):
     got = soundfile.read("y.wav", dtype="float64")[0]
     bank = Bank(KEMAR)
     entry = np.argmax(bank.positions @ to_xyz([azimuth, elevation, 1]))
-    want = np.stack([signal.fftconvolve(x[:, 0], ear) for ear in bank.samples[entry].astype(float)], -1) * 10 ** (-3 / 20)
+    want = np.stack([signal.fftconvolve(x[:, 0], ear) for ear in bank.samples[entry].astype(float)], -1)
+    want *= 10 ** (-3 / 20)
     n = min(len(got), len(x))
     error = np.abs(got[:n] - want[:n]).max() / np.abs(want).max()
     assert error < SOFALIZER_SHARE, f"{20 * np.log10(error):.1f} dB of the peak"
@@ -329,6 +329,24 @@ def test_chunks_that_do_not_unpack_are_refused(folder, chunk):
         place = f["Data.IR"].id.get_chunk_info(0)
     data = bytearray(pathlib.Path("a.sofa").read_bytes())
     data[place.byte_offset:place.byte_offset + place.size] = chunk.ljust(place.size, b"\0")
+    pathlib.Path("a.sofa").write_bytes(data)
+    refused("info", "a.sofa", says="Data.IR cannot be read")
+
+
+@needs_hdf5
+@pytest.mark.parametrize("compress", [False, True])
+def test_checksums_of_chunks_are_compared(folder, compress):
+    """Without them a damaged sample would be played. Zeros, bytes of 0xff and an odd number of bytes are special."""
+    for values in ([[[0] * 33]], [[[-1] * 33]], np.round(3000 * responses(9, 2, 501))):
+        values = np.asarray(values)
+        sofa("a.sofa", np.zeros((1, 1, 1)), [[0.0, 0, 1]], without=["Data.IR"])
+        with h5py.File("a.sofa", "a") as f:
+            data = f.create_dataset("Data.IR", data=values.astype("i1" if values.size == 33 else "<i2"),
+                                    fletcher32=True, chunks=values.shape, compression="gzip" if compress else None)
+            place = data.id.get_chunk_info(0)
+        np.testing.assert_array_equal(Bank("a.sofa").samples, values)
+    data = bytearray(pathlib.Path("a.sofa").read_bytes())
+    data[place.byte_offset + place.size // 2] ^= 1
     pathlib.Path("a.sofa").write_bytes(data)
     refused("info", "a.sofa", says="Data.IR cannot be read")
 

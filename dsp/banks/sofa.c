@@ -44,7 +44,8 @@ static const char *plain(char *text)
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
 {
     *values = malloc((n ? n : 1) * sizeof **values);
-    if (!*values) return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s", sofa->path, n, name);
+    if (!*values)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s; free some", sofa->path, n, name);
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
@@ -80,7 +81,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
             return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
         triplets->values = malloc(3 * sizeof *triplets->values);
-        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s", sofa->path, name);
+        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s; free some", sofa->path, name);
         memcpy(triplets->values, usual, 3 * sizeof *usual);
         return HC_OK;
     }

@@ -4,23 +4,25 @@
  *   source     an input whose response is an entry of a bank, or a weighted mix of up to four entries
  *   steering   a request to play other entries; the engine crossfades to them
  *
- *   hc_config c;  hc_config_init(&c);  c.n_in = c.n_sources = 8;  c.n_out = 2;  c.bank_taps = 24000;  hc_open(&c, &e, ...);
- *   hc_bank_load("kemar.sofa", 48000, NULL, &data, ...);  hc_bank_make(e, &data, &bank, ...);  hc_bank_data_free(&data);
+ *   hc_config c;  hc_config_init(&c);  c.n_in = c.n_sources = 8;  c.n_out = 2;  c.bank_taps = 24000;
+ *   hc_open(&c, &e, ...);
+ *   hc_bank_data data = {.size = sizeof data};  hc_bank_load("kemar.sofa", 48000, NULL, &data, ...);
+ *   hc_bank_make(e, &data, &bank, ...);  hc_bank_data_free(&data);
  *   any thread: hc_steer(e, source, bank, &entry, NULL, 1);      audio thread: hc_process(e, in, out, n)
  *   hc_close(e);  hc_bank_free(bank);
  *
- * What is heard
+ * Output
  *   Input s < hc_config.n_sources is source s. Its responses reach outputs 0 to n_out - 1 of its bank; they are added
  *   to what the mask plays there. The stream is cut into hops, counted from hc_open or hc_reset. At each edge of a hop
  *   a source begins to fade to the entries of its last request:
  *       y = (1 - g) (x * h_old) + g (x * h_new),     g[i] = (i + 1) / F,  i < F;   then g = 1
- *   where both terms have the whole history of x, and F is hc_config.steer_fade. h_old is what is heard when the fade
- *   begins, a fade under way included. Long responses are cut into levels (hc_info.steer_levels). Level l has the hop
- *   S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that plays
- *   frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is heard
- *   with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is linear over
- *   all these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits until
- *   the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
+ *   where both terms have the whole history of x, and F is hc_config.steer_fade. h_old is the response that plays when
+ *   the fade begins, a fade under way included. Long responses are cut into levels (hc_info.steer_levels). Level l has
+ *   the hop S and the delay D: at frame T, a multiple of S, it takes the last request made before the hc_process that
+ *   plays frame T, and its taps begin to fade at frame T + D. The head (level 0) has S = block, D = 0: the change is
+ *   heard with the next block. If F is more than S, F is rounded up to a multiple of S in this level, and g is linear
+ *   over all these hops. At most HC_MOST_SOUNDING entries of a source sound at once: a request that needs more waits
+ *   until the fade under way ends. Before the first hc_process, and before the first after hc_reset, there is no fade.
  *
  * Conventions, tags and error codes are those of haloconv.h.
  */
@@ -37,7 +39,7 @@ typedef struct hc_bank hc_bank; /* responses that are ready to play on the engin
 
 enum { HC_MOST_MIX = 4, HC_MOST_SOUNDING = 16 };
 
-/* ---- responses of a bank ------------------------------------------------------------------------------------------ */
+/* ---- responses of a bank ----------------------------------------------------------------------------------------- */
 
 typedef struct hc_bank_data {  /* responses with their positions, in the host's memory                                */
     size_t size;               /* sizeof(hc_bank_data), set by the caller                                             */
@@ -48,41 +50,44 @@ typedef struct hc_bank_data {  /* responses with their positions, in the host's 
     float gain_db;             /* largest gain for a sine of any frequency, over all entries and outputs              */
     int file_rate;             /* Hz of the file                                                                      */
     int n_file_entries;        /* entries of the file; n_entries differs after interpolation to a grid                */
-    const char *notes;         /* lines that say what was done: delays applied, resampled, interpolated, gain; or ""  */
+    const char *notes;         /* lines about the file and its changes: delays, resampling, grid, gain; or ""         */
     void *memory;              /* the library's; NULL in a bank that the caller made                                  */
 } hc_bank_data;
 
 typedef struct hc_bank_options { /* 0: the default                                                                    */
     size_t size;               /* sizeof(hc_bank_options), set by the caller                                          */
-    double grid_deg;           /* interpolate to directions this many degrees apart, 0.5 to 45; 0: keep the file's    */
+    double grid_deg;           /* interpolate to directions this many degrees apart, 0.5 to 45; 0: the file's entries */
     int normalise;             /* 1: scale the bank to a largest gain of 0 dB                                         */
 } hc_bank_options;
 
 /* Reads a bank from a file:
  *   .sofa       a SOFA file (AES69) of impulse responses: data of type FIR, FIR-E or FIRE, of any convention, such as
- *               SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR. An entry for each measurement; if
- *               the responses are to several emitters (FIR-E, FIRE: the loudspeakers of MultiSpeakerBRIR), for each pair
- *               of measurement m and emitter e, at m * E + e. An output for each receiver. Its position is that of the
- *               source, or emitter, as the listener of that measurement sees it (ListenerPosition, ListenerView,
- *               ListenerUp). The delays of the file (Data.Delay) are applied, their fractions by a windowed sinc
+ *               SimpleFreeFieldHRIR, FreeFieldHRIR, SingleRoomSRIR, MultiSpeakerBRIR. It has an entry for each
+ *               measurement. With E emitters (FIR-E, FIRE: the loudspeakers of MultiSpeakerBRIR) it has one
+ *               for each pair of measurement m and emitter e, at m * E + e. It has an output for each receiver. The
+ *               position of an entry is that of the source, or emitter, as the listener of that measurement sees it
+ *               (ListenerPosition, ListenerView, ListenerUp). The delays of the file (Data.Delay) are applied, their
+ *               fractions by a windowed sinc
  *   .csv        a line for each entry. The first line names the columns: azimuth (degrees, counter-clockwise),
  *               elevation (degrees) [0], distance (metres) [1], file; or x, y, z (metres), file. Paths are relative to
  *               the folder of the list. A .csv whose first line has no column `file` is a text of coefficients
- *   a folder    of sound files, in the order of their names (2.wav before 10.wav), with positions in these:
+ *   a folder    of sound files, in the order of their names (2.wav before 10.wav), with positions in the names:
  *               azi_30_ele_-15.wav, az30_el-15_dist_1.5.wav; or all without, then the entries have no positions
  *   .wav, ...   one sound file: an entry without position
- * Of sound files each channel is an output. All files need as many, and shorter ones are padded with zeros.
+ * Each channel of a sound file is an output. All files of a bank need the same number of channels. Shorter files are
+ * padded with zeros.
  *
- * rate: resample to this rate in Hz, and keep the gain; 0: keep it. options: NULL: all defaults. A grid keeps the
- * entries of the file, with their numbers, and adds entries behind them where the next one is far: barycentric between
- * three, with the onset delay of each output interpolated apart from the aligned responses. It adds nothing beyond the
- * measured range. The first line of the notes says what the file is. A bank has at most 65536 entries and 1024 outputs,
- * and takes at most three quarters of the machine's memory, which is checked before samples are read.
+ * rate: resample to this rate in Hz and keep the gain; 0: keep the file's rate. options: NULL: all defaults. A grid
+ * keeps the entries of the file, with their numbers. It adds entries behind them in directions that are far from all of
+ * them: a barycentric mix of three, with the onset delay of each output interpolated apart from the aligned responses.
+ * It adds nothing beyond the measured range. The first line of the notes names the kind of file. A bank has at most
+ * 65536 entries and 1024 outputs. Its responses, with the copies that are made while it is read, take at most three
+ * quarters of the machine's memory; this is checked before samples are read.
  *
  * Fails with HC_EFILE (missing, damaged, cut short), HC_EINVAL (sizes that are 0, too large or contradict each other;
- * NaN or Inf: the text has the place), HC_ENOMEM, HC_EUNSUPPORTED (spectra or filters of second order, not impulse
- * responses; a build without libmysofa and HDF5, or a machine on which HDF5 is not installed). *data is empty then.
- * Free *data with hc_bank_data_free. [setup], any thread */
+ * samples that are NaN or Inf: the text has the place), HC_ENOMEM, HC_EUNSUPPORTED (spectra or filters of second order,
+ * not impulse responses; a build without libmysofa and HDF5, or a machine on which HDF5 is not installed). *data is
+ * empty then. Free *data with hc_bank_data_free. [setup], any thread */
 int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_bank_data *data, char *why, size_t cap);
 
 /* Returns 1 if the path is a bank: .sofa, a folder, or a .csv whose first line has a column `file`; else 0, also for a
@@ -94,18 +99,18 @@ void hc_bank_data_free(hc_bank_data *data);
 
 /* Finds the entry nearest to a direction or position: by the angle between both as seen by the listener, then, among
  * entries within 0.001 degrees of each other, by distance. Returns 0 if the bank has no positions. {0, 0, 0} counts as
- * ahead. A bank from hc_bank_load has a table for this; of a bank of your own every entry is looked at. [rt], any
- * thread */
+ * ahead. A bank from hc_bank_load has a table for this; in a bank of your own the search looks at every entry. [rt],
+ * any thread */
 int hc_bank_nearest(const hc_bank_data *data, const float position[3]);
 
 /* Finds up to HC_MOST_MIX entries around a direction and their weights, whose sum is 1: barycentric on the sphere,
  * between three entries. Beyond the measured range it takes the nearest edge of that range along a great circle: below
- * a set that ends at -40 degrees, the same azimuth at -40 degrees. A gap of more than 70 degrees around one of the six
- * directions ahead, behind, left, right, up and down is not bridged. Returns how many. For a bank without a table it is
- * hc_bank_nearest. [rt], any thread */
+ * a set that ends at -40 degrees, the same azimuth at -40 degrees. If no entry lies within 35 degrees of one of the
+ * six directions ahead, behind, left, right, up and down, directions there count as beyond the range. Returns how many.
+ * Without a table it is hc_bank_nearest. [rt], any thread */
 int hc_bank_mix(const hc_bank_data *data, const float position[3], int *entries, float *weights);
 
-/* ---- banks of an engine, and steering ----------------------------------------------------------------------------- */
+/* ---- banks of an engine, and steering ---------------------------------------------------------------------------- */
 
 /* Prepares a bank in the memory of the engine's device. data->n_out is at most hc_config.n_out, data->n_taps at most
  * hc_config.bank_taps. *data is read during the call only. Other engines may play the bank too, if they are on the same
@@ -127,43 +132,44 @@ uint64_t hc_bank_memory(const hc_bank *bank);
  * out of range; a weight that is not finite; the bank is for another device or other sizes). [rt], any thread */
 int hc_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
-/* ---- whole signals ------------------------------------------------------------------------------------------------- */
+/* ---- whole signals ----------------------------------------------------------------------------------------------- */
 
-typedef struct hc_renderer hc_renderer; /* a bank that is ready to convolve whole signals                              */
+typedef struct hc_renderer hc_renderer; /* a bank that is ready to convolve whole signals                             */
 
-typedef struct hc_render_config { /* 0 or NULL: the default                                                            */
-    size_t size;               /* sizeof(hc_render_config), set by the caller                                          */
-    const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"   */
-    int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256   */
-    int n_threads;             /* on the CPU                                                          all processors   */
+typedef struct hc_render_config { /* 0 or NULL: the default                                                           */
+    size_t size;               /* sizeof(hc_render_config), set by the caller                                         */
+    const char *backend;       /* "auto", "cpu", "cuda", "cuda:1"                                             "auto"  */
+    int step;                  /* frames between two changes, 16 to 65536; each fade lasts one step              256  */
+    int n_threads;             /* on the CPU                                                          all processors  */
 } hc_render_config;
 
-typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries        */
-    int64_t frame;             /* of the stream                                                                        */
+typedef struct hc_step {       /* from the first step edge at or after `frame`, a source fades to these entries       */
+    int64_t frame;             /* of the stream                                                                       */
     int source;
-    int n;                     /* 0 to HC_MOST_MIX; 0: silence                                                         */
+    int n;                     /* 0 to HC_MOST_MIX; 0: silence                                                        */
     int entry[4];
     float weight[4];
 } hc_step;
 
-typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources             */
+typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outputs of some moving sources            */
     int n_sources;
     const float *const *in;    /* [n_sources][n_in_frames]; in[s][0] is frame `in_from` of the stream. NaN, Inf and
-                                  frames outside count as 0: give bank_taps + 2 steps of frames before `from` to continue a stream    */
+                                  frames outside count as 0: to continue a stream, give n_taps + 2 * step
+                                  frames before `from`, too                                                           */
     int64_t in_from, n_in_frames;
     const hc_step *steps;      /* [n_steps], sorted by frame, from the start of the stream. A source is silent until
-                                  its first step. Steps that end at frame 0 or before play without a fade              */
+                                  its first step. Steps that end at frame 0 or before play without a fade             */
     int n_steps;
-    float *const *out;         /* [n_out of the bank][n_out_frames]                                                    */
-    int64_t from, n_out_frames; /* from: a multiple of step                                                            */
+    float *const *out;         /* [n_out of the bank][n_out_frames]                                                   */
+    int64_t from, n_out_frames; /* from: a multiple of step                                                           */
 } hc_render_job;
 
 /* Prepares a bank for hc_render. *data is read during the call only. Fails as hc_open and hc_bank_make do. [setup] */
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);
 /* Computes jobs; many at once use a GPU well. The output is that of an engine of one level whose block and steer_fade
- * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup],
- * one thread at a time for each renderer */
+ * are `step`; it does not depend on how a signal is cut into jobs. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE.
+ * [setup], one thread at a time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, int n_jobs, char *why, size_t cap);
 /* Describes the device, "cpu avx512, fftw 3.3.10" or "cuda:0 NVIDIA H200"; valid until hc_renderer_close. [rt] */
 const char *hc_renderer_device(const hc_renderer *renderer);

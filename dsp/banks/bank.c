@@ -67,7 +67,7 @@ int bank_make(struct bank *bank, size_t n_entries, size_t n_out, size_t n_taps, 
     return HC_OK;
 }
 
-/* Makes an empty bank of the same entries with n_taps taps; bank_take puts its taps in the place of the old ones. */
+/* Makes a bank of zeros with the same entries and n_taps taps. take() then moves its taps into the old bank. */
 static int make_longer(const struct bank *bank, size_t n_taps, struct bank *longer, const char *path, char *why,
                        size_t cap)
 {
@@ -100,6 +100,20 @@ int bank_delay(struct bank *bank, const double *delays, const char *path, char *
         fractional_delay_add(bank->taps + i * (size_t)bank->n_taps, (size_t)bank->n_taps, delays[i], 1,
                              later.taps + i * (size_t)later.n_taps, (size_t)later.n_taps);
     take(bank, &later);
+    return HC_OK;
+}
+
+int bank_check_finite(const struct bank *bank, const char *path, char *why, size_t cap)
+{
+    for (int i = 0; i < bank->n_entries * bank->n_out; i++) {
+        const float *taps = bank->taps + (size_t)i * (size_t)bank->n_taps;
+        for (int k = 0; k < bank->n_taps; k++)
+            if (!isfinite(taps[k]))
+                return fail(HC_EINVAL, why, cap,
+                            "%s: entry %d, output %d: tap %d is too large for a float after its delay; scale the "
+                            "responses down",
+                            path, i / bank->n_out, i % bank->n_out, k + 1);
+    }
     return HC_OK;
 }
 

@@ -1,4 +1,4 @@
-/* bank - the parts of reading a bank: files become a struct bank, which is resampled, interpolated, measured. */
+/* bank - a bank while it is loaded: the readers of files, which fill in a struct bank, and the steps that change it. */
 #ifndef HALOCONV_BANK_H
 #define HALOCONV_BANK_H
 
@@ -16,7 +16,7 @@ enum {
 struct bank {
     int n_entries, n_out, n_taps;
     int rate;                   /* Hz; 0: unknown                                             */
-    int file_rate;              /* Hz of the file, or of the first of several                  */
+    int file_rate;              /* Hz of the file, or of the first of several                 */
     float *taps;                /* [n_entries][n_out][n_taps]                                 */
     float (*position)[3];       /* [n_entries]: x ahead, y left, z up, metres; NULL: none     */
     char notes[BANK_NOTES];     /* lines, each with its LF; the first says what the file is   */
@@ -44,7 +44,7 @@ void position_from_angles(double azimuth, double elevation, double distance, dou
 /* ---- readers: fill in a struct bank of zeros, with rate as in the file ---- */
 
 int sofa_bank_read(struct bank *bank, const char *path, char *why, size_t cap);
-/* Does the text begin with names of columns, one of which is "file"? Other .csv are masks. */
+/* Is one of the columns that the first line names "file"? Any other .csv is a mask: a text of coefficients. */
 bool csv_is_bank(const char *path);
 int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
 int folder_bank_read(struct bank *bank, const char *path, int rate, char *why, size_t cap);
@@ -54,6 +54,9 @@ int sound_bank_read(struct bank *bank, const char *path, int rate, char *why, si
 
 /* Delays each response by delays[n_entries * n_out] frames, 0 or more; their fractions by a windowed sinc. */
 int bank_delay(struct bank *bank, const double *delays, const char *path, char *why, size_t cap);
+
+/* HC_EINVAL if delays or interpolation have made a tap that no float holds. */
+int bank_check_finite(const struct bank *bank, const char *path, char *why, size_t cap);
 
 /* Resamples all responses. */
 int bank_resample(struct bank *bank, int rate, const char *path, char *why, size_t cap);

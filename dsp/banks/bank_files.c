@@ -29,20 +29,25 @@ struct list {
     char *cells[MOST_CELLS];
 };
 
-/* Takes one line off the text, and ends it. NULL: no more lines. */
-static char *line_take(char **text)
+/* Takes a line off the text that is neither blank nor a comment, and ends it. *number: of lines taken, comments too.
+ * NULL: no more lines. */
+static char *line_take(char **text, int *number)
 {
-    char *line = *text;
-    if (!*line) return NULL;
-    size_t length = strcspn(line, "\n");
-    *text = line + length + (line[length] == '\n');
-    line[length] = 0;
-    if (length > 0 && line[length - 1] == '\r') line[length - 1] = 0;
-    return line;
+    if (*number == 0 && strncmp(*text, "\xef\xbb\xbf", 3) == 0) *text += 3; /* byte order mark of UTF-8 */
+    while (**text) {
+        char *line = *text;
+        size_t length = strcspn(line, "\n"), blanks = strspn(line, " \t");
+        *text = line + length + (line[length] == '\n');
+        line[length] = 0;
+        if (length > 0 && line[length - 1] == '\r') line[length - 1] = 0;
+        ++*number;
+        if (line[blanks] != 0 && line[blanks] != '#') return line;
+    }
+    return NULL;
 }
 
-/* Takes one cell off a line: what stands before a comma, without blanks around; or in quotation marks, where "" is one
- * of them. *more: a comma follows. NULL: something follows the closing mark, or there is none. */
+/* Takes one cell off a line: the text before a comma, without blanks around it; or a text in quotation marks, in which
+ * "" stands for one mark. *more: a comma follows. NULL: something follows the closing mark, or there is none. */
 static char *cell_take(char **line, bool *more)
 {
     char *at = *line + strspn(*line, " \t"), *cell = at, *to = at;
@@ -106,7 +111,7 @@ static int columns_read(struct list *list, char *line, char *why, size_t cap)
     if (list->at[COLUMN_FILE] < 0 || has_any != has_xyz || has_angles == has_xyz ||
         (has_xyz && (list->at[ELEVATION] >= 0 || list->at[DISTANCE] >= 0)))
         return fail(HC_EINVAL, why, cap,
-                    "%s:%d: its columns are no position and a file; name them azimuth, elevation, distance, file or "
+                    "%s:%d: its columns are not a position and a file; name them azimuth, elevation, distance, file or "
                     "x, y, z, file",
                     list->path, list->line);
     return HC_OK;
@@ -121,7 +126,7 @@ static int number_take(const struct list *list, enum column column, double usual
     const char *cell = list->cells[list->at[column]];
     *value = strtod(cell, &end);
     if (end == cell || *end)
-        return fail(HC_EINVAL, why, cap, "%s:%d: %s is no number; write 1.5", list->path, list->line,
+        return fail(HC_EINVAL, why, cap, "%s:%d: %s is not a number; write one such as 1.5", list->path, list->line,
                     column_names[column]);
     if (!(fabs(*value) <= most))
         return fail(HC_EINVAL, why, cap, "%s:%d: %s is %g; -%g to %g are possible", list->path, list->line,
@@ -164,17 +169,9 @@ static int row_take(struct list *list, char *line, struct bank_sounds *sounds, c
 
 static int list_read(struct list *list, char *text, struct bank_sounds *sounds, char *why, size_t cap)
 {
-    bool has_columns = false;
-    int error = HC_OK;
-    char *line;
-    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
-    while (!error && (line = line_take(&text))) {
-        list->line++;
-        size_t blanks = strspn(line, " \t");
-        if (line[blanks] == 0 || line[blanks] == '#') continue;
-        error = has_columns ? row_take(list, line, sounds, why, cap) : columns_read(list, line, why, cap);
-        has_columns = true;
-    }
+    char *line = line_take(&text, &list->line);
+    int error = line ? columns_read(list, line, why, cap) : HC_OK;
+    while (!error && (line = line_take(&text, &list->line))) error = row_take(list, line, sounds, why, cap);
     if (!error && sounds->n == 0)
         error = fail(HC_EINVAL, why, cap, "%s: lists no sound files; write a line for each entry", list->path);
     return error;
@@ -199,22 +196,26 @@ int csv_bank_read(struct bank *bank, const char *path, int rate, char *why, size
     return error;
 }
 
-bool csv_is_bank(const char *path)
+/* Reads the first bytes of a file, at most n - 1, as text[n]. */
+static bool start_read(const char *path, char *text, size_t n)
 {
-    char first[1024] = "", *line;
     if (mask_file_check(path, NULL, 0) != HC_OK) return false;
     FILE *file = fopen(path, "re");
     if (!file) return false;
-    do { /* the first line that is no comment */
-        line = fgets(first, sizeof first, file);
-    } while (line && (*line == '#' || line[strspn(line, " \t\r\n")] == 0));
+    text[fread(text, 1, n - 1, file)] = 0;
     fclose(file);
-    if (!line) return false;
-    if (strncmp(line, "\xef\xbb\xbf", 3) == 0) line += 3;
-    for (char *at = line; (at = strcasestr(at, "file")); at += 4) { /* a whole cell, perhaps in quotation marks */
-        bool begins = at == line || strchr(",\" \t", at[-1]);
-        if (begins && strchr(",\" \t\r\n", at[4])) return true;
-    }
+    return true;
+}
+
+bool csv_is_bank(const char *path)
+{
+    enum { START = 8192 };
+    struct list list = {.path = path};
+    char start[START], *text = start, *line;
+    if (!start_read(path, start, sizeof start) || !(line = line_take(&text, &list.line))) return false;
+    if (cells_take(&list, line, &list.n_cells, NULL, 0) != HC_OK) return false;
+    for (int i = 0; i < list.n_cells; i++)
+        if (strcasecmp(list.cells[i], column_names[COLUMN_FILE]) == 0) return true;
     return false;
 }
 

@@ -26,7 +26,7 @@ static void memory_free(struct memory *memory)
     free(memory);
 }
 
-/* ---- what a path is ---------------------------------------------------------------------------------------------- */
+/* ---- kinds of paths ---------------------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -109,15 +109,13 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     struct memory *memory = calloc(1, sizeof *memory);
     if (!memory) return fail(HC_ENOMEM, why, cap, "%s: no memory; free some", path);
     struct bank *bank = &memory->bank;
-    int file_rate = 0, n_file_entries = 0;
+    int n_file_entries;
     float gain_db = 0;
     error = read_bank(bank, path, rate, why, cap);
-    if (!error) {
-        file_rate = bank->file_rate;
-        n_file_entries = bank->n_entries;
-    }
+    n_file_entries = bank->n_entries;
     if (!error && rate && bank->rate && bank->rate != rate) error = bank_resample(bank, rate, path, why, cap);
     if (!error && chosen.grid_deg > 0) error = bank_grid(bank, chosen.grid_deg, path, why, cap);
+    if (!error) error = bank_check_finite(bank, path, why, cap);
     if (!error) error = levels_set(bank, chosen.normalise, &gain_db, path, why, cap);
     if (!error) error = pointers_make(memory, path, why, cap);
     if (error) {
@@ -132,7 +130,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
                            .taps = (const float *const *)memory->taps,
                            .position = (const float(*)[3])bank->position,
                            .gain_db = gain_db,
-                           .file_rate = file_rate,
+                           .file_rate = bank->file_rate,
                            .n_file_entries = n_file_entries,
                            .notes = bank->notes,
                            .memory = memory};

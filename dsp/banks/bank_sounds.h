@@ -17,7 +17,7 @@ void bank_sounds_free(struct bank_sounds *sounds);
 
 /* Reads the files as a bank of zeros, at `rate` (0: at their own, which must then be the same). Shorter responses are
  * padded with zeros. path: of the list or folder, for messages. */
-int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path, int rate,
-                     char *why, size_t cap);
+int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
+                     int rate, char *why, size_t cap);
 
 #endif

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CELLS_A_SIDE = 128 };          /* 98304 cells: more than there are entries                     */
+enum {
+    MOST_CELLS_A_SIDE = 128,   /* 98304 cells: more than there are entries                                          */
+    MOST_CANDIDATES = 1 << 24, /* 64 MB. Points all around the listener need 15 for each point, points of one region
+                                  many more: seen from the far side, all of them are about as near                  */
+};
 static const double same_direction = 2e-5; /* chord: 0.001 degrees; floats of positions differ by 1e-7     */
 
 struct directions {
@@ -224,8 +228,8 @@ struct coarse {
     int *first, *point;
 };
 
-/* Makes lists for n_side cells a side, from those of a coarser division (or from all points). On success they are in
- * d->cell_first and d->candidate. */
+/* Makes lists for n_side cells a side, from those of a coarser division (or from all points), in d->cell_first and
+ * d->candidate. Ends early if they have more than MOST_CANDIDATES. */
 static bool cells_make(struct directions *d, int n_side, const struct coarse *coarse)
 {
     int n_cells = 6 * n_side * n_side;
@@ -246,27 +250,35 @@ static bool cells_make(struct directions *d, int n_side, const struct coarse *co
         }
         d->cell_first[cell] = (int)d->n_candidates;
         if (!cell_fill(d, from, n, middle, cell_radius(n_side, cell, middle))) return false;
+        if (d->n_candidates > MOST_CANDIDATES) return true;
     }
     d->cell_first[n_cells] = (int)d->n_candidates;
     return true;
 }
 
-/* Divides the sphere four times finer from step to step, until there are about as many cells as points. */
+/* Divides the sphere four times finer from step to step, until there are about as many cells as points, or the lists
+ * would be too long. */
 static bool table_make(struct directions *d)
 {
     struct coarse coarse = {0};
     int finest = 1;
     while (finest < MOST_CELLS_A_SIDE && 6 * finest * finest < d->n_points) finest *= 2;
-    bool good = true;
-    for (int n_side = 1; good; n_side *= 2) {
-        good = cells_make(d, n_side, &coarse);
+    for (int n_side = 1;; n_side *= 2) {
+        bool good = cells_make(d, n_side, &coarse);
+        if (good && d->n_candidates > MOST_CANDIDATES) { /* never of the first division: 6 lists */
+            free(d->cell_first);
+            free(d->candidate);
+            d->n_side = coarse.n_side;
+            d->cell_first = coarse.first;
+            d->candidate = coarse.point;
+            return true;
+        }
         free(coarse.first);
         free(coarse.point);
-        if (n_side >= finest || !good) break;
+        if (n_side >= finest || !good) return good;
         coarse = (struct coarse){n_side, d->cell_first, d->candidate};
         d->cell_first = d->candidate = NULL;
     }
-    return good;
 }
 
 static bool cell_facets_make(struct directions *d)

@@ -30,7 +30,7 @@ struct sofa {
     bool taps_before_emitters; /* FIR-E                                                     */
 };
 
-/* Copies a text of the file without control characters, for a message. */
+/* Replaces the control characters in a text of the file, for a message. */
 static const char *plain(char *text)
 {
     for (char *at = text; *at; at++)
@@ -44,7 +44,8 @@ static const char *plain(char *text)
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, char *why, size_t cap)
 {
     *values = malloc((n ? n : 1) * sizeof **values);
-    if (!*values) return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s", sofa->path, n, name);
+    if (!*values)
+        return fail(HC_ENOMEM, why, cap, "%s: no memory for the %zu values of %s; free some", sofa->path, n, name);
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
@@ -52,10 +53,10 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
                 sofa->path, name);
 }
 
-struct triplets {  /* coordinates, one for all measurements or one for each      */
-    float *values; /* [n][3], or [n_items][3][n_measurements] of emitters         */
-    size_t n;
-    bool is_spherical; /* azimuth, elevation in degrees, distance                     */
+struct triplets {      /* coordinates, one for all measurements or one for each */
+    float *values;     /* [n][3], or of emitters [n_items][3][n]                */
+    size_t n;          /* 1 or n_measurements; 0: the usual value is taken      */
+    bool is_spherical; /* azimuth, elevation in degrees, distance               */
 };
 
 static int check_finite(const struct sofa *sofa, const char *name, const float *values, size_t n, char *why, size_t cap)
@@ -67,7 +68,8 @@ static int check_finite(const struct sofa *sofa, const char *name, const float *
     return HC_OK;
 }
 
-/* Reads [items][3] or [items][3][measurements] values; `is_needed` or {0, 0, 0}, `usual`. items 0: [1 or M][3]. */
+/* Reads [n_items][3] or [n_items][3][M] values; n_items 0: [1 or M][3]. usual: for files without this variable; NULL: it
+ * is needed. */
 static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
                          struct triplets *triplets, char *why, size_t cap)
 {
@@ -79,7 +81,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
             return fail(HC_EINVAL, why, cap, "%s: has no %s, so nothing says where its responses are; repair the file",
                         sofa->path, name);
         triplets->values = malloc(3 * sizeof *triplets->values);
-        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s", sofa->path, name);
+        if (!triplets->values) return fail(HC_ENOMEM, why, cap, "%s: no memory for %s; free some", sofa->path, name);
         memcpy(triplets->values, usual, 3 * sizeof *usual);
         return HC_OK;
     }
@@ -263,6 +265,9 @@ static int shape_read(struct sofa *sofa, char *why, size_t cap)
     sofa->n_receivers = ir.dim[1];
     sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
     sofa->n_emitters = sofa->has_emitters ? ir.dim[sofa->taps_before_emitters ? 3 : 2] : 1;
+    if (sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES)
+        return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
+                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MOST_ENTRIES);
     return HC_OK;
 }
 
@@ -323,9 +328,6 @@ static void samples_order(const struct sofa *sofa, const float *values, struct b
 
 static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, size_t cap)
 {
-    if (sofa->n_measurements > BANK_MOST_ENTRIES || sofa->n_emitters > BANK_MOST_ENTRIES)
-        return fail(HC_EINVAL, why, cap, "%s: %zu measurements with %zu emitters; a bank has at most %d entries",
-                    sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MOST_ENTRIES);
     size_t n_entries = sofa->n_measurements * sofa->n_emitters;
     double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
     int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why, cap);
@@ -346,7 +348,8 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, char *why, s
 
 /* ---- delays ------------------------------------------------------------------------------------------------------ */
 
-/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *any: one of them is not 0. */
+/* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], as delays[n_entries * n_out]. *delays: NULL if there are none; *most:
+ * the longest. */
 static int delays_read(const struct sofa *sofa, double **delays, double *most, char *why, size_t cap)
 {
     struct sofa_variable v;
@@ -356,9 +359,13 @@ static int delays_read(const struct sofa *sofa, double **delays, double *most, c
     *most = 0;
     if (!sofa->reader.look(sofa->reader.file, "Data.Delay", &v) || v.n == 0) return HC_OK;
     /* Files for several emitters may have a delay for each receiver only. */
-    bool is_each = v.n == n_m * n_r * n_e || v.n == n_m * n_r,
-         is_of_emitters = v.n == n_m * n_r * n_e || v.n == n_r * n_e;
-    if (!is_each && v.n != n_r * n_e && v.n != n_r)
+    bool is_full = v.n == n_m * n_r * n_e;
+    bool is_each = is_full || v.n == n_m * n_r, is_of_emitters = is_full || v.n == n_r * n_e;
+    if (is_each && is_of_emitters && !is_full) { /* as many measurements as emitters: the shape says which */
+        is_of_emitters = v.n_dims == 3 && v.dim[2] == n_e;
+        is_each = !is_of_emitters;
+    }
+    if (!is_each && !is_of_emitters && v.n != n_r)
         return fail(HC_EINVAL, why, cap, "%s: Data.Delay has %zu values; %zu or %zu are needed; repair the file",
                     sofa->path, v.n, n_r * n_e, n_m * n_r * n_e);
     int error = values_read(sofa, "Data.Delay", v.n, &values, why, cap);

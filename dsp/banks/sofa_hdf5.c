@@ -18,20 +18,18 @@
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
 
-/* Each function of HDF5 that is called. The macros of hdf5.h are not: H5F_ACC_RDONLY calls a function that ends the
+/* The functions of HDF5 that are called. Macros such as H5F_ACC_RDONLY are not used: they call a function that ends the
  * process if the library has another release than the header. */
+/* clang-format off */
 #define FUNCTIONS(F)                                                                                                   \
-    F(H5open)                                                                                                          \
-    F(H5get_libversion)                                                                                                \
-    F(H5Eget_auto2)                                                                                                    \
-    F(H5Eset_auto2)                                                                                                    \
-    F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type) F(H5Dget_space) F(H5Dget_type)           \
-        F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size) F(H5Dget_storage_size)         \
-            F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints) F(H5Sclose)     \
-                F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose) F(H5Tget_class)          \
-                    F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert)                      \
-                        F(H5Tis_variable_str) F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters)          \
-                            F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose) F(H5free_memory)
+    F(H5open) F(H5get_libversion) F(H5free_memory) F(H5Eget_auto2) F(H5Eset_auto2)                                     \
+    F(H5Fopen) F(H5Fclose) F(H5Lexists) F(H5Oopen) F(H5Oclose) F(H5Iget_type)                                          \
+    F(H5Dget_space) F(H5Dget_type) F(H5Dread) F(H5Dget_create_plist) F(H5Dread_chunk) F(H5Dget_chunk_storage_size)     \
+    F(H5Dget_storage_size) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)  \
+    F(H5Sclose) F(H5Aexists) F(H5Aopen) F(H5Aget_type) F(H5Aget_space) F(H5Aread) F(H5Aclose)                          \
+    F(H5Tget_class) F(H5Tget_size) F(H5Tget_precision) F(H5Tget_offset) F(H5Tequal) F(H5Tconvert) F(H5Tis_variable_str)\
+    F(H5Tclose) F(H5Pget_layout) F(H5Pget_chunk) F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Pget_external_count) F(H5Pclose)
+/* clang-format on */
 /* Its types: variables that H5open sets. */
 #define TYPES(T) T(H5T_NATIVE_FLOAT_g) T(H5T_IEEE_F32LE_g) T(H5T_IEEE_F32BE_g) T(H5T_IEEE_F64LE_g) T(H5T_IEEE_F64BE_g)
 
@@ -176,8 +174,8 @@ struct chunked {
     int n_dims, n_filters;
     hsize_t dim[SOFA_MOST_DIMS]; /* of the chunk                       */
     H5Z_filter_t filters[MOST_FILTERS];
-    unsigned char *packed, *unpacked; /* room for a chunk, and its growth   */
-    size_t room;
+    unsigned char *packed, *unpacked; /* [room]                             */
+    size_t room;                      /* bytes: a chunk and its growth      */
 };
 
 /* Inflates in[n_in] to at most `room` bytes. Returns how many; 0: damaged. */
@@ -187,7 +185,7 @@ static size_t inflated(const unsigned char *in, size_t n_in, unsigned char *out,
     return uncompress(out, &n_out, in, (uLong)n_in) == Z_OK ? (size_t)n_out : 0;
 }
 
-/* HDF5 puts the first bytes of all values first, then all second bytes, ... */
+/* Undoes the shuffle filter, which stores the first bytes of all values, then all second bytes, ... */
 static void unshuffle(const unsigned char *in, size_t n, size_t type_bytes, unsigned char *out)
 {
     size_t n_values = n / type_bytes;
@@ -196,13 +194,32 @@ static void unshuffle(const unsigned char *in, size_t n, size_t type_bytes, unsi
     memcpy(out + n_values * type_bytes, in + n_values * type_bytes, n % type_bytes);
 }
 
+/* The Fletcher checksum of HDF5: over words of 16 bits, high byte first. */
+static uint32_t fletcher32(const unsigned char *in, size_t n)
+{
+    uint32_t sum = 0, sum_of_sums = 0;
+    for (size_t i = 0; i < n; i += 2) {
+        sum = (sum + ((uint32_t)in[i] << 8 | (i + 1 < n ? in[i + 1] : 0u))) % 65535;
+        sum_of_sums = (sum_of_sums + sum) % 65535;
+    }
+    return sum_of_sums << 16 | sum;
+}
+
+/* Compares the checksum of in[n] with the four bytes behind it. A sum of 0 may be stored as 65535, the same modulo. */
+static bool checksum_fits(const unsigned char *in, size_t n)
+{
+    uint32_t sum = fletcher32(in, n), low = in[n] | (uint32_t)in[n + 1] << 8;
+    uint32_t high = in[n + 2] | (uint32_t)in[n + 3] << 8;
+    return low % 65535 == (sum & 65535) && high % 65535 == sum >> 16;
+}
+
 /* Undoes the filters of packed[n], the last first. Returns whether `packed` has a whole chunk then. */
 static bool unpack(struct chunked *c, size_t n, unsigned skipped)
 {
     for (int i = c->n_filters - 1; i >= 0; i--) {
         if (skipped >> i & 1) continue;
         if (c->filters[i] == CHECKSUM) {
-            if (n < 4) return false;
+            if (n < 4 || !checksum_fits(c->packed, n - 4)) return false;
             n -= 4;
             continue;
         }
@@ -249,7 +266,7 @@ static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const h
     return true;
 }
 
-/* Finds the shape and the filters of the chunks. false: there are others than those of netCDF, or no sizes that can be. */
+/* Finds the shape and the filters of the chunks. false: a filter is not one of netCDF's, or a size is out of range. */
 static bool chunked_look(struct chunked *c, hid_t list, const struct sofa_variable *v)
 {
     double n = 1;
@@ -302,7 +319,7 @@ static bool samples_read(hid_t data, const struct sofa_variable *v, float *value
     H5D_layout_t layout = good ? h5.H5Pget_layout(list) : H5D_LAYOUT_ERROR;
     if (good && layout == H5D_CHUNKED)
         good = chunks_read(data, type, list, v, values);
-    else /* not in other files, nor less than the shape says */
+    else /* all values are in this file: none in external files, none that the file does not store */
         good = good && (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT) && h5.H5Pget_external_count(list) == 0 &&
                h5.H5Dget_storage_size(data) == v->n * h5.H5Tget_size(type) &&
                h5.H5Dread(data, h5.H5T_NATIVE_FLOAT_g, 0, 0, 0, values) >= 0;

@@ -1,8 +1,8 @@
 /* sofa_reader - a SOFA file (AES69) as attributes and variables. libmysofa and HDF5 both give it this way.
  *
- * libmysofa is small and withstands damaged files, but refuses many valid ones: other types than double, variables above
- * 256 MB, files that h5py wrote. HDF5 reads every file, but brings 38 libraries along, so it is loaded when libmysofa
- * has refused a file, and it crashes on some damaged files (SECURITY.md).
+ * libmysofa is small and withstands damaged files, but refuses many valid ones: other types than double, variables
+ * above 256 MB, files that h5py wrote. HDF5 reads every file, but brings 38 libraries along and crashes on some damaged
+ * files (SECURITY.md). So it is loaded only when libmysofa has refused a file.
  */
 #ifndef HALOCONV_SOFA_READER_H
 #define HALOCONV_SOFA_READER_H

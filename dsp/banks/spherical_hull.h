@@ -1,11 +1,11 @@
 /* spherical_hull - triangles between directions: the convex hull of points on the unit sphere, which is their Delaunay
  * triangulation.
  *
- * The origin must be inside the hull, or some directions have no triangle. Each of the six directions +-x, +-y, +-z that
- * has no point within 35 degrees gets a helper point; then every half-space has a point, because each direction is
+ * The origin must be inside the hull, or some directions have no triangle. Each of the six directions +-x, +-y, +-z
+ * that has no point within 35 degrees gets a helper point; then every half-space has a point, because each direction is
  * within 54.8 degrees of one of the six. A weight that falls on a helper is shared among the other corners, so a
- * direction beyond the measured range is moved along the great circle through the helper to the edge of that range: below
- * a set that ends at -40 degrees, azimuth by azimuth, to -40 degrees.
+ * direction beyond the measured range is moved along the great circle through the helper to the edge of that range:
+ * below a set that ends at -40 degrees, azimuth by azimuth, to -40 degrees.
  *
  * Points are added one by one; the facets that a new point sees are replaced by a fan (e.g. M. de Berg et al.,
  * Computational Geometry, chapter 11). Regular sets have many points on one circle; each point is moved by 1e-7 on the
@@ -35,12 +35,12 @@ void spherical_hull_free(struct spherical_hull *hull);
 /* The facet that a direction passes through, walking from facet `from`, and its weights. [rt] */
 int spherical_hull_find(const struct spherical_hull *hull, const double direction[3], int from, double weights[3]);
 
-/* Moves the weights of helpers to the other corners, drops tiny weights, and makes their sum 1. Returns how many corners
- * of the facet are left, 0 if it has helpers only; corners[] and weights[] begin with these. [rt] */
+/* Moves the weights of helpers to the other corners, drops tiny weights, and makes their sum 1. Returns how many
+ * corners of the facet are left, 0 if it has helpers only; corners[] and weights[] begin with these. [rt] */
 int spherical_hull_corners(const struct spherical_hull *hull, int facet, double weights[3], int corners[3]);
 
-/* How far, in radians, a direction in a facet is beyond its edge of two true points; 0: the facet has no helper. -1: the
- * facet has two helpers or more. [rt] */
+/* How far, in radians, a direction in a facet is beyond its edge of two true points; 0: the facet has no helper. -1:
+ * the facet has two helpers or more. [rt] */
 double spherical_hull_beyond(const struct spherical_hull *hull, int facet, const double direction[3]);
 
 #endif

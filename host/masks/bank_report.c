@@ -20,16 +20,24 @@ static void range_take(struct range *range, double value)
     range->high = fmax(range->high, value);
 }
 
+void bank_report_place(const float position[3], double aed[3])
+{
+    double x = (double)position[0], y = (double)position[1], z = (double)position[2], across = hypot(x, y);
+    aed[0] = atan2(y, x) * (180 / M_PI);
+    aed[1] = atan2(z, across) * (180 / M_PI);
+    aed[2] = hypot(across, z);
+}
+
 static struct ranges find_ranges(const hc_bank_data *bank)
 {
     const struct range none = {INFINITY, -INFINITY};
     struct ranges ranges = {none, none, none};
     for (int e = 0; e < bank->n_entries; e++) {
-        double x = (double)bank->position[e][0], y = (double)bank->position[e][1], z = (double)bank->position[e][2];
-        double across = hypot(x, y);
-        range_take(&ranges.azimuth, atan2(y, x) * (180 / M_PI));
-        range_take(&ranges.elevation, atan2(z, across) * (180 / M_PI));
-        range_take(&ranges.distance, hypot(across, z));
+        double aed[3];
+        bank_report_place(bank->position[e], aed);
+        range_take(&ranges.azimuth, aed[0]);
+        range_take(&ranges.elevation, aed[1]);
+        range_take(&ranges.distance, aed[2]);
     }
     return ranges;
 }

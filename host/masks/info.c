@@ -72,16 +72,16 @@ static const struct command_line info_line = {
     .command = "info",
     .usage = "MASK...",
     .text =
-        "Prints the figures of a mask. MASK is a sound file, a text of coefficients (.txt, .csv) or a configuration "
-        "(.conf). Or a bank of responses: a SOFA file, a list (.csv) or a folder of sound files.\v"
+        "Prints the figures of a mask or a bank of responses. A mask is a sound file, a text of coefficients (.txt, "
+        ".csv) or a configuration (.conf). A bank is a SOFA file, a list (.csv) or a folder of sound files.\v"
         "Each channel has its peak and RMS (dBFS), the silence before the first sound (60 dB below the peak), the gain "
         "at 0 Hz, and the largest gain: to a sine (the peak of the frequency response), and to any signal (L1, the sum "
         "of |h|). A room also has its acoustics by ISO 3382-1, broadband and by octave: decay times EDT, T20 and T30, "
         "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
         "configuration has its channels, the number, length and memory of its responses, its banks and sources. The "
-        "last line is the gain that keeps sines below full scale. A bank has its entries, outputs and taps, what was "
-        "done to the file, the "
-        "range of its positions, and its largest gain.\n\n"
+        "last line is the gain that keeps sines below full scale. A bank has its entries, outputs and taps, the "
+        "changes "
+        "made to the file's responses, the range of its positions, and its largest gain.\n\n"
         "  haloconv info hall.wav --json\n"
         "  haloconv info kemar.sofa --grid 2\n"
         "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
@@ -183,6 +183,7 @@ static int print_bank(const struct info_settings *s)
     hc_bank_data bank = {.size = sizeof bank};
     char why[MESSAGE_CAP];
     int status = 0;
+    if (s->plan || s->plot.path) return message_usage("info", "takes --plan and --plot for masks only, not for banks");
     if (hc_bank_load(s->path, s->rate, &options, &bank, why, sizeof why) != HC_OK) return message_error("%s", why);
     if (s->json)
         status = json_print(bank_report_json(s->path, &bank), 9, s->path);
@@ -195,6 +196,8 @@ static int print_bank(const struct info_settings *s)
 static int print_one(const struct info_settings *settings)
 {
     if (hc_bank_is_file(settings->path)) return print_bank(settings);
+    if (settings->grid_deg != 0 || settings->normalise)
+        return message_usage("info", "takes --grid and --normalise for banks only");
     struct mask_info subject = {.settings = settings};
     int status = 0;
     if (!examine(&subject))

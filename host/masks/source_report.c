@@ -1,5 +1,6 @@
 #include "source_report.h"
 
+#include "bank_report.h"
 #include "dsp/haloconv_scenes.h"
 #include "host/json_print.h"
 #include "host/message.h"
@@ -46,31 +47,14 @@ void source_report_free(struct source_report *report)
     report->banks = NULL;
 }
 
-/* ---- positions --------------------------------------------------------------------------------- */
-
-static double distance_of(const hc_source *s)
+/* Positions are floats, so more than four decimals are noise. */
+static void place_of(const hc_source *source, double aed[3])
 {
-    double metres = hypot(hypot((double)s->position[0], (double)s->position[1]), (double)s->position[2]);
-    return round(1e4 * metres) / 1e4;
+    bank_report_place(source->position, aed);
+    for (int c = 0; c < 3; c++) aed[c] = round(1e4 * aed[c]) / 1e4;
 }
 
-/* Degrees; positions are floats, so more digits are noise. */
-static double degrees(double radians)
-{
-    return round(1e4 * 180 / acos(-1) * radians) / 1e4;
-}
-
-static double azimuth_of(const hc_source *s)
-{
-    return degrees(atan2((double)s->position[1], (double)s->position[0]));
-}
-
-static double elevation_of(const hc_source *s)
-{
-    return degrees(atan2((double)s->position[2], hypot((double)s->position[0], (double)s->position[1])));
-}
-
-/* ---- output ------------------------------------------------------------------------------------ */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 void source_report_print(const struct source_report *report)
 {
@@ -85,9 +69,10 @@ void source_report_print(const struct source_report *report)
         printf(", largest gain %+.2f dB\n", f->gain_db);
     }
     for (int i = 0; i < mask->n_sources && i < SOURCES_SHOWN; i++) {
-        const hc_source *s = &mask->sources[i];
+        double aed[3];
+        place_of(&mask->sources[i], aed);
         printf("  %-16s input %d, bank %d, azimuth %.4g, elevation %.4g, distance %.4g m\n", i ? "" : "sources", i + 1,
-               s->bank + 1, azimuth_of(s), elevation_of(s), distance_of(s));
+               mask->sources[i].bank + 1, aed[0], aed[1], aed[2]);
     }
     if (mask->n_sources > SOURCES_SHOWN) printf("  %-16s ... (%d)\n", "", mask->n_sources);
 }
@@ -110,10 +95,11 @@ json_t *source_report_sources_json(const struct source_report *report)
 {
     json_t *all = json_array();
     for (int i = 0; i < report->mask->n_sources; i++) {
-        const hc_source *s = &report->mask->sources[i];
-        json_array_append_new(all,
-                              json_pack("{s:i, s:i, s:f, s:f, s:f}", "input", i + 1, "bank", s->bank + 1, "azimuth",
-                                        azimuth_of(s), "elevation", elevation_of(s), "distance", distance_of(s)));
+        const hc_source *source = &report->mask->sources[i];
+        double aed[3];
+        place_of(source, aed);
+        json_array_append_new(all, json_pack("{s:i, s:i, s:f, s:f, s:f}", "input", i + 1, "bank", source->bank + 1,
+                                             "azimuth", aed[0], "elevation", aed[1], "distance", aed[2]));
     }
     return all;
 }

@@ -19,8 +19,8 @@ struct source_report {
     struct bank_figures *banks; /* [mask->n_banks] */
 };
 
-/* rate: of the session; 0: that of the configuration, else of each file. false: a bank cannot be played; `why`
- * has the reason. */
+/* rate: of the session; 0: that of the configuration, else of each file. false: a bank cannot be played; `why` has the
+ * reason. */
 bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap);
 void source_report_free(struct source_report *report);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef float place[3];
 
@@ -113,6 +114,29 @@ static void a_full_bank_is_searched(const char *backend)
     for (int i = n / 2; i < n; i++) /* the other half: one direction, at all distances */
         for (int c = 0; c < 3; c++) set[i][c] = set[0][c] * (float)(i - n / 2 + 1) / (float)n;
     compare_nearest((const place *)set, n, "full");
+    free(set);
+}
+
+static long peak_memory(void) /* MB */
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;
+}
+
+/* A room with a source 5 m ahead of a dense grid of listeners: all directions are within 12 degrees. */
+static void directions_of_one_region_take_little_memory(const char *backend)
+{
+    int n = SANITIZED ? 5000 : 65536;
+    struct random random = random_seeded(5);
+    place *set = must_alloc((size_t)n, sizeof *set);
+    for (int i = 0; i < n; i++) {
+        set[i][0] = 5;
+        for (int c = 1; c < 3; c++) set[i][c] = random_sample(&random) / 2;
+    }
+    long before = peak_memory();
+    compare_nearest((const place *)set, n, "region");
+    check(SANITIZED || peak_memory() - before < 300, "%ld MB", peak_memory() - before);
     free(set);
 }
 
@@ -257,6 +281,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(nearest_is_that_of_a_full_search, false),
         TEST(a_full_bank_is_searched, false),
+        TEST(directions_of_one_region_take_little_memory, false),
         TEST(distance_decides_between_entries_of_one_direction, false),
         TEST(a_mix_surrounds_its_direction, false),
         TEST(an_entry_is_its_own_mix, false),

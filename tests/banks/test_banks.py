@@ -16,8 +16,6 @@ h5py = pytest.importorskip("h5py", reason="no h5py; make setup installs it")
 BUILT = (BUILD / "flags").read_text()
 KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
 needs_hdf5 = pytest.mark.skipif("HC_WITH_HDF5" not in BUILT, reason="no HDF5 in the build; make setup installs it")
-
-
 SOFALIZER_SHARE = 1e-6  # measured: 2.3e-7
 
 
@@ -86,7 +84,8 @@ def responses(*shape, seed=2):
 
 
 # ---- SOFA ------------------------------------------------------------------------------------------------------------
-@pytest.mark.skipif(not KEMAR.exists() or ("MYSOFA" not in BUILT and "HDF5" not in BUILT), reason="no file of libmysofa")
+@pytest.mark.skipif(not KEMAR.exists() or ("MYSOFA" not in BUILT and "HDF5" not in BUILT),
+                    reason="no file of libmysofa")
 def test_the_kemar_set_is_read_as_it_is(folder):
     bank = Bank(KEMAR)
     with h5py.File(KEMAR) as f:
@@ -159,6 +158,20 @@ def test_whole_delays_are_exact(folder, shape):
     assert any("delays" in line for line in bank.notes)
 
 
+@needs_hdf5
+@pytest.mark.parametrize("shape", [(1, 2, 3), (3, 2), (3, 2, 1), (3, 2, 3), (1, 2)])
+def test_delays_of_as_many_views_as_loudspeakers_are_told_apart(folder, shape):
+    m, r, e, n = 3, 2, 3, 10
+    ir = responses(m, r, e, n)
+    delay = generator(3).integers(0, 9, shape).astype(float)
+    bank = Bank(sofa("a.sofa", ir, [[0.0, 0, 0]], "MultiSpeakerBRIR", "FIRE", Data_Delay=delay,
+                     types={"SourcePosition": "cartesian"}, EmitterPosition=np.eye(e)[:, :, None]))
+    every = np.broadcast_to(delay[..., None] if delay.ndim == 2 else delay, (m, r, e))
+    for i, j, k in np.ndindex(m, r, e):
+        d = int(every[i, j, k])
+        np.testing.assert_array_equal(bank.samples[i * e + k, j, d:d + n], ir[i, j, k].astype("f4"), str((i, j, k)))
+
+
 def band_limited(t, rate, cutoff=12000, width=4500):
     """A pulse of little above `cutoff` + `width` Hz."""
     return 2 * cutoff / rate * np.sinc(2 * cutoff * t) * np.exp(-(t * width) ** 2)
@@ -216,7 +229,8 @@ def test_static_directions_are_those_of_sofalizer(folder, azimuth, elevation):
     got = soundfile.read("y.wav", dtype="float64")[0]
     bank = Bank(KEMAR)
     entry = np.argmax(bank.positions @ to_xyz([azimuth, elevation, 1]))
-    want = np.stack([signal.fftconvolve(x[:, 0], ear) for ear in bank.samples[entry].astype(float)], -1) * 10 ** (-3 / 20)
+    want = np.stack([signal.fftconvolve(x[:, 0], ear) for ear in bank.samples[entry].astype(float)], -1)
+    want *= 10 ** (-3 / 20)
     n = min(len(got), len(x))
     error = np.abs(got[:n] - want[:n]).max() / np.abs(want).max()
     assert error < SOFALIZER_SHARE, f"{20 * np.log10(error):.1f} dB of the peak"
@@ -250,6 +264,8 @@ BROKEN = {  # what the file is written with, and what the error says
     "delay_negative": (lambda: {"Data_Delay": [[0.0, -1]]}, "value 2 of Data.Delay is -1 frames"),
     "delay_huge": (lambda: {"Data_Delay": [[0.0, 1e9]]}, "of Data.Delay is 1e+09 frames"),
     "delay_nan": (lambda: {"Data_Delay": [[np.nan, 0]]}, "of Data.Delay is nan frames"),
+    "overflow": (lambda: {"ir": np.full((2, 2, 3), 3.3e38) * [1, 1, -1], "Data_Delay": [[0.0, 0.5]]},
+                 "entry 0, output 1: tap 2 is too large"),
     "sos": (lambda: {"kind": "SOS", "convention": "SimpleFreeFieldSOS"}, ["SimpleFreeFieldSOS", "second order"]),
     "spectra": (lambda: {"kind": "TF", "convention": "SimpleFreeFieldHRTF"}, ["SimpleFreeFieldHRTF", "spectra"]),
     "other": (lambda: {"kind": "x\x1b[31m"}, "another kind"),
@@ -317,6 +333,24 @@ def test_chunks_that_do_not_unpack_are_refused(folder, chunk):
     refused("info", "a.sofa", says="Data.IR cannot be read")
 
 
+@needs_hdf5
+@pytest.mark.parametrize("compress", [False, True])
+def test_checksums_of_chunks_are_compared(folder, compress):
+    """Without them a damaged sample would be played. Zeros, bytes of 0xff and an odd number of bytes are special."""
+    for values in ([[[0] * 33]], [[[-1] * 33]], np.round(3000 * responses(9, 2, 501))):
+        values = np.asarray(values)
+        sofa("a.sofa", np.zeros((1, 1, 1)), [[0.0, 0, 1]], without=["Data.IR"])
+        with h5py.File("a.sofa", "a") as f:
+            data = f.create_dataset("Data.IR", data=values.astype("i1" if values.size == 33 else "<i2"),
+                                    fletcher32=True, chunks=values.shape, compression="gzip" if compress else None)
+            place = data.id.get_chunk_info(0)
+        np.testing.assert_array_equal(Bank("a.sofa").samples, values)
+    data = bytearray(pathlib.Path("a.sofa").read_bytes())
+    data[place.byte_offset + place.size // 2] ^= 1
+    pathlib.Path("a.sofa").write_bytes(data)
+    refused("info", "a.sofa", says="Data.IR cannot be read")
+
+
 # ---- sound files -----------------------------------------------------------------------------------------------------
 def sounds(n, rate=48000, channels=2):
     files = [noise(40 + i, channels, seed=i) for i in range(n)]
@@ -350,12 +384,12 @@ def test_a_list_has_positions_and_files(folder):
 LISTS = {
     "name": ("azimut,file\n1,0.wav\n", "column 1 has an unknown name"),
     "twice": ("file,azimuth,file\n", "two columns are named file"),
-    "no_angle": ("elevation,file\n1,0.wav\n", "no position and a file"),
-    "two_of_three": ("x,y,file\n1,2,0.wav\n", "no position and a file"),
-    "both": ("x,y,z,azimuth,file\n1,2,3,4,0.wav\n", "no position and a file"),
+    "no_angle": ("elevation,file\n1,0.wav\n", "not a position and a file"),
+    "two_of_three": ("x,y,file\n1,2,0.wav\n", "not a position and a file"),
+    "both": ("x,y,z,azimuth,file\n1,2,3,4,0.wav\n", "not a position and a file"),
     "cells": ("azimuth,file\n1\n", "1 cell, but the first line has 2"),
     "many_cells": ("azimuth,file\n" + "," * 100 + "\n", "more than 32 cells"),
-    "number": ("azimuth,file\n1x,0.wav\n", ":2: azimuth is no number"),
+    "number": ("azimuth,file\n1x,0.wav\n", ":2: azimuth is not a number"),
     "nan": ("azimuth,file\nnan,0.wav\n", "azimuth is nan"),
     "elevation": ("azimuth,elevation,file\n0,91,0.wav\n", "elevation is 91"),
     "distance": ("azimuth,distance,file\n0,-1,0.wav\n", "distance is -1"),
@@ -390,6 +424,14 @@ def test_a_list_of_two_rates_is_read_at_one(folder):
 def test_a_csv_of_coefficients_is_no_bank(folder):
     pathlib.Path("h.csv").write_text("left,right\n1,0.5\n")
     assert "2 channels" in good("info", "h.csv").stdout
+
+
+@pytest.mark.parametrize("start", ["# a, file\n", "\ufeff# comment\n", "  # " + 1000 * "long " + "\n\n", "\r\n"],
+                         ids=["comment", "mark", "long", "blank"])
+def test_a_list_may_begin_with_comments(folder, start):
+    sounds(1)
+    pathlib.Path("list.csv").write_text(start + '"File" ,azimuth\n0.wav,90\n')
+    np.testing.assert_allclose(Bank("list.csv").positions, [[0, 1, 0]], atol=1e-6)
 
 
 def test_a_folder_has_positions_in_its_names(folder):
@@ -442,3 +484,12 @@ def test_info_tells_the_bank(folder):
     assert "interpolated to a grid of 3 degrees" in text and "azimuth" in text
     assert good("check", path).stdout.startswith("ok: ")
     assert json.loads(good("check", path, "--json").stdout)["bank"]["entries"] == 9
+
+
+def test_info_refuses_options_that_do_nothing(folder):
+    (folder / "set").mkdir()
+    write("set/1.wav", noise(20))
+    for option in (["--plan"], ["--plot", "a.svg"]):
+        refused("info", "set", *option, exit=2, says="for masks only")
+    for option in (["--grid", "5"], ["--normalise"]):
+        refused("info", "set/1.wav", *option, exit=2, says="for banks only")

@@ -1,4 +1,4 @@
-/* Any bytes as a SOFA file. A bank that is read has finite samples and positions, and finds each entry by its position. */
+/* Any bytes as a SOFA file. A bank that is read has finite samples and positions; each of them is looked up. */
 #include "bank_look.h"
 #include "fuzz.h"
 

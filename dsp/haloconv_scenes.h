@@ -164,7 +164,8 @@ typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outp
     int64_t from, n_out_frames; /* from: a multiple of step                                                           */
 } hc_render_job;
 
-/* Prepares a bank for hc_render. *data is read during the call only. Fails as hc_open and hc_bank_make do. [setup] */
+/* Prepares a bank for hc_render. *data is read during the call only. A GPU takes steps of up to 4096 frames; with "auto"
+ * the CPU takes over if the GPU fails to open. Fails as hc_open and hc_bank_make do. [setup] */
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);
 /* Computes jobs; many at once use a GPU well. The output is that of an engine of one level whose block and steer_fade

@@ -70,8 +70,13 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     r->step = c.step;
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
-    error = choose(r, c.backend ? c.backend : "auto", &setup.device, why, cap);
+    const char *name = c.backend ? c.backend : "auto";
+    error = choose(r, name, &setup.device, why, cap);
     if (!error) error = r->backend->open(&setup, &r->state, why, cap);
+    if (error && strcmp(name, "auto") == 0) { /* as hc_open does: the CPU takes what a GPU cannot, such as long steps */
+        error = choose(r, "cpu", &setup.device, why, cap);
+        if (!error) error = r->backend->open(&setup, &r->state, why, cap);
+    }
     if (error)
         free(r);
     else

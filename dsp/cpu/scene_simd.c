@@ -105,7 +105,8 @@ ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum 
             gain = 1;
         }
         for (int out = 0; out < n_out; out += SCENE_PAIR) {
-            float *y = now + (size_t)out * 2 * SCENE_CHUNK, *z = twice ? next + (size_t)out * 2 * SCENE_CHUNK : NULL;
+            float *y = now + (size_t)out * 2 * SCENE_CHUNK, *z = NULL;
+            if (twice) z = next + (size_t)out * 2 * SCENE_CHUNK;
             for (size_t at = 0; at < SCENE_CHUNK; at += (size_t)n_vec * LANES) {
                 if (out + 1 < n_out)
                     product_tile(y, z, sum, product->n_partitions, ring, gain, h, &ahead, at, SCENE_PAIR, n_vec, twice);

@@ -108,7 +108,8 @@ bool steer_open(struct steer_bench *b, hc_engine *engine, const struct bench_sha
         }
         b->n_threads++;
     }
-    steer_some(b, 0, b->n_sources, &(uint64_t){shape->seed});
+    uint64_t seed = shape->seed;
+    steer_some(b, 0, b->n_sources, &seed);
     return true;
 }
 

@@ -53,7 +53,7 @@ struct render_gpu {
     void *memory;                 /* device: the twiddle factors                                                      */
     float2 *tw;
     struct batch batches[BATCHES];
-    /* Of each batch; 0: no buffers yet. */
+    /* The sizes of each batch's buffers; 0: there are none yet. */
     size_t in_room, rows_room, lines_room, spans_room;
 };
 

@@ -597,8 +597,8 @@ install: all impulses
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in \
 	  >$(TO)/lib/pkgconfig/haloconv.pc
 	$(if $(MAN_PAGE),install -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
-	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER) && \
-	  install -m 644 plugins/python/haloconv.py $(DESTDIR)$(PYTHON_FOLDER)/)
+	$(if $(PYTHON_FOLDER),install -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
+	  install -m 644 plugins/python/haloconv/*.py $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
 	install -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 	install -d $(TO)/share/haloconv/impulses/head
 	install -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
@@ -620,7 +620,7 @@ uninstall:
 	rm -f $(TO)/lib/$(SO) $(TO)/lib/$(SO_NAME) $(TO)/lib/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(TO)/lib/lv2/haloconv.lv2
-	$(if $(PYTHON_FOLDER),rm -f $(DESTDIR)$(PYTHON_FOLDER)/haloconv.py)
+	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
 
 clean:
 	rm -rf build

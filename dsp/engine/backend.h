@@ -100,11 +100,13 @@ enum { MOST_PREPARED = 2 };         /* masks of a state that are prepared or pla
 
 struct scene_backend;
 struct render_backend;
+struct tensor_backend;
 
 struct backend {
     const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
     const struct scene_backend *scene; /* plays steered sources (dsp/scene/scene_backend.h); NULL: it cannot         */
     const struct render_backend *render; /* convolves whole signals (dsp/scene/render_backend.h); NULL: it cannot    */
+    const struct tensor_backend *tensors; /* convolves tensors (dsp/tensors/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses slot->copy                                                      */
     bool raw;                       /* begin: slots have samples in config.in_samples and out_samples               */

@@ -125,8 +125,8 @@ _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("en
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    places = [os.environ.get("HALOCONV_LIBRARY"), *(p / "libhaloconv.so.1" for p in list(here.parents)[1:4]),
-              here.parents[2] / "build/libhaloconv.so" if len(here.parents) > 2 else None]
+    places = [os.environ.get("HALOCONV_LIBRARY"), *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
+              here.parents[3] / "build/libhaloconv.so" if len(here.parents) > 3 else None]
     for place in places:
         if place and pathlib.Path(place).exists():
             return ctypes.CDLL(str(place))

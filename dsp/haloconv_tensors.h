@@ -1,0 +1,73 @@
+/* haloconv_tensors - convolution of tensors and its gradients, in the memory of a device, for machine learning.
+ *
+ *   full[b, c, m] = sum over k of h[b, c, k] x[b, c, m - k]        0 <= m < n_frames + n_taps - 1
+ *   y[b, c, n]    = full[b, c, n + from]                           0 <= n < hc_tensors_frames
+ *
+ *   x [n_batch, n_channels, n_frames]     h [h_batch, h_channels, n_taps]     y [n_batch, n_channels, frames of y]
+ *
+ *   hc_tensors t = {.size = sizeof t, .backend = "cuda:0", .mode = HC_CAUSAL, .n_batch = 64, .n_channels = 768,
+ *                   .n_frames = 4096, .h_batch = 1, .h_channels = 768, .n_taps = 4096};
+ *   hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why);     allocate `bytes` on the device
+ *   hc_tensors_run(&t, HC_CONVOLVE, x, h, y, workspace, bytes, stream, why, sizeof why);
+ *
+ * The calls allocate no device memory and do not wait for the device: they put kernels into the caller's stream, which
+ * may be under graph capture. Samples are float32. NaN and Inf are not replaced: one reaches the frames that the same
+ * transform computes, which are more than those that its taps reach, and no other item or channel.
+ * Conventions, tags and error codes are those of haloconv.h.
+ */
+#ifndef HALOCONV_TENSORS_H
+#define HALOCONV_TENSORS_H
+
+#include "haloconv.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum hc_tensors_mode {
+    HC_FULL,                   /* from = 0, n_frames + n_taps - 1 frames                                              */
+    HC_SAME,                   /* from = (n_taps - 1) / 2 rounded down, n_frames frames                               */
+    HC_VALID,                  /* from = min(n_frames, n_taps) - 1; only frames that all taps (or all of x) reach     */
+    HC_CAUSAL                  /* from = 0, n_frames frames                                                           */
+};
+
+enum hc_tensors_op {           /* a call's operation, and its tensors a, b -> out                                     */
+    HC_CONVOLVE,               /* x, h -> y                                                                           */
+    HC_GRADIENT_X,             /* gy, h -> gx:  gx[n] = sum over k of h[k] gy[n + k - from]                           */
+    HC_GRADIENT_H              /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
+                                  channels that share the filter                                                      */
+};
+
+typedef struct hc_tensors {    /* the sizes of a convolution, the same for all three operations; 0: the default       */
+    size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
+    const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
+    int mode;                  /* enum hc_tensors_mode                                                                */
+    int n_threads;             /* on the CPU                                                          all processors  */
+    int64_t n_batch, n_channels; /* of x and y; 0: there is nothing to compute                                        */
+    int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
+    int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
+    int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of
+                                  x or gx, h or gh, y or gy; an input's may be 0 (the same values again). All six 0:
+                                  dense. The frames of a channel are adjacent                                         */
+    const int64_t *h_lengths;  /* on the device: [h_batch * h_channels], 0 to n_taps; taps from there on count as 0, and
+                                  their gradient is 0. NULL: all n_taps                                               */
+} hc_tensors;
+
+/* Returns the frames of y, 0 or more; a negative enum hc_error if a size is wrong. [rt] */
+int64_t hc_tensors_frames(const hc_tensors *t);
+/* Gives the bytes of workspace that hc_tensors_run needs for an operation: at most a quarter of the bytes of x, h and y,
+ * or 64 MiB if that is more. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend), HC_EDEVICE. [setup], any thread */
+int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap);
+/* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps nothing. workspace: `bytes` or more on the device,
+ * aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t (NULL: the default stream);
+ * ignored by the CPU, where the call returns when out is complete. Results do not depend on the run: the same tensors
+ * give the same bits. Fails with HC_EINVAL, HC_EUNSUPPORTED, HC_ENOMEM, HC_EDEVICE; out is then undefined.
+ * [setup], any thread */
+int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace, size_t bytes,
+                   void *stream, char *why, size_t cap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* tensor_backend - the interface between hc_tensors_run (tensors.c) and a device.
+ *
+ * Every operation is one of two sums over a group of rows (items and channels) that share a filter:
+ *   convolve     y[m]  = sum over k of h[k] x[m + from - k]
+ *   gradient x   gx[n] = sum over k of h[k] gy[n + k - from]
+ *   gradient h   gh[k] = sum over rows and n of x[n] gy[n + k - from]
+ * A frame outside of its tensor counts as 0.
+ *
+ * A call that fails returns a negative enum hc_error and writes a line to (why, cap). All calls are [setup], any thread.
+ */
+#ifndef HALOCONV_TENSOR_BACKEND_H
+#define HALOCONV_TENSOR_BACKEND_H
+
+#include "dsp/haloconv_tensors.h"
+
+struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
+    int64_t batch, channels; /* 1 or those of the call for a filter */
+    int64_t frames;
+    int64_t stride[2];      /* floats from an item and from a channel to the next */
+};
+
+struct tensor_call {        /* checked: sizes are 1 or more, strides are set */
+    int op;                 /* enum hc_tensors_op */
+    int device;
+    int n_threads;          /* CPU; 0: all processors */
+    int64_t from;           /* the first frame of y in the full convolution */
+    struct tensor_rows x, h, y;
+    const int64_t *lengths; /* [h.batch * h.channels] on the device, or NULL */
+    size_t limit;           /* the most bytes of workspace */
+};
+
+struct tensor_data {        /* pointers of a run */
+    const float *a, *b;     /* the inputs, as enum hc_tensors_op lists them */
+    float *out;
+    void *workspace;        /* `bytes` of the device; aligned to 256 bytes */
+    size_t bytes;
+    void *stream;
+};
+
+struct tensor_backend {
+    int (*workspace)(const struct tensor_call *call, size_t *bytes, char *why, size_t cap);
+    int (*run)(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap);
+};
+
+extern const struct tensor_backend tensors_cpu;
+extern const struct tensor_backend tensors_cuda; /* only in builds with CUDA */
+
+#endif

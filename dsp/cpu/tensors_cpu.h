@@ -46,10 +46,10 @@ bool tensor_gradient_run(const struct tensor_work *work);
 static inline double tensor_transform_ns(int size)
 {
     double ns = 0;
-    for (int n = size; n > 1; n /= 2) ns += 0.12 * size;
+    for (int n = size; n > 1; n /= 2) ns += 0.125 * size;
     return ns;
 }
-static const double tensor_product_ns = 0.12, tensor_tap_ns = 0.035;
+static const double tensor_product_ns = 0.25, tensor_tap_ns = 0.035;
 
 static inline int64_t tensor_min(int64_t a, int64_t b)
 {

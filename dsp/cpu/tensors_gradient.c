@@ -30,6 +30,7 @@ struct sums {
     int64_t first;      /* filter of the group */
     int64_t sharers;    /* rows of a filter */
     int64_t n_blocks;   /* of x; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t pass;       /* blocks of a pass */
     int64_t row_passes; /* of a row */
     int64_t n_parts;    /* of a filter */
     int64_t n_taps;     /* blocks of gh; direct: 1 */
@@ -44,7 +45,7 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
     double rows = (double)call->x.batch * (double)call->x.channels,
            filters = (double)(call->h.batch * call->h.channels);
     if (size == 0)
-        return rows * (double)call->x.frames * (3 + tensor_tap_ns * (double)(call->h.frames + 16)) +
+        return rows * (100 + (double)call->x.frames * (0.4 + tensor_tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
     int64_t blocks = tensor_up(call->x.frames, size), taps = tensor_up(call->h.frames, size);
     int64_t windows = tensor_min(blocks + tensor_up(blocks, PASS_BLOCKS) * (taps - 1) + 1,
@@ -64,11 +65,10 @@ static struct pass pass_at(const struct sums *s, const struct tensor_filter *fil
     const struct tensor_work *w = s->work;
     int64_t item, channel, at = i % s->row_passes;
     tensor_sharer(w->call, filter, i / s->row_passes, &item, &channel);
-    int64_t n = w->fft ? PASS_BLOCKS : 1;
     return (struct pass){.gy = w->data->a + tensor_row(&w->call->y, item, channel),
                          .x = w->data->b + tensor_row(&w->call->x, item, channel),
-                         .begin = at * n,
-                         .end = tensor_min(at * n + n, s->n_blocks)};
+                         .begin = at * s->pass,
+                         .end = tensor_min((at + 1) * s->pass, s->n_blocks)};
 }
 
 /* frames[0...n) = x[end - 1], x[end - 2], ... of [begin, end), times a gain; then zeros */
@@ -103,14 +103,14 @@ static void pass_transforms(const struct sums *s, const struct tensor_filter *fi
 {
     const struct tensor_work *w = s->work;
     const struct tensor_call *call = w->call;
-    int64_t size = w->fft->size, n_slots = PASS_BLOCKS + s->n_taps - 1, taps = tensor_up(filter->n_taps, size);
+    int64_t size = w->fft->size, n_slots = s->pass + s->n_taps - 1, taps = tensor_up(filter->n_taps, size);
     float *frames = scratch, *work = frames + 2 * size, *blocks = work + 2 * size;
-    float *windows = blocks + PASS_BLOCKS * 2 * size;
+    float *windows = blocks + s->pass * 2 * size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     for (int64_t p = pass->begin; p < pass->end; p++) { /* the last block first, as a product takes them */
         reverse(frames, pass->x, p * size, tensor_min((p + 1) * size, call->x.frames), size, 1.0f / (float)size);
         long_fft_forward(w->fft, w->simd->long_fft, frames, frames + size, work,
-                         blocks + (pass->end - 1 - p) * LONG_CHUNK, PASS_BLOCKS * LONG_CHUNK);
+                         blocks + (pass->end - 1 - p) * LONG_CHUNK, (size_t)s->pass * LONG_CHUNK);
     }
     /* The windows that meet gy */
     int64_t first = tensor_max(tensor_down(call->from + 1, size) - 1, pass->begin);
@@ -124,8 +124,8 @@ static void pass_transforms(const struct sums *s, const struct tensor_filter *fi
             int64_t p0 = tensor_max(pass->begin, first - q), p1 = tensor_min(pass->end - 1, last - q);
             if (p0 > p1) continue;
             struct long_product product = {.x = windows + (size_t)c * (size_t)n_slots * LONG_CHUNK,
-                                           .h = blocks +
-                                                ((size_t)c * PASS_BLOCKS + (size_t)(pass->end - 1 - p1)) * LONG_CHUNK,
+                                           .h = blocks + ((size_t)c * (size_t)s->pass + (size_t)(pass->end - 1 - p1)) *
+                                                             LONG_CHUNK,
                                            .slot = (int)(p1 + q - pass->begin),
                                            .fdl_slots = (int)n_slots,
                                            .n_partitions = (int)(p1 - p0 + 1)};
@@ -184,10 +184,12 @@ bool tensor_gradient_run(const struct tensor_work *work)
     s.n_blocks = tensor_up(call->x.frames, size);
     if (work->fft) {
         s.n_taps = tensor_up(call->h.frames, size);
-        s.row_passes = tensor_up(s.n_blocks, PASS_BLOCKS);
+        s.pass = tensor_min(s.n_blocks, PASS_BLOCKS);
+        s.row_passes = tensor_up(s.n_blocks, s.pass);
         s.part = (size_t)s.n_taps * 2 * (size_t)size;
-        s.scratch_floats = (size_t)(4 + 2 * PASS_BLOCKS + 2 * (PASS_BLOCKS + s.n_taps - 1)) * (size_t)size;
+        s.scratch_floats = (size_t)(4 + 2 * s.pass + 2 * (s.pass + s.n_taps - 1)) * (size_t)size;
     } else {
+        s.pass = 1;
         s.row_passes = s.n_blocks;
         s.part = round_up((size_t)call->h.frames, SIMD_PAD);
         s.scratch_floats = round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);

@@ -1,6 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
+#   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
+#                 libsndfile, soxr, ... instead of holding copies
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
@@ -157,7 +159,7 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
-.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
+.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -207,7 +209,8 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
+$(BUILD)/libhaloconv.so $(BUILD)/wheel/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
@@ -569,6 +572,15 @@ $(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/fuzz_host.
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o %haloconv_faults.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+
+# ---- the Python wheel ------------------------------------------------------------------------------------------------
+# plugins/python/haloconv_build.py puts the shared libraries that this one needs into libs/ beside it.
+$(BUILD)/wheel/libhaloconv.so: ALL_LDFLAGS += -Wl,-S,--disable-new-dtags '-Wl,-rpath,$$ORIGIN/libs'
+WHEEL_FOLDER ?= $(BUILD)/wheel
+wheel: $(BUILD)/wheel/libhaloconv.so
+	$(call say,WHL,$(WHEEL_FOLDER))
+	$(Q)$(PYTHON) plugins/python/haloconv_build.py $< '$(WHEEL_FOLDER)' $(if $(filter 0,$(WHEEL_LIBS)),--system-libs) \
+	  $(FFTW_ARCHIVE) $(if $(HAVE_CUDA),$(CUDA_HOME)/lib64/libcudart_static.a)
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)

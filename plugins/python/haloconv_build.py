@@ -2,10 +2,10 @@
 
 `pip install .` calls build_wheel (PEP 517), which runs `make wheel`. That links the library and runs this file:
 
-    haloconv_build.py LIBRARY FOLDER [--system-libs] [ARCHIVE...]
+    haloconv_build.py LIBRARY FOLDER copies|system [ARCHIVE...]
 
-which packs the module, LIBRARY and the shared libraries that LIBRARY needs into a wheel in FOLDER. ARCHIVE is a static
-library in LIBRARY; its licence is the wheel's, too. With --system-libs the shared libraries stay those of the machine.
+which packs the module, LIBRARY and copies of the shared libraries that LIBRARY needs into a wheel in FOLDER; with
+`system` the wheel needs those of the machine. ARCHIVE is a static library in LIBRARY: the wheel has its licence, too.
 
     haloconv/*.py, libhaloconv.so     its DT_RPATH is $ORIGIN/libs, for itself and for the libraries that it loads
     haloconv/libs/hc-sndfile.so.1     copies; "lib" is "hc-" in their names and in all references to them, so that a
@@ -46,7 +46,7 @@ Description-Content-Type: text/markdown
 {readme}"""
 
 # Every Linux with this C library has them; PEP 600's policies list them.
-OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|z|gcc_s|stdc\+\+)\.so")
+OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|util|resolv|z|gcc_s|stdc\+\+)\.so")
 # Licences (SPDX) by the name of a library's file, without "lib" and the ending.
 LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123": "LGPL-2.1-only",
             "mp3lame": "LGPL-2.0-or-later", "yaml-0": "MIT", "mysofa": "BSD-3-Clause", "FLAC": "BSD-3-Clause",
@@ -120,8 +120,8 @@ def licences(libraries):
             files[f"{text.name}.txt"] = text.read_bytes()
     files["LIBRARIES.txt"] = (
         "haloconv's own code is under the MIT licence. This wheel also holds the libraries below.\n\n" + "".join(rows) +
-        "\nA wheel with FFTW may be passed on only under the GNU GPL as a whole. NVIDIA's licence does not permit that\n"
-        "for the CUDA runtime: build a wheel to pass on with WITH_FFTW=0 or WITH_CUDA=0.\n").encode()
+        "\nA wheel with FFTW may be passed on only under the GNU GPL as a whole, which NVIDIA's licence does not permit\n"
+        "for the CUDA runtime. A wheel to pass on is therefore built with WITH_FFTW=0 or WITH_CUDA=0.\n").encode()
     return files
 
 
@@ -138,7 +138,8 @@ def write_wheel(folder, tag, files, licence_files, libraries=()):
     info = f"haloconv-{version()}.dist-info"
     licence_files = {"LICENSE": (ROOT / "LICENSE").read_bytes(), **licence_files}
     files = {**files, f"{info}/METADATA": metadata(libraries, licence_files),
-             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: haloconv_build\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+             f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: haloconv_build {version()}\nRoot-Is-Purelib: false\n"
+                               f"Tag: {tag}\n").encode(),
              **{f"{info}/licenses/{name}": text for name, text in licence_files.items()}}
     record = ""
     name = f"haloconv-{version()}-{tag}.whl"
@@ -157,13 +158,13 @@ def write_wheel(folder, tag, files, licence_files, libraries=()):
     return name
 
 
-def pack(library, folder, archives, system_libs=False):
+def pack(library, folder, archives, copies=True):
     """Write the wheel with a library that contains static archives; its path."""
-    shared = {} if system_libs else shared_libraries(library)
+    shared = shared_libraries(library) if copies else {}
     binaries = {"haloconv/libhaloconv.so": library, **{f"haloconv/libs/{own_name(n)}": p for n, p in shared.items()}}
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}
     modules = {f"haloconv/{p.name}": p.read_bytes() for p in sorted((ROOT / "plugins/python/haloconv").glob("*.py"))}
-    tag = f"linux_{os.uname().machine}" if system_libs else platform_tag(binaries.values())
+    tag = platform_tag(binaries.values()) if copies else f"linux_{os.uname().machine}"
     held = [*shared.values(), *archives]
     return pathlib.Path(folder, write_wheel(folder, f"py3-none-{tag}", {**modules, **binaries},
                                             licences(held) if held else {}, held))
@@ -212,9 +213,8 @@ def build_sdist(sdist_directory, config_settings=None):
     return f"{base}.tar.gz"
 
 
-def main(library, folder, *rest):
-    archives = [pathlib.Path(path) for path in rest if path != "--system-libs"]
-    path = pack(pathlib.Path(library), folder, archives, "--system-libs" in rest)
+def main(library, folder, libraries, *archives):
+    path = pack(pathlib.Path(library), folder, [pathlib.Path(archive) for archive in archives], libraries == "copies")
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

@@ -214,7 +214,8 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def main(library, folder, libraries, *archives):
-    path = pack(pathlib.Path(library), folder, [pathlib.Path(archive) for archive in archives], libraries == "copies")
+    copies = {"copies": True, "system": False}[libraries]
+    path = pack(pathlib.Path(library), folder, [pathlib.Path(archive) for archive in archives], copies)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

@@ -8,8 +8,8 @@ which packs the module, LIBRARY and copies of the shared libraries that LIBRARY 
 `system` the wheel needs those of the machine. ARCHIVE is a static library in LIBRARY: the wheel has its licence, too.
 
     haloconv/*.py, libhaloconv.so     its DT_RPATH is $ORIGIN/libs, for itself and for the libraries that it loads
-    haloconv/libs/hc-sndfile.so.1     copies; "lib" is "hc-" in their names and in all references to them, so that a
-                                      process that has loaded another libsndfile.so.1 gets this one besides
+    haloconv/libs/hc-sndfile.so.1     copies; their names, and all references to them, begin with "hc-" instead of
+                                      "lib": the package soundfile loads another libsndfile.so.1 into the same process
     haloconv-*.dist-info/             metadata, licences of the module and of each library that is in the wheel
 """
 
@@ -104,7 +104,7 @@ def licence_of(path):
 
 
 def licences(libraries):
-    """The licence files, {name: text}, of the libraries [(path in the machine)]: Debian's, where it has the package."""
+    """The licence files, {name: text}, of libraries [path in the machine]: Debian's copyright files, and a list."""
     rows, files = [], {}
     for path in libraries:
         real = path.resolve()

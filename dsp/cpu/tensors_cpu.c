@@ -137,10 +137,11 @@ static int threads_for(const struct tensor_call *call, const struct tensor_metho
     const double least_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
-    size_t bytes = call->limit > LEAST_SCRATCH ? call->limit : LEAST_SCRATCH;
+    double bytes = call->limit > LEAST_SCRATCH ? (double)call->limit : LEAST_SCRATCH;
+    double by_scratch = bytes / ((double)floats * sizeof(float));
     double most = call->n_threads > 0 ? call->n_threads : processors_usable();
     if (most > method->ns / least_ns) most = method->ns / least_ns;
-    if (most > (double)(bytes / sizeof(float) / floats)) most = (double)(bytes / sizeof(float) / floats);
+    if (most > by_scratch) most = by_scratch;
     return (int)most;
 }
 

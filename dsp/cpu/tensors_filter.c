@@ -176,13 +176,15 @@ static void sum_products(const struct pass *pass, float *sum, const float *ring,
 {
     const struct simd_long *steps = pass->work->simd->long_fft;
     float some[LONG_CHUNK] __attribute__((aligned(64)));
-    struct long_product product = {.x = ring, .slot = slot, .fdl_slots = (int)pass->n_slots};
-    for (int p = 0; p < n; p += product.n_partitions) {
+    struct long_product product = {.x = ring, .h = h, .slot = slot, .fdl_slots = (int)pass->n_slots};
+    product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
+    steps->products(sum, &product, 1, false);
+    for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
         product.h = h + (size_t)p * LONG_CHUNK;
-        product.slot = (int)((slot - p + (p / pass->n_slots + 1) * pass->n_slots) % pass->n_slots);
+        product.slot = slot - p + (slot < p ? (int)tensor_up(p - slot, pass->n_slots) * product.fdl_slots : 0);
         product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
-        steps->products(p == 0 ? sum : some, &product, 1, false);
-        for (int i = 0; p > 0 && i < LONG_CHUNK; i++) sum[i] += some[i];
+        steps->products(some, &product, 1, false);
+        for (int i = 0; i < LONG_CHUNK; i++) sum[i] += some[i];
     }
 }
 

@@ -588,7 +588,7 @@ static void an_empty_batch_computes_nothing(const char *backend)
             else
                 memcpy(gh, out, sizeof gh);
             for (int k = 0; k < 6; k++)
-                check(gh[k] == (op == HC_GRADIENT_H && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
+                check(gh[k] == (float)(op == HC_GRADIENT_H && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
                       (double)gh[k]);
             drop(backend, out);
         }
@@ -654,8 +654,9 @@ struct refusal {
     F(mode)                                                                                                            \
     F(n_threads)                                                                                                       \
     F(n_batch)                                                                                                         \
-    F(n_channels) F(n_frames) F(n_taps) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0])          \
-        F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
+    F(n_channels)                                                                                                      \
+    F(n_frames) F(n_taps) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1])         \
+        F(y_stride[0]) F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {

@@ -48,8 +48,9 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
         return rows * (100 + (double)call->x.frames * (0.4 + 2 * tensor_tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
     int64_t blocks = tensor_up(call->x.frames, size), taps = tensor_up(call->h.frames, size);
-    int64_t windows = tensor_min(blocks + tensor_up(blocks, PASS_BLOCKS) * (taps - 1) + 1,
-                                 tensor_up(call->y.frames, size) + 1 + tensor_up(blocks, PASS_BLOCKS));
+    int64_t n_passes = tensor_up(blocks, PASS_BLOCKS);
+    int64_t windows =
+        n_passes * tensor_min(tensor_min(blocks, PASS_BLOCKS) + taps - 1, tensor_up(call->y.frames, size) + 1);
     return (filters * (double)taps + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
            rows * (double)blocks * (double)taps * size * 1.5 * tensor_product_ns;
 }

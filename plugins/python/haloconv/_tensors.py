@@ -53,9 +53,10 @@ def frames_of(mode, n_frames, n_taps):
 
 def fits(x, h):
     """Whether leading dimensions h apply to leading dimensions x as they are: at most two, each own or shared (1)."""
-    if len(h) > len(x) or len(x) > 2:
+    n = len(h)
+    if n > len(x) or len(x) > 2:
         return False
-    return all(a == b or b == 1 for a, b in zip(x[len(x) - len(h):], h))
+    return n == 0 or ((h[-1] == x[-1] or h[-1] == 1) and (n == 1 or h[0] == x[0] or h[0] == 1))
 
 
 def split(whole, h):

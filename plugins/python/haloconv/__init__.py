@@ -27,6 +27,7 @@ an installed module, in the build folder of the source tree, and in the system's
 import contextlib
 import ctypes
 import functools
+import importlib
 import math
 import numbers
 import os
@@ -44,6 +45,12 @@ BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
 NO_FADE = -1       # Stream(fade_frames): no crossfade
 WAIT_FOREVER = -1  # Stream(wait_us): wait until the device is done
 WAIT_NONE = -2     # Stream(wait_us): a block that is not done yet is late
+
+
+def __getattr__(name):
+    if name == "torch":  # imported when it is asked for: `import haloconv` must not import torch
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Error(RuntimeError):

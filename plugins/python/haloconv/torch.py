@@ -185,12 +185,13 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def _is_eager(a, b):
     """Whether nothing but autograd and torch.func look at the operation: no compiler, mode or subclass of Tensor."""
-    return type(a) in _PLAIN and type(b) in _PLAIN and not _has_modes() and _is_traced() is None
+    return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _has_modes()
+            and _is_traced() is None)
 
 
 def _call(op, mode, a, b, size, lengths):
     """Run an operation so that autograd, torch.func, torch.compile and whatever else looks at tensors see it."""
-    if _is_compiling() or (_HAS_OPERATORS and not _is_eager(a, b)):
+    if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
         if op == CONVOLVE:
             return torch.ops.haloconv.convolve(a, b, mode, lengths)
         if op == GRADIENT_X:

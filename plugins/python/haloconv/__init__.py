@@ -38,7 +38,7 @@ import weakref
 
 import numpy as np
 
-__all__ = ["convolve", "convolve_moving", "Stream", "Mask", "Bank", "position", "Error", "devices", "version",
+__all__ = ["convolve", "convolve_moving", "convolve_tensors", "Stream", "Mask", "Bank", "position", "Error", "devices", "version",
            "BLOCK_FILES", "NO_FADE", "WAIT_FOREVER", "WAIT_NONE"]
 
 BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
@@ -801,11 +801,21 @@ def convolve(x, h, mode="full", backend="auto", method="auto", n_threads=0, rate
     Returns float32 [frames] if x and h have one dimension, else [frames, outputs]. NaN and infinite samples in x count
     as 0 and cause a RuntimeWarning with their number.
 
+    x and h may be arrays on a CUDA GPU: CuPy, JAX, torch, anything with `__dlpack__`, both on one device. The result is
+    of that kind, on that device; streams and copies are as in convolve_tensors(), plus a copy of arrays
+    [frames, channels], whose frames are not adjacent. NaN and infinite samples pass through there. A matrix of
+    responses takes the memory of inputs x outputs channels. method, n_threads and rate change nothing.
+
     Raises ValueError if a shape or the mode is wrong, TypeError if x or h is complex, Error if the library refuses
     (NaN or infinite samples in h, no such device, no memory).
     """
     if mode not in ("full", "same", "centre"):
         raise ValueError(f"mode {mode!r} is unknown; give full, same or centre")
+    device = _device_of(x)
+    if device is not None or _device_of(h) is not None:
+        if backend not in ("auto", "cuda", f"cuda:{device}"):
+            raise ValueError(f"backend {backend!r} cannot convolve arrays on a GPU; move them to the CPU")
+        return _convolve_columns(x, h, mode)
     planar = _planar(x)
     n_in, n = planar.shape
     pairs, n_out = _routes(h, n_in)
@@ -958,3 +968,6 @@ def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, 
     with bank._renderer(backend, step, n_threads) as renderer:
         _check(_lib.hc_render(renderer, ctypes.byref(job), 1, why, len(why)), why)
     return out[0] if np.ndim(x) == 1 and bank.outputs == 1 else out.T
+
+
+from ._arrays import convolve_columns as _convolve_columns, convolve_tensors, device_of as _device_of  # noqa: E402

@@ -13,6 +13,10 @@
 
 #include "dsp/haloconv_tensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t batch, channels; /* 1 or those of the call for a filter */
     int64_t frames;
@@ -46,5 +50,9 @@ struct tensor_backend {
 
 extern const struct tensor_backend tensors_cpu;
 extern const struct tensor_backend tensors_cuda; /* only in builds with CUDA */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -77,9 +77,6 @@ def _execute(op, mode, a, b, size, lengths):
             at = -(-workspace.data_ptr() // ALIGNMENT) * ALIGNMENT
         plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), at, None, taps_at)
         return out
-    if index != torch.cuda.current_device():
-        with torch.cuda.device(index):
-            return _execute(op, mode, a, b, size, lengths)
     out = torch.empty(plan.shape, dtype=torch.float32, device=a.device)
     if plan.is_empty:
         return out.zero_()

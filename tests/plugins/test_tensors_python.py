@@ -54,6 +54,7 @@ def test_numpy_arrays_are_convolved(hc, mode):
 def test_numpy_arrays_of_any_layout_and_type(hc):
     x, h = array((6, 400, 4)), array((50, 6), 2)
     for a, b in [(x.transpose(2, 0, 1), h.T), (x[::-1, ::-3, 1], h.T[:, ::-1]), (x[..., 0], h[:, ::2].T[0]),
+                 (array((4, 100))[::-1], h[:, 0].copy()),
                  (np.broadcast_to(x[0, :, 0], (5, 400)), np.broadcast_to(h[:, 0], (5, 50))),
                  (x[0, :, 0].astype(">f8"), h[:, 0].tolist()), (np.arange(30), [1, 2, 3])]:
         close(hc.convolve_tensors(a, b, "same"), exact(a, b, "same"))
@@ -162,10 +163,10 @@ class VersionedArray(GpuArray):
     versioned = True
 
 
-def versioned_capsule(values):
+def versioned_capsule(values, major=1):
     """A capsule of DLPack 1.0 of a float32 or int64 array."""
     from haloconv._arrays import _Versioned
-    managed = _Versioned(major=1, minor=0)
+    managed = _Versioned(major=major, minor=0)
     shape, strides = ((ctypes.c_int64 * values.ndim)(*numbers)
                       for numbers in (values.shape, [s // values.itemsize for s in values.strides]))
     tensor = managed.tensor
@@ -264,7 +265,12 @@ def test_gpu_refusals_say_what_to_do(hc, runs):
     class Bare(GpuArray):
         __array_namespace__ = property()
 
+    class Later(GpuArray):
+        def __dlpack__(self, *, stream=None, max_version=None):
+            return versioned_capsule(self.a, 2)
+
     for call, kind, text in [
+            (lambda: hc.convolve_tensors(Later(x), Later(h)), BufferError, "DLPack 2; haloconv reads version 1"),
             (lambda: hc.convolve_tensors(GpuArray(x), h), ValueError, "x is on cuda:0 and h on the CPU; move"),
             (lambda: hc.convolve_tensors(x, GpuArray(h)), ValueError, "x is on the CPU and h on cuda:0; move"),
             (lambda: hc.convolve(h, GpuArray(h)), ValueError, "x is on the CPU and h on cuda:0; move"),

@@ -279,7 +279,7 @@ def _rows(values, name):
     if np.iscomplexobj(values):
         raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
     values = np.asarray(values, np.float32)
-    fine = all(stride >= 0 and stride % 4 == 0 for stride in values.strides) and values.flags.aligned
+    fine = values.flags.aligned and all(stride >= 0 for stride in values.strides)
     return values if fine else np.ascontiguousarray(values)
 
 

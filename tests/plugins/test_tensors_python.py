@@ -1,4 +1,4 @@
-"""haloconv.convolve_tensors, and arrays of a GPU by DLPack: NumPy on the CPU, and arrays that say that they are on a GPU.
+"""haloconv.convolve_tensors, and arrays on a GPU by DLPack: NumPy arrays, and arrays that say that they are on a GPU.
 
 No GPU is needed: the stand-ins of CuPy and of an array API library keep their frames in NumPy, and their plans are
 those of the CPU. They check what the module reads, copies, allocates, and which stream it takes.
@@ -106,7 +106,7 @@ def test_the_structure_is_the_headers(hc, folder):
     for mode, number in _tensors.MODES.items():
         for n, k in ((50, 9), (9, 50), (1, 1), (7, 7)):
             tensors.mode, tensors.n_frames, tensors.n_taps = number, n, k
-            assert hc._lib.hc_tensors_frames(ctypes.byref(tensors)) == _tensors.frames_of(mode, n, k)
+            assert hc._library._lib.hc_tensors_frames(ctypes.byref(tensors)) == _tensors.frames_of(mode, n, k)
 
 
 def test_importing_the_module_imports_no_torch(hc):
@@ -227,7 +227,8 @@ def test_gpu_arrays_are_read_in_place(hc, runs, monkeypatch):
     from haloconv import _arrays
     monkeypatch.setattr(_arrays._Library, "dense", dense)
     x, h = array((4, 6, 200)), array((6, 30), 2)
-    close(hc.convolve_tensors(GpuArray(x[::2, 1:, 7:]), GpuArray(h[1:, 3:])).a, exact(x[::2, 1:, 7:], h[1:, 3:], "full"))
+    y = hc.convolve_tensors(GpuArray(x[::2, 1:, 7:]), GpuArray(h[1:, 3:]))
+    close(y.a, exact(x[::2, 1:, 7:], h[1:, 3:], "full"))
     assert not copies
     close(hc.convolve_tensors(GpuArray(x.transpose(0, 2, 1)), GpuArray(h[0])).a,
           exact(x.transpose(0, 2, 1), h[0], "full"))
@@ -279,7 +280,8 @@ def test_gpu_refusals_say_what_to_do(hc, runs):
             (lambda: hc.convolve_tensors(VersionedArray(x + 0j), GpuArray(h)), TypeError, "is complex"),
             (lambda: hc.convolve_tensors(GpuArray(x[None]), GpuArray(h)), ValueError, "reshape them"),
             (lambda: hc.convolve_tensors(GpuArray(x), GpuArray(h[:2])), ValueError, "do not broadcast"),
-            (lambda: hc.convolve_tensors(GpuArray(x), GpuArray(h), lengths=[1, 2, 3]), ValueError, "on the device of h"),
+            (lambda: hc.convolve_tensors(GpuArray(x), GpuArray(h), lengths=[1, 2, 3]), ValueError,
+             "on the device of h"),
             (lambda: hc.convolve_tensors(GpuArray(x), GpuArray(h[:, :0])), ValueError, "at least one")]:
         with pytest.raises(kind, match=text):
             call()

@@ -105,8 +105,8 @@ def test_random_sizes_are_exact(ht, backend, dev, mode):
         n, k = (int(10 ** draw.uniform(0, 3.7)) for _ in range(2))
         batch, channels = (int(v) for v in draw.integers(1, 4, 2))
         h_shape = (batch if draw.integers(2) else 1, channels if draw.integers(2) else 1, k)
-        check_orders(ht, tensor((batch, channels, n), dev, n).requires_grad_(), tensor(h_shape, dev, k).requires_grad_(),
-                     mode)
+        x, h = tensor((batch, channels, n), dev, n), tensor(h_shape, dev, k)
+        check_orders(ht, x.requires_grad_(), h.requires_grad_(), mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -134,7 +134,8 @@ def test_views_and_expanded_tensors(ht, backend, dev):
     x, h = tensor((4, 200, 6), dev), tensor((30, 6), dev, 2)
     base = tensor((2, 500), dev, 3)
     cases = [(x.transpose(1, 2), h.t()), (x[::2, 10:, :3].transpose(1, 2), h[::2, 1:4].t()),
-             (base[:, None, 100:].expand(2, 5, 400), base[:1, :40].expand(5, 40)), (base.unfold(1, 100, 7), base[0, 3:50]),
+             (base[:, None, 100:].expand(2, 5, 400), base[:1, :40].expand(5, 40)),
+             (base.unfold(1, 100, 7), base[0, 3:50]),
              (base[0, ::3], base[1, ::50]), (base[:, :1], base[:, 1:2])]
     for x, h in cases:
         x, h = x.detach().requires_grad_(), h.detach().requires_grad_()

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from ._tensors import ALIGNMENT, CONVOLVE, Plans, check_mode, fits, make_plan, split
+from ._tensors import ALIGNMENT, CONVOLVE, Plans, check_mode, make_plan, split
 
 _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
 _CPUS = (1, 3)  # memory of the host, pinned or not
@@ -24,8 +24,9 @@ _LEGACY_STREAM = 1
 # ---- reading DLPack -------------------------------------------------------------------------------------------------
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)),
                 ("byte_offset", ctypes.c_uint64)]
 
 
@@ -198,8 +199,8 @@ def _broadcast(x_shape, h_shape):
     try:
         return np.broadcast_shapes(x_shape[:-1], h_shape[:-1])
     except ValueError:
-        raise ValueError(f"the leading dimensions of x {tuple(x_shape)} and h {tuple(h_shape)} do not broadcast; give h "
-                         "those of x, or 1") from None
+        raise ValueError(f"the leading dimensions of x {tuple(x_shape)} and h {tuple(h_shape)} do not broadcast; give "
+                         "h those of x, or 1") from None
 
 
 def _check_shapes(x_shape, h_shape):
@@ -234,8 +235,8 @@ def _on_gpu(x, h, mode, lengths=None):
         return _by_torch(x, h, mode, lengths)
     library = _LIBRARIES.get(_root(x), _Library)(x, device)
     if type(library) is _Library and not hasattr(x, "__array_namespace__"):
-        raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which makes the result; convert the arrays by "
-                        "from_dlpack of CuPy, JAX or torch")
+        raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which makes the result; convert the arrays "
+                        "by from_dlpack of CuPy, JAX or torch")
     _check_shapes(x.shape, h.shape)
     if max(x.ndim, h.ndim) > 3:
         raise ValueError(f"x has shape {tuple(x.shape)} and h {tuple(h.shape)}; reshape them to at most "
@@ -246,7 +247,8 @@ def _on_gpu(x, h, mode, lengths=None):
         for array in (x, h):
             view = _View(array, stream)
             if view.dtype[0] == _COMPLEX:
-                raise TypeError(f"a {type(array).__name__} is complex; convolve its real and imaginary parts separately")
+                raise TypeError(f"a {type(array).__name__} is complex; convolve its real and imaginary parts "
+                                "separately")
             if view.dtype != _FLOAT32:
                 array = library.float32(array)
                 view = _View(array, stream)

@@ -7,7 +7,7 @@ shape that was there before is one look-up and one call of the library.
 import ctypes
 import threading
 
-from . import Error, _lib
+from ._library import Error, _lib
 
 FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}

@@ -29,8 +29,9 @@ import os
 
 import torch
 
-from . import Bank
-from ._tensors import (ALIGNMENT, CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split)
+from ._banks import Bank
+from ._tensors import (ALIGNMENT, CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan,
+                       split)
 
 __all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
 
@@ -270,8 +271,8 @@ def _fold(op, mode, a, h, size, lengths):
     try:
         whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
     except RuntimeError:
-        raise ValueError(f"the leading dimensions of x {tuple(a.shape)} and h {tuple(h.shape)} do not broadcast; give h "
-                         "those of x, or 1") from None
+        raise ValueError(f"the leading dimensions of x {tuple(a.shape)} and h {tuple(h.shape)} do not broadcast; give "
+                         "h those of x, or 1") from None
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
         return _call(op, mode, a, h, size, lengths)
@@ -312,8 +313,8 @@ def _check(x, h, names):
         if value.is_complex():
             raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
         if value.dtype is torch.float64:
-            raise TypeError(f"{name} is float64, and haloconv computes in float32; give {name}.float(), or use torch.fft "
-                            "for float64")
+            raise TypeError(f"{name} is float64, and haloconv computes in float32; give {name}.float(), or use "
+                            "torch.fft for float64")
         if not value.is_floating_point():
             raise TypeError(f"{name} is {value.dtype}; give {name}.float()")
         if value.device.type not in ("cpu", "cuda", "meta"):
@@ -405,8 +406,8 @@ def _padded(responses, lengths, rate):
             raise ValueError("lengths belong to a tensor; the responses of a list have their own")
         responses = [torch.as_tensor(r) for r in responses]
         if not responses or any(r.dim() not in (1, 2) or r.numel() == 0 for r in responses):
-            raise ValueError(f"responses have shapes {[tuple(r.shape) for r in responses][:8]}; give at least one, each "
-                             "[taps] or [channels, taps]")
+            raise ValueError(f"responses have shapes {[tuple(r.shape) for r in responses][:8]}; give at least one, "
+                             "each [taps] or [channels, taps]")
         responses = [r if r.dim() == 2 else r.unsqueeze(0) for r in responses]
         channels = {r.shape[0] for r in responses}
         if len(channels) > 1:
@@ -423,7 +424,8 @@ def _padded(responses, lengths, rate):
     if lengths is not None:
         lengths = torch.as_tensor(lengths, device=responses.device)
         if lengths.shape != responses.shape[:1]:
-            raise ValueError(f"lengths have shape {tuple(lengths.shape)}; give one for each of {len(responses)} responses")
+            raise ValueError(f"lengths have shape {tuple(lengths.shape)}; give one for each of "
+                             f"{len(responses)} responses")
         responses = responses * (torch.arange(responses.shape[-1], device=responses.device) < lengths[:, None, None])
     if not torch.isfinite(responses).all():
         raise ValueError("responses have NaN or infinite taps; give numbers")
@@ -521,7 +523,8 @@ class ApplyImpulseResponse(torch.nn.Module):
         if not self.training or self.p == 0:
             return x
         if x.dim() not in (1, 2, 3):
-            raise ValueError(f"x has shape {tuple(x.shape)}; give [batch, channels, frames], [batch, frames] or [frames]")
+            raise ValueError(f"x has shape {tuple(x.shape)}; give [batch, channels, frames], [batch, frames] or "
+                             "[frames]")
         if x.device != self.responses.device:
             raise ValueError(f"x is on {x.device} and the responses on {self.responses.device}; call .to(x.device)")
         shape = x.shape
@@ -529,8 +532,8 @@ class ApplyImpulseResponse(torch.nn.Module):
             x = x.reshape(-1, 1, shape[-1])
         n_batch, n_channels, n_frames = x.shape
         if self.responses.shape[1] not in (1, n_channels):
-            raise ValueError(f"responses have {self.responses.shape[1]} channels and x has {n_channels}; give responses "
-                             f"of 1 or {n_channels}")
+            raise ValueError(f"responses have {self.responses.shape[1]} channels and x has {n_channels}; give "
+                             f"responses of 1 or {n_channels}")
         size = {"example": (n_batch, 1), "channel": (n_batch, n_channels), "batch": (1, 1)}[self.per]
         index, applied = self._draw(size, x.device)
         h = self.responses[index.reshape(-1)]  # [draws, channels, taps]

@@ -152,7 +152,7 @@ def compare_rows(worker, options, verdicts):
             found[way or task] = r
             notes = [r.get("note"), r.get("failed")]
             if r.get("tables", 0) > 1 << 20:
-                notes.append(f"{mib(r['tables'])} MiB of its own, once")
+                notes.append(f"{mib(r['tables'])} MiB for code and tables, once")
             errors = " | ".join(number(r.get(key), ".1e") for key in ("error", "gx", "gh"))
             print(f"| {shape} | {title} | {number(r.get('forward'))} | {number(r.get('both'))} | {errors} | "
                   f"{mib(r.get('extra'))} | {mib(r.get('extra_both'))} | {'; '.join(n for n in notes if n)} |", flush=True)
@@ -239,7 +239,7 @@ def compare_grid(worker, options, verdicts):
     seen = []
     print("**Grid**: random shapes of 1 to 4,096 rows, 1 to 2^22 frames and taps. Times faster than torch's rfft (the "
           "faster of the exact length and a power of two)\n")
-    print("| | shapes | median | slowest tenth below | slower than rfft |\n|---|--:|--:|--:|--:|")
+    print("| | shapes | median | a tenth is below | slower than rfft |\n|---|--:|--:|--:|--:|")
     for title, some, of in (("forward", forward, rate), ("forward and backward", backward, rate_both)):
         rates = sorted(of(r) for r in some)
         if rates:

@@ -87,6 +87,7 @@ def convolution(way, device):
 def measure(bench, way, with_autocast, small):
     """{"step", "convolution": ms, median of the steps; "parameters", "share", "loss"}"""
     device = bench.device
+    torch.backends.cudnn.benchmark = True
     torch.manual_seed(bench.seed)
     batch, frames, taps = (2, RATE // 4, RATE // 8) if small else (BATCH, RATE * SECONDS, RATE)
     model = Separator().to(device)

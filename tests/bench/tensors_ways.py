@@ -17,6 +17,14 @@ OPS = ("convolve", "gradient_x", "gradient_h")  # enum hc_tensors_op
 MODES = ("full", "same", "valid", "causal")  # enum hc_tensors_mode
 
 
+def library_path():
+    """The library of this source tree, which the Python module takes too; None: that of the system."""
+    build = ROOT / os.environ.get("BUILD", "build") / "libhaloconv.so"
+    if build.exists():
+        os.environ.setdefault("HALOCONV_LIBRARY", str(build))
+    return os.environ.get("HALOCONV_LIBRARY")
+
+
 class NotHere(Exception):
     """A way that this machine does not have, or that does not take the shape."""
 
@@ -79,6 +87,7 @@ class Way:
 class Haloconv(Way):
     def __init__(self, shape, device):
         super().__init__(shape, device)
+        library_path()
         if str(ROOT / "plugins/python") not in sys.path:
             sys.path.insert(0, str(ROOT / "plugins/python"))
         import haloconv.torch  # pylint: disable=import-outside-toplevel
@@ -159,13 +168,9 @@ class Struct(ctypes.Structure):
 
 
 def library():
-    build = ROOT / os.environ.get("BUILD", "build")
-    for place in (os.environ.get("HALOCONV_LIBRARY"), build / "libhaloconv.so", "libhaloconv.so.1"):
-        if place and (os.path.exists(place) or place == "libhaloconv.so.1"):
-            found = ctypes.CDLL(str(place))
-            found.hc_tensors_frames.restype = ctypes.c_int64
-            return found
-    raise NotHere("no libhaloconv.so")
+    found = ctypes.CDLL(library_path() or "libhaloconv.so.1")
+    found.hc_tensors_frames.restype = ctypes.c_int64
+    return found
 
 
 class Calls:

@@ -16,7 +16,6 @@ import torch
 import tensors_loop
 import tensors_ways
 
-GRID_S = 0.02  # of a way on a shape of the grid
 GROUP_MS = 2.0  # a group of calls lasts this long at least, for an event resolves about 1 us
 
 
@@ -223,10 +222,10 @@ def copies(bench, shape):
     return result
 
 
-def grid(bench, shape, with_backward, with_graph):
+def grid(bench, shape, with_backward, seconds, with_graph):
     """haloconv.torch beside torch's rfft: {"ours", "exact", "padded", "ours_both", ...} in ms; error where it is cheap.
 
-    with_graph: "ours_graph", ... : forward in a CUDA graph, which has no time of Python.
+    seconds: of a way; with_graph: "ours_graph", ... : forward in a CUDA graph, which has no time of Python.
     """
     inputs = bench.sets(shape, most=4)
     result = {}
@@ -238,12 +237,12 @@ def grid(bench, shape, with_backward, with_graph):
                 with torch.no_grad():
                     found = tensors_ways.errors(shape, *inputs[0], way(*inputs[0][:2]))
                 result["error"] = found["y"]
-            result[key] = bench.median(run, GRID_S)
+            result[key] = bench.median(run, seconds)
             if with_backward:
-                result[f"{key}_both"] = bench.median(both(way, inputs), GRID_S)
+                result[f"{key}_both"] = bench.median(both(way, inputs), seconds)
             if with_graph and bench.on_gpu:
                 replay, n_calls = captured(bench, run, 4)
-                result[f"{key}_graph"] = bench.median(replay, GRID_S) / n_calls
+                result[f"{key}_graph"] = bench.median(replay, seconds) / n_calls
         except torch.cuda.OutOfMemoryError:
             if key == "ours":
                 raise
@@ -276,7 +275,8 @@ def serve(pipe, device, seconds, seed):
             properties = torch.cuda.get_device_properties(bench.device)
             torch.zeros(1, device=bench.device)
             about = f"{properties.name}, {bench.l2 >> 20} MiB of L2, {about} with CUDA {torch.version.cuda}"
-        pipe.send({"about": about, "seconds": seconds})
+        gc.freeze()  # collecting looks at what is new only, not at torch
+        pipe.send({"about": about})
     except Exception as error:  # pylint: disable=broad-exception-caught
         pipe.send({"about": None, "failed": text_of(error)})
         return
@@ -292,7 +292,7 @@ def serve(pipe, device, seconds, seed):
             result = {"failed": text_of(error)}
         except Exception as error:  # pylint: disable=broad-exception-caught
             result = {"failed": text_of(error)}
-            traceback.print_exc()
+            traceback.print_exc(limit=-3)
         try:
             bench.clean()
             bench.wait()

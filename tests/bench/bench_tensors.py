@@ -10,8 +10,8 @@
           exact length and of a power of two; the median, and the ten worst
     loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
 
-    HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). FlashFFTConv (python3 -c 'import flashfftconv') takes part
-    if it is installed; else the targets use the times that were recorded on an H200. Needs torch; torchaudio if there.
+    HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). Needs torch. FlashFFTConv and torchaudio take part if
+    Python finds them; without FlashFFTConv the targets use the times that were recorded on an H200.
 
 A process of its own measures, so that a crash or a hang ends one measurement: that one is reported, the rest go on.
 Progress goes to standard error, tables to standard output. A target that is missed does not change the exit status.
@@ -29,14 +29,14 @@ import time
 
 HANG_S = 150  # of one measurement
 GRID_S, GRID_AGAIN_S, GRID_AGAIN = 0.02, 0.1, 20  # of a way on a shape; the 20 worst are measured again, longer
-# What the targets compare with if FlashFFTConv is not installed, and if not on this device: ms, on an H200, 2026-11-21.
+# FlashFFTConv in bf16 on an H200 on 2026-11-21, ms: the targets compare with these times if it is not installed.
 RECORDED_FLASH = {1024: (0.79, 2.77), 4096: (3.70, 10.0), 32768: (19.7, 50.6)}
 CAUSAL_TARGET, OWN_TARGET = (4, 3), (8, 6)  # times faster: forward, forward and backward
 PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL = 4, 1e-6, 0.02, 64 << 20
 
 
 class Missing(Exception):
-    pass
+    """There is no torch, or no such device."""
 
 
 class Worker:
@@ -155,8 +155,9 @@ def compare_rows(worker, options, verdicts):
             if r.get("tables", 0) > 1 << 20:
                 notes.append(f"{mib(r['tables'])} MiB for code and tables, once")
             errors = " | ".join(number(r.get(key), ".1e") for key in ("error", "gx", "gh"))
+            notes = "; ".join(note for note in notes if note)
             print(f"| {shape} | {title} | {number(r.get('forward'))} | {number(r.get('both'))} | {errors} | "
-                  f"{mib(r.get('extra'))} | {mib(r.get('extra_both'))} | {'; '.join(n for n in notes if n)} |", flush=True)
+                  f"{mib(r.get('extra'))} | {mib(r.get('extra_both'))} | {notes} |", flush=True)
         results.append((shape, found))
         judge_row(shape, found, verdicts, options)
     print(flush=True)
@@ -179,9 +180,10 @@ def judge_row(shape, found, verdicts, options):
             peers = {"torch rfft": padded, source: flash}
             best = min((n for n in peers if peers[n]), key=peers.get, default=None)
             if shape.frames < 1 << 20:
-                verdicts.at_least(f"{what}: beside {best or 'the peers'}", CAUSAL_TARGET[i], ratio(peers.get(best), mine))
+                fastest = peers.get(best)
+                verdicts.at_least(f"{what}: beside {best or 'the peers'}", CAUSAL_TARGET[i], ratio(fastest, mine))
                 if c_call.get(key):
-                    verdicts.at_least(f"{what}, by the C call", CAUSAL_TARGET[i], ratio(peers.get(best), c_call[key]))
+                    verdicts.at_least(f"{what}, by the C call", CAUSAL_TARGET[i], ratio(fastest, c_call[key]))
         else:
             verdicts.at_least(f"{what}: beside torchaudio", OWN_TARGET[i], ratio(audio, mine))
             if key == "forward":
@@ -189,7 +191,8 @@ def judge_row(shape, found, verdicts, options):
             if c_call.get(key):
                 verdicts.at_least(f"{what}: the C call beside torchaudio", OWN_TARGET[i], ratio(audio, c_call[key]))
     if shape.frames == 1 << 20:
-        verdicts.holds(f"{name}", "runs", " / ".join(f"{number(v) or 'no'} ms" for v in runs.values()), all(runs.values()))
+        times = " / ".join(f"{number(ms)} ms" if ms else "no" for ms in runs.values())
+        verdicts.holds(name, "runs", times, all(runs.values()))
     worst = [r[key] for r in (ours, c_call) for key in ("error", "gx", "gh") if key in r]
     verdicts.at_most(f"{name}, relative error of y, gx and gh", ERROR_TARGET, max(worst, default=None), "{:.1e}".format)
     quarter = max(sum(shape.floats), SMALL)  # bytes: floats of four bytes, a quarter of them
@@ -257,7 +260,8 @@ def compare_grid(worker, options, verdicts):
     print("\n| the ten worst | haloconv ms | rfft ms | times faster | alone on the GPU (CUDA graphs) |")
     print("|---|--:|--:|--:|--:|")
     for r in sorted(forward, key=rate)[:10]:
-        print(f"| {r['shape']} | {number(r['ours'])} | {number(peer_of(r))} | {rate(r):.2f} | {number(rate(r, '_graph'))} |")
+        print(f"| {r['shape']} | {number(r['ours'])} | {number(peer_of(r))} | {rate(r):.2f} | "
+              f"{number(rate(r, '_graph'))} |")
     for r in sorted(backward, key=rate_both)[:10]:
         print(f"| {r['shape']}, and backward | {number(r['ours_both'])} | {number(peer_of(r, '_both'))} | "
               f"{rate_both(r):.2f} | |")

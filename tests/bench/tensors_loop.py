@@ -94,8 +94,8 @@ def measure(bench, way, with_autocast, small):
     adam = torch.optim.Adam(model.parameters(), 1e-3)
     convolve = convolution(way, device)
     rooms = responses(device, taps)
-    envelope = torch.rand(4 * batch, SPEAKERS, frames // 800 + 1, device=device).repeat_interleave(800, -1)[..., :frames]
-    dry = torch.randn(4 * batch, SPEAKERS, frames, device=device) * envelope
+    envelope = torch.rand(4 * batch, SPEAKERS, frames // 800 + 1, device=device).repeat_interleave(800, -1)
+    dry = torch.randn(4 * batch, SPEAKERS, frames, device=device) * envelope[..., :frames]
     warm, steps = (1, 2) if small else (8, 40)
     marks = []
 

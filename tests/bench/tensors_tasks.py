@@ -104,7 +104,7 @@ def both(way, inputs):
 
 
 def peak_extra(bench, run):
-    """Bytes that a call takes at its peak beyond its inputs and its results; None on the CPU. Returns them and these."""
+    """(bytes that run(0) takes at its peak beyond inputs and results, its results); on the CPU no bytes: None."""
     if not bench.on_gpu:
         return None, run(0)
     bench.wait()
@@ -119,7 +119,7 @@ def peak_extra(bench, run):
 
 
 def own_memory(bench):
-    """Bytes in use on the device beyond those that torch's allocator reserved: the context, tables of libraries."""
+    """Bytes in use on the device that are not of torch's allocator: the context, code and tables of libraries."""
     if not bench.on_gpu:
         return 0
     free, total = torch.cuda.mem_get_info()
@@ -180,7 +180,8 @@ def c_calls(bench, shape):
     """hc_tensors_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes)."""
     calls = tensors_ways.Calls(shape, bench.device)
     inputs = bench.sets(shape)
-    outs = [tuple(torch.empty(size, device=bench.device) for size in (shape.sizes[2], *shape.sizes[:2])) for _ in inputs]
+    sizes = shape.sizes[2], *shape.sizes[:2]
+    outs = [tuple(torch.empty(size, device=bench.device) for size in sizes) for _ in inputs]
     result = {"extra": calls.bytes, "extra_both": calls.bytes, "note": "CUDA graph" if bench.on_gpu else ""}
 
     def fore(i):
@@ -212,14 +213,19 @@ def copies(bench, shape):
     x, h, y = shape.floats
     result = {"note": "the same bytes, copied"}
     for name, floats in (("forward", x + h + y), ("both", x + h + y + y + h + x + x + h)):
-        half = max(floats // 2, 1)
-        n_sets = max(1, min(16, math.ceil(4 * bench.l2 / (8 * half))))
-        pairs = [(torch.ones(half, device=bench.device), torch.empty(half, device=bench.device)) for _ in range(n_sets)]
-        replay, n_calls = captured(bench, lambda i: pairs[i % n_sets][1].copy_(pairs[i % n_sets][0]), max(4, n_sets))
-        result[name] = bench.median(replay) / n_calls
-        del pairs, replay
+        result[name] = copy_ms(bench, max(floats // 2, 1))
         bench.clean()
     return result
+
+
+def copy_ms(bench, floats):
+    n_sets = max(1, min(16, math.ceil(4 * bench.l2 / (8 * floats))))
+    pairs = [(torch.ones(floats, device=bench.device), torch.empty(floats, device=bench.device)) for _ in range(n_sets)]
+
+    def run(i):
+        pairs[i % n_sets][1].copy_(pairs[i % n_sets][0])
+    replay, n_calls = captured(bench, run, max(4, n_sets))
+    return bench.median(replay) / n_calls
 
 
 def grid(bench, shape, with_backward, seconds, with_graph):

@@ -43,7 +43,8 @@ class Shape:
     @property
     def first(self):
         """The frame of the full convolution that y begins with."""
-        return {"full": 0, "causal": 0, "same": (self.taps - 1) // 2, "valid": min(self.frames, self.taps) - 1}[self.mode]
+        return {"full": 0, "causal": 0, "same": (self.taps - 1) // 2,
+                "valid": min(self.frames, self.taps) - 1}[self.mode]
 
     @property
     def y_frames(self):
@@ -57,7 +58,7 @@ class Shape:
 
     @property
     def floats(self):
-        """Of x, h and y."""
+        """Numbers of floats of x, h and y."""
         return [a * b * c for a, b, c in self.sizes]
 
     def __str__(self):
@@ -188,7 +189,8 @@ class Calls:
         self.bytes = 0
         for op in range(3):
             size = ctypes.c_size_t()
-            self.check(self.lib.hc_tensors_workspace(ctypes.byref(self.struct), op, ctypes.byref(size), self.why, 512))
+            self.check(self.lib.hc_tensors_workspace(ctypes.byref(self.struct), op, ctypes.byref(size), self.why,
+                                                     ctypes.c_size_t(512)))
             self.bytes = max(self.bytes, size.value)
         self.workspace = torch.empty(self.bytes + 256, dtype=torch.uint8, device=device)
         at = self.workspace.data_ptr()
@@ -201,8 +203,9 @@ class Calls:
     def run(self, op, a, b, out):
         stream = torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (a, b, out)]
-        self.check(self.lib.hc_tensors_run(ctypes.byref(self.struct), OPS.index(op), *pointers, ctypes.c_void_p(self.at),
-                                           ctypes.c_size_t(self.bytes), ctypes.c_void_p(stream), self.why, 512))
+        self.check(self.lib.hc_tensors_run(
+            ctypes.byref(self.struct), OPS.index(op), *pointers, ctypes.c_void_p(self.at), ctypes.c_size_t(self.bytes),
+            ctypes.c_void_p(stream), self.why, ctypes.c_size_t(512)))
 
 
 # ---- the definition in float64 ----

@@ -24,6 +24,8 @@ class Bench:
         self.device, self.seconds, self.seed = torch.device(device), seconds, seed
         self.on_gpu = self.device.type == "cuda"
         if self.on_gpu:
+            if not torch.cuda.is_available():
+                raise tensors_ways.NotHere("torch finds no CUDA GPU")
             torch.cuda.set_device(self.device)
             self.l2 = getattr(torch.cuda.get_device_properties(self.device), "L2_cache_size", 64 << 20)
         else:

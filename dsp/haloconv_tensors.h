@@ -43,7 +43,7 @@ typedef struct hc_tensors {    /* the sizes of a convolution, the same for all t
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
     int mode;                  /* enum hc_tensors_mode                                                                */
     int n_threads;             /* on the CPU                                                          all processors  */
-    int64_t n_batch, n_channels; /* of x and y; 0: there is nothing to compute                                        */
+    int64_t n_batch, n_channels; /* of x and y; 0: there is nothing to compute, and HC_GRADIENT_H writes zeros        */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of

@@ -17,6 +17,7 @@
 #include "dsp/engine/backend.h"
 #include "dsp/scene/render_backend.h"
 #include "dsp/scene/scene_backend.h"
+#include "dsp/tensors/tensor_backend.h"
 
 #include "fdl.h"
 #include "fft.h"
@@ -514,6 +515,7 @@ const struct backend backend_cpu = {
     .name = "cpu",
     .scene = &scene_cpu,
     .render = &render_cpu,
+    .tensors = &tensors_cpu,
     .files = &backend_cpu_files,
     .in_place = true,
     .costs = &cpu_costs,

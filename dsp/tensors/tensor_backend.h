@@ -13,13 +13,19 @@
 
 #include "dsp/haloconv_tensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t batch, channels; /* 1 or those of the call for a filter */
     int64_t frames;
     int64_t stride[2];      /* floats from an item and from a channel to the next */
 };
 
-struct tensor_call {        /* checked: sizes are 1 or more, strides are set */
+struct tensor_call {        /* checked: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows
+                               (batch or channels 0): then out becomes zeros, a and b may be NULL, and the workspace has
+                               0 bytes */
     int op;                 /* enum hc_tensors_op */
     int device;
     int n_threads;          /* CPU; 0: all processors */
@@ -44,5 +50,9 @@ struct tensor_backend {
 
 extern const struct tensor_backend tensors_cpu;
 extern const struct tensor_backend tensors_cuda; /* only in builds with CUDA */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,7 @@
 #include "dsp/engine/backend.h"
 
 #include "dsp/scene/render_backend.h"
+#include "dsp/tensors/tensor_backend.h"
 #include "dsp/scene/scene_backend.h"
 #include "crossfade.h"
 #include "cuda_transfer.h"
@@ -259,6 +260,7 @@ static constexpr struct backend backend_of_a_gpu(void)
     backend.name = "cuda";
     backend.scene = &scene_cuda;
     backend.render = &render_cuda;
+    backend.tensors = &tensors_cuda;
     backend.in_chunks = true;
     backend.costs = &costs;
     backend.describe = cuda_describe;

@@ -1,0 +1,157 @@
+/* tensors_cpu - the CPU backend of hc_tensors_run: chooses between sums in the time domain and transforms, by their
+ * costs, and shares the work out to threads that live as long as the call.
+ *
+ * A choice depends on the sizes alone, and every sum has an order of its own, so that a result has the same bits for any
+ * number of threads. The workspace is not used: the scratch memory of a thread depends on the number of threads.
+ */
+#include "tensors_cpu.h"
+
+#include "dsp/engine/backend.h"
+#include "memory.h"
+#include "processors.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    MOST_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
+    LOG2_LEAST = 8,    /* of LONG_LEAST */
+    N_SIZES = 9,
+};
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i)
+{
+    struct tensor_filter filter = {i / call->h.channels, i % call->h.channels, call->h.frames};
+    if (call->lengths) filter.n_taps = tensor_max(0, tensor_min(call->lengths[i], call->h.frames));
+    return filter;
+}
+
+void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
+                   int64_t *channel)
+{
+    int64_t channels = call->x.channels / call->h.channels;
+    *item = call->h.batch > 1 ? filter->item : i / channels;
+    *channel = call->h.channels > 1 ? filter->channel : i % channels;
+}
+
+void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n)
+{
+    int64_t begin = tensor_min(tensor_max(from, 0), from + n), end = tensor_max(tensor_min(from + n, n_x), begin);
+    memset(frames, 0, (size_t)(begin - from) * sizeof *frames);
+    if (end > begin) memcpy(frames + (begin - from), x + begin, (size_t)(end - begin) * sizeof *frames);
+    memset(frames + (end - from), 0, (size_t)(from + n - end) * sizeof *frames);
+}
+
+void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
+                   float *spectrum, size_t stride)
+{
+    int size = w->fft->size;
+    const float *window = frames;
+    if (from >= 0 && from + 2 * size <= n_x)
+        window = x + from;
+    else
+        tensor_copy(frames, x, n_x, from, 2 * size);
+    long_fft_forward(w->fft, w->simd->long_fft, window, window + size, work, spectrum, stride);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+struct share {
+    void (*job)(void *data, int64_t i, int thread);
+    void *data;
+    int64_t first;
+};
+
+static void share_job(void *data, int i, int thread)
+{
+    const struct share *share = data;
+    share->job(share->data, share->first + i, thread);
+}
+
+void tensor_share(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n)
+{
+    struct share share = {job, data, 0};
+    for (; share.first < n; share.first += INT_MAX / 2) { /* a pool counts its jobs in an int */
+        int64_t some = tensor_min(n - share.first, INT_MAX / 2);
+        if (w->pool)
+            thread_pool_run(w->pool, share_job, &share, (int)some);
+        else
+            for (int i = 0; i < some; i++) share_job(&share, i, 0);
+    }
+}
+
+int tensor_threads(const struct tensor_work *w)
+{
+    return w->pool ? thread_pool_size(w->pool) : 1;
+}
+
+/* ---- the method -------------------------------------------------------------------------------------------------- */
+
+static double method_ns(const struct tensor_call *call, int size)
+{
+    return call->op == HC_GRADIENT_H ? tensor_gradient_ns(call, size) : tensor_filter_ns(call, size);
+}
+
+static struct tensor_method method_choose(const struct tensor_call *call)
+{
+    struct tensor_method best = {0, method_ns(call, 0)};
+    for (int size = LONG_LEAST; size <= MOST_SIZE; size *= 2) {
+        double ns = method_ns(call, size);
+        if (ns < best.ns) best = (struct tensor_method){size, ns};
+    }
+    return best;
+}
+
+/* The tables of a size, once made, stay until the process ends: a training step makes many short calls, and the sines of
+ * a long transform take as long as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
+static const struct long_fft *tables_of(int size)
+{
+    static const struct long_fft *_Atomic kept[N_SIZES];
+    const struct long_fft *_Atomic *place = kept, *none = NULL;
+    for (int s = LONG_LEAST; s < size; s *= 2) place++;
+    const struct long_fft *tables = atomic_load(place);
+    if (tables) return tables;
+    tables = long_fft_get(size);
+    if (!tables || atomic_compare_exchange_strong(place, &none, tables)) return tables;
+    long_fft_put(tables); /* another thread was faster */
+    return none;
+}
+
+/* ---- the backend ------------------------------------------------------------------------------------------------- */
+
+static int cpu_workspace(const struct tensor_call *call, size_t *bytes, char *why, size_t cap)
+{
+    (void)call;
+    (void)why;
+    (void)cap;
+    *bytes = 0;
+    return HC_OK;
+}
+
+/* Threads for so much work that their start, about 20 us, costs little. */
+static int threads_for(const struct tensor_call *call, double ns)
+{
+    const double least_ns = 200e3;
+    int most = call->n_threads > 0 ? call->n_threads : processors_usable();
+    return ns < least_ns * most ? (int)(ns / least_ns) : most;
+}
+
+static int cpu_run(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap)
+{
+    struct tensor_method method = method_choose(call);
+    int n_threads = threads_for(call, method.ns);
+    struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
+    if (n_threads > 1) work.pool = thread_pool_open(n_threads); /* NULL: the caller does all work */
+    if (method.size > 0) work.fft = tables_of(method.size);
+    unsigned denormals = simd_denormals_off();
+    bool ok = method.size == 0 || work.fft;
+    if (ok) ok = call->op == HC_GRADIENT_H ? tensor_gradient_run(&work) : tensor_filter_run(&work);
+    simd_denormals_restore(denormals);
+    thread_pool_close(work.pool);
+    return ok ? HC_OK : fail(HC_ENOMEM, why, cap, "cpu: no memory to convolve with; lower n_threads or n_taps");
+}
+
+const struct tensor_backend tensors_cpu = {.workspace = cpu_workspace, .run = cpu_run};

@@ -1,0 +1,100 @@
+/* tensors_cpu - what the files of the CPU backend for tensors share: tensors_cpu.c chooses a method, tensors_filter.c
+ * filters signals (convolve, gradient x), tensors_gradient.c correlates them (gradient h).
+ */
+#ifndef HALOCONV_TENSORS_CPU_H
+#define HALOCONV_TENSORS_CPU_H
+
+#include "dsp/tensors/tensor_backend.h"
+
+#include "long_fft.h"
+#include "simd.h"
+#include "thread_pool.h"
+
+#include <stdbool.h>
+
+struct tensor_method {
+    int size;               /* S of the transforms (long_fft.h); 0: direct                                  */
+    double ns;              /* estimate for one thread                                                      */
+};
+
+struct tensor_work {        /* a run                                                                        */
+    const struct tensor_call *call;
+    const struct tensor_data *data;
+    const struct simd *simd;
+    const struct long_fft *fft; /* NULL: direct                                                             */
+    struct thread_pool *pool; /* NULL: the caller computes alone                                            */
+};
+
+struct tensor_filter {      /* one filter of a call and the rows that use it                                */
+    int64_t item, channel;  /* of h                                                                         */
+    int64_t n_taps;         /* its length                                                                   */
+};
+
+enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
+
+/* What an operation costs, in ns of one core, directly and by transforms of S; measured on a Zen 5 core. */
+double tensor_filter_ns(const struct tensor_call *call, int size);
+double tensor_gradient_ns(const struct tensor_call *call, int size);
+
+/* Run the operations. false: no memory. */
+bool tensor_filter_run(const struct tensor_work *work);
+bool tensor_gradient_run(const struct tensor_work *work);
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+/* ns of a transform of S, and of the product of S bins */
+static inline double tensor_transform_ns(int size)
+{
+    double ns = 0;
+    for (int n = size; n > 1; n /= 2) ns += 0.125 * size;
+    return ns;
+}
+static const double tensor_product_ns = 0.25, tensor_tap_ns = 0.035;
+
+static inline int64_t tensor_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t tensor_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+/* a / b rounded up, and down; b > 0 */
+static inline int64_t tensor_up(int64_t a, int64_t b)
+{
+    return a > 0 ? (a - 1) / b + 1 : -(-a / b);
+}
+static inline int64_t tensor_down(int64_t a, int64_t b)
+{
+    return -tensor_up(-a, b);
+}
+
+/* Index of a row's first float. */
+static inline int64_t tensor_row(const struct tensor_rows *rows, int64_t item, int64_t channel)
+{
+    return (rows->batch > 1 ? item * rows->stride[0] : 0) + (rows->channels > 1 ? channel * rows->stride[1] : 0);
+}
+
+/* Rows that share a filter. */
+static inline int64_t tensor_sharers(const struct tensor_call *call)
+{
+    return (call->x.batch / call->h.batch) * (call->x.channels / call->h.channels);
+}
+
+struct tensor_filter tensor_filter_at(const struct tensor_call *call, int64_t i);
+/* Row `i` of those that share the filter. */
+void tensor_sharer(const struct tensor_call *call, const struct tensor_filter *filter, int64_t i, int64_t *item,
+                   int64_t *channel);
+
+/* frames[0...n) = x[from...from + n); frames outside of x, [0, n_x), are 0. */
+void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64_t n);
+
+/* Transforms the 2S frames of x from `from` on. frames: [2S] scratch. work, spectrum, stride: as long_fft_forward. */
+void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
+                   float *spectrum, size_t stride);
+
+/* Does job(data, first + i, thread) for i in [0, n) on all threads. */
+void tensor_share(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n);
+int tensor_threads(const struct tensor_work *w);
+
+#endif

@@ -1,0 +1,224 @@
+/* tensors - hc_tensors_run: checks a call, finds the device and gives it a struct tensor_call (tensor_backend.h).
+ */
+#include "tensor_backend.h"
+
+#include "dsp/engine/backend_choice.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_FRAMES = 1 << 30, LEAST_LIMIT = 64 << 20 /* bytes */, ALIGNMENT = 256 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The first frame of y in the full convolution, and the frames of y; false: no such mode. */
+static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
+{
+    int64_t n = t->n_frames, k = t->n_taps;
+    *from = 0;
+    *frames = n;
+    if (t->mode == HC_FULL) {
+        *frames = n + k - 1;
+    } else if (t->mode == HC_SAME) {
+        *from = (k - 1) / 2;
+    } else if (t->mode == HC_VALID) {
+        *from = smaller(n, k) - 1;
+        *frames = n + k - 1 - 2 * *from;
+    }
+    return t->mode == HC_FULL || t->mode == HC_SAME || t->mode == HC_VALID || t->mode == HC_CAUSAL;
+}
+
+/* Checks everything but the strides, the operation and the backend. */
+static int sizes_check(const hc_tensors *t, char *why, size_t cap)
+{
+    int64_t from, frames, rows;
+    if (!t) return fail(HC_EINVAL, why, cap, "hc_tensors is NULL");
+    if (t->size < sizeof *t)
+        return fail(HC_EINVAL, why, cap, "hc_tensors.size is %zu; set it to sizeof(hc_tensors), %zu", t->size,
+                    sizeof *t);
+    if (t->n_frames < 1 || t->n_frames > MOST_FRAMES)
+        return fail(HC_EINVAL, why, cap, "n_frames %" PRId64 " is out of range (1 to %d)", t->n_frames, MOST_FRAMES);
+    if (t->n_taps < 1 || t->n_taps > MOST_FRAMES)
+        return fail(HC_EINVAL, why, cap, "n_taps %" PRId64 " is out of range (1 to %d)", t->n_taps, MOST_FRAMES);
+    if (!mode_frames(t, &from, &frames))
+        return fail(HC_EINVAL, why, cap, "mode %d; it is HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
+    if (t->n_batch < 0 || t->n_channels < 0)
+        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
+                    t->n_channels);
+    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows))
+        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^63; lower them",
+                    t->n_batch, t->n_channels);
+    if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
+        return fail(HC_EINVAL, why, cap, "h_batch %" PRId64 "; it is 1 (shared by all items) or n_batch, %" PRId64,
+                    t->h_batch, t->n_batch);
+    if (t->h_channels != 0 && t->h_channels != 1 && t->h_channels != t->n_channels)
+        return fail(HC_EINVAL, why, cap,
+                    "h_channels %" PRId64 "; it is 1 (shared by all channels) or n_channels, %" PRId64, t->h_channels,
+                    t->n_channels);
+    if (t->n_threads < 0) return fail(HC_EINVAL, why, cap, "n_threads %d; it must be 0 or more", t->n_threads);
+    return HC_OK;
+}
+
+int64_t hc_tensors_frames(const hc_tensors *t)
+{
+    int64_t from, frames;
+    int error = sizes_check(t, NULL, 0);
+    if (error) return error;
+    mode_frames(t, &from, &frames);
+    return frames;
+}
+
+/* ---- strides ----------------------------------------------------------------------------------------------------- */
+
+/* last = the index after the last float of the tensor. false: it exceeds the address space. */
+static bool rows_end(const struct tensor_rows *rows, int64_t *end)
+{
+    int64_t items, channels;
+    *end = 0;
+    if (rows->batch == 0 || rows->channels == 0) return true;
+    return !__builtin_mul_overflow(rows->batch - 1, rows->stride[0], &items) &&
+           !__builtin_mul_overflow(rows->channels - 1, rows->stride[1], &channels) &&
+           !__builtin_add_overflow(items, channels, end) && !__builtin_add_overflow(*end, rows->frames, end) &&
+           *end <= PTRDIFF_MAX / (int64_t)sizeof(float);
+}
+
+/* Do two channels share a float? The dimension of the larger stride must step over all of the other one. */
+static bool rows_overlap(const struct tensor_rows *rows)
+{
+    bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
+    int outer = items_outside ? 0 : 1;
+    int64_t n[2] = {rows->batch, rows->channels}, inner_end = rows->frames;
+    if (n[!outer] > 1) {
+        if (rows->stride[!outer] < rows->frames) return true;
+        inner_end += (n[!outer] - 1) * rows->stride[!outer]; /* rows_end found no overflow */
+    }
+    return n[outer] > 1 && rows->stride[outer] < inner_end;
+}
+
+static int strides_check(const struct tensor_rows *rows, const char *name, bool is_out, char *why, size_t cap)
+{
+    int64_t end, items = rows->stride[0], channels = rows->stride[1];
+    if (items < 0 || channels < 0)
+        return fail(HC_EINVAL, why, cap, "%s_stride %" PRId64 ", %" PRId64 "; each must be 0 or more: copy the tensor",
+                    name, items, channels);
+    if (!rows_end(rows, &end))
+        return fail(HC_EINVAL, why, cap,
+                    "%s: %" PRId64 " items of %" PRId64 " channels of %" PRId64
+                    " frames exceed the address space; lower the sizes or the strides",
+                    name, rows->batch, rows->channels, rows->frames);
+    if (is_out && end > 0 && rows_overlap(rows))
+        return fail(HC_EINVAL, why, cap,
+                    "%s_stride %" PRId64 ", %" PRId64 ": channels of %" PRId64
+                    " frames of the output would overlap; larger strides keep them apart",
+                    name, items, channels, rows->frames);
+    return HC_OK;
+}
+
+static void strides_set(struct tensor_rows *rows, const int64_t *stride, bool dense)
+{
+    rows->stride[0] = stride[0];
+    rows->stride[1] = stride[1];
+    if (!dense) return;
+    rows->stride[1] = rows->frames;
+    if (__builtin_mul_overflow(rows->channels, rows->frames, &rows->stride[0])) rows->stride[0] = INT64_MAX;
+}
+
+/* Bytes of the tensor's memory; a stride of 0 repeats the same floats. */
+static double rows_bytes(const struct tensor_rows *rows)
+{
+    double items = rows->stride[0] > 0 ? (double)rows->batch : rows->batch > 0;
+    double channels = rows->stride[1] > 0 ? (double)rows->channels : rows->channels > 0;
+    return items * channels * (double)rows->frames * sizeof(float);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static int device_find(const hc_tensors *t, const struct tensor_backend **tensors, int *device, char *why, size_t cap)
+{
+    const struct backend *backend = NULL;
+    const char *name = t->backend ? t->backend : "cpu";
+    hc_config config = {.size = sizeof config, .backend = name, .block = 1};
+    int error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why, cap);
+    if (error == HC_EINVAL)
+        return fail(error, why, cap,
+                    "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in", name);
+    if (error) return error;
+    *tensors = backend->tensors;
+    if (*tensors) return HC_OK;
+    return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
+}
+
+/* Checks a call and fills in *call. */
+static int call_make(const hc_tensors *t, int op, struct tensor_call *call, const struct tensor_backend **tensors,
+                     char *why, size_t cap)
+{
+    int error = sizes_check(t, why, cap);
+    if (error) return error;
+    if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H)
+        return fail(HC_EINVAL, why, cap, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+    *call = (struct tensor_call){.op = op, .n_threads = t->n_threads, .lengths = t->h_lengths};
+    error = device_find(t, tensors, &call->device, why, cap);
+    if (error) return error;
+    int64_t frames;
+    mode_frames(t, &call->from, &frames);
+    call->x = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = t->n_frames};
+    call->h = (struct tensor_rows){
+        .batch = t->h_batch ? t->h_batch : 1, .channels = t->h_channels ? t->h_channels : 1, .frames = t->n_taps};
+    call->y = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = frames};
+    bool dense = true;
+    for (int i = 0; i < 2; i++) dense = dense && !t->x_stride[i] && !t->h_stride[i] && !t->y_stride[i];
+    strides_set(&call->x, t->x_stride, dense);
+    strides_set(&call->h, t->h_stride, dense);
+    strides_set(&call->y, t->y_stride, dense);
+    error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why, cap);
+    if (!error) error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why, cap);
+    if (!error) error = strides_check(&call->y, "y", op == HC_CONVOLVE, why, cap);
+    if (error) return error;
+    double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
+    call->limit = quarter > LEAST_LIMIT ? (size_t)quarter : LEAST_LIMIT;
+    return HC_OK;
+}
+
+static bool has_rows(const hc_tensors *t)
+{
+    return t->n_batch > 0 && t->n_channels > 0;
+}
+
+int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap)
+{
+    struct tensor_call call;
+    const struct tensor_backend *tensors;
+    if (!bytes) return fail(HC_EINVAL, why, cap, "hc_tensors_workspace: the place for the bytes is NULL");
+    *bytes = 0;
+    int error = call_make(t, op, &call, &tensors, why, cap);
+    if (error || !has_rows(t)) return error;
+    return tensors->workspace(&call, bytes, why, cap);
+}
+
+int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
+                   size_t bytes, void *stream, char *why, size_t cap)
+{
+    struct tensor_call call;
+    const struct tensor_backend *tensors;
+    size_t needed = 0;
+    int error = call_make(t, op, &call, &tensors, why, cap);
+    if (error || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
+    if (!out) return fail(HC_EINVAL, why, cap, "hc_tensors_run: out is NULL");
+    if (has_rows(t)) {
+        if (!a || !b) return fail(HC_EINVAL, why, cap, "hc_tensors_run: %s is NULL", a ? "b" : "a");
+        error = tensors->workspace(&call, &needed, why, cap);
+        if (error) return error;
+    }
+    if (bytes < needed)
+        return fail(HC_EINVAL, why, cap,
+                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them", bytes,
+                    needed);
+    if (needed > 0 && (!workspace || (uintptr_t)workspace % ALIGNMENT))
+        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", workspace,
+                    ALIGNMENT);
+    struct tensor_data data = {a, b, out, workspace, bytes, stream};
+    return tensors->run(&call, &data, why, cap);
+}

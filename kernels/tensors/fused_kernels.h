@@ -1,0 +1,86 @@
+/* fused_kernels - convolutions of many rows, each computed by one team of threads without a step through device memory.
+ *
+ * A row is cut into windows of 2N points. The kernel multiplies the transform of a window (fft_tree.cuh) with that of
+ * the filter, and writes the frames that do not wrap. Sizes: N = 2^log2_n, FUSED_LEAST to FUSED_MOST.
+ */
+#ifndef HALOCONV_FUSED_KERNELS_H
+#define HALOCONV_FUSED_KERNELS_H
+
+#include <cuda_runtime.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FUSED_LEAST = 7, FUSED_MOST = 14 }; /* log2 N; there is no kernel for 8 */
+
+struct fused_rows {           /* a tensor [batch][channels][frames], frames adjacent */
+    int64_t stride[2];        /* floats */
+    int64_t frames;
+};
+
+struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
+    int h_batch, h_channels;  /* filters: h_batch * h_channels groups */
+    int batch, channels;      /* rows of a group: (1, or `batch` if h_batch = 1) * (the same for channels) */
+    int first, n;             /* the groups of this launch */
+};
+
+struct fused_convolve {       /* out[n] = sum of filter * in, or the correlation */
+    struct fused_groups groups;
+    struct fused_rows in, out;
+    const float *x;
+    float *y;
+    const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch */
+    int64_t n_windows;        /* windows of a row */
+    int64_t hop;              /* frames from a window to the next; window j begins at frame j * hop + in_first of `in`; */
+    int64_t in_first;
+    int out_first;            /* and its point p is frame j * hop + p - out_first of `out`, for out_first <= p < out_end */
+    int out_end;              /* up to 2 N */
+    int conjugate;            /* 1: correlation */
+    unsigned n_sm;            /* set by the launch */
+};
+
+struct fused_spectra {        /* spectra of the filters of some groups */
+    struct fused_groups groups;
+    struct fused_rows h;
+    const float *taps;
+    const int64_t *lengths;   /* [h_batch * h_channels] on the device, or NULL */
+    float2 *spectra;          /* [groups.n][N], scaled by 1/N */
+};
+
+struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's windows of x[n] gy[n + k] */
+    struct fused_groups groups;
+    struct fused_rows x, gy, out;
+    const float *x_data, *gy_data;
+    int64_t n_windows, hop;   /* window j: frames [j * hop, (j + 1) * hop) of x and 2N frames of gy from j * hop + gy_first */
+    int64_t gy_first;
+    int n_slices;             /* teams that share the windows of a group */
+    const int64_t *lengths;
+    float *gh;                /* by the strides of `out` */
+    float *partial;           /* [n_slices][groups.n][out.frames]; NULL if n_slices is 1 */
+    float2 *stash;            /* fused_gradient_h_stash() bytes; NULL: 0 bytes */
+};
+
+struct fused_device { int n_sm, shared_bytes; }; /* shared_bytes: the most of a block, by opt-in */
+
+/* Prepares the kernels of a device; once before the first launch. */
+cudaError_t fused_load(int device, struct fused_device *properties);
+/* The windows of size N that the device computes at once; 0: there is no kernel, or the size does not fit. */
+int fused_teams(const struct fused_device *device, int log2_n);
+cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
+/* real: the last N points of each window are outside of `in`, and out_end <= N. */
+cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
+                                  const struct fused_convolve *p, cudaStream_t stream);
+/* n_units: groups.n * n_slices */
+size_t fused_gradient_h_stash(const struct fused_device *device, int log2_n, int64_t n_units);
+cudaError_t fused_gradient_h_launch(const struct fused_device *device, int log2_n, const struct fused_gradient_h *p,
+                                    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,235 @@
+/* tensors_cuda - hc_tensors_run on a GPU (dsp/tensors/tensor_backend.h): chooses the size of the transforms, cuts the
+ * workspace, launches the kernels.
+ *
+ *   workspace   [spectra of a chunk of filters] [stash and partial sums of the gradient of h]
+ *
+ * Filters whose spectra do not fit together are processed in chunks, one after the other.
+ */
+#include "dsp/tensors/tensor_backend.h"
+
+#include "fused_kernels.h"
+#include "kernels/backend/cuda_error.h"
+
+#include <limits.h>
+#include <mutex>
+#include <string.h>
+
+enum { MOST_DEVICES = 64, MOST_GROUPS = 65535 };
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+static std::mutex devices_lock;
+static struct known_device { bool is_loaded; struct fused_device properties; } devices[MOST_DEVICES];
+
+/* Makes `device` the current one until the end of the scope. */
+struct device_scope {
+    int before;
+    cudaError_t status;
+    explicit device_scope(int device) : before(-1), status(cudaGetDevice(&before))
+    {
+        if (status == cudaSuccess && before == device) before = -1;
+        else if (status == cudaSuccess) status = cudaSetDevice(device);
+    }
+    ~device_scope()
+    {
+        if (before >= 0) cudaSetDevice(before);
+    }
+};
+
+/* The current device is `device`. */
+static int device_of(int device, const struct fused_device **properties, char *why, size_t cap)
+{
+    if (device < 0 || device >= MOST_DEVICES)
+        return fail(HC_EDEVICE, why, cap, "cuda:%d: only devices below %d can be used", device, MOST_DEVICES);
+    std::lock_guard<std::mutex> guard(devices_lock);
+    if (!devices[device].is_loaded)
+        TRY(fused_load(device, &devices[device].properties), "loading the kernels of tensors");
+    devices[device].is_loaded = true;
+    *properties = &devices[device].properties;
+    return HC_OK;
+}
+
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
+
+struct tensor_plan {
+    int log2_n;
+    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
+    int64_t hop, n_windows;
+    int n_groups;            /* of a chunk */
+    int n_slices;            /* of the gradient of h */
+    size_t spectra, stash, bytes; /* parts of the workspace: bytes of the spectra, of the stash, of all */
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static int64_t rows_of_filter(const struct tensor_call *c)
+{
+    return (c->h.batch == 1 ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
+}
+
+/* Does one window of 2N points hold a row? The wrapped part of the product must meet zeros. */
+static bool holds_row(const struct tensor_call *c, int64_t points)
+{
+    const int64_t x = c->op == HC_CONVOLVE ? least(c->x.frames, c->from + c->y.frames) : c->x.frames;
+    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from;
+}
+
+/* The time of a plan in cycles, from measurements on an H200: a team alone, and many teams that share the device. */
+static double cycles(const struct fused_device *device, int log2_n, int teams, double windows)
+{
+    const double n = (double)(1 << log2_n), alone = 6000 + 0.9 * n;
+    const double shared = windows * n * (6 * log2_n + 20) * 1.5 / (128.0 * device->n_sm);
+    const double rounds = (double)ceil_div((int64_t)windows, teams) * alone;
+    return (shared > rounds ? shared : rounds) + (log2_n == 14 ? 2000 : 0);
+}
+
+static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan, char *why,
+                     size_t cap)
+{
+    const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
+    double best = 0;
+    memset(plan, 0, sizeof *plan);
+    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_MOST; log2_n++) {
+        const int teams = fused_teams(device, log2_n);
+        const int64_t points = (int64_t)2 << log2_n;
+        const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
+        const bool is_single = holds_row(c, points);
+        if (!teams || (!is_single && c->h.frames > points)) continue;
+        const int64_t hop = is_single ? points : points - c->h.frames + 1, windows = is_single ? 1 : ceil_div(frames, hop);
+        const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
+        if (plan->log2_n && time >= best) continue;
+        best = time;
+        plan->log2_n = log2_n;
+        plan->is_single = is_single;
+        plan->hop = hop;
+        plan->n_windows = windows;
+    }
+    if (!plan->log2_n)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps are too long", (long long)c->h.frames);
+    const size_t spectrum = sizeof(float2) << plan->log2_n;
+    int64_t groups = least(filters, MOST_GROUPS);
+    groups = least(groups, (int64_t)(UINT_MAX / 2) / (rows * plan->n_windows));
+    if (groups < 1) return fail(HC_EINVAL, why, cap, "cuda: a filter is shared by more rows than 2^31 / windows");
+    if (c->op == HC_GRADIENT_H) {
+        const int teams = fused_teams(device, plan->log2_n);
+        const int64_t tasks = rows * plan->n_windows;
+        int64_t slices = least(tasks, ceil_div(teams, groups));
+        const size_t partial = (size_t)c->h.frames * sizeof(float);
+        for (;; slices = slices > 1 ? slices / 2 : 1, groups = slices > 1 ? groups : (groups + 1) / 2) {
+            plan->n_slices = (int)slices;
+            plan->n_groups = (int)groups;
+            plan->stash = aligned(fused_gradient_h_stash(device, plan->log2_n, groups * slices));
+            plan->bytes = plan->stash + (slices > 1 ? aligned(partial * (size_t)(slices * groups)) : 0);
+            if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
+        }
+    } else {
+        groups = least(groups, (int64_t)(c->limit / spectrum));
+        plan->n_groups = groups < 1 ? 1 : (int)groups;
+        plan->spectra = plan->bytes = aligned((size_t)plan->n_groups * spectrum);
+    }
+    return HC_OK;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static struct fused_rows rows_of(const struct tensor_rows *t)
+{
+    return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
+}
+
+static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
+                        const struct tensor_plan *plan, struct fused_groups groups, char *why, size_t cap)
+{
+    cudaStream_t stream = (cudaStream_t)d->stream;
+    const int n = 1 << plan->log2_n;
+    struct fused_spectra spectra = {groups, rows_of(&c->h), d->b, c->lengths, (float2 *)d->workspace};
+    TRY(fused_spectra_launch(plan->log2_n, &spectra, stream), "the spectra of filters");
+    const bool is_gradient = c->op == HC_GRADIENT_X;
+    struct fused_convolve p = {};
+    p.groups = groups;
+    p.in = rows_of(is_gradient ? &c->y : &c->x);
+    p.out = rows_of(is_gradient ? &c->x : &c->y);
+    p.x = d->a;
+    p.y = d->out;
+    p.spectra = spectra.spectra;
+    p.n_windows = plan->n_windows;
+    p.hop = plan->hop;
+    p.conjugate = is_gradient;
+    if (is_gradient) {
+        p.in_first = -c->from;
+        p.out_end = (int)plan->hop;
+    } else {
+        p.in_first = plan->is_single ? 0 : c->from - (c->h.frames - 1);
+        p.out_first = (int)(plan->is_single ? c->from : c->h.frames - 1);
+        p.out_end = 2 * n;
+    }
+    const bool is_real = plan->is_single && c->from + c->y.frames <= n && (is_gradient ? c->x.frames <= n
+                         : least(c->x.frames, c->from + c->y.frames) <= n);
+    if (is_real && p.out_end > n) p.out_end = n;
+    if (is_real && !is_gradient) p.in.frames = least(p.in.frames, n);
+    TRY(fused_convolve_launch(device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
+    return HC_OK;
+}
+
+static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
+                          const struct tensor_plan *plan, struct fused_groups groups, char *why, size_t cap)
+{
+    struct fused_gradient_h p = {};
+    p.groups = groups;
+    p.x = rows_of(&c->x);
+    p.gy = rows_of(&c->y);
+    p.out = rows_of(&c->h);
+    p.gy_data = d->a;
+    p.x_data = d->b;
+    p.n_windows = plan->n_windows;
+    p.hop = plan->hop;
+    p.gy_first = -c->from;
+    p.n_slices = plan->n_slices;
+    p.lengths = c->lengths;
+    p.gh = d->out;
+    p.stash = (float2 *)d->workspace;
+    p.partial = (float *)((char *)d->workspace + plan->stash);
+    TRY(fused_gradient_h_launch(device, plan->log2_n, &p, (cudaStream_t)d->stream), "a gradient of filters");
+    return HC_OK;
+}
+
+static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, char *why, size_t cap)
+{
+    device_scope scope(c->device);
+    TRY(scope.status, "cudaSetDevice(%d)", c->device);
+    const struct fused_device *device;
+    struct tensor_plan plan;
+    PASS(device_of(c->device, &device, why, cap));
+    PASS(tensor_plan_make(c, device, &plan, why, cap));
+    *bytes = plan.bytes;
+    return HC_OK;
+}
+
+static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
+{
+    device_scope scope(c->device);
+    TRY(scope.status, "cudaSetDevice(%d)", c->device);
+    const struct fused_device *device;
+    struct tensor_plan plan;
+    PASS(device_of(c->device, &device, why, cap));
+    PASS(tensor_plan_make(c, device, &plan, why, cap));
+    const int filters = (int)(c->h.batch * c->h.channels);
+    struct fused_groups groups = {(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
+    for (; groups.first < filters; groups.first += plan.n_groups) {
+        groups.n = filters - groups.first < plan.n_groups ? filters - groups.first : plan.n_groups;
+        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, &plan, groups, why, cap)
+                                    : run_convolve(c, d, device, &plan, groups, why, cap));
+    }
+    return HC_OK;
+}
+
+static constexpr struct tensor_backend tensors_of_a_gpu(void)
+{
+    struct tensor_backend backend = {};
+    backend.workspace = cuda_tensors_workspace;
+    backend.run = cuda_tensors_run;
+    return backend;
+}
+constexpr struct tensor_backend tensors_cuda = tensors_of_a_gpu();

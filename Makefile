@@ -95,7 +95,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -440,6 +440,9 @@ run-bench-live: all $(TEST_TOOLS)
 	@LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(RECORD) 'A session on JACK' $(PYTHON) tests/bench/bench_live.py
 run-bench-shapes: all
 	@$(RECORD) 'Engines by the clock' $(PYTHON) tests/bench/bench_shapes.py $(SHAPES)
+# On a GPU, with a Python that has torch: PYTHON=...
+run-bench-tensors: all
+	@$(RECORD) 'Convolution of tensors' $(PYTHON) tests/bench/bench_tensors.py $(TENSORS)
 
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a

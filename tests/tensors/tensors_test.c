@@ -15,7 +15,7 @@
 #include <string.h>
 
 #if defined(CUDA_ON_CPU)
-enum { FEW = 1 }; /* the emulated device takes 10,000 times as long as a GPU */
+enum { FEW = 1 }; /* cases: the emulated device is slow */
 #else
 enum { FEW = 0 };
 #endif
@@ -390,7 +390,7 @@ static void all_modes_and_sharings_match_a_float64_sum(const char *backend)
     for (int i = 0; i < ODD_SIZES; i++)
         for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
             for (int sharing = 0; sharing < 4; sharing++) {
-                if (FEW && (i + mode + sharing) % 8 != 0) continue;
+                if (FEW && (i + mode + sharing) % 3 != 0) continue;
                 struct shape s = shape_of(mode, 2, 3, sharing, odd_sizes[i][0], odd_sizes[i][1]);
                 shape_check(backend, &s, &r);
             }
@@ -407,7 +407,7 @@ static void long_filters_and_signals_match_a_float64_transform(const char *backe
     need_tensors(backend);
     struct random r = random_seeded(192);
     int n = (int)(sizeof sizes / sizeof *sizes);
-    n -= FEW ? 10 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? 0 : 4;
+    n -= FEW ? 6 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? 0 : 4;
     for (int i = 0; i < n; i++) {
         bool small = sizes[i][0] + sizes[i][1] < 100000;
         struct shape s = shape_of((int)sizes[i][2], small ? 3 : 1, small ? 2 : 1, 2, sizes[i][0], sizes[i][1]);
@@ -457,7 +457,7 @@ static void random_shapes_match_a_float64_sum(const char *backend)
 {
     need_tensors(backend);
     struct random r = random_seeded(195);
-    for (int i = 0; i < (FEW ? 40 : SANITIZED ? 500 : 2000); i++) {
+    for (int i = 0; i < (FEW ? 300 : SANITIZED ? 500 : 2000); i++) {
         int most = FEW ? 300 : random_int(&r, 0, 19) == 0 ? 3000 : 300;
         struct shape s = shape_of(random_int(&r, 0, 3), random_int(&r, 1, 4), random_int(&r, 1, 4),
                                   random_int(&r, 0, 3), random_size(&r, most), random_size(&r, most));
@@ -603,7 +603,7 @@ static void the_workspace_keeps_its_bound(const char *backend)
     for (int i = 0; i < N * N * 4 * 2 * 3; i++) {
         int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2;
         int64_t n = frames[i / 24 % N], k = frames[i / 24 / N], y;
-        int64_t items = many ? 1 + (1 << 26) / n : 2;
+        int64_t items = many ? 1 + (1 << 26) / (n + k) : 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
                         .mode = i % 4,
@@ -655,8 +655,9 @@ struct refusal {
     F(n_threads)                                                                                                       \
     F(n_batch)                                                                                                         \
     F(n_channels)                                                                                                      \
-    F(n_frames) F(n_taps) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1])         \
-        F(y_stride[0]) F(y_stride[1])
+    F(n_frames)                                                                                                        \
+    F(n_taps) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0])      \
+        F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {

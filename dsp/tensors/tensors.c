@@ -2,7 +2,6 @@
  */
 #include "tensor_backend.h"
 
-#include "dsp/backends.h"
 #include "dsp/engine/backend_choice.h"
 
 #include <inttypes.h>

@@ -78,7 +78,8 @@ def test_kernels_know_no_host():
             if not own and belongs_to(name, "dsp"):
                 assert pathless(name, "dsp") in ("engine/backend.h", "engine/plan.h", "engine/noise.h",
                                                  "haloconv.h", "scene/scene_backend.h",
-                                                 "scene/scene_plan.h", "scene/render_backend.h"), f"{path.relative_to(ROOT)} includes {name}"
+                                                 "scene/scene_plan.h", "scene/render_backend.h",
+                                                 "haloconv_tensors.h", "tensors/tensor_backend.h"), f"{path.relative_to(ROOT)} includes {name}"
 
 
 def test_the_gpu_backend_knows_no_ladder():
@@ -164,6 +165,7 @@ ARROWS = {
     "dsp": {"dsp/engine": BACKEND, "dsp/cpu": BACKEND, "kernels/backend": BACKEND},  # backends.c, the list
     "dsp/engine": {"dsp": ["dsp/backends.h"], "dsp/cpu": ANY, "dsp/costs": ANY, "dsp/scene": ANY},
     "dsp/scene": {"dsp": ["dsp/backends.h"], "dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
+    "dsp/tensors": {"dsp/engine": ["fail", "dsp/engine/backend_choice.h"]},
     "dsp/banks": {"dsp/engine": ["fail"], "dsp/masks": ANY, "dsp/signal": ANY},
     "dsp/cpu": {"dsp/engine": BACKEND, "dsp/costs": ["dsp/costs/cpu_costs.h"]},
     "dsp/costs": {"dsp/engine": PUBLIC, "dsp/cpu": ANY},

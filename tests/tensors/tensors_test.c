@@ -1,0 +1,793 @@
+/* Convolution of tensors: the promises of haloconv_tensors.h, on every backend, beside sums in float64. */
+#include "check.h"
+#include "dsp/backends.h"
+#include "dsp/signal/transform.h"
+#include "dsp/tensors/tensor_backend.h"
+#include "haloconv_tensors.h"
+#ifdef HC_WITH_CUDA
+#include <cuda_runtime.h>
+#endif
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(CUDA_ON_CPU)
+enum { FEW = 1 }; /* the emulated device takes 10,000 times as long as a GPU */
+#else
+enum { FEW = 0 };
+#endif
+
+static const char *const op_names[] = {"convolve", "gradient x", "gradient h"};
+static const char *const mode_names[] = {"full", "same", "valid", "causal"};
+static const double most_error = 1e-6; /* of the norm of the output */
+
+/* Skips the test on a backend that has no tensors. */
+static const struct tensor_backend *need_tensors(const char *backend)
+{
+    const struct backend *found = backend_find(backend);
+    if (!found || !found->tensors) check_skip("this backend convolves no tensors");
+    return found->tensors;
+}
+
+/* ---- the memory of a device -------------------------------------------------------------------------------------- */
+
+static bool on_gpu(const char *backend)
+{
+    return strcmp(backend, "cuda") == 0;
+}
+
+#ifdef HC_WITH_CUDA
+static void cuda(cudaError_t status, const char *call)
+{
+    check(status == cudaSuccess, "%s: %s", call, cudaGetErrorString(status));
+}
+static void *gpu_alloc(size_t bytes)
+{
+    void *p = NULL;
+    cuda(cudaMalloc(&p, bytes), "cudaMalloc");
+    return p;
+}
+static void gpu_free(void *p)
+{
+    cuda(cudaFree(p), "cudaFree");
+}
+static void gpu_copy(void *to, const void *from, size_t bytes, bool to_gpu)
+{
+    cuda(cudaMemcpy(to, from, bytes, to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost), "cudaMemcpy");
+    cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+/* The stream of all calls: it does not wait for the default stream. */
+static void *gpu_stream(void)
+{
+    static cudaStream_t stream;
+    if (!stream) cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+}
+static void gpu_wait(void)
+{
+    cuda(cudaStreamSynchronize(gpu_stream()), "cudaStreamSynchronize");
+}
+#else
+static void *gpu_alloc(size_t bytes)
+{
+    check_skip("built without CUDA");
+}
+static void gpu_free(void *p) {}
+static void gpu_copy(void *to, const void *from, size_t bytes, bool to_gpu) {}
+static void *gpu_stream(void)
+{
+    return NULL;
+}
+static void gpu_wait(void) {}
+#endif
+
+/* A copy of `host`, or bytes of 0xff (NaN) if that is NULL, in the memory of the device; aligned to 256 bytes. */
+static void *to_device(const char *backend, const void *host, size_t bytes)
+{
+    size_t room = (bytes + 256) / 256 * 256;
+    void *there, *here = NULL;
+    check(posix_memalign(&here, 256, room) == 0, "no memory");
+    memset(here, 0xff, room);
+    if (host) memcpy(here, host, bytes);
+    if (!on_gpu(backend)) return here;
+    there = gpu_alloc(room);
+    gpu_copy(there, here, room, true);
+    free(here);
+    return there;
+}
+
+static void drop(const char *backend, void *p)
+{
+    if (p && on_gpu(backend))
+        gpu_free(p);
+    else
+        free(p);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+enum layout { DENSE, PADDED, TRANSPOSED, EXPANDED, LAYOUTS }; /* EXPANDED: inputs have a stride of 0 */
+
+struct tensor {
+    int64_t n[3]; /* items, channels, frames */
+    int64_t stride[2];
+    int64_t floats; /* of its memory, with a margin behind it */
+    float *data;
+};
+
+enum { MARGIN = 7 };
+
+static struct tensor tensor_make(int64_t items, int64_t channels, int64_t frames, enum layout layout, bool is_out,
+                                 struct random *r)
+{
+    struct tensor t = {.n = {items, channels, frames}, .stride = {channels * frames, frames}};
+    if (layout == EXPANDED && !is_out) {
+        int which = random_int(r, 1, 3);
+        if (which & 1) t.stride[0] = 0, t.stride[1] = frames;
+        if (which & 2) t.stride[1] = 0;
+        if (which == 2) t.stride[0] = frames + 1;
+    } else if (layout == TRANSPOSED) {
+        t.stride[0] = frames + 2;
+        t.stride[1] = items * t.stride[0] + 1;
+    } else if (layout != DENSE) {
+        t.stride[1] = frames + 3;
+        t.stride[0] = channels * t.stride[1] + 5;
+    }
+    t.floats = (items - 1) * t.stride[0] + (channels - 1) * t.stride[1] + frames + MARGIN;
+    t.data = must_alloc((size_t)t.floats, sizeof *t.data);
+    for (int64_t i = 0; i < t.floats; i++) t.data[i] = random_sample(r);
+    return t;
+}
+
+static float *row_of(const struct tensor *t, int64_t item, int64_t channel)
+{
+    return t->data + (t->n[0] > 1 ? item * t->stride[0] : 0) + (t->n[1] > 1 ? channel * t->stride[1] : 0);
+}
+
+/* ---- a case ------------------------------------------------------------------------------------------------------ */
+
+struct shape {
+    int mode;
+    int64_t n_batch, n_channels, h_batch, h_channels, n_frames, n_taps;
+    enum layout layout;
+    bool lengths; /* random ones */
+};
+
+struct trial {
+    struct shape shape;
+    int op;
+    hc_tensors sizes;
+    struct tensor a, b, out;
+    int64_t from, frames;
+    int64_t *lengths; /* [h_batch * h_channels], on the host; NULL: all n_taps */
+};
+
+static void describe(const struct trial *c, char *text, size_t cap)
+{
+    const struct shape *s = &c->shape;
+    snprintf(text, cap, "%s, %s, %dx%dx%d, filters %dx%dx%d, layout %d%s", op_names[c->op], mode_names[s->mode],
+             (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, (int)s->h_batch, (int)s->h_channels, (int)s->n_taps,
+             (int)s->layout, s->lengths ? ", lengths" : "");
+}
+
+/* By the definition in haloconv_tensors.h. */
+static void mode_frames(const struct shape *s, int64_t *from, int64_t *frames)
+{
+    int64_t least = s->n_frames < s->n_taps ? s->n_frames : s->n_taps;
+    *from = s->mode == HC_SAME ? (s->n_taps - 1) / 2 : s->mode == HC_VALID ? least - 1 : 0;
+    *frames = s->mode == HC_FULL    ? s->n_frames + s->n_taps - 1
+              : s->mode == HC_VALID ? s->n_frames + s->n_taps - 1 - 2 * (least - 1)
+                                    : s->n_frames;
+}
+
+static struct trial trial_make(const char *backend, const struct shape *s, int op, struct random *r)
+{
+    struct trial c = {.shape = *s, .op = op};
+    mode_frames(s, &c.from, &c.frames);
+    struct tensor x = tensor_make(s->n_batch, s->n_channels, s->n_frames, s->layout, op == HC_GRADIENT_X, r);
+    struct tensor h = tensor_make(s->h_batch, s->h_channels, s->n_taps, s->layout, op == HC_GRADIENT_H, r);
+    struct tensor y = tensor_make(s->n_batch, s->n_channels, c.frames, s->layout, op == HC_CONVOLVE, r);
+    c.sizes = (hc_tensors){.size = sizeof c.sizes,
+                           .backend = backend,
+                           .mode = s->mode,
+                           .n_batch = s->n_batch,
+                           .n_channels = s->n_channels,
+                           .n_frames = s->n_frames,
+                           .n_taps = s->n_taps,
+                           .h_batch = s->h_batch,
+                           .h_channels = s->h_channels};
+    for (int i = 0; i < 2 && s->layout != DENSE; i++) {
+        c.sizes.x_stride[i] = x.stride[i];
+        c.sizes.h_stride[i] = h.stride[i];
+        c.sizes.y_stride[i] = y.stride[i];
+    }
+    c.a = op == HC_CONVOLVE ? x : y;
+    c.b = op == HC_GRADIENT_H ? x : h;
+    c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? x : h;
+    if (!s->lengths) return c;
+    c.lengths = must_alloc((size_t)(s->h_batch * s->h_channels), sizeof *c.lengths);
+    for (int64_t f = 0; f < s->h_batch * s->h_channels; f++) {
+        c.lengths[f] = random_int(r, 0, 5) == 0 ? random_int(r, 0, 1) * s->n_taps : random_int(r, 0, (int)s->n_taps);
+        float *taps = row_of(&h, f / s->h_channels, f % s->h_channels);
+        if (op != HC_GRADIENT_H && s->layout != EXPANDED) /* no operation may use these */
+            for (int64_t k = c.lengths[f]; k < s->n_taps; k++) taps[k] = NAN;
+    }
+    return c;
+}
+
+static void trial_drop(struct trial *c)
+{
+    free(c->a.data);
+    free(c->b.data);
+    free(c->out.data);
+    free(c->lengths);
+}
+
+/* Runs the case: out.data becomes the memory of the output after the call, which had the same floats before it. */
+static int trial_run_why(const char *backend, struct trial *c, char *why, size_t cap)
+{
+    size_t bytes = 1, n_lengths = (size_t)(c->shape.h_batch * c->shape.h_channels) * sizeof *c->lengths;
+    int error = hc_tensors_workspace(&c->sizes, c->op, &bytes, why, cap);
+    if (error) return error;
+    float *a = to_device(backend, c->a.data, (size_t)c->a.floats * sizeof(float));
+    float *b = to_device(backend, c->b.data, (size_t)c->b.floats * sizeof(float));
+    float *out = to_device(backend, c->out.data, (size_t)c->out.floats * sizeof(float));
+    void *workspace = to_device(backend, NULL, bytes), *lengths = NULL;
+    hc_tensors sizes = c->sizes;
+    if (c->lengths) sizes.h_lengths = lengths = to_device(backend, c->lengths, n_lengths);
+    error = hc_tensors_run(&sizes, c->op, a, b, out, workspace, bytes, on_gpu(backend) ? gpu_stream() : NULL, why, cap);
+    if (on_gpu(backend)) {
+        gpu_wait();
+        gpu_copy(c->out.data, out, (size_t)c->out.floats * sizeof(float), false);
+    } else {
+        memcpy(c->out.data, out, (size_t)c->out.floats * sizeof(float));
+    }
+    drop(backend, a), drop(backend, b), drop(backend, out), drop(backend, workspace), drop(backend, lengths);
+    return error;
+}
+
+static void trial_run(const char *backend, struct trial *c)
+{
+    char why[256] = "", text[160];
+    int error = trial_run_why(backend, c, why, sizeof why);
+    describe(c, text, sizeof text);
+    check(error == HC_OK, "%s: %s", text, why);
+}
+
+/* ---- the sums in float64 ----------------------------------------------------------------------------------------- */
+
+/* An output row: the sum, and the sum of the squares of its products, which says how large a sum may be expected. */
+struct wanted {
+    double *sum, *squares;
+};
+
+/* y[m] += sum over n of b[n] a[m + from - n], m < n_y; reversed: of b[n] a[n + m - from] instead */
+static void add_plain(const float *a, int64_t n_a, const float *b, int64_t n_b, const struct wanted *y, int64_t n_y,
+                      int64_t from, bool reversed)
+{
+    for (int64_t m = 0; m < n_y; m++)
+        for (int64_t n = 0; n < n_b; n++) {
+            int64_t k = reversed ? n + m - from : m + from - n;
+            double product = k >= 0 && k < n_a ? (double)a[k] * b[n] : 0;
+            y->sum[m] += product;
+            y->squares[m] += product * product;
+        }
+}
+
+/* The same by transforms. The squares are those of the sums. */
+static void add_fast(const float *a, int64_t n_a, const float *b, int64_t n_b, const struct wanted *y, int64_t n_y,
+                     int64_t from, bool reversed)
+{
+    int64_t n = n_a + n_b - 1, first = reversed ? n_b - 1 - from : from;
+    double *full = must_alloc((size_t)n, sizeof *full), *taps = must_alloc((size_t)n_b, sizeof *taps);
+    for (int64_t i = 0; i < n_a; i++) full[i] = a[i];
+    for (int64_t i = 0; i < n_b; i++) taps[i] = b[reversed ? n_b - 1 - i : i];
+    check(transform_convolve(full, (size_t)n_a, taps, (size_t)n_b, full), "no memory");
+    for (int64_t m = 0; m < n_y; m++) {
+        double sum = m + first >= 0 && m + first < n ? full[m + first] : 0;
+        y->sum[m] += sum;
+        y->squares[m] += sum * sum;
+    }
+    free(full);
+    free(taps);
+}
+
+/* Adds a row of x or gy to the sums of its output. */
+static void wanted_add(const struct trial *c, const struct wanted *wanted, int64_t item, int64_t channel,
+                       int64_t n_taps)
+{
+    bool sums = c->op == HC_GRADIENT_H;
+    const float *a = row_of(&c->a, item, channel);
+    const float *b =
+        row_of(&c->b, sums || c->shape.h_batch > 1 ? item : 0, sums || c->shape.h_channels > 1 ? channel : 0);
+    int64_t n_b = sums ? c->b.n[2] : n_taps, n_y = sums ? n_taps : c->out.n[2];
+    bool plain = n_y < 64 || (double)n_b * (double)n_y < 1e6;
+    if (n_b > 0) (plain ? add_plain : add_fast)(a, c->a.n[2], b, n_b, wanted, n_y, c->from, c->op != HC_CONVOLVE);
+}
+
+/* Compares the output with the sums in float64, and what lies between its rows with what was there before. */
+static void trial_check(const char *backend, struct trial *c)
+{
+    const struct shape *s = &c->shape;
+    char text[160];
+    describe(c, text, sizeof text);
+    float *before = must_alloc((size_t)c->out.floats, sizeof *before);
+    bool *is_out = must_alloc((size_t)c->out.floats, sizeof *is_out);
+    for (int64_t i = 0; i < c->out.floats; i++) c->out.data[i] = before[i] = (float)(i % 1000) - 2000;
+    trial_run(backend, c);
+    double error = 0, size = 0;
+    for (int64_t item = 0; item < c->out.n[0]; item++)
+        for (int64_t channel = 0; channel < c->out.n[1]; channel++) {
+            int64_t frames = c->out.n[2];
+            struct wanted wanted = {must_alloc((size_t)frames, sizeof(double)),
+                                    must_alloc((size_t)frames, sizeof(double))};
+            /* The rows that are summed: one, or those that share the filter. */
+            bool sums = c->op == HC_GRADIENT_H;
+            int64_t i0 = sums && s->h_batch == 1 ? 0 : item, i1 = sums && s->h_batch == 1 ? s->n_batch : item + 1;
+            int64_t c0 = sums && s->h_channels == 1 ? 0 : channel;
+            int64_t c1 = sums && s->h_channels == 1 ? s->n_channels : channel + 1;
+            int64_t f = (s->h_batch > 1 ? item : 0) * s->h_channels + (s->h_channels > 1 ? channel : 0);
+            int64_t n_taps = c->lengths ? c->lengths[f] : s->n_taps;
+            for (int64_t i = i0; i < i1; i++)
+                for (int64_t k = c0; k < c1; k++) wanted_add(c, &wanted, i, k, n_taps);
+            const float *got = row_of(&c->out, item, channel);
+            for (int64_t m = 0; m < frames; m++) {
+                double off = got[m] - wanted.sum[m], near = 1e-4 * (sqrt(wanted.squares[m]) + sqrt((double)s->n_taps));
+                check(fabs(off) <= near, "%s: item %d, channel %d, frame %d: got %.9g, want %.9g", text, (int)item,
+                      (int)channel, (int)m, (double)got[m], wanted.sum[m]);
+                check(!sums || m < n_taps || got[m] == 0, "%s: filter %d, tap %d of %d: got %.9g, want 0", text, (int)f,
+                      (int)m, (int)n_taps, (double)got[m]);
+                error += off * off;
+                size += wanted.squares[m];
+                is_out[got + m - c->out.data] = true;
+            }
+            free(wanted.sum);
+            free(wanted.squares);
+        }
+    check(sqrt(error) <= most_error * sqrt(size), "%s: the error is %.3g of the norm", text, sqrt(error / size));
+    if (getenv("HC_TEST_VERBOSE") && size > 0) printf("%s: error %.3g\n", text, sqrt(error / size));
+    for (int64_t i = 0; i < c->out.floats; i++)
+        check(is_out[i] || c->out.data[i] == before[i], "%s: float %d between the rows was written", text, (int)i);
+    free(before);
+    free(is_out);
+}
+
+/* sharing: 1: a filter for each item; 2: for each channel; 3: both */
+static struct shape shape_of(int mode, int64_t items, int64_t channels, int sharing, int64_t frames, int64_t taps)
+{
+    struct shape s = {.mode = mode, .n_batch = items, .n_channels = channels, .n_frames = frames, .n_taps = taps};
+    s.h_batch = sharing & 1 ? items : 1;
+    s.h_channels = sharing & 2 ? channels : 1;
+    return s;
+}
+
+/* All three operations of a shape. */
+static void shape_check(const char *backend, const struct shape *s, struct random *r)
+{
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        struct trial c = trial_make(backend, s, op, r);
+        trial_check(backend, &c);
+        trial_drop(&c);
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static const int64_t odd_sizes[][2] = {/* frames, taps */
+                                       {1, 1},     {1, 2},     {2, 1},     {3, 3},     {1, 97},    {97, 1},
+                                       {31, 32},   {32, 31},   {64, 64},   {63, 65},   {127, 128}, {129, 127},
+                                       {255, 256}, {256, 255}, {257, 257}, {509, 13},  {13, 509},  {512, 511},
+                                       {513, 512}, {700, 301}, {301, 700}, {1023, 90}, {1025, 257}};
+enum { ODD_SIZES = sizeof odd_sizes / sizeof *odd_sizes };
+
+static void all_modes_and_sharings_match_a_float64_sum(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(191);
+    for (int i = 0; i < ODD_SIZES; i++)
+        for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
+            for (int sharing = 0; sharing < 4; sharing++) {
+                if (FEW && (i + mode + sharing) % 8 != 0) continue;
+                struct shape s = shape_of(mode, 2, 3, sharing, odd_sizes[i][0], odd_sizes[i][1]);
+                shape_check(backend, &s, &r);
+            }
+}
+
+static void long_filters_and_signals_match_a_float64_transform(const char *backend)
+{
+    static const int64_t sizes[][3] = {
+        /* frames, taps, mode */
+        {4096, 4096, HC_CAUSAL},     {4097, 2048, HC_CAUSAL},   {9973, 1000, HC_SAME},  {1000, 9973, HC_FULL},
+        {100003, 3, HC_VALID},       {3, 100003, HC_FULL},      {8191, 65537, HC_SAME}, {160000, 16000, HC_FULL},
+        {131072, 131071, HC_VALID},  {262144, 262145, HC_FULL}, /* below: GPUs only */
+        {1 << 20, 1 << 20, HC_FULL}, {1 << 22, 70, HC_CAUSAL},  {90, 1 << 22, HC_FULL}, {1 << 22, 1 << 22, HC_CAUSAL}};
+    need_tensors(backend);
+    struct random r = random_seeded(192);
+    int n = (int)(sizeof sizes / sizeof *sizes);
+    n -= FEW ? 10 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? 0 : 4;
+    for (int i = 0; i < n; i++) {
+        bool small = sizes[i][0] + sizes[i][1] < 100000;
+        struct shape s = shape_of((int)sizes[i][2], small ? 3 : 1, small ? 2 : 1, 2, sizes[i][0], sizes[i][1]);
+        shape_check(backend, &s, &r);
+    }
+}
+
+static void any_strides_are_read_and_gaps_are_not_written(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(193);
+    static const int64_t sizes[][2] = {{50, 20}, {300, 301}, {1500, 700}};
+    for (int i = 0; i < 3; i++)
+        for (int layout = PADDED; layout < LAYOUTS; layout++)
+            for (int sharing = 0; sharing < 4; sharing++) {
+                if (FEW && (i + layout + sharing) % 4 != 0) continue;
+                struct shape s = shape_of((i + layout) % 4, 4, 3, sharing, sizes[i][0], sizes[i][1]);
+                s.layout = (enum layout)layout;
+                shape_check(backend, &s, &r);
+            }
+}
+
+static void taps_beyond_a_length_count_as_zero(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(194);
+    static const int64_t sizes[][2] = {{40, 30}, {1000, 600}, {300, 3000}};
+    for (int i = 0; i < 3; i++)
+        for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
+            for (int sharing = 0; sharing < 4; sharing++) {
+                if (FEW && (i + mode + sharing) % 6 != 0) continue;
+                struct shape s = shape_of(mode, 3, 4, sharing, sizes[i][0], sizes[i][1]);
+                s.layout = sharing == 1 ? PADDED : DENSE;
+                s.lengths = true;
+                shape_check(backend, &s, &r);
+            }
+}
+
+static int64_t random_size(struct random *r, int most)
+{
+    double u = 0.5 + 0.5 * (double)random_sample(r);
+    int64_t n = (int64_t)exp(u * log(most + 1));
+    return n < 1 ? 1 : n > most ? most : n;
+}
+
+static void random_shapes_match_a_float64_sum(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(195);
+    for (int i = 0; i < (FEW ? 40 : SANITIZED ? 500 : 2000); i++) {
+        int most = FEW ? 300 : random_int(&r, 0, 19) == 0 ? 3000 : 300;
+        struct shape s = shape_of(random_int(&r, 0, 3), random_int(&r, 1, 4), random_int(&r, 1, 4),
+                                  random_int(&r, 0, 3), random_size(&r, most), random_size(&r, most));
+        s.layout = (enum layout)random_int(&r, 0, LAYOUTS - 1);
+        s.lengths = random_int(&r, 0, 3) == 0;
+        struct trial c = trial_make(backend, &s, random_int(&r, 0, 2), &r);
+        trial_check(backend, &c);
+        trial_drop(&c);
+    }
+}
+
+/* <gy, convolve(x, h)> = <gradient x(gy, h), x> = <gradient h(gy, x), h> */
+static double product(const struct tensor *a, const struct tensor *b, double *norms)
+{
+    double sum = 0, norm_a = 0, norm_b = 0;
+    for (int64_t i = 0; i < a->n[0] * a->n[1] * a->n[2]; i++) {
+        sum += (double)a->data[i] * b->data[i];
+        norm_a += (double)a->data[i] * a->data[i];
+        norm_b += (double)b->data[i] * b->data[i];
+    }
+    *norms = sqrt(norm_a * norm_b);
+    return sum;
+}
+
+static void gradients_are_the_adjoint(const char *backend)
+{
+    enum { LAST = 16 }; /* a long one */
+    need_tensors(backend);
+    struct random r = random_seeded(196);
+    for (int i = 0; i < (FEW ? 4 : SANITIZED ? LAST : LAST + 1); i++) {
+        int sharing = i / 4 % 4;
+        struct shape s = shape_of(i % 4, 2, 3, sharing, 1777, 601);
+        if (i == LAST) s = shape_of(HC_CAUSAL, 1, 1, 0, 1 << 22, 1 << 22);
+        struct trial y = trial_make(backend, &s, HC_CONVOLVE, &r), gx = trial_make(backend, &s, HC_GRADIENT_X, &r);
+        struct trial gh = trial_make(backend, &s, HC_GRADIENT_H, &r);
+        const struct tensor *x = &y.a, *h = &y.b, *gy = &gx.a;
+        memcpy(gx.b.data, h->data, (size_t)h->floats * sizeof(float));
+        memcpy(gh.a.data, gy->data, (size_t)gy->floats * sizeof(float));
+        memcpy(gh.b.data, x->data, (size_t)x->floats * sizeof(float));
+        trial_run(backend, &y), trial_run(backend, &gx), trial_run(backend, &gh);
+        double norm, other, by_y = product(gy, &y.out, &norm), by_x = product(x, &gx.out, &other);
+        double by_h = product(h, &gh.out, &other);
+        check(fabs(by_y - by_x) <= 1e-6 * norm && fabs(by_y - by_h) <= 1e-6 * norm,
+              "mode %s, sharing %d: %.9g, %.9g and %.9g", mode_names[s.mode], sharing, by_y, by_x, by_h);
+        trial_drop(&y), trial_drop(&gx), trial_drop(&gh);
+    }
+}
+
+/* Are the frames of a row the same bits in both tensors? */
+static bool same_row(const struct tensor *a, const struct tensor *b, int64_t item, int64_t channel)
+{
+    return memcmp(row_of(a, item, channel), row_of(b, item, channel), (size_t)a->n[2] * sizeof(float)) == 0;
+}
+
+static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(197);
+    static const int64_t sizes[][2] = {{60, 5}, {1100, 500}};
+    for (int i = 0; i < 2; i++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+            for (int bad = 0; bad < 2; bad++) {
+                struct shape s = shape_of(HC_CAUSAL, 3, 2, 3, sizes[i][0], sizes[i][1]);
+                struct trial c = trial_make(backend, &s, op, &r), clean = c;
+                clean.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
+                trial_run(backend, &clean);
+                row_of(&c.a, 1, 1)[s.n_frames / 2] = bad ? INFINITY : NAN;
+                trial_run(backend, &c);
+                int n_bad = 0;
+                for (int64_t m = 0; m < c.out.n[2]; m++) n_bad += !isfinite(row_of(&c.out, 1, 1)[m]);
+                check(n_bad > 0, "%s: the bad frame is gone", op_names[op]);
+                for (int row = 0; row < 6; row++)
+                    check(row == 3 || same_row(&c.out, &clean.out, row / 2, row % 2), "%s: row %d changed",
+                          op_names[op], row);
+                free(clean.out.data);
+                trial_drop(&c);
+            }
+}
+
+static void the_same_tensors_give_the_same_bits(const char *backend)
+{
+    need_tensors(backend);
+    struct random r = random_seeded(198);
+    static const int64_t sizes[][4] = {/* items, frames, taps, threads */
+                                       {4, 200, 30, 2},    {4, 200, 30, 1},      {5, 3000, 3000, 3},
+                                       {1, 70000, 900, 4}, {1, 30000, 30000, 2}, {16, 9000, 40, 7}};
+    for (int i = 0; i < (FEW ? 3 : 6); i++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+            for (int shared = 0; shared < 2; shared++) {
+                struct shape s = shape_of(HC_FULL, sizes[i][0], 2, shared ? 0 : 1, sizes[i][1], sizes[i][2]);
+                struct trial c = trial_make(backend, &s, op, &r), again = c;
+                again.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
+                trial_run(backend, &c);
+                again.sizes.n_threads = (int)sizes[i][3];
+                trial_run(backend, &again);
+                for (int64_t f = 0; f < c.out.n[0] * c.out.n[1]; f++)
+                    check(same_row(&c.out, &again.out, f / c.out.n[1], f % c.out.n[1]),
+                          "%s, %d frames, %d taps: row %d has other bits", op_names[op], (int)s.n_frames, (int)s.n_taps,
+                          (int)f);
+                free(again.out.data);
+                trial_drop(&c);
+            }
+}
+
+static void an_empty_batch_computes_nothing(const char *backend)
+{
+    need_tensors(backend);
+    char why[256] = "";
+    for (int items = 0; items < 2; items++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+            hc_tensors t = {.size = sizeof t,
+                            .backend = backend,
+                            .n_batch = items,
+                            .n_channels = 1 - items,
+                            .n_frames = 9,
+                            .n_taps = 5};
+            size_t bytes = 1;
+            float gh[6] = {1, 2, 3, 4, 5, 6};
+            int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+            check(error == HC_OK && bytes == 0, "%d, %zu bytes: %s", error, bytes, why);
+            float *out = to_device(backend, gh, sizeof gh);
+            error = hc_tensors_run(&t, op, NULL, NULL, op == HC_GRADIENT_H ? out : NULL, NULL, 0,
+                                   on_gpu(backend) ? gpu_stream() : NULL, why, sizeof why);
+            check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
+            if (on_gpu(backend))
+                gpu_wait(), gpu_copy(gh, out, sizeof gh, false);
+            else
+                memcpy(gh, out, sizeof gh);
+            for (int k = 0; k < 6; k++)
+                check(gh[k] == (op == HC_GRADIENT_H && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
+                      (double)gh[k]);
+            drop(backend, out);
+        }
+}
+
+static void the_workspace_keeps_its_bound(const char *backend)
+{
+    need_tensors(backend);
+    static const int64_t frames[] = {1, 100, 1000, 4096, 32768, 160000, 1 << 20, 1 << 22, 1 << 24};
+    enum { N = sizeof frames / sizeof *frames };
+    char why[256] = "";
+    for (int i = 0; i < N * N * 4 * 2 * 3; i++) {
+        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2;
+        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N], y;
+        int64_t items = many ? 1 + (1 << 26) / n : 2;
+        hc_tensors t = {.size = sizeof t,
+                        .backend = backend,
+                        .mode = i % 4,
+                        .n_batch = items,
+                        .n_channels = 3,
+                        .n_frames = n,
+                        .n_taps = k,
+                        .h_batch = sharing & 1 ? items : 1,
+                        .h_channels = sharing & 2 ? 3 : 1};
+        y = hc_tensors_frames(&t);
+        size_t bytes = 0;
+        double most = (double)(items * 3 * (n + y) + t.h_batch * t.h_channels * k);
+        int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+        check(error == HC_OK, "%s, %d items, %d frames, %d taps: %s", op_names[op], (int)items, (int)n, (int)k, why);
+        check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
+              "%s, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], (int)items, (int)n, (int)k,
+              sharing, bytes);
+    }
+}
+
+static void the_frames_of_each_mode(const char *backend)
+{
+    static const int64_t wanted[4][3] = {{14, 14, 1}, {10, 5, 1}, {6, 6, 1}, {10, 5, 1}};
+    for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++) {
+        hc_tensors t = {.size = sizeof t, .mode = mode, .n_frames = 10, .n_taps = 5};
+        check(hc_tensors_frames(&t) == wanted[mode][0], "%d", (int)hc_tensors_frames(&t));
+        t.n_frames = 5, t.n_taps = 10;
+        check(hc_tensors_frames(&t) == wanted[mode][1], "%d", (int)hc_tensors_frames(&t));
+        t.n_frames = t.n_taps = 1;
+        check(hc_tensors_frames(&t) == wanted[mode][2], "%d", (int)hc_tensors_frames(&t));
+        t.n_taps = 0;
+        check(hc_tensors_frames(&t) == HC_EINVAL, "%d", (int)hc_tensors_frames(&t));
+    }
+    check(hc_tensors_frames(NULL) == HC_EINVAL, "NULL");
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+struct refusal {
+    int code;
+    const char *text; /* of the error line */
+    int op;
+    hc_tensors change; /* fields that are not 0 replace those of the sound call; -1 becomes 0 */
+};
+
+#define EACH_FIELD(F)                                                                                                  \
+    F(size)                                                                                                            \
+    F(mode)                                                                                                            \
+    F(n_threads)                                                                                                       \
+    F(n_batch) F(n_channels) F(n_frames) F(n_taps) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1])              \
+        F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
+
+static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
+{
+    static const struct refusal refusals[] = {
+        {HC_EINVAL, "sizeof(hc_tensors)", 0, {.size = 8}},
+        {HC_EINVAL, "mode 9", 0, {.mode = 9}},
+        {HC_EINVAL, "operation 3", 3, {0}},
+        {HC_EINVAL, "operation -1", -1, {0}},
+        {HC_EINVAL, "n_threads -2", 0, {.n_threads = -2}},
+        {HC_EINVAL, "n_batch -2", 0, {.n_batch = -2, .h_batch = 1}},
+        {HC_EINVAL, "n_channels -3", 0, {.n_channels = -3, .h_channels = 1}},
+        {HC_EINVAL, "exceeds 2^63", 0, {.n_batch = INT64_MAX, .n_channels = 5, .h_batch = 1, .h_channels = 1}},
+        {HC_EINVAL, "exceed the address space", 0, {.n_batch = (int64_t)1 << 40, .n_frames = 1 << 25, .h_batch = 1}},
+        {HC_EINVAL, "exceed the address space", 2, {.x_stride[0] = INT64_MAX}},
+        {HC_EINVAL, "exceed the address space", 0, {.h_stride[1] = INT64_MAX / 4}},
+        {HC_EINVAL, "n_frames 0 ", 0, {.n_frames = -1}},
+        {HC_EINVAL, "n_frames 1073741825", 0, {.n_frames = (1 << 30) + 1}},
+        {HC_EINVAL, "n_taps 0 ", 0, {.n_taps = -1}},
+        {HC_EINVAL, "n_taps 1073741825", 0, {.n_taps = (1 << 30) + 1}},
+        {HC_EINVAL, "h_batch 3", 0, {.h_batch = 3}},
+        {HC_EINVAL, "h_channels 2", 0, {.h_channels = 2}},
+        {HC_EINVAL, "x_stride -5, 0", 0, {.x_stride[0] = -5}},
+        {HC_EINVAL, "h_stride 0, -5", 0, {.h_stride[1] = -5}},
+        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
+        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
+        {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
+        {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
+        {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
+    };
+    char why[256];
+    float memory[512] = {0};
+    need_tensors(backend);
+    for (int i = 0; i < (int)(sizeof refusals / sizeof *refusals); i++) {
+        const struct refusal *refusal = &refusals[i];
+        hc_tensors t = {.size = sizeof t,
+                        .backend = backend,
+                        .mode = HC_FULL,
+                        .n_batch = 2,
+                        .n_channels = 3,
+                        .n_frames = 20,
+                        .n_taps = 15,
+                        .h_batch = 2,
+                        .h_channels = 3};
+#define CHANGE(field)                                                                                                  \
+    if (refusal->change.field) t.field = refusal->change.field;
+        EACH_FIELD(CHANGE)
+        if (t.n_frames == -1) t.n_frames = 0;
+        if (t.n_taps == -1) t.n_taps = 0;
+        size_t bytes = 1;
+        int error = hc_tensors_workspace(&t, refusal->op, &bytes, why, sizeof why);
+        check(error == refusal->code && strstr(why, refusal->text), "%d: want \"%s\", got %d: %s", i, refusal->text,
+              error, why);
+        check(bytes == 0, "%d: %zu bytes", i, bytes);
+        error = hc_tensors_run(&t, refusal->op, memory, memory + 128, memory + 256, NULL, 0, NULL, why, sizeof why);
+        check(error == refusal->code && strstr(why, refusal->text), "%d: want \"%s\", got %d: %s", i, refusal->text,
+              error, why);
+    }
+}
+
+static void a_missing_tensor_or_workspace_is_refused(const char *backend)
+{
+    need_tensors(backend);
+    hc_tensors t = {.size = sizeof t,
+                    .backend = backend,
+                    .mode = HC_CAUSAL,
+                    .n_batch = 64,
+                    .n_channels = 2,
+                    .n_frames = 3000,
+                    .n_taps = 3000};
+    char why[256];
+    float x = 0;
+    size_t bytes = 0;
+    int error = hc_tensors_run(NULL, HC_CONVOLVE, &x, &x, &x, NULL, 0, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "hc_tensors is NULL"), "%d: %s", error, why);
+    error = hc_tensors_workspace(&t, HC_CONVOLVE, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "place for the bytes"), "%d: %s", error, why);
+    check(hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    void *workspace = to_device(backend, NULL, bytes);
+    error = hc_tensors_run(&t, HC_CONVOLVE, NULL, &x, &x, workspace, bytes, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "a is NULL"), "%d: %s", error, why);
+    error = hc_tensors_run(&t, HC_CONVOLVE, &x, NULL, &x, workspace, bytes, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "b is NULL"), "%d: %s", error, why);
+    error = hc_tensors_run(&t, HC_CONVOLVE, &x, &x, NULL, workspace, bytes, NULL, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "out is NULL"), "%d: %s", error, why);
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        check(hc_tensors_workspace(&t, op, &bytes, why, sizeof why) == HC_OK, "%s", why);
+        if (bytes == 0) continue;
+        char both[96];
+        snprintf(both, sizeof both, "%zu bytes, and this operation needs %zu", bytes - 1, bytes);
+        error = hc_tensors_run(&t, op, &x, &x, &x, workspace, bytes - 1, NULL, why, sizeof why);
+        check(error == HC_EINVAL && strstr(why, both), "%d: want \"%s\", got %s", error, both, why);
+        error = hc_tensors_run(&t, op, &x, &x, &x, NULL, bytes, NULL, why, sizeof why);
+        check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
+        error = hc_tensors_run(&t, op, &x, &x, &x, (char *)workspace + 64, bytes, NULL, why, sizeof why);
+        check(error == HC_EINVAL && strstr(why, "aligned to 256"), "%d: %s", error, why);
+    }
+    drop(backend, workspace);
+}
+
+static void an_unknown_backend_is_refused(const char *backend)
+{
+    static const struct {
+        const char *name;
+        int code;
+    } names[] = {{"auto", HC_EINVAL},
+                 {"gpu", HC_EINVAL},
+                 {"cpu:1", HC_EINVAL},
+                 {"cuda:x", HC_EINVAL},
+                 {"hybrid", HC_EUNSUPPORTED}};
+    char why[256];
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        hc_tensors t = {
+            .size = sizeof t, .backend = names[i].name, .n_batch = 1, .n_channels = 1, .n_frames = 1, .n_taps = 1};
+        size_t bytes;
+        int error = hc_tensors_workspace(&t, HC_CONVOLVE, &bytes, why, sizeof why);
+        check(error == names[i].code && strstr(why, names[i].name), "%s: %d: %s", names[i].name, error, why);
+    }
+}
+
+int main(void)
+{
+    static const struct test tests[] = {TEST(the_frames_of_each_mode, false),
+                                        TEST(all_modes_and_sharings_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(long_filters_and_signals_match_a_float64_transform, ONCE_A_DEVICE),
+                                        TEST(any_strides_are_read_and_gaps_are_not_written, ONCE_A_DEVICE),
+                                        TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
+                                        TEST(random_shapes_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(gradients_are_the_adjoint, ONCE_A_DEVICE),
+                                        TEST(nan_and_infinity_pass_and_stay_in_their_row, ONCE_A_DEVICE),
+                                        TEST(the_same_tensors_give_the_same_bits, ONCE_A_DEVICE),
+                                        TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
+                                        TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
+                                        TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),
+                                        TEST(a_missing_tensor_or_workspace_is_refused, ONCE_A_DEVICE),
+                                        TEST(an_unknown_backend_is_refused, false)};
+    return check_main("tensors", tests, sizeof tests / sizeof *tests);
+}

@@ -272,7 +272,8 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform \
+                tensors
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -281,12 +282,12 @@ ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
 ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,ladder rung07% rung13% rung15%),\
-                    $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/ladder/*.cu)))
+                    $(patsubst kernels/%.cu,%,$(wildcard $(addsuffix /*.cu,kernels/backend kernels/ladder kernels/tensors))))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
-                   $(addprefix -I$(ON_CPU)/kernels/,backend ladder) -Itests/cuda/emulator \
-                   $(addprefix -Ikernels/,backend ladder bench) -Idsp -I. \
+                   $(addprefix -I$(ON_CPU)/kernels/,backend ladder tensors) -Itests/cuda/emulator \
+                   $(addprefix -Ikernels/,backend ladder bench tensors) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_OBJS := $(patsubst tests/cuda/emulator/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda/emulator/*.cpp)) \
                $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o

@@ -1,6 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
+#   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
+#                 libsndfile, soxr, ... instead of holding copies
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
@@ -157,7 +159,9 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
 
-.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses install uninstall clean
+WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
+
+.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -207,7 +211,8 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(BUILD)/libhaloconv.so: $(LIB_OBJS) dsp/haloconv.map
+$(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
@@ -348,7 +353,7 @@ TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)' TEST_MAKE
 TEST_TOOLS := $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
-          $(if $(SAN),,$(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
+          $(if $(SAN),,$(WHEEL_LIBRARY) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
 	  tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) tests/cuda/emulator/short $(if $(SAN),,tests/models/check) \
 	    $(wildcard tests/*/test_*.py)
@@ -364,7 +369,7 @@ run-emulated-test: $(ON_CPU_TESTS) $(ON_CPU_PROGRAM) $(BUILD)/tests/measure
 	    tests/run $(ON_CPU_TESTS) \
 	      $(if $(ON_CPU_PROGRAM),$(patsubst %,tests/host/test_%.py,batch batch_columns plain_files)) \
 	    || exit 1; done # detect_stack_use_after_return makes fibers 100 times slower
-run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS)
+run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run \
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
@@ -570,6 +575,15 @@ $(BUILD)/tests/take_stage: $(BUILD)/tests/take_stage.o $(BUILD)/tests/fuzz_host.
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 .SECONDARY: $(TEST_HELP) $(BUILD)/tests/trap.o $(TEST_PROGRAMS:%=%.o) \
             $(filter-out %haloconv_faulty.o %haloconv_faults.o,$(patsubst %,%.o,$(basename $(TEST_TOOLS))))
+
+# ---- the Python wheel ------------------------------------------------------------------------------------------------
+# plugins/python/haloconv_build.py puts the shared libraries that this one needs into libs/ beside it.
+$(WHEEL_LIBRARY): ALL_LDFLAGS += -Wl,-S,--disable-new-dtags '-Wl,-rpath,$$ORIGIN/libs'
+WHEEL_FOLDER ?= $(BUILD)/wheel
+wheel: $(WHEEL_LIBRARY)
+	$(call say,WHL,$(WHEEL_FOLDER))
+	$(Q)$(PYTHON) plugins/python/haloconv_build.py $< '$(WHEEL_FOLDER)' $(if $(filter 0,$(WHEEL_LIBS)),system,copies) \
+	  $(FFTW_ARCHIVE) $(if $(HAVE_CUDA),$(CUDA_HOME)/lib64/libcudart_static.a)
 
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)

@@ -42,22 +42,22 @@ template <int N, int I = 0, class Body> static __device__ __forceinline__ void u
     }
 }
 
-/* cos(2 pi j / 128), j = 0 to 32 */
-static __host__ __device__ constexpr double cos_128_to_32(int j)
+/* cos(2 pi j / 256), j = 0 to 64 */
+static __host__ __device__ constexpr double cos_of(int j)
 {
-    const double x = j * 0.049087385212340519350978802863742, q = x * x; /* 2 pi / 128 */
+    const double x = j * 0.024543692606170259675489401431871, q = x * x; /* 2 pi / 256 */
     double sum = 1.0, term = 1.0;
     for (int n = 1; n <= 12; n++) {
         term *= -q / ((2 * n - 1) * (2 * n));
         sum += term;
     }
-    return j == 32 ? 0.0 : sum;
+    return j == 64 ? 0.0 : sum;
 }
 
-/* exp(-2 pi i J / 128), J = 0 to 32; its conjugate with DIR -1 */
-template <int J, int DIR> static __device__ __forceinline__ float2 root_128()
+/* exp(-2 pi i J / 256), J = 0 to 64; its conjugate with DIR -1 */
+template <int J, int DIR> static __device__ __forceinline__ float2 root_256()
 {
-    constexpr float c = (float)cos_128_to_32(J), s = (float)cos_128_to_32(32 - J);
+    constexpr float c = (float)cos_of(J), s = (float)cos_of(64 - J);
     return make_float2(c, DIR > 0 ? -s : s);
 }
 
@@ -94,11 +94,11 @@ static __host__ __device__ constexpr int bit_reverse(int i, int bits)
     return r;
 }
 
-/* w times exp(-DIR 2 pi i J / 128), J < 64 */
+/* w times exp(-DIR 2 pi i J / 256), J < 128 */
 template <int J, int DIR> static __device__ __forceinline__ float2 turned(float2 w)
 {
-    if constexpr (J % 32 != 0) w = cmul(w, root_128<J % 32, DIR>());
-    if constexpr (J >= 32) w = quarter_turn<DIR>(w);
+    if constexpr (J % 64 != 0) w = cmul(w, root_256<J % 64, DIR>());
+    if constexpr (J >= 64) w = quarter_turn<DIR>(w);
     return w;
 }
 
@@ -110,7 +110,7 @@ template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void tree_
         constexpr int m = level.value + FIRST, half = 1 << (LOG_R - m);
         unrolled<1 << (m - 1)>([&](auto block) {
             constexpr int b = block.value;
-            const float2 w = turned<bit_reverse(b, m - 1) * (128 >> m), 1>(base[m - 1]);
+            const float2 w = turned<bit_reverse(b, m - 1) * (256 >> m), 1>(base[m - 1]);
             unrolled<half>([&](auto i) { butterfly(r[2 * b * half + i.value], r[(2 * b + 1) * half + i.value], w); });
         });
     });
@@ -124,7 +124,7 @@ template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void time_
         constexpr int m = level.value + FIRST, half = 1 << (m - 1);
         unrolled<half>([&](auto position) {
             constexpr int c = position.value;
-            const float2 w = turned<c * (128 >> m), -1>(base[m - 1]);
+            const float2 w = turned<c * (256 >> m), -1>(base[m - 1]);
             unrolled<(1 << (LOG_R - m))>([&](auto g) {
                 butterfly(r[2 * half * g.value + c], r[2 * half * g.value + c + half], w);
             });
@@ -138,12 +138,12 @@ template <int LOG_R> static __device__ __forceinline__ void time_levels_from_0(f
     unrolled<LOG_R>([&](auto level) {
         constexpr int m = level.value + 1, half = 1 << (m - 1);
         unrolled<half>([&](auto position) {
-            constexpr int c = position.value, j = c * (128 >> m);
+            constexpr int c = position.value, j = c * (256 >> m);
             unrolled<(1 << (LOG_R - m))>([&](auto g) {
                 float2 &a = r[2 * half * g.value + c], &b = r[2 * half * g.value + c + half];
-                if constexpr (j >= 32) b = quarter_turn<-1>(b);
-                if constexpr (j % 32 == 0) butterfly(a, b);
-                else butterfly(a, b, root_128<j % 32, -1>());
+                if constexpr (j >= 64) b = quarter_turn<-1>(b);
+                if constexpr (j % 64 == 0) butterfly(a, b);
+                else butterfly(a, b, root_256<j % 64, -1>());
             });
         });
     });
@@ -164,8 +164,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
     static_assert(LOG_3 <= LOG_E, "three phases at most");
-    static constexpr int SKEW = LOG_3 >= 3 ? 4 : 5; /* one point of padding after 2^SKEW: no bank conflicts */
-    static constexpr int POINTS = N + (N >> SKEW);
+    static constexpr int POINTS = N + N / 16 + N / 32; /* room for the places of N points */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
     struct factors {
@@ -178,7 +177,13 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
         float2 unshift1[ANY_SHIFT ? E : 1];            /* exp(2 pi i shift j / E)                              */
     };
 
-    static __device__ __forceinline__ int at(int p) { return p + (p >> SKEW); }
+    /* The place of point p in shared memory: padded, so that there are no bank conflicts in any phase. at(p + q) is
+     * at(p) + at(q) for the sums below, where the bits of p and q do not meet; at(q) is then a constant. */
+    static __device__ __forceinline__ constexpr int at(int p)
+    {
+        if (LOG_3 == 0) return p + p / T;
+        return p + (p >> 4) + (LOG_3 < 4 ? R3 * (p >> 8) : 0);
+    }
 
     /* Waits for the threads of the team; a team is a whole block, or lies inside a warp. */
     static __device__ __forceinline__ void team_sync()
@@ -224,7 +229,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
     static __device__ __forceinline__ int at_2(int t, int g, int j)
     {
         const int q = t + g * T, b = q >> LOG_3, i = q & (R3 - 1);
-        return at((b << (LOG_N - LOG_1)) + i + (j << LOG_3));
+        return at((b << (LOG_N - LOG_1)) + i) + at(j << LOG_3);
     }
 
     /* Forward. On entry r[j] = z[t + T j]; on return r holds the spectrum. REAL: z is real, and r[j].y is not read.
@@ -234,7 +239,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
     {
         float2 base[LOG_E];
         unrolled<LOG_1>([&](auto m) { /* exp(-2 pi i shift / (2 2^m)) */
-            base[m.value] = ANY_SHIFT ? f->forward1[m.value] : root_128<(16 >> m.value), 1>();
+            base[m.value] = ANY_SHIFT ? f->forward1[m.value] : root_256<(32 >> m.value), 1>();
         });
         if (REAL) {
 #pragma unroll
@@ -248,7 +253,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             tree_levels<LOG_1>(r, base);
         }
 #pragma unroll
-        for (int j = 0; j < E; j++) s[at(j * T + t)] = r[j];
+        for (int j = 0; j < E; j++) s[at(t) + at(j * T)] = r[j];
         team_sync();
 #pragma unroll
         for (int g = 0; g < E / R2; g++)
@@ -269,7 +274,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
 #pragma unroll
             for (int g = 0; g < E / R3; g++)
 #pragma unroll
-                for (int j = 0; j < R3; j++) r[g * R3 + j] = s[at(((t + g * T) << LOG_3) + j)];
+                for (int j = 0; j < R3; j++) r[g * R3 + j] = s[at((t + g * T) << LOG_3) + at(j)];
 #pragma unroll
             for (int g = 0; g < E / R3; g++) {
                 const int q = t + g * T;
@@ -291,7 +296,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
 #pragma unroll
             for (int g = 0; g < E / R3; g++)
 #pragma unroll
-                for (int j = 0; j < R3; j++) s[at(((t + g * T) << LOG_3) + j)] = r[g * R3 + j];
+                for (int j = 0; j < R3; j++) s[at((t + g * T) << LOG_3) + at(j)] = r[g * R3 + j];
             team_sync();
 #pragma unroll
             for (int g = 0; g < E / R2; g++)
@@ -313,7 +318,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j];
         team_sync();
 #pragma unroll
-        for (int j = 0; j < E; j++) r[j] = s[at(j * T + t)];
+        for (int j = 0; j < E; j++) r[j] = s[at(t) + at(j * T)];
 #pragma unroll
         for (int m = 0; m < LOG_1; m++) base[m] = f->inverse1[m][t];
         const float2 scale = f->unshift[t]; /* each output has the factor exp(2 pi i shift t / N) */
@@ -327,7 +332,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
     }
 
     /* The rest of the factor exp(2 pi i shift n / N) of r[J]: exp(2 pi i J / (4 E)). */
-    template <int J> static __device__ __forceinline__ float2 unshifted(float2 z) { return turned<J * 32 / E, -1>(z); }
+    template <int J> static __device__ __forceinline__ float2 unshifted(float2 z) { return turned<J * 64 / E, -1>(z); }
     template <int J> static __device__ __forceinline__ float2 unshifted(const factors *f, float2 z)
     {
         return cmul(z, f->unshift1[J]);

@@ -8,11 +8,16 @@
 #include "fused_kernels.h"
 #include "row_windows.cuh"
 
-/* The points of a thread: 16 for the smallest size, 32 for the others. 128 registers, so that a multiprocessor holds 16
- * warps. */
-template <int LOG_N> struct size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5> {
-    using tree = fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5>;
-    static constexpr int THREADS = tree::T > 128 ? tree::T : 128, TEAMS = THREADS / tree::T, BLOCKS = 512 / THREADS;
+/* log2 of the points of a thread: 16, 32 or 64 points. */
+#ifndef LOG_E_OF
+#define LOG_E_OF(log_n) (log_n <= 8 ? 4 : 5)
+#endif
+/* A thread has 4 registers a point, at least 64, so that a multiprocessor holds 65536 / (4 E) threads. */
+template <int LOG_N> struct size : fft_tree<LOG_N, LOG_E_OF(LOG_N)> {
+    using tree = fft_tree<LOG_N, LOG_E_OF(LOG_N)>;
+    static constexpr int LEAST_THREADS = tree::T > 32 ? tree::T : tree::E > 32 ? 64 : 128;
+    static constexpr int THREADS = tree::T > LEAST_THREADS ? tree::T : LEAST_THREADS, TEAMS = THREADS / tree::T,
+                         BLOCKS = 16384 / (tree::E < 32 ? 32 : tree::E) / THREADS;
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
                             BYTES = FACTOR_BYTES + TEAMS * POINT_BYTES, STASH_BYTES = 2 * tree::N * sizeof(float2);
@@ -21,6 +26,16 @@ template <int LOG_N> struct size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5> {
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
 template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
 {
+    if (w.first == 0 && w.last >= (REAL ? S::N : 2 * S::N)) {
+        const float *from = w.data + t;
+#pragma unroll
+        for (int j = 0; j < S::E; j++) r[j].x = from[S::T * j];
+        if (!REAL) {
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j].y = -from[S::T * j + S::N];
+        }
+        return;
+    }
 #pragma unroll
     for (int j = 0; j < S::E; j++) r[j].x = point(w, t + S::T * j);
     if (!REAL) {
@@ -31,14 +46,26 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
 
 /* Writes points first <= p < last of an inverse to out[p]. */
 template <class S, bool REAL>
-static __device__ __forceinline__ void store(float *out, int first, int last, float scale, const float2 *r, int t)
+static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
 {
     unrolled<S::E>([&](auto j) {
-        const int p = t + S::T * j.value;
         const float2 z = S::template unshifted<j.value>(r[j.value]);
-        if (p >= first && p < last) out[p] = scale * z.x;
-        if (!REAL && p + S::N >= first && p + S::N < last) out[p + S::N] = -scale * z.y;
+        r[j.value] = make_float2(scale * z.x, -scale * z.y);
     });
+    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) {
+#pragma unroll
+        for (int j = 0; j < S::E; j++) {
+            out[t + S::T * j] = r[j].x;
+            if (!REAL) out[t + S::T * j + S::N] = r[j].y;
+        }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::E; j++) {
+        const int p = t + S::T * j;
+        if (p >= first && p < last) out[p] = r[j].x;
+        if (!REAL && p + S::N >= first && p + S::N < last) out[p + S::N] = r[j].y;
+    }
 }
 
 template <int LOG_N>
@@ -76,7 +103,11 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOC
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
-    const unsigned from = blockIdx.x * units_of_block;
+    /* Neighbours in the order of units are blocks that start on the same multiprocessor: they share spectra in L1. */
+    const unsigned rounds = gridDim.x / p.n_sm, rank = rounds && blockIdx.x < rounds * p.n_sm
+                                                           ? blockIdx.x % p.n_sm * rounds + blockIdx.x / p.n_sm
+                                                           : blockIdx.x;
+    const unsigned from = rank * units_of_block;
     S::factors_make(f);
     __syncthreads();
     for (unsigned k = 0; k < units_of_block; k += S::TEAMS) { /* the same for all teams of a warp */
@@ -107,7 +138,7 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOC
 }
 
 template <int LOG_N>
-static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(size<LOG_N>::THREADS, (size<LOG_N>::BLOCKS + 1) / 2)
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice, bool stash_is_shared)
 {
     using S = size<LOG_N>;
@@ -285,10 +316,12 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const unsigned units = (unsigned)p->groups.n * of_group;
         const unsigned rounds = ceil_div(units, (int64_t)S::TEAMS * resident(device, S::BLOCKS, S::BYTES));
         const unsigned of_block = rounds * S::TEAMS, blocks = ceil_div(units, of_block);
+        struct fused_convolve all = *p;
+        all.n_sm = (unsigned)device->n_sm;
         if (real)
-            convolve_kernel<S::LOG_N, true><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, units, of_group, of_block);
+            convolve_kernel<S::LOG_N, true><<<blocks, S::THREADS, S::BYTES, stream>>>(all, units, of_group, of_block);
         else
-            convolve_kernel<S::LOG_N, false><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, units, of_group, of_block);
+            convolve_kernel<S::LOG_N, false><<<blocks, S::THREADS, S::BYTES, stream>>>(all, units, of_group, of_block);
         return cudaGetLastError();
     });
 }

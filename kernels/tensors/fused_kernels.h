@@ -40,6 +40,7 @@ struct fused_convolve {       /* out[n] = sum of filter * in, or the correlation
     int out_first;            /* and its point p is frame j * hop + p - out_first of `out`, for out_first <= p < out_end */
     int out_end;              /* up to 2 N */
     int conjugate;            /* 1: correlation */
+    unsigned n_sm;            /* set by the launch */
 };
 
 struct fused_spectra {        /* spectra of the filters of some groups */

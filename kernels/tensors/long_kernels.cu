@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(256) split_kernel(long_units u, const f
     for (int j = 0; j < R; j++) r[j].x = point(w, column + columns * j);
 #pragma unroll
     for (int j = 0; j < R; j++) r[j].y = -point(w, column + columns * j + n);
-    unrolled<LOG_R>([&](auto m) { base[m.value] = root_128<(16 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
+    unrolled<LOG_R>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
     tree_levels<LOG_R>(r, base);
     float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + column;
 #pragma unroll
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(256)
     const int first = (int)o.first_point;
     float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
     unrolled<R>([&](auto j) {
-        const float2 z = turned<j.value * 32 / R, -1>(r[j.value]);
+        const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
         const int lo = column + columns * j.value, hi = lo + n;
         if (lo >= first && lo < last) out[lo] = (lo < length ? o.scale * z.x : 0.0f) + (o.add ? out[lo] : 0.0f);
         if (hi >= first && hi < last) out[hi] = (hi < length ? -o.scale * z.y : 0.0f) + (o.add ? out[hi] : 0.0f);

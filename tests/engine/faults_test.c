@@ -7,6 +7,7 @@
 #include "fault_calls.h"
 #include "haloconv_live.h"
 #include "haloconv_scenes.h"
+#include "haloconv_tensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -325,6 +326,48 @@ static void live_survives_faults(const char *backend)
     hc_live_close(live_opened);
 }
 
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* An operation whose filters are the constant 1: each frame counts the frames that it sums. */
+static void fault_in_hc_tensors_run(const char *backend)
+{
+    static const int sizes[] = {20, 3000, FRAMES}; /* direct; one partition; several */
+    static float ones[4 * 2 * FRAMES], sums[4 * 2 * FRAMES];
+    for (int i = 0; i < 3 * 3; i++) {
+        int op = i % 3, n = sizes[i / 3];
+        hc_tensors t = {.size = sizeof t,
+                        .backend = backend,
+                        .mode = HC_CAUSAL,
+                        .n_threads = 2,
+                        .n_batch = 4,
+                        .n_channels = 2,
+                        .n_frames = FRAMES,
+                        .n_taps = n};
+        int rows = op == HC_GRADIENT_H ? 1 : 8, frames = op == HC_GRADIENT_H ? n : FRAMES;
+        int peak = op == HC_GRADIENT_H ? 8 * FRAMES : n;
+        for (int k = 0; k < 4 * 2 * FRAMES; k++) ones[k] = 1;
+        for (int again = 0; again < 2; again++) {
+            if (!again) faults_on();
+            int code = hc_tensors_run(&t, op, ones, ones, sums, NULL, 0, NULL, why, sizeof why);
+            bool good = again ? code == HC_OK : succeeded(code);
+            check(good || !again, "no sums after a fault, %s", at());
+            for (int k = 0; good && k < rows * frames; k++) {
+                int at_frame = k % frames, left = op == HC_CONVOLVE ? at_frame + 1 : FRAMES - at_frame;
+                int want = op == HC_GRADIENT_H ? 8 * left : left < n ? left : n;
+                check(fabs((double)sums[k] - want) <= 1e-6 * peak, "frame %d: %g, want %d, %s", k, (double)sums[k],
+                      want, at());
+            }
+        }
+    }
+}
+
+static void tensors_on_the_cpu_survive_faults(const char *backend)
+{
+    each_fault(fault_in_hc_tensors_run, "cpu");
+}
+
+/* ---- the tests ---------------------------------------------------------------------------------------------------- */
+
 static void engine_on_the_cpu_survives_faults(const char *backend)
 {
     engine_survives_faults("cpu");
@@ -382,7 +425,7 @@ int main(void)
         TEST(engine_on_the_cpu_survives_faults, false), TEST(engine_on_hybrid_survives_faults, false),
         TEST(sources_on_the_cpu_survive_faults, false), TEST(sources_on_hybrid_survive_faults, false),
         TEST(live_on_the_cpu_survives_faults, false),   TEST(live_on_hybrid_survives_faults, false),
-        TEST(live_sources_survive_faults, false),
+        TEST(live_sources_survive_faults, false),       TEST(tensors_on_the_cpu_survive_faults, false),
     };
     if (!mkdtemp(folder)) return 1;
     for (int i = 0; i < BLOCK; i++) x[i] = 1;

@@ -107,10 +107,17 @@ def test_moving_source_goes_round_the_head(folder):
     assert_close(y.reshape(2, -1).T, want)
 
 
+def test_tensors_learns_the_filter(folder):
+    said, h = run_example(folder, "tensors")
+    fell = re.match(r"60 steps: the error fell by (\d+) dB\n$", said)
+    assert fell and int(fell.group(1)) > 100, said
+    assert_close(h[:, None], decaying(0.5 * np.cos(0.2 * np.arange(100)), 100)[:, None])
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_needs_the_public_headers_only(path):
     """Nothing but haloconv*.h and the C library; and it stays short."""
     names = re.findall(r'#include (["<].*[">])', path.read_text())
     assert all(re.match(r"<(haloconv\w*|[a-z]+)\.h>$", name) for name in names), names
     assert 40 <= len(path.read_text().splitlines()) <= 80
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5

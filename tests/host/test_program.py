@@ -236,8 +236,10 @@ def test_bench_engine_reports_every_block():
     fast = json.loads(good(*bench, "--unpaced").stdout)
     assert not fast["paced"] and fast["missed"] == 0
     assert fast["renewed"] == 0 and fast["swaps"] == 1
+    start = time.monotonic()
     new = json.loads(good(*bench, "--time", "1", "--renew", "0.1").stdout)
-    assert 1 <= new["renewed"] <= 11 and new["renewal_s"] > 0 and 2 <= new["swaps"] <= 1 + new["renewed"]
+    most = 1 + (time.monotonic() - start) / 0.1  # a busy machine needs longer than the 1 s that it plays
+    assert 1 <= new["renewed"] <= most and new["renewal_s"] > 0 and 2 <= new["swaps"] <= 1 + new["renewed"]
 
 
 def test_bench_engine_plays_a_round_of_engines():
@@ -264,7 +266,8 @@ def test_bench_capacity_finds_what_is_held():
 
 
 def test_costs_are_kept_and_broken_ones_ignored(folder):
-    """The costs that a plan goes by are the test's own: a sanitizer's are implausible at times, and then ignored."""
+    """The costs that a plan goes by are the test's own: those of a busy machine are implausible at times, and then
+    ignored."""
     env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "HALOCONV_COSTS": ""}
     kept = folder / "cache/haloconv/costs"
     (folder / "one.txt").write_text("1\n" * 5000)
@@ -279,7 +282,7 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
 
     assert not plan_is_measured() and not (folder / "cache").exists()  # info measures nothing
     cpu = json.loads(good("bench", "costs", "--json", env=env).stdout)
-    assert 0.001 < cpu["mac_ns"] < 1 and cpu["live_cmac_ns"] == 0 and cpu["built_in"] >= 0 and kept.exists()
+    assert 0.001 < cpu["mac_ns"] < (30 if SAN else 1) and cpu["live_cmac_ns"] == 0 and cpu["built_in"] >= 0 and kept.exists()
     kept.unlink()
     assert engine_measures()  # the first live engine, by itself
     assert sorted(p.name for p in kept.parent.iterdir()) == ["costs", "costs.lock"]

@@ -12,6 +12,7 @@
 enum {
     SOFT = 96,                /* frames after which a crossfade certainly exceeds the tolerance */
     FITTED = 96,              /* frames that its beginning is fitted to */
+    PEAK_FRAMES = 400,        /* frames that the peak is searched in */
     EVERY = SANITIZED ? 7 : 1 /* frame that is checked between changes */
 };
 
@@ -103,12 +104,14 @@ static double wants(const struct take *t, int n_changes, int ch, int frame)
     return gain < 1 ? (1 - gain) * wants(t, i, ch, frame) + gain * to : to;
 }
 
+/* The peak of the last tenth of the take, which may be a few hundred frames only. */
 static double peak_of(const struct take *t)
 {
     double peak = 0;
+    int step = t->pos / 10 / PEAK_FRAMES | 1; /* odd: both channels */
     for (int i = 0; i <= t->n_changes; i++) {
         const struct sound *sound = i ? &t->changes[i - 1].to : &t->first;
-        for (int frame = t->pos * 9 / 10; frame < t->pos; frame += 97)
+        for (int frame = t->pos * 9 / 10; frame < t->pos; frame += step)
             peak = fmax(peak, fabs(value_of(t, sound, frame & 1, frame)));
     }
     return peak;

@@ -20,8 +20,9 @@ distance in metres. Positions: x ahead, y left, z up of the listener, in metres.
 Threads may share a Stream. mask(), add_bank() and steer() may run while process() runs; calls of process() take turns;
 close() waits for all of them. Threads may share a Bank. Calls release the interpreter's lock.
 
-The module calls libhaloconv.so through ctypes. It searches for the library in $HALOCONV_LIBRARY, in the folders above
-an installed module, in the build folder of the source tree, and in the system's library path.
+The module calls libhaloconv.so through ctypes. It searches for the library in $HALOCONV_LIBRARY, beside itself (in
+a wheel), in the folders above an installed module, in the build folder of the source tree, and in the system's library
+path.
 """
 
 import contextlib
@@ -125,7 +126,8 @@ _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("en
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    places = [os.environ.get("HALOCONV_LIBRARY"), *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
+    places = [os.environ.get("HALOCONV_LIBRARY"), here.with_name("libhaloconv.so"),
+              *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
               here.parents[3] / "build/libhaloconv.so" if len(here.parents) > 3 else None]
     for place in places:
         if place and pathlib.Path(place).exists():
@@ -174,6 +176,9 @@ def _check(code, why):
 def version():
     """Version of the library, as "1.2.3"."""
     return _lib.hc_version().decode()
+
+
+__version__ = version()
 
 
 def devices():

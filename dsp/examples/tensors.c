@@ -1,0 +1,73 @@
+/* tensors - learns a filter: gradient descent until its convolution with some signals sounds like the one to imitate.
+ *
+ *   cc tensors.c $(pkg-config --cflags --libs haloconv) -lm -o tensors
+ *   ./tensors [OUTPUT]        OUTPUT gets the raw floats of the filter that was learnt
+ *
+ *   x [8 items, 1 channel, FRAMES] --> convolve with h --> y --> minus the target --> gy
+ *                                           ^                                         |
+ *                          h -= step * gh --+--------------- gradient h <-------------+
+ *
+ * The eight items share the filter, so its gradient is the sum over them. On a GPU ("cuda"), all pointers are of its
+ * memory, and the calls put their work into the stream that they are given.
+ */
+#include <haloconv.h>
+#include <haloconv_tensors.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ITEMS = 8, FRAMES = 4096, TAPS = 100, STEPS = 60 };
+
+static char why[256];
+
+static int run(const hc_tensors *t, int op, const float *a, const float *b, float *out)
+{
+    size_t bytes;
+    int code = hc_tensors_workspace(t, op, &bytes, why, sizeof why);
+    void *workspace = code == HC_OK && bytes > 0 ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
+    if (code == HC_OK) code = hc_tensors_run(t, op, a, b, out, workspace, bytes, NULL, why, sizeof why);
+    free(workspace);
+    if (code != HC_OK) fprintf(stderr, "hc_tensors_run: %s\n", why);
+    return code != HC_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static float x[ITEMS][FRAMES], target[ITEMS][FRAMES], y[ITEMS][FRAMES], wanted[TAPS], h[TAPS], gh[TAPS];
+    double power = 0;
+    unsigned seed = 1;
+    for (int i = 0; i < ITEMS * FRAMES; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i / FRAMES][i % FRAMES] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        power += (double)x[i / FRAMES][i % FRAMES] * (double)x[i / FRAMES][i % FRAMES];
+    }
+    for (int k = 0; k < TAPS; k++) wanted[k] = (float)(0.5 * cos(0.2 * k) * exp(-6.9 * k / TAPS));
+
+    hc_tensors t = {.size = sizeof t, /* what is not set has its default: "cpu", dense, one filter for all items */
+                    .mode = HC_CAUSAL,
+                    .n_batch = ITEMS,
+                    .n_channels = 1,
+                    .n_frames = FRAMES,
+                    .n_taps = TAPS};
+    if (run(&t, HC_CONVOLVE, x[0], wanted, target[0])) return 1;
+
+    double first = 0, error = 0;
+    for (int step = 0; step < STEPS; step++) {
+        if (run(&t, HC_CONVOLVE, x[0], h, y[0])) return 1;
+        error = 0;
+        for (int i = 0; i < ITEMS * FRAMES; i++) {
+            float *gy = &y[i / FRAMES][i % FRAMES]; /* of half of the squared error */
+            *gy -= target[i / FRAMES][i % FRAMES];
+            error += (double)*gy * (double)*gy;
+        }
+        if (step == 0) first = error;
+        if (run(&t, HC_GRADIENT_H, y[0], x[0], gh)) return 1;
+        for (int k = 0; k < TAPS; k++) h[k] -= (float)(gh[k] / power);
+    }
+    printf("%d steps: the error fell by %.0f dB\n", STEPS, 10 * log10(first / error));
+
+    FILE *file = argc > 1 ? fopen(argv[1], "wb") : NULL;
+    if (argc > 1 && (!file || fwrite(h, sizeof h, 1, file) != 1 || fclose(file) != 0)) return perror(argv[1]), 1;
+    return 0;
+}

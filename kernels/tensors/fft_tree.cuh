@@ -164,7 +164,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
     static_assert(LOG_3 <= LOG_E, "three phases at most");
-    static constexpr int POINTS = N + N / 16 + N / 32; /* room for the places of N points */
+    static constexpr int POINTS = LOG_3 == 0 ? N + E : N + N / 16 + N / 32; /* room for the places of N points */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
     struct factors {

@@ -17,6 +17,11 @@
 
 enum { MOST_DEVICES = 64, MOST_GROUPS = 65535 };
 
+/* Tests of long_rows lower this, for short filters. */
+#ifndef FUSED_UP_TO
+#define FUSED_UP_TO FUSED_MOST
+#endif
+
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static std::mutex devices_lock;
@@ -96,7 +101,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
-    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_MOST; log2_n++) {
+    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;

@@ -122,6 +122,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 #define __host__
 #define __device__
 #define __global__
+#define __forceinline__ inline
 #define __constant__
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
@@ -158,6 +159,12 @@ template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }
 template <class T> static inline void __stcg(T *p, T value) { *p = value; }
+static inline void sincospif(float x, float *s, float *c)
+{
+    const double turn = 3.14159265358979323846 * fmod((double)x, 2.0);
+    *s = (float)sin(turn);
+    *c = (float)cos(turn);
+}
 static inline int __float2int_rn(float x)
 {
     return x != x ? 0 : x >= 0x1p31f ? 0x7fffffff : x <= -0x1p31f ? -0x7fffffff - 1 : (int)nearbyintf(x);

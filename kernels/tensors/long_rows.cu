@@ -37,6 +37,7 @@ static int64_t frames_used(const struct tensor_call *c)
 static bool holds_row(const struct tensor_call *c, int64_t points)
 {
     const int64_t x = frames_used(c);
+    if (c->op == HC_GRADIENT_H && c->h.frames > points) return false;
     return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from;
 }
 

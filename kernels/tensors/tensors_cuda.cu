@@ -83,6 +83,7 @@ static int64_t rows_of_filter(const struct tensor_call *c)
 static bool holds_row(const struct tensor_call *c, int64_t points)
 {
     const int64_t x = c->op == HC_CONVOLVE ? least(c->x.frames, c->from + c->y.frames) : c->x.frames;
+    if (c->op == HC_GRADIENT_H && c->h.frames > points) return false; /* all lags are stored */
     return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from;
 }
 
@@ -223,6 +224,16 @@ static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, ch
     return HC_OK;
 }
 
+/* The gradient of filters that no row uses. */
+static int zeros_run(const struct tensor_rows *h, float *out, cudaStream_t stream, char *why, size_t cap)
+{
+    for (int64_t item = 0; item < h->batch; item++)
+        for (int64_t channel = 0; channel < h->channels; channel++)
+            TRY(cudaMemsetAsync(out + item * h->stride[0] + channel * h->stride[1], 0, (size_t)h->frames * sizeof *out,
+                                stream), "a gradient of filters without rows");
+    return HC_OK;
+}
+
 static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
 {
     device_scope scope(c->device);
@@ -230,6 +241,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     const struct fused_device *device;
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));
+    if (c->x.batch == 0 || c->x.channels == 0) return zeros_run(&c->h, d->out, (cudaStream_t)d->stream, why, cap);
     PASS(tensor_plan_make(c, device, &plan, why, cap));
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);

@@ -71,8 +71,8 @@ static __device__ __forceinline__ void store(float *out, int first, int last, fl
 template <int LOG_N>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS) spectra_kernel(fused_spectra p)
 {
-    using S = size<LOG_N>;
     extern __shared__ float4 shared[];
+    using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
@@ -98,8 +98,8 @@ template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS)
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group, unsigned units_of_block)
 {
-    using S = size<LOG_N>;
     extern __shared__ float4 shared[];
+    using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
@@ -141,8 +141,8 @@ template <int LOG_N>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, (size<LOG_N>::BLOCKS + 1) / 2)
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice, bool stash_is_shared)
 {
-    using S = size<LOG_N>;
     extern __shared__ float4 shared[];
+    using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *points = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);

@@ -14,7 +14,7 @@
 
 enum { CACHED_BYTES = 16 << 20 };                   /* of windows */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
-static const double launch_cycles = 7000, row_cycles = 6000, point_cycles = 0.9; /* see tensors_cuda.cu: cycles */
+static const double launch_cycles = 7000, row_cycles = 4000, point_cycles = 1.5; /* see tensors_cuda.cu: cycles */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MOST_DEVICES = 64, MOST_GROUPS = 65535 };
+enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX /* of a launch */ };
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -83,17 +83,17 @@ static int64_t rows_of_filter(const struct tensor_call *c)
 static bool holds_row(const struct tensor_call *c, int64_t points)
 {
     const int64_t x = c->op == HC_CONVOLVE ? least(c->x.frames, c->from + c->y.frames) : c->x.frames;
-    if (c->op == HC_GRADIENT_H && c->h.frames > points) return false; /* all lags are stored */
-    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from;
+    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from &&
+           (c->op != HC_GRADIENT_H || c->h.frames <= points);
 }
 
-/* The time of a plan in cycles, from measurements on an H200: a team alone, and many teams that share the device. */
+/* The time of windows in cycles, as measured on an H200: a team alone takes `alone`; if all multiprocessors are full, a
+ * point takes a multiprocessor 1.05 cycles (points cross shared memory twice) or 1.6 (four times). */
 static double cycles(const struct fused_device *device, int log2_n, int teams, double windows)
 {
-    const double n = (double)(1 << log2_n), alone = 6000 + 0.9 * n;
-    const double shared = windows * n * (6 * log2_n + 20) * 1.5 / (128.0 * device->n_sm);
-    const double rounds = (double)ceil_div((int64_t)windows, teams) * alone;
-    return (shared > rounds ? shared : rounds) + (log2_n == 14 ? 2000 : 0);
+    const double n = (double)(1 << log2_n), alone = 4000 + 1.5 * n, a_point = log2_n <= 10 ? 1.05 : 1.6;
+    const double full = windows * n * a_point / device->n_sm, rounds = (double)ceil_div((int64_t)windows, teams) * alone;
+    return full > rounds ? full : rounds;
 }
 
 static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan, char *why,
@@ -109,6 +109,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const bool is_single = holds_row(c, points);
         if (!teams || (!is_single && c->h.frames > points)) continue;
         const int64_t hop = is_single ? points : points - c->h.frames + 1, windows = is_single ? 1 : ceil_div(frames, hop);
+        if ((double)windows * (double)rows > MOST_WINDOWS) continue;
         const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
         if (plan->log2_n && time >= best) continue;
         best = time;
@@ -127,8 +128,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                                                "the CPU", (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = least(filters, MOST_GROUPS);
-    groups = least(groups, (int64_t)(UINT_MAX / 2) / (rows * plan->n_windows));
-    if (groups < 1) return fail(HC_EINVAL, why, cap, "cuda: a filter is shared by more rows than 2^31 / windows");
+    groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
@@ -212,6 +212,16 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
+/* The gradient of filters that no row shares. */
+static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
+{
+    for (int64_t b = 0; b < c->h.batch; b++)
+        for (int64_t ch = 0; ch < c->h.channels; ch++)
+            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0,
+                                (size_t)c->h.frames * sizeof(float), (cudaStream_t)d->stream), "cudaMemsetAsync");
+    return HC_OK;
+}
+
 static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, char *why, size_t cap)
 {
     device_scope scope(c->device);
@@ -224,24 +234,14 @@ static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, ch
     return HC_OK;
 }
 
-/* The gradient of filters that no row uses. */
-static int zeros_run(const struct tensor_rows *h, float *out, cudaStream_t stream, char *why, size_t cap)
-{
-    for (int64_t item = 0; item < h->batch; item++)
-        for (int64_t channel = 0; channel < h->channels; channel++)
-            TRY(cudaMemsetAsync(out + item * h->stride[0] + channel * h->stride[1], 0, (size_t)h->frames * sizeof *out,
-                                stream), "a gradient of filters without rows");
-    return HC_OK;
-}
-
 static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
 {
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
+    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why, cap);
     const struct fused_device *device;
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));
-    if (c->x.batch == 0 || c->x.channels == 0) return zeros_run(&c->h, d->out, (cudaStream_t)d->stream, why, cap);
     PASS(tensor_plan_make(c, device, &plan, why, cap));
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);

@@ -244,14 +244,16 @@ def test_devices_are_listed(hc):
 
 def test_structures_are_the_headers(hc, folder):
     """The sizes and offsets of all fields that the module gives to ctypes are the compiler's."""
-    checks = [("hc_config", hc._Config), ("hc_route", hc._Route), ("hc_level", hc._Level), ("hc_info", hc._Info),
-              ("hc_steer_level", hc._SteerLevel), ("hc_bank_data", hc._BankData), ("hc_bank_options", hc._BankOptions),
-              ("hc_render_config", hc._RenderConfig), ("hc_render_job", hc._RenderJob)]
+    library = hc._library
+    checks = [("hc_config", library._Config), ("hc_route", library._Route), ("hc_level", library._Level),
+              ("hc_info", library._Info), ("hc_steer_level", library._SteerLevel), ("hc_bank_data", library._BankData),
+              ("hc_bank_options", library._BankOptions),
+              ("hc_render_config", library._RenderConfig), ("hc_render_job", library._RenderJob)]
     lines = [f'printf("{name} %zu\\n", sizeof({name}));' for name, _ in checks]
     lines += [f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));' for name, kind in checks
               for field in kind._fields_]
     lines += ['printf("hc_step %zu\\n", sizeof(hc_step));', 'printf("HC_MOST_MIX %d\\n", HC_MOST_MIX);']
-    lines += [f'printf("hc_step.{name} %zu\\n", offsetof(hc_step, {name}));' for name in hc._STEP.names]
+    lines += [f'printf("hc_step.{name} %zu\\n", offsetof(hc_step, {name}));' for name in library._STEP.names]
     (folder / "sizes.c").write_text('#include "haloconv_scenes.h"\n#include <stdio.h>\nint main(void) {'
                                     + "\n".join(lines) + "}\n")
     subprocess.run(["cc", "-I", str(ROOT / "dsp"), "sizes.c", "-o", "sizes"], check=True)
@@ -261,7 +263,7 @@ def test_structures_are_the_headers(hc, folder):
         assert int(seen.pop(name)) == ctypes.sizeof(kind), name
         for field in kind._fields_:
             assert int(seen.pop(f"{name}.{field[0]}")) == getattr(kind, field[0]).offset, f"{name}.{field[0]}"
-    assert int(seen.pop("hc_step")) == hc._STEP.itemsize and int(seen.pop("HC_MOST_MIX")) == hc._MOST_MIX
-    for name in hc._STEP.names:
-        assert int(seen.pop(f"hc_step.{name}")) == hc._STEP.fields[name][1], name
+    assert int(seen.pop("hc_step")) == library._STEP.itemsize and int(seen.pop("HC_MOST_MIX")) == library._MOST_MIX
+    for name in library._STEP.names:
+        assert int(seen.pop(f"hc_step.{name}")) == library._STEP.fields[name][1], name
     assert not seen

@@ -121,8 +121,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 #define __host__
 #define __device__
+#define __forceinline__ inline __attribute__((always_inline))
 #define __global__
-#define __forceinline__ inline
 #define __constant__
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
@@ -155,16 +155,16 @@ static inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 static inline long min(long a, long b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 
+static inline void sincospif(float x, float *s, float *c)
+{
+    const double turns = x - 2.0 * floor(0.5 * x); /* exact: 0 to 2 */
+    *s = (float)sin(3.14159265358979323846 * turns);
+    *c = (float)cos(3.14159265358979323846 * turns);
+}
 template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }
 template <class T> static inline void __stcg(T *p, T value) { *p = value; }
-static inline void sincospif(float x, float *s, float *c)
-{
-    const double turn = 3.14159265358979323846 * fmod((double)x, 2.0);
-    *s = (float)sin(turn);
-    *c = (float)cos(turn);
-}
 static inline int __float2int_rn(float x)
 {
     return x != x ? 0 : x >= 0x1p31f ? 0x7fffffff : x <= -0x1p31f ? -0x7fffffff - 1 : (int)nearbyintf(x);

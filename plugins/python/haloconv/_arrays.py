@@ -1,0 +1,374 @@
+"""convolve_tensors, and haloconv.convolve for arrays on a GPU: CuPy, JAX and others, through DLPack.
+
+The kernels run on the library's current stream for the device, where the library has one (torch, CuPy), and nothing
+waits. Otherwise they run on CUDA's legacy default stream: `__dlpack__(stream=1)` makes it wait for the inputs, and the
+call returns when the result is complete. The result and the workspace are arrays of the same library, from its
+allocator. A JAX array is immutable only for programs: the kernels write into one that jax.numpy.empty has made and
+nobody has seen yet.
+"""
+
+import contextlib
+import ctypes
+import sys
+
+import numpy as np
+
+from ._tensors import ALIGNMENT, CONVOLVE, Plans, check_mode, make_plan, split
+
+_CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
+_CPUS = (1, 3)  # memory of the host, pinned or not
+_FLOAT32, _INT64, _COMPLEX = (2, 32, 1), (0, 64, 1), 5  # DLDataType, and the code of one
+_LEGACY_STREAM = 1
+
+
+# ---- reading DLPack -------------------------------------------------------------------------------------------------
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned; a DLManagedTensor begins with its DLTensor."""
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager_ctx", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_api = ctypes.pythonapi
+_capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+
+
+class _View:
+    """Where an array lies: address, shape, strides in elements, device, dtype. Holds its memory while it lives.
+
+    The capsule stays unconsumed: its own destructor gives the memory back, as the DLPack specification has it.
+    """
+
+    def __init__(self, array, stream):
+        try:
+            self._capsule = array.__dlpack__(stream=stream, max_version=(1, 1))
+        except TypeError:  # from before DLPack 1.0
+            self._capsule = array.__dlpack__(stream=stream)
+        if _capsule_is(self._capsule, b"dltensor_versioned"):
+            managed = _Versioned.from_address(_capsule_pointer(self._capsule, b"dltensor_versioned"))
+            if managed.major != 1:
+                raise BufferError(f"{type(array).__name__} speaks DLPack {managed.major}; haloconv reads version 1")
+            tensor = managed.tensor
+        else:
+            tensor = _DLTensor.from_address(_capsule_pointer(self._capsule, b"dltensor"))
+        n = tensor.ndim
+        self.shape = tuple(tensor.shape[:n])
+        if tensor.strides:
+            self.strides = tuple(tensor.strides[:n])
+        else:  # rows one after the other
+            self.strides = tuple(int(np.prod(self.shape[i + 1:])) for i in range(n))
+        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.dtype = (tensor.code, tensor.bits, tensor.lanes)
+
+
+def device_of(array):
+    """None: memory of the CPU, or no array at all; else the number of the CUDA device that holds the array.
+
+    Raises TypeError for any other device.
+    """
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
+        return None
+    kind, number = array.__dlpack_device__()
+    if int(kind) in (_CUDA, _CUDA_MANAGED):
+        return int(number)
+    if int(kind) in _CPUS:
+        return None
+    raise TypeError(f"a {type(array).__name__} is on a device of DLPack's type {int(kind)}; move it to the CPU or to a "
+                    "CUDA GPU")
+
+
+# ---- array libraries ------------------------------------------------------------------------------------------------
+class _Library:
+    """How to work with the arrays of a library: here any that follows the Python array API."""
+    has_stream = False
+
+    def __init__(self, like, device):
+        self.like, self.device = like, device
+
+    def active(self):
+        """A context in which the library's default device is that of the arrays."""
+        return contextlib.nullcontext()
+
+    def stream(self):
+        return _LEGACY_STREAM
+
+    def empty(self, shape):
+        names = self.like.__array_namespace__()
+        return names.empty(shape, dtype=names.float32, device=self.like.device)
+
+    def dense(self, array):
+        return array.__array_namespace__().asarray(array, copy=True)
+
+    def float32(self, array):
+        names = array.__array_namespace__()
+        return names.astype(array, names.float32)
+
+
+class _CuPy(_Library):
+    has_stream = True
+
+    def __init__(self, like, device):
+        super().__init__(like, device)
+        self.cupy = sys.modules["cupy"]
+
+    def active(self):
+        return self.cupy.cuda.Device(self.device)
+
+    def stream(self):
+        return self.cupy.cuda.get_current_stream().ptr or _LEGACY_STREAM
+
+    def empty(self, shape):
+        return self.cupy.empty(shape, np.float32)
+
+    def dense(self, array):
+        return self.cupy.ascontiguousarray(array)
+
+    def float32(self, array):
+        return array.astype(np.float32)
+
+
+class _JAX(_Library):
+    def __init__(self, like, device):
+        super().__init__(like, device)
+        self.jax = sys.modules["jax"]
+
+    def active(self):
+        return self.jax.default_device(next(iter(self.like.devices())))
+
+    def empty(self, shape):
+        return self.jax.numpy.empty(shape, np.float32).block_until_ready()
+
+    def dense(self, array):
+        return self.jax.numpy.array(array)
+
+    def float32(self, array):
+        return array.astype(np.float32)
+
+
+_LIBRARIES = {"cupy": _CuPy, "jax": _JAX, "jaxlib": _JAX}
+
+
+def _root(array):
+    return type(array).__module__.partition(".")[0]
+
+
+def _synchronise(device):
+    """Wait for the legacy default stream of a device, through the driver: this module has no other CUDA call."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    number, context = ctypes.c_int(), ctypes.c_void_p()
+    driver.cuDeviceGet(ctypes.byref(number), device)
+    error = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number)
+    if error == 0:
+        driver.cuCtxPushCurrent_v2(context)
+        error = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
+        driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+        driver.cuDevicePrimaryCtxRelease_v2(number)
+    if error:
+        raise RuntimeError(f"CUDA error {error} while cuda:{device} convolved; its results are undefined")
+
+
+# ---- convolving -----------------------------------------------------------------------------------------------------
+_plans = Plans()
+
+
+def _plan(mode, backend, n_threads, x, h, has_lengths):
+    """The plan for x and h of at most two leading dimensions, (shape, strides) each, which broadcast."""
+    key = (mode, backend, n_threads, x, h, has_lengths)
+    plan = _plans.by_key.get(key)
+    if plan is None:
+        (x_shape, x_strides), (h_shape, _) = x, h
+        whole = _broadcast(x_shape, h_shape)
+        lead = len(whole) - len(x_shape) + 1
+        sizes = (1,) * lead + x_shape[:-1]
+        steps = (0,) * lead + x_strides[:-1]
+        steps = tuple(0 if size == 1 else step for size, step in zip(sizes, steps))
+        plan = _plans.keep(key, make_plan(CONVOLVE, mode, backend, n_threads,
+                                          ((*whole, x_shape[-1]), (*steps, x_strides[-1])), h, None, has_lengths))
+    return plan
+
+
+def _broadcast(x_shape, h_shape):
+    try:
+        return np.broadcast_shapes(x_shape[:-1], h_shape[:-1])
+    except ValueError:
+        raise ValueError(f"the leading dimensions of x {tuple(x_shape)} and h {tuple(h_shape)} do not broadcast; give "
+                         "h those of x, or 1") from None
+
+
+def _check_shapes(x_shape, h_shape):
+    for name, shape in (("x", x_shape), ("h", h_shape)):
+        if len(shape) < 1 or shape[-1] < 1:
+            raise ValueError(f"{name} has shape {tuple(shape)}; give [..., frames] with at least one frame")
+
+
+def _check_lengths(shape, dtype_is_right, h_shape):
+    if tuple(shape) != tuple(h_shape[:-1]) or not dtype_is_right:
+        raise ValueError(f"lengths of shape {tuple(shape)} for filters {tuple(h_shape)}; give int64 numbers of shape "
+                         f"{tuple(h_shape[:-1])} on the device of h")
+
+
+def _aligned(address):
+    return -(-address // ALIGNMENT) * ALIGNMENT
+
+
+def _by_torch(x, h, mode, lengths):
+    from . import torch as haloconv_torch
+    x, h = (value if value.is_complex() else value.float() for value in (x, h))
+    return haloconv_torch.convolve(x, h, mode, lengths)
+
+
+def _on_gpu(x, h, mode, lengths=None):
+    """convolve_tensors of arrays on a GPU; at most two leading dimensions."""
+    device = device_of(x)
+    if device is None or device_of(h) != device:
+        names = ["the CPU" if found is None else f"cuda:{found}" for found in (device, device_of(h))]
+        raise ValueError(f"x is on {names[0]} and h on {names[1]}; move them to one device")
+    if _root(x) == "torch" and _root(h) == "torch":
+        return _by_torch(x, h, mode, lengths)
+    library = _LIBRARIES.get(_root(x), _Library)(x, device)
+    if type(library) is _Library and not hasattr(x, "__array_namespace__"):
+        raise TypeError(f"a {type(x).__name__} has no __array_namespace__, which makes the result; convert the arrays "
+                        "by from_dlpack of CuPy, JAX or torch")
+    _check_shapes(x.shape, h.shape)
+    if max(x.ndim, h.ndim) > 3:
+        raise ValueError(f"x has shape {tuple(x.shape)} and h {tuple(h.shape)}; reshape them to at most "
+                         "[batch, channels, frames]")
+    with library.active():
+        stream = library.stream()
+        views = []
+        for array in (x, h):
+            view = _View(array, stream)
+            if view.dtype[0] == _COMPLEX:
+                raise TypeError(f"a {type(array).__name__} is complex; convolve its real and imaginary parts "
+                                "separately")
+            if view.dtype != _FLOAT32:
+                array = library.float32(array)
+                view = _View(array, stream)
+            if (view.shape[-1] > 1 and view.strides[-1] != 1) or min(view.strides) < 0:
+                view = _View(library.dense(array), stream)
+            views.append(view)
+        taps_at = None
+        if lengths is not None:
+            if device_of(lengths) != device:
+                _check_lengths(np.shape(lengths), False, h.shape)
+            views.append(_View(lengths, stream))
+            _check_lengths(views[2].shape, views[2].dtype == _INT64, h.shape)
+            taps_at = views[2].address
+        plan = _plan(mode, b"cuda:%d" % device, 0, *((view.shape, view.strides) for view in views[:2]),
+                     lengths is not None)
+        out = library.empty(plan.shape)
+        if plan.is_empty:
+            return out
+        workspace = library.empty(((plan.bytes + ALIGNMENT) // 4 + 1,))
+        places = [_View(array, stream) for array in (out, workspace)]
+        plan.run(views[0].address, views[1].address, places[0].address, _aligned(places[1].address), stream, taps_at)
+        if not library.has_stream:
+            _synchronise(device)
+        return out
+
+
+def _rows(values, name):
+    """A NumPy array of float32 whose frames are adjacent and whose strides the library takes."""
+    values = np.asarray(values)
+    if np.iscomplexobj(values):
+        raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
+    values = np.asarray(values, np.float32)
+    fine = values.flags.aligned and all(stride >= 0 for stride in values.strides)
+    return values if fine else np.ascontiguousarray(values)
+
+
+def _strided(values):
+    return values.shape, tuple(stride // 4 for stride in values.strides)
+
+
+def _on_cpu(x, h, mode, lengths, n_threads):
+    x, h = _rows(x, "x"), _rows(h, "h")
+    _check_shapes(x.shape, h.shape)
+    if lengths is not None:
+        lengths = np.asarray(lengths)
+        _check_lengths(lengths.shape, lengths.dtype.kind in "iu", h.shape)
+        lengths = np.ascontiguousarray(np.clip(lengths, 0, h.shape[-1]), np.int64)
+    whole = _broadcast(x.shape, h.shape)
+    if len(whole) > 2:
+        own = (1,) * (len(whole) - h.ndim + 1) + h.shape[:-1]
+        cut = split(whole, own)
+        if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
+            lengths = None if lengths is None else np.ascontiguousarray(np.broadcast_to(lengths, whole))
+            h, own, cut = np.broadcast_to(h, (*whole, h.shape[-1])), whole, len(whole) - 1
+        x = np.broadcast_to(x, (*whole, x.shape[-1]))
+        x = x.reshape(int(np.prod(whole[:cut])), int(np.prod(whole[cut:])), x.shape[-1])
+        h = h.reshape(int(np.prod(own[:cut])), int(np.prod(own[cut:])), h.shape[-1])
+    plan = _plan(mode, b"cpu", n_threads, _strided(x), _strided(h), lengths is not None)
+    if plan.is_empty:
+        out = np.zeros(plan.shape, np.float32)
+    else:
+        copied = [np.ascontiguousarray(value) if copies else value for value, copies in zip((x, h), plan.copies)]
+        out, workspace = np.empty(plan.shape, np.float32), np.empty(plan.bytes + ALIGNMENT, np.uint8)
+        plan.run(*(value.ctypes.data for value in copied), out.ctypes.data, _aligned(workspace.ctypes.data), None,
+                 None if lengths is None else lengths.ctypes.data)
+    return out.reshape(*whole, out.shape[-1])
+
+
+def convolve_tensors(x, h, mode="full", lengths=None, n_threads=0):
+    """Convolve arrays along their last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
+
+    x        [..., frames], as [batch, channels, frames]; NumPy, torch, or any array on a CUDA GPU with `__dlpack__`
+             (CuPy, JAX)
+    h        [..., taps], on the same device: its leading dimensions are aligned at the right with those of x; 1, or
+             none: shared. x broadcasts likewise
+    mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them; "same": `frames` of them from
+             (taps - 1) // 2 on; "valid": |frames - taps| + 1, those that all taps (or all of x) reach
+    lengths  int64 [...] of shape h.shape[:-1], on the device of h: the taps of a filter from its length on count as 0
+    n_threads  CPU threads for NumPy arrays; 0: all processors. The output does not depend on it
+
+    Returns float32 [..., frames of the mode] of the kind of x, on its device; NumPy for other arrays on the CPU. Other
+    real types are converted. torch tensors go to haloconv.torch.convolve, with their gradients. NaN passes through; one
+    reaches more frames of its channel than its taps reach. Arrays on a GPU have at most two leading dimensions.
+
+    On a GPU: inputs are read in place if their frames are adjacent and float32, else their library copies them on the
+    device. CuPy: on its current stream, nothing waits. JAX, and other libraries: the call returns when the result is
+    complete; not inside of jax.jit.
+
+    Raises ValueError for shapes, modes and devices that do not fit, TypeError for complex arrays and other devices,
+    Error if the library refuses. Any thread may call it.
+    """
+    check_mode(mode)
+    if _root(x) == "torch" and _root(h) == "torch":
+        return _by_torch(x, h, mode, lengths)
+    if device_of(x) is not None or device_of(h) is not None:
+        return _on_gpu(x, h, mode, lengths)
+    return _on_cpu(x, h, mode, lengths, n_threads)
+
+
+def convolve_columns(x, h, mode):
+    """haloconv.convolve of arrays on a GPU: [frames] or [frames, channels], with its channel rule."""
+    if x.ndim not in (1, 2) or 0 in x.shape:
+        raise ValueError(f"the sound has shape {tuple(x.shape)}; give [frames] or [frames, channels]")
+    if h.ndim not in (1, 2, 3) or 0 in h.shape:
+        raise ValueError(f"h has shape {tuple(h.shape)}; give [frames], [frames, M] or [frames, inputs, outputs]")
+    mode = {"full": "full", "same": "causal", "centre": "same"}[mode]
+    is_flat = x.ndim == 1 and h.ndim == 1
+    rows = x.reshape(1, -1) if x.ndim == 1 else x.T
+    n_in = rows.shape[0]
+    m = 1 if h.ndim == 1 else h.shape[1]
+    if h.ndim == 3 and m != n_in:
+        raise ValueError(f"h has {m} inputs, but the sound has {n_in} channels; give h as [frames, inputs, outputs]")
+    if h.ndim == 2 and m == 4 and n_in == 2:
+        h = h.reshape(-1, 2, 2)
+    elif h.ndim == 2 and m != 1 and m != n_in and n_in != 1:
+        raise ValueError(f"h has {m} channels, but the sound has {n_in}; give h 1 or {n_in} channels, "
+                         "or the shape [frames, inputs, outputs]")
+    if h.ndim == 3:  # every input to every output, then the sum over the inputs
+        taps = h.reshape(h.shape[0], -1).T.reshape(h.shape[1], h.shape[2], -1)
+        y = _on_gpu(rows[:, None], taps, mode).sum(0)
+    else:
+        y = _on_gpu(rows, h.reshape(1, -1) if h.ndim == 1 else h.T, mode)
+    return y[0] if is_flat else y.T

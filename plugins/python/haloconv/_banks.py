@@ -1,0 +1,283 @@
+"""Bank: responses of moving sources, from files or arrays; entries by direction."""
+
+import contextlib
+import ctypes
+import functools
+import math
+import os
+import threading
+import weakref
+
+import numpy as np
+
+from ._library import (_BankData, _BankOptions, _MOST_MIX, _RenderConfig, _check, _floats, _lib, _pointer, _set)
+
+
+def position(azimuth, elevation=0.0, distance=1.0):
+    """Convert a direction to a position: float64 [3], or [..., 3] for arrays of directions."""
+    azimuth, elevation = np.deg2rad(azimuth), np.deg2rad(elevation)
+    across = distance * np.cos(elevation)
+    return np.stack(np.broadcast_arrays(across * np.cos(azimuth), across * np.sin(azimuth),
+                                        distance * np.sin(elevation)), -1)
+
+
+def _xyz(azimuth, elevation, distance):
+    """position() of one direction, without NumPy, which takes longer than a call of the library."""
+    azimuth, elevation = math.radians(azimuth), math.radians(elevation)
+    across = distance * math.cos(elevation)
+    return across * math.cos(azimuth), across * math.sin(azimuth), distance * math.sin(elevation)
+
+
+def _directions(xyz):
+    """Unit vectors [..., 3] of positions, and their distances [...]. A position at the listener counts as ahead."""
+    distance = np.linalg.norm(xyz, axis=-1)
+    units = np.divide(xyz, distance[..., None], where=distance[..., None] > 0,
+                      out=np.broadcast_to([1.0, 0.0, 0.0], np.shape(xyz)).copy())
+    return units, distance
+
+
+_SAME = np.deg2rad(0.001)  # the largest angle between entries of one direction, as in the library
+
+
+class _Directions:
+    """Directions of an array's entries. Finds mixes as hc_bank_mix does, which needs a bank of hc_bank_load."""
+
+    def __init__(self, xyz):
+        self.units, self.distances = _directions(np.asarray(xyz, np.float64))
+        axes = np.concatenate([np.eye(3), -np.eye(3)])
+        helpers = axes[(self.units @ axes.T).max(0) < np.cos(np.deg2rad(35))]  # then the origin is inside the hull
+        points = np.concatenate([self.units, helpers])
+        # Four directions of a regular grid are in one plane, with two pairs of triangles: radii that differ choose one.
+        self.points = points * (1 + 1e-7 * (np.arange(len(points)) * 0.618 % 1))[:, None]
+        self.last = None  # the corners that triangle() found last: paths are smooth
+
+    def triangle(self, unit):
+        """The corners of the convex hull's facet around a direction, and their weights.
+
+        Of all weights, 0 or more, with which the points add up to the direction, the facet's have the least sum: the
+        simplex method finds them.
+        """
+        dummies = 1e-3 * np.diag(np.where(unit < 0, -1.0, 1.0))  # a first triangle, deep inside the hull
+        points = np.concatenate([self.points, dummies])
+        corners = np.arange(len(self.points), len(points))
+        last = self.last
+        if last is not None and (np.linalg.solve(points[last].T, unit) >= 0).all():
+            corners = last.copy()
+        for _ in range(1000):
+            inverse = np.linalg.inv(points[corners].T)
+            weights = inverse @ unit
+            outside = points @ inverse.sum(0) - 1  # of the plane through the corners
+            new = int(np.argmax(outside))
+            if not outside[new] > 1e-11:
+                break
+            change = inverse @ points[new]
+            ratios = np.where(change > 1e-12, weights / np.where(change > 1e-12, change, 1), np.inf)
+            corners[np.argmin(ratios)] = new
+        self.last = corners
+        return corners, weights
+
+    def mix(self, xyz):
+        (unit,), (distance,) = _directions(np.asarray([xyz], np.float64))
+        corners, weights = self.triangle(unit)
+        heard = (corners < len(self.units)) & (weights > 1e-6 * weights.sum())
+        if not heard.any():
+            return None
+        entries = []
+        for corner in corners[heard]:  # the entry of each direction that is nearest in distance
+            same = np.flatnonzero(np.linalg.norm(self.units - self.units[corner], axis=1) <= _SAME)
+            entries.append(same[np.argmin(np.abs(self.distances[same] - distance))])
+        return np.array(entries), weights[heard] / weights[heard].sum()
+
+
+def _gain_db(responses):
+    """Largest gain for a sine in dB, within 0.01 dB: spectra of 16 points a frame, with a parabola at the peak."""
+    best, n = 0.0, 16 * responses.shape[-1]
+    for response in responses.reshape(-1, responses.shape[-1]):
+        power = np.abs(np.fft.rfft(response, n)) ** 2
+        i = int(np.argmax(power))
+        a, b, c = power[abs(i - 1)], power[i], power[min(i + 1, len(power) - 1)]
+        best = max(best, b + (c - a) ** 2 / (8 * max(2 * b - a - c, 1e-30 + abs(c - a))))
+    return 10 * np.log10(max(best, 1e-30))
+
+
+class Bank:
+    """Responses of moving sources: entries, each with a response to every output. It never changes.
+
+    source     path of a file as hc_bank_load of haloconv_scenes.h reads it (SOFA, a CSV list, a folder, a sound file),
+               or an array [entries, outputs, taps] or [entries, taps]
+    rate       Hz. A file is resampled to it; None keeps the file's. The rate of an array is that of its samples; None:
+               unknown, and fits every stream
+    positions  of an array: [entries, 3] in metres (see position()), or [entries, 2]: azimuth and elevation
+    grid       of a file: interpolate to directions this many degrees apart, 0.5 to 45
+    normalise  scale all responses together so that the largest gain is 0 dB
+
+    Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
+    gain_db (largest gain for a sine), notes (what loading has done to the file), responses (a copy).
+
+    Raises ValueError if a shape does not match, TypeError if the array is complex, Error if the library refuses the
+    file (its text names the cause).
+    """
+
+    _loaded = None
+
+    def __init__(self, source, rate=None, positions=None, grid=None, normalise=False):
+        self._lock, self._made, self._renderers = threading.Lock(), weakref.WeakValueDictionary(), (None, [])
+        if isinstance(source, (str, os.PathLike)):
+            if positions is not None:
+                raise ValueError("positions are for arrays; a file has its own")
+            self._load(os.fsencode(source), rate, grid, normalise)
+        else:
+            if grid is not None:
+                raise ValueError("grid is for files; give an array with the directions that you want")
+            self._take(_floats("the bank", source), rate, positions, normalise)
+        self.entries, self.outputs, self.taps = self._data.n_entries, self._data.n_out, self._data.n_taps
+        self.rate = self._data.rate or None
+
+    def _load(self, path, rate, grid, normalise):
+        data, why = _BankData(size=ctypes.sizeof(_BankData)), ctypes.create_string_buffer(512)
+        options = _BankOptions(ctypes.sizeof(_BankOptions), grid or 0, bool(normalise))
+        wanted = ctypes.c_int(rate or 0)
+        if wanted.value != (rate or 0):
+            raise ValueError(f"rate {rate} is not a whole number of Hz that the library can take")
+        _check(_lib.hc_bank_load(path, wanted, ctypes.byref(options), ctypes.byref(data), why, len(why)), why)
+        self._data, self._loaded, self._directions = data, data, None
+        self.gain_db, self.notes, self.positions = data.gain_db, data.notes.decode(errors="replace"), None
+        if data.position:
+            shape = ctypes.c_float * 3 * data.n_entries
+            self.positions = np.array(shape.from_address(data.position), np.float32)
+
+    def _take(self, responses, rate, positions, normalise):
+        if responses.ndim == 2:
+            responses = responses[:, None]
+        if responses.ndim != 3 or responses.size == 0:
+            raise ValueError(f"the bank has shape {responses.shape}; give [entries, outputs, taps] or [entries, taps]")
+        if not np.isfinite(responses).all():
+            place = ", ".join(map(str, np.argwhere(~np.isfinite(responses))[0]))
+            raise ValueError(f"the bank is not finite at [{place}]; give numbers")
+        self.positions = None
+        if positions is not None:
+            positions = np.asarray(positions, np.float64)
+            if positions.shape not in [(len(responses), 2), (len(responses), 3)] or not np.isfinite(positions).all():
+                raise ValueError(f"positions have shape {positions.shape}; give [{len(responses)}, 3] metres or "
+                                 f"[{len(responses)}, 2] degrees, all finite")
+            if positions.shape[1] == 2:
+                positions = position(*positions.T)
+            self.positions = np.array(positions, np.float32, order="C")
+            self.positions.flags.writeable = False  # the library reads them
+        self._directions = None if positions is None else _Directions(self.positions)
+        self.notes = ""
+        if normalise:
+            responses = responses * np.float32(10 ** (-_gain_db(responses) / 20))
+            self.gain_db = 0.0
+        self._responses = np.array(responses, np.float32, order="C")
+        entries, outputs, taps = self._responses.shape
+        self._pointers = (self._responses.ctypes.data + np.arange(entries * outputs, dtype=np.uintp) * (4 * taps))
+        self._data = _BankData(ctypes.sizeof(_BankData), entries, outputs, taps, taps=self._pointers.ctypes.data)
+        if self.positions is not None:
+            self._data.position = self.positions.ctypes.data
+        if rate is not None:
+            _set(self._data, "rate", rate)
+
+    def __del__(self):
+        if hasattr(self, "_renderers"):
+            for renderer in self._renderers[1]:
+                _lib.hc_renderer_close(renderer)
+        if self._loaded is not None:
+            _lib.hc_bank_data_free(ctypes.byref(self._loaded))
+
+    @functools.cached_property
+    def gain_db(self):
+        """Largest gain for a sine of any frequency in dB, over all entries and outputs."""
+        return _gain_db(self._responses)
+
+    def __repr__(self):
+        return f"<haloconv.Bank of {self.entries} entries, {self.outputs} outputs, {self.taps} taps>"
+
+    @property
+    def responses(self):
+        """A copy of the responses: float32 [entries, outputs, taps]."""
+        n = self.entries * self.outputs
+        pointers = (ctypes.POINTER(ctypes.c_float) * n).from_address(self._data.taps)
+        taps = [np.ctypeslib.as_array(pointers[i], (self.taps,)) for i in range(n)]
+        return np.stack(taps).reshape(self.entries, self.outputs, self.taps)
+
+    def _find(self, xyz, mix):
+        """The entries and weights for a position."""
+        if self.positions is None:
+            raise ValueError("the bank has no positions; give entries, or make it with positions")
+        try:
+            place = (ctypes.c_float * 3)(*xyz)
+        except (TypeError, IndexError):
+            place = ()
+        if len(xyz) != 3 or not place or not math.isfinite(sum(place)):
+            raise ValueError(f"{xyz} is no position; give x, y, z in metres")
+        found = self._directions.mix(place) if mix and self._directions else None
+        if found:
+            return found
+        if not mix or self._directions:
+            return (_lib.hc_bank_nearest(ctypes.byref(self._data), place),), (1.0,)
+        entries, weights = (ctypes.c_int * _MOST_MIX)(), (ctypes.c_float * _MOST_MIX)()
+        n = _lib.hc_bank_mix(ctypes.byref(self._data), place, entries, weights)
+        return entries[:n], weights[:n]
+
+    def nearest(self, azimuth, elevation=0.0, distance=1.0):
+        """Find the entry nearest to a direction: by the angle, then by distance. ValueError without positions."""
+        return int(self._find(_xyz(azimuth, elevation, distance), mix=False)[0][0])
+
+    def mix(self, azimuth, elevation=0.0, distance=1.0):
+        """Find up to four entries around a direction: (entries, weights), with weights that add up to 1.
+
+        The weights are barycentric in the triangle of directions around it. Raises ValueError without positions.
+        """
+        entries, weights = self._find(_xyz(azimuth, elevation, distance), mix=True)
+        return np.asarray(entries), np.asarray(weights)
+
+    def _check_entries(self, entries):
+        for entry in entries:
+            if not 0 <= entry < self.entries:
+                raise ValueError(f"entry {entry} is out of range; the bank has entries 0 to {self.entries - 1}")
+
+    def _prepare(self, engine, key):
+        """The hc_bank for an engine; engines with the same key share it."""
+        with self._lock:
+            prepared = self._made.get(key)
+            if prepared is None:
+                pointer, why = _pointer(), ctypes.create_string_buffer(512)
+                _check(_lib.hc_bank_make(engine, ctypes.byref(self._data), ctypes.byref(pointer), why, len(why)), why)
+                prepared = self._made[key] = _PreparedBank(pointer)
+            return prepared
+
+    @contextlib.contextmanager
+    def _renderer(self, backend, step, n_threads):
+        """A hc_renderer that no other thread uses. The bank keeps those of the last arguments for later calls."""
+        key, renderer = (backend, step, n_threads), None
+        with self._lock:
+            if self._renderers[0] == key and self._renderers[1]:
+                renderer = self._renderers[1].pop()
+        if renderer is None:
+            renderer, why = _pointer(), ctypes.create_string_buffer(512)
+            config = _RenderConfig(ctypes.sizeof(_RenderConfig), backend.encode())
+            _set(config, "step", step)
+            _set(config, "n_threads", n_threads)
+            _check(_lib.hc_renderer_open(ctypes.byref(config), ctypes.byref(self._data), ctypes.byref(renderer), why,
+                                         len(why)), why)
+        try:
+            yield renderer
+        finally:
+            with self._lock:
+                old = []
+                if self._renderers[0] != key:
+                    old, self._renderers = self._renderers[1], (key, [])
+                self._renderers[1].append(renderer)
+            for other in old:
+                _lib.hc_renderer_close(other)
+
+
+class _PreparedBank:
+    """A bank in the memory of a device. The library frees it once no stream plays it."""
+
+    def __init__(self, pointer):
+        self.pointer = pointer
+
+    def __del__(self):
+        _lib.hc_bank_free(self.pointer)

@@ -1,0 +1,160 @@
+"""The library: where it is, its structs and calls through ctypes, and its errors."""
+
+import ctypes
+import os
+import pathlib
+
+import numpy as np
+
+
+class Error(RuntimeError):
+    """The library refused a call. The text is the library's; `code` is a negative value of enum hc_error."""
+
+    def __init__(self, code, text):
+        super().__init__(text or _lib.hc_strerror(code).decode())
+        self.code = code
+
+
+# ---- the structs and calls of haloconv.h and haloconv_scenes.h in dsp/; tests/plugins/test_python.py compares them ---
+class _Config(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("rate", ctypes.c_int), ("block", ctypes.c_int), ("n_in", ctypes.c_int),
+                ("n_out", ctypes.c_int), ("max_taps", ctypes.c_int), ("n_routes", ctypes.c_int),
+                ("wait_us", ctypes.c_int), ("fade_frames", ctypes.c_int), ("n_frames", ctypes.c_int64),
+                ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
+                ("in_samples", ctypes.c_int), ("out_samples", ctypes.c_int), ("queue_depth", ctypes.c_int),
+                ("n_threads", ctypes.c_int), ("spin", ctypes.c_int), ("reserved", ctypes.c_int),
+                ("n_sources", ctypes.c_int), ("bank_taps", ctypes.c_int), ("steer_fade", ctypes.c_int),
+                ("reserved2", ctypes.c_int)]
+
+
+class _Route(ctypes.Structure):
+    _fields_ = [("in", ctypes.c_int), ("out", ctypes.c_int), ("taps", ctypes.c_void_p), ("n_taps", ctypes.c_int),
+                ("gain", ctypes.c_float), ("delay", ctypes.c_int)]
+
+
+class _Level(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_int), ("n_taps", ctypes.c_int), ("size", ctypes.c_int),
+                ("n_partitions", ctypes.c_int), ("n_slices", ctypes.c_int)]
+
+
+class _SteerLevel(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_int), ("n_taps", ctypes.c_int), ("hop", ctypes.c_int), ("delay", ctypes.c_int),
+                ("fade", ctypes.c_int)]
+
+
+class _Info(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("block", ctypes.c_int), ("partition", ctypes.c_int),
+                ("n_partitions", ctypes.c_int), ("queue_depth", ctypes.c_int), ("in_samples", ctypes.c_int),
+                ("out_samples", ctypes.c_int), ("backend", ctypes.c_char_p), ("method", ctypes.c_char_p),
+                ("device", ctypes.c_char * 128), ("hop", ctypes.c_int), ("n_levels", ctypes.c_int),
+                ("levels", _Level * 25), ("bytes_a_frame", ctypes.c_double), ("flops_a_frame", ctypes.c_double),
+                ("cost_ns", ctypes.c_double), ("measured", ctypes.c_int), ("memory", ctypes.c_uint64),
+                ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
+                ("non_finite", ctypes.c_uint64), ("clipped", ctypes.c_uint64), ("peak", ctypes.c_float),
+                ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64), ("swap_delay", ctypes.c_int),
+                ("swap_usual", ctypes.c_int), ("n_device_levels", ctypes.c_int), ("error", ctypes.c_char * 256),
+                ("n_sources", ctypes.c_int), ("n_steer_levels", ctypes.c_int), ("steer_levels", _SteerLevel * 4),
+                ("bank_memory", ctypes.c_uint64)]
+
+
+class _BankData(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("n_entries", ctypes.c_int), ("n_out", ctypes.c_int),
+                ("n_taps", ctypes.c_int), ("rate", ctypes.c_int), ("taps", ctypes.c_void_p),
+                ("position", ctypes.c_void_p), ("gain_db", ctypes.c_float), ("file_rate", ctypes.c_int),
+                ("n_file_entries", ctypes.c_int), ("notes", ctypes.c_char_p), ("memory", ctypes.c_void_p)]
+
+
+class _BankOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("grid_deg", ctypes.c_double), ("normalise", ctypes.c_int)]
+
+
+class _RenderConfig(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("step", ctypes.c_int),
+                ("n_threads", ctypes.c_int)]
+
+
+class _RenderJob(ctypes.Structure):
+    _fields_ = [("n_sources", ctypes.c_int), ("in", ctypes.c_void_p), ("in_from", ctypes.c_int64),
+                ("n_in_frames", ctypes.c_int64), ("steps", ctypes.c_void_p), ("n_steps", ctypes.c_int),
+                ("out", ctypes.c_void_p), ("from", ctypes.c_int64), ("n_out_frames", ctypes.c_int64)]
+
+
+_MOST_MIX = 4  # HC_MOST_MIX
+_STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("entry", np.intc, _MOST_MIX),
+                  ("weight", np.float32, _MOST_MIX)], align=True)  # hc_step
+
+
+def _load():
+    here = pathlib.Path(__file__).resolve()
+    places = [os.environ.get("HALOCONV_LIBRARY"), here.with_name("libhaloconv.so"),
+              *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
+              here.parents[3] / "build/libhaloconv.so" if len(here.parents) > 3 else None]
+    for place in places:
+        if place and pathlib.Path(place).exists():
+            return ctypes.CDLL(str(place))
+    return ctypes.CDLL("libhaloconv.so.1")
+
+
+_lib = _load()
+_pointer, _text = ctypes.c_void_p, ctypes.c_char_p
+for _name, _result, _arguments in [
+        ("hc_version", _text, []),
+        ("hc_strerror", _text, [ctypes.c_int]),
+        ("hc_config_init", None, [ctypes.POINTER(_Config)]),
+        ("hc_open", ctypes.c_int, [ctypes.POINTER(_Config), ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
+        ("hc_close", None, [_pointer]),
+        ("hc_mask_make", ctypes.c_int, [_pointer, ctypes.POINTER(_Route), ctypes.c_int, ctypes.POINTER(_pointer), _text,
+                                        ctypes.c_size_t]),
+        ("hc_mask_free", None, [_pointer, _pointer]),
+        ("hc_mask_swap", ctypes.c_int, [_pointer, _pointer]),
+        ("hc_process", ctypes.c_int, [_pointer, _pointer, _pointer, ctypes.c_int]),
+        ("hc_reset", None, [_pointer]),
+        ("hc_latency", ctypes.c_int, [_pointer]),
+        ("hc_get_info", ctypes.c_int, [_pointer, ctypes.POINTER(_Info)]),
+        ("hc_list_devices", ctypes.c_int, [ctypes.c_int, _text, ctypes.c_size_t]),
+        ("hc_bank_load", ctypes.c_int, [_text, ctypes.c_int, ctypes.POINTER(_BankOptions), ctypes.POINTER(_BankData),
+                                        _text, ctypes.c_size_t]),
+        ("hc_bank_data_free", None, [ctypes.POINTER(_BankData)]),
+        ("hc_bank_nearest", ctypes.c_int, [ctypes.POINTER(_BankData), _pointer]),
+        ("hc_bank_mix", ctypes.c_int, [ctypes.POINTER(_BankData), _pointer, _pointer, _pointer]),
+        ("hc_bank_make", ctypes.c_int, [_pointer, ctypes.POINTER(_BankData), ctypes.POINTER(_pointer), _text,
+                                        ctypes.c_size_t]),
+        ("hc_bank_free", None, [_pointer]),
+        ("hc_steer", ctypes.c_int, [_pointer, ctypes.c_int, _pointer, _pointer, _pointer, ctypes.c_int]),
+        ("hc_renderer_open", ctypes.c_int, [ctypes.POINTER(_RenderConfig), ctypes.POINTER(_BankData),
+                                            ctypes.POINTER(_pointer), _text, ctypes.c_size_t]),
+        ("hc_render", ctypes.c_int, [_pointer, ctypes.POINTER(_RenderJob), ctypes.c_int, _text, ctypes.c_size_t]),
+        ("hc_renderer_close", None, [_pointer])]:
+    getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
+
+
+def _check(code, why):
+    if code < 0:
+        raise Error(code, why.value.decode(errors="replace"))
+
+
+def version():
+    """Version of the library, as "1.2.3"."""
+    return _lib.hc_version().decode()
+
+
+def devices():
+    """List the devices as [(name for the argument `backend`, description), ...]. Initialises CUDA."""
+    found, text = [], ctypes.create_string_buffer(512)
+    while _lib.hc_list_devices(len(found), text, len(text)) == 0:
+        found.append(tuple(text.value.decode(errors="replace").split("\t", 1)))
+    return found
+
+
+def _set(structure, name, value):
+    """Set a field and check it: ctypes would silently store 2**32 as 0."""
+    setattr(structure, name, value)
+    if getattr(structure, name) != value:
+        raise ValueError(f"{name} {value} is too large for the library; give less")
+
+
+def _floats(what, values):
+    values = np.asarray(values)
+    if np.iscomplexobj(values):
+        raise TypeError(f"{what} is complex; convolve its real and imaginary parts separately")
+    return np.asarray(values, np.float32)

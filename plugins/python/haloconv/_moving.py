@@ -1,0 +1,142 @@
+"""convolve_moving: whole signals of moving sources."""
+
+import ctypes
+import numbers
+import warnings
+
+import numpy as np
+
+from ._banks import Bank
+from ._library import _MOST_MIX, _STEP, _RenderJob, _check, _lib, _pointer
+from ._streams import _planar
+
+
+_WHOLE = (numbers.Integral, np.integer)
+
+
+def _place(bank, place, mix):
+    """Entries and weights of a place: an entry, a position, or None for silence."""
+    if place is None:
+        return (), ()
+    if np.ndim(place) == 0:
+        if not isinstance(place, _WHOLE):
+            raise ValueError(f"{place!r} is no entry; give a whole number or x, y, z in metres")
+        if place < 0:
+            return (), ()
+        bank._check_entries([place])
+        return (place,), (1.0,)
+    return bank._find(place, mix)
+
+
+def _steps_of_array(path, bank, step, n_sources, mix):
+    """Events of an array with a row for each step: entries [steps(, sources)] or positions [steps(, sources), 3]."""
+    is_entry = np.issubdtype(path.dtype, np.integer)
+    if path.ndim == (1 if is_entry else 2):
+        path = path[:, None]
+    if path.ndim != (2 if is_entry else 3) or path.shape[1] != n_sources or (not is_entry and path.shape[2] != 3):
+        raise ValueError(f"the path has shape {path.shape}; give whole numbers [steps, {n_sources}] or positions "
+                         f"[steps, {n_sources}, 3]")
+    changes = np.ones(path.shape[:2], bool)
+    changes[1:] = path[1:] != path[:-1] if is_entry else (path[1:] != path[:-1]).any(2)
+    if is_entry:
+        bank._check_entries(path[path >= bank.entries][:1])
+    for i, source in np.argwhere(changes).tolist():
+        place = path[i, source]
+        if not is_entry:
+            yield i * step, source, _place(bank, place, mix)
+        else:
+            yield i * step, source, ((place,), (1.0,)) if place >= 0 else ((), ())
+
+
+def _steps_of_list(path, bank, rate, mix):
+    """Events of a list of (time, source, place)."""
+    for event in path:
+        try:
+            time, source, place = event
+        except (TypeError, ValueError):
+            raise ValueError(f"{event!r} is no change of a path; give (time, source, place)") from None
+        if not isinstance(time, _WHOLE):
+            if not np.isfinite(time):
+                raise ValueError(f"{time} is no time of a path; give seconds or frames")
+            time = round(time * _rate_of_path(rate))
+        yield time, source, _place(bank, place, mix)
+
+
+def _rate_of_path(rate):
+    if not rate:
+        raise ValueError("a path in seconds needs a rate; give rate=, or a Bank that has one")
+    return rate
+
+
+def _steps(path, bank, step, rate, mix, n_sources, n):
+    """The hc_steps of a path, sorted by frame."""
+    if callable(path):
+        rate = _rate_of_path(rate)
+        events = [(frame, source, _place(bank, path(frame / rate, source), mix)) for frame in range(0, n, step)
+                  for source in range(n_sources)]
+    elif isinstance(path, np.ndarray) or (len(path) and all(isinstance(entry, _WHOLE) for entry in path)):
+        events = _steps_of_array(np.asarray(path), bank, step, n_sources, mix)
+    else:
+        events = _steps_of_list(path, bank, rate, mix)
+    rows, none = [], (0,) * _MOST_MIX
+    for frame, source, (entries, weights) in events:
+        if not 0 <= source < n_sources:
+            raise ValueError(f"source {source} of the path is out of range; the sound has {n_sources} channels")
+        k = len(entries)
+        rows.append((frame, source, k, (*entries, *none[k:]), (*weights, *none[k:])))
+    return np.array(sorted(rows, key=lambda row: row[0]), _STEP)
+
+
+def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, backend="auto", n_threads=0):
+    """Convolve a sound of N frames with responses that change along a path; the same call gives the same output.
+
+    x        [frames] or [frames, sources]; the outputs of all sources are added
+    bank     a Bank, or an array [entries, outputs, taps]
+    path     where the sources are. A place is the number of an entry (below 0: silence), a position (x, y, z) in
+             metres, or None for silence. Give one of
+               a list of (time, source, place): a float is a time in seconds, a whole number is a frame
+               a function of (seconds, source) that returns a place; it is called for each step and source
+               an array with a row for each step: whole numbers [steps] or [steps, sources], or positions [steps, 3] or
+               [steps, sources, 3]. The last row stays
+             A source is silent until its first place.
+    step     frames between two changes, 16 to 65536. From the first multiple of `step` at or after its time, a source
+             fades to its new place, linearly over one step; a place at frame 0 or before plays without a fade
+    mode     "full": N + taps - 1 frames; "same": the first N of them
+    mix      True: a position plays the mix of the entries around it (Bank.mix), not the nearest one
+    rate     Hz, for paths in seconds; None: the bank's
+    backend  "auto", "cpu", "cuda", "cuda:1"
+    n_threads  CPU threads; 0: all processors. The output does not depend on it
+
+    Returns float32 [frames] if x has one dimension and the bank one output, else [frames, outputs]. NaN and infinite
+    samples in x count as 0 and cause a RuntimeWarning with their number. Threads may call this with the same bank.
+
+    Raises ValueError if a shape, the mode or the path is wrong, or the rate is not the bank's; TypeError if x is
+    complex; Error if the library refuses (no such device, no memory).
+    """
+    if mode not in ("full", "same"):
+        raise ValueError(f"mode {mode!r} is unknown; give full or same")
+    if step < 1:
+        raise ValueError(f"step {step} is too small; give 16 to 65536")
+    if not isinstance(bank, Bank):
+        bank = Bank(bank)
+    if rate and bank.rate and rate != bank.rate:
+        raise ValueError(f"the bank is for {bank.rate} Hz, but rate is {rate}; make a Bank with rate={rate}")
+    planar = _planar(x)
+    is_finite = np.isfinite(planar)
+    if not is_finite.all():
+        warnings.warn(f"{(~is_finite).sum()} samples of the sound are NaN or infinite and count as 0", RuntimeWarning,
+                      stacklevel=2)
+        planar = np.where(is_finite, planar, np.float32(0))
+    n_sources, n = planar.shape
+    n_frames = n + (bank.taps - 1 if mode == "full" else 0)
+    out = np.zeros((bank.outputs, n_frames), np.float32)
+    steps = _steps(path, bank, step, rate or bank.rate, mix, n_sources, n)
+    ins = (_pointer * n_sources)(*(planar.ctypes.data + 4 * n * i for i in range(n_sources)))
+    outs = (_pointer * bank.outputs)(*(out.ctypes.data + 4 * n_frames * i for i in range(bank.outputs)))
+    job = _RenderJob(n_sources=n_sources, n_in_frames=n, steps=steps.ctypes.data, n_steps=len(steps),
+                     n_out_frames=n_frames, out=ctypes.addressof(outs))
+    setattr(job, "in", ctypes.addressof(ins))
+    why = ctypes.create_string_buffer(512)
+    with bank._renderer(backend, step, n_threads) as renderer:
+        _check(_lib.hc_render(renderer, ctypes.byref(job), 1, why, len(why)), why)
+    return out[0] if np.ndim(x) == 1 and bank.outputs == 1 else out.T

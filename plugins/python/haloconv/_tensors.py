@@ -1,0 +1,169 @@
+"""The calls of haloconv_tensors.h through ctypes; tests/plugins/test_tensors_python.py compares the struct.
+
+A plan is a checked hc_tensors with the size of its workspace. torch.py and arrays.py keep plans by shape: a call of a
+shape that was there before is one look-up and one call of the library.
+"""
+
+import ctypes
+import threading
+
+from ._library import Error, _lib
+
+FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
+MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
+CONVOLVE, GRADIENT_X, GRADIENT_H = range(3)  # enum hc_tensors_op
+ALIGNMENT = 256  # bytes; of a workspace
+_SOME = 8  # an address that says that there are lengths; nothing reads them before run() has put theirs there
+MOST_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
+
+
+class Tensors(ctypes.Structure):
+    """hc_tensors"""
+    _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("mode", ctypes.c_int),
+                ("n_threads", ctypes.c_int), ("n_batch", ctypes.c_int64), ("n_channels", ctypes.c_int64),
+                ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
+                ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
+                ("y_stride", ctypes.c_int64 * 2), ("h_lengths", ctypes.c_void_p)]
+
+
+_pointer, _Why = ctypes.c_void_p, ctypes.c_char * 512
+for _name, _result, _arguments in [
+        ("hc_tensors_frames", ctypes.c_int64, [ctypes.POINTER(Tensors)]),
+        ("hc_tensors_workspace", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(ctypes.c_size_t),
+                                                ctypes.c_char_p, ctypes.c_size_t]),
+        ("hc_tensors_run", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, _pointer, _pointer, _pointer, _pointer,
+                                          ctypes.c_size_t, _pointer, ctypes.c_char_p, ctypes.c_size_t])]:
+    getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
+_run = _lib.hc_tensors_run
+
+
+def check_mode(mode):
+    if mode not in MODES:
+        raise ValueError(f"mode {mode!r} is unknown; give full, same, valid or causal")
+
+
+def frames_of(mode, n_frames, n_taps):
+    """Frames of y, as hc_tensors_frames counts them; the arguments may be symbols of torch.compile."""
+    if mode == "full":
+        return n_frames + n_taps - 1
+    if mode == "valid":
+        return (n_frames - n_taps if n_frames >= n_taps else n_taps - n_frames) + 1
+    return n_frames
+
+
+def fits(x, h):
+    """Whether leading dimensions h apply to leading dimensions x as they are: at most two, each own or shared (1)."""
+    n = len(h)
+    if n > len(x) or len(x) > 2:
+        return False
+    return n == 0 or ((h[-1] == x[-1] or h[-1] == 1) and (n == 1 or h[0] == x[0] or h[0] == 1))
+
+
+def split(whole, h):
+    """Where to cut leading dimensions into batch and channels so that each part of the filter is own or shared.
+
+    whole, h  sizes of all dimensions of the result and of the filter, as many
+    Returns how many dimensions belong to the batch; None: no cut does it.
+    """
+    for cut in range(len(whole) - 1, -1, -1):
+        parts = [(whole[:cut], h[:cut]), (whole[cut:], h[cut:])]
+        if all(own == part or all(n == 1 for n in part) for own, part in parts):
+            return cut
+    return None
+
+
+class Plan:
+    """A checked operation on tensors of known sizes and strides. Threads may share it.
+
+    shape     of the result
+    bytes     of workspace on the device
+    copies    of inputs a and b: their frames are not adjacent; run() takes dense copies
+    is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
+    """
+    __slots__ = ("op", "tensors", "pointer", "bytes", "shape", "copies", "is_empty")
+
+    def __init__(self, op, tensors, shape, copies):
+        self.op, self.tensors, self.pointer = op, tensors, ctypes.pointer(tensors)
+        self.shape, self.copies, self.is_empty = shape, copies, not (tensors.n_batch and tensors.n_channels)
+        size, why = ctypes.c_size_t(), _Why()
+        _check(_lib.hc_tensors_workspace(self.pointer, op, ctypes.byref(size), why, len(why)), why)
+        self.bytes = size.value
+
+    def run(self, a, b, out, workspace, stream=None, lengths=None):
+        """Run the operation: a, b, out, workspace and lengths are addresses, stream is a cudaStream_t or None."""
+        pointer, why = self.pointer, _Why()
+        if lengths is not None:
+            tensors = Tensors.from_buffer_copy(self.tensors)
+            tensors.h_lengths = lengths
+            pointer = ctypes.pointer(tensors)
+        code = _run(pointer, self.op, a, b, out, workspace, self.bytes, stream, why, 512)
+        if code < 0:
+            _check(code, why)
+
+
+def _check(code, why):
+    if code < 0:
+        raise Error(code, why.value.decode(errors="replace"))
+
+
+def _rows(shape, strides, dense):
+    """(sizes of batch and channels, their strides in floats, whether a copy must make the frames adjacent)."""
+    frames, is_apart = shape[-1], shape[-1] > 1 and strides[-1] != 1
+    if is_apart or dense:
+        strides = [1] * len(shape)
+        for i in range(len(shape) - 2, -1, -1):
+            strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    sizes = (1, 1, *shape[:-1])[-2:]
+    steps = (frames, frames, *strides[:-1])[-2:]
+    return sizes, steps, is_apart
+
+
+def make_plan(op, mode, backend, n_threads, a, b, size, has_lengths=False):
+    """Make the plan of an operation.
+
+    a, b     (shape, strides in floats) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
+             last is time; those of h are aligned at the right, 1 where items or channels share a filter
+    size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
+    backend  bytes, as b"cuda:1"
+    has_lengths  run() gets lengths
+
+    Raises ValueError if the shapes do not belong together, Error if the library refuses.
+    """
+    (a_shape, a_strides), (b_shape, b_strides) = a, b
+    lead = tuple(a_shape[:-1])
+    h_shape = tuple(size) if op == GRADIENT_H else tuple(b_shape)
+    n_taps = h_shape[-1]
+    n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1]}[op]
+    if n_frames < 1 or n_taps < 1:
+        raise ValueError(f"there are {n_frames} frames and {n_taps} taps; give at least one of each")
+    if not fits(lead, h_shape[:-1]) or (op == GRADIENT_H and tuple(b_shape[:-1]) != lead):
+        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give h the leading "
+                         "dimensions of x, or 1")
+    if op != CONVOLVE and a_shape[-1] != frames_of(mode, n_frames, n_taps):
+        raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {n_taps} taps makes "
+                         f"{frames_of(mode, n_frames, n_taps)}")
+    shape = {CONVOLVE: (*lead, frames_of(mode, n_frames, n_taps)), GRADIENT_X: (*lead, n_frames),
+             GRADIENT_H: h_shape}[op]
+    a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
+    b_sizes, b_steps, copies_b = _rows(b_shape, b_strides, False)
+    out_sizes, out_steps, _ = _rows(shape, shape, True)
+    x, h, y = {CONVOLVE: (a_steps, b_steps, out_steps), GRADIENT_X: (out_steps, b_steps, a_steps),
+               GRADIENT_H: (b_steps, out_steps, a_steps)}[op]
+    h_sizes = out_sizes if op == GRADIENT_H else b_sizes
+    tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
+                      x, h, y, _SOME if has_lengths else None)
+    return Plan(op, tensors, shape, (copies_a, copies_b))
+
+
+class Plans:
+    """Plans by key. Threads share it; a plan that two threads make at once is made twice."""
+
+    def __init__(self):
+        self.by_key, self._lock = {}, threading.Lock()
+
+    def keep(self, key, plan):
+        with self._lock:
+            if len(self.by_key) >= MOST_PLANS:
+                self.by_key.clear()
+            self.by_key[key] = plan
+        return plan

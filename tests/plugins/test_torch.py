@@ -1,0 +1,523 @@
+"""haloconv.torch: the operations and their gradients against torch's FFT in float64, on every device.
+
+Needs torch (Debian: python3-torch). The tests of torch.compile and torch.func need torch 2.4. On a machine with a GPU,
+PYTHON=python with a CUDA build of torch runs the tests named cuda too.
+"""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import SEED, generator
+from test_python import hc  # noqa: F401  (a fixture)
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+MODES = ("full", "same", "valid", "causal")
+BOUND = 1e-6  # norm of the error over norm of the result
+HAS_OPERATORS = torch is not None and hasattr(torch.library, "register_autograd")
+needs_operators = pytest.mark.skipif(not HAS_OPERATORS, reason="needs torch 2.4")
+
+
+@pytest.fixture(scope="module")
+def ht(hc):
+    if torch is None:
+        pytest.skip("no torch")
+    return hc.torch
+
+
+@pytest.fixture
+def dev(backend):
+    if backend == "cuda" and not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA device")
+    return backend
+
+
+def tensor(shape, dev="cpu", seed=1):
+    return torch.from_numpy(generator(seed).standard_normal(shape).astype(np.float32)).to(dev)
+
+
+def exact(x, h, mode, lengths=None):
+    """convolve() by torch's FFT, in float64 if x and h are."""
+    n, k = x.shape[-1], h.shape[-1]
+    if lengths is not None:
+        h = h * (torch.arange(k, device=h.device) < lengths[..., None])
+    size = n + k - 1
+    full = torch.fft.irfft(torch.fft.rfft(x, size) * torch.fft.rfft(h, size), size)
+    start = {"full": 0, "causal": 0, "same": (k - 1) // 2, "valid": min(n, k) - 1}[mode]
+    return full[..., start:start + {"full": size, "causal": n, "same": n, "valid": abs(n - k) + 1}[mode]]
+
+
+def close(got, want, bound=BOUND):
+    assert got.shape == want.shape, f"shape {tuple(got.shape)}, want {tuple(want.shape)}"
+    assert got.dtype == torch.float32
+    norm = want.double().norm().item()
+    error = (got.double() - want.double()).norm().item()
+    assert error <= bound * norm, f"{tuple(got.shape)}: relative error {error / max(norm, 1e-300):.3g}"
+
+
+def doubles(*tensors):
+    return [t.detach().double().requires_grad_(t.requires_grad) for t in tensors]
+
+
+def check_orders(ht, x, h, mode, lengths=None):
+    """The result, both gradients, and the gradients of these."""
+    x64, h64 = doubles(x, h)
+    y, y64 = ht.convolve(x, h, mode, lengths=lengths), exact(x64, h64, mode, lengths)
+    close(y, y64)
+    gy = tensor(y.shape, y.device, 7).requires_grad_()
+    gy64, = doubles(gy)
+    g, g64 = (torch.autograd.grad(a, b, c, create_graph=True) for a, b, c in ((y, (x, h), gy), (y64, (x64, h64), gy64)))
+    for got, want in zip(g, g64):
+        close(got, want)
+    # A sum of squares and of values: every second derivative is in it, also where a gradient is 0.
+    loss, loss64 = (sum(((t * t + t) * tensor(t.shape, t.device, 8 + i).to(t.dtype)).sum() for i, t in enumerate(ts))
+                    for ts in (g, g64))
+    for got, want in zip(torch.autograd.grad(loss, (x, h, gy)), torch.autograd.grad(loss64, (x64, h64, gy64))):
+        close(got, want, 3 * BOUND)  # three operations one after the other
+
+
+SHAPES = [((7,), (3,)), ((1,), (1,)), ((3,), (8,)), ((2, 3, 100), (3, 17)), ((2, 3, 100), (17,)),
+          ((2, 3, 64), (2, 1, 65)), ((2, 3, 64), (1, 3, 31)), ((2, 3, 64), (2, 3, 64)), ((5, 1, 1023), (1025,)),
+          ((1, 90), (4, 50)), ((4, 1, 90), (3, 50)), ((90,), (2, 3, 50)),
+          ((2, 3, 4, 90), (4, 5)), ((2, 3, 4, 90), (2, 1, 4, 5)), ((2, 3, 4, 90), (2, 3, 1, 5)),
+          ((2, 1, 3, 1, 33), (2, 1, 4, 9))]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_results_and_gradients_are_exact(ht, backend, dev, shapes, mode):
+    """Of the first and second order, for filters that are own or shared in each dimension."""
+    x, h = (tensor(shape, dev, seed).requires_grad_() for seed, shape in enumerate(shapes))
+    check_orders(ht, x, h, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_random_sizes_are_exact(ht, backend, dev, mode):
+    draw = generator(MODES.index(mode))
+    for _ in range(12):
+        n, k = (int(10 ** draw.uniform(0, 3.7)) for _ in range(2))
+        batch, channels = (int(v) for v in draw.integers(1, 4, 2))
+        h_shape = (batch if draw.integers(2) else 1, channels if draw.integers(2) else 1, k)
+        x, h = tensor((batch, channels, n), dev, n), tensor(h_shape, dev, k)
+        check_orders(ht, x.requires_grad_(), h.requires_grad_(), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lengths_end_filters(ht, backend, dev, mode):
+    """Taps behind a filter's length are 0, also NaN, and so are their gradients."""
+    lengths = torch.tensor([[5, 0, 33], [1, 40, 17]], device=dev)
+    x, h = tensor((2, 3, 300), dev).requires_grad_(), tensor((2, 3, 40), dev, 2).requires_grad_()
+    check_orders(ht, x, h, mode, lengths)
+    check_orders(ht, x, tensor((2, 1, 40), dev, 3).requires_grad_(), mode, lengths[:, 1:2])
+    beyond = lengths.clone()
+    beyond[0, 1], beyond[0, 2] = -7, 1 << 40
+    assert torch.equal(ht.convolve(x, h, mode, lengths=beyond),
+                       ht.convolve(x, h, mode, lengths=beyond.clamp(0, 40)))
+    behind = h.detach().clone()
+    behind[0, 0, 5:] = float("nan")
+    close(ht.convolve(x, behind.requires_grad_(), mode, lengths=lengths), exact(*doubles(x, h), mode, lengths))
+    g = torch.autograd.grad(ht.convolve(x, h, mode, lengths=lengths).sum(), h)[0]
+    assert (g[0, 1] == 0).all() and (g[0, 0, 5:] == 0).all()
+    assert torch.equal(ht.convolve(x, h, mode, lengths=lengths.tolist()), ht.convolve(x, h, mode, lengths=lengths))
+    four = tensor((2, 2, 3, 50), dev)
+    close(ht.convolve(four, h, mode, lengths=lengths), exact(four.double(), h.double(), mode, lengths))
+
+
+def test_views_and_expanded_tensors(ht, backend, dev):
+    x, h = tensor((4, 200, 6), dev), tensor((30, 6), dev, 2)
+    base = tensor((2, 500), dev, 3)
+    cases = [(x.transpose(1, 2), h.t()), (x[::2, 10:, :3].transpose(1, 2), h[::2, 1:4].t()),
+             (base[:, None, 100:].expand(2, 5, 400), base[:1, :40].expand(5, 40)),
+             (base.unfold(1, 100, 7), base[0, 3:50]),
+             (base[0, ::3], base[1, ::50]), (base[:, :1], base[:, 1:2])]
+    for x, h in cases:
+        x, h = x.detach().requires_grad_(), h.detach().requires_grad_()
+        for mode in MODES:
+            check_orders(ht, x, h, mode)
+    z, h = torch.randn(3, 50, dtype=torch.complex64, device=dev), tensor((9,), dev)
+    for x in (z.conj().imag, torch._neg_view(base)):  # memory whose sign torch changes when it reads
+        close(ht.convolve(x, h), exact(x.double(), h.double(), "full"))
+        close(ht.convolve(base, x[0, :9]), exact(base.double(), x[0, :9].double(), "full"))
+
+
+def test_gradients_of_sums_are_expanded(ht, backend, dev):
+    x, h = tensor((2, 3, 50), dev).requires_grad_(), tensor((3, 9), dev).requires_grad_()
+    g = torch.autograd.grad(ht.convolve(x, h, "valid").sum(), (x, h))
+    for got, want in zip(g, torch.autograd.grad(exact(*(d := doubles(x, h)), "valid").sum(), d)):
+        close(got, want)
+
+
+def test_empty_batches(ht, backend, dev):
+    for lead in ((0, 3), (2, 0), (0,), (0, 2, 3)):
+        x, h = tensor((*lead, 20), dev).requires_grad_(), tensor((5,), dev).requires_grad_()
+        y = ht.convolve(x, h, "causal")
+        assert y.shape == (*lead, 20)
+        gx, gh = torch.autograd.grad(y.sum(), (x, h))
+        assert gx.shape == x.shape and gh.shape == h.shape and (gh == 0).all()
+
+
+def test_nan_stays_in_its_channel(ht, backend, dev):
+    x, h = tensor((2, 3, 400), dev), tensor((3, 20), dev, 2)
+    x[1, 2, 200] = float("nan")
+    y = ht.convolve(x, h, "causal")
+    want = exact(x[:1].double(), h.double(), "causal")
+    assert y[1, 2, 200:220].isnan().all() and not y[1, :2].isnan().any()
+    close(y[:1], want)
+
+
+def test_the_same_bits_in_every_run(ht, backend, dev):
+    x, h = tensor((3, 2, 5000), dev).requires_grad_(), tensor((2, 700), dev).requires_grad_()
+    first = [ht.convolve(x, h), *torch.autograd.grad(ht.convolve(x, h).square().sum(), (x, h))]
+    for _ in range(3):
+        again = [ht.convolve(x, h), *torch.autograd.grad(ht.convolve(x, h).square().sum(), (x, h))]
+        assert all(torch.equal(a, b) for a, b in zip(first, again))
+
+
+def test_half_precision(ht, backend, dev):
+    """Computed in float32; the result has the inputs' dtype, and inside of autocast float32."""
+    x, h = tensor((2, 3, 60), dev), tensor((3, 9), dev, 2)
+    for dtype in (torch.float16, torch.bfloat16):
+        low, filters = x.to(dtype).requires_grad_(), h.to(dtype).requires_grad_()
+        want = exact(low.detach().double(), filters.detach().double(), "same")
+        y = ht.convolve(low, filters, "same")
+        assert y.dtype == dtype and torch.equal(y, ht.convolve(low.float(), filters.float(), "same").to(dtype))
+        assert [g.dtype for g in torch.autograd.grad(y.float().sum(), (low, filters))] == [dtype, dtype]
+        assert ht.convolve(low, h, "same").dtype == torch.float32
+        with torch.autocast(dev, dtype=torch.bfloat16):
+            y = ht.convolve(low, filters, "same")
+            close(y, want)
+            assert [g.dtype for g in torch.autograd.grad(y.sum(), (low, filters))] == [dtype, dtype]
+            close(ht.convolve(x, h, "same"), exact(x.double(), h.double(), "same"))
+
+
+def test_refusals_say_what_to_do(ht, backend, dev):
+    x, h = tensor((2, 3, 50), dev), tensor((3, 9), dev)
+    for call, kind, text in [
+            (lambda: ht.convolve(x.double(), h), TypeError, "x is float64, .* give x.float"),
+            (lambda: ht.convolve(x, h.double()), TypeError, "h is float64"),
+            (lambda: ht.convolve(x.int(), h), TypeError, "x is torch.int32; give x.float"),
+            (lambda: ht.convolve(x + 0j, h), TypeError, "x is complex"),
+            (lambda: ht.convolve(x.tolist(), h), TypeError, "x is list; give a torch.Tensor"),
+            (lambda: ht.convolve(x, h.cpu().numpy()), TypeError, "h is ndarray"),
+            (lambda: ht.convolve(x, h[:2]), ValueError, r"\(2, 3, 50\) and h \(2, 9\) do not broadcast"),
+            (lambda: ht.convolve(x[..., :0], h), ValueError, "at least one"),
+            (lambda: ht.convolve(x, h[..., :0]), ValueError, "at least one"),
+            (lambda: ht.convolve(x.sum(), h), ValueError, r"x has shape \(\)"),
+            (lambda: ht.convolve(x, h, "circular"), ValueError, "mode 'circular' is unknown; give full"),
+            (lambda: ht.convolve(x, h, lengths=[1, 2]), ValueError, "a length for each filter"),
+            (lambda: ht.convolve(x, h, lengths=[1.0, 2.0, 3.0]), TypeError, "whole numbers"),
+            (lambda: ht.convolve(x, h.to("meta")), ValueError, "h on meta; move them to one device"),
+            (lambda: ht.fftconvolve(x, h), ValueError, "x has 3 dimensions and y has 2"),
+            (lambda: ht.fftconvolve(x, x, "causal"), ValueError, "mode 'causal' is unknown")]:
+        with pytest.raises(kind, match=text):
+            call()
+    if dev == "cuda":
+        with pytest.raises(ValueError, match="x is on cuda:0 and h on cpu"):
+            ht.convolve(x, h.cpu())
+
+
+def test_operators_check_shapes(ht):
+    """They are public as torch.ops.haloconv; no call of them reads beyond a tensor."""
+    x, h = tensor((2, 3, 50)), tensor((3, 9))
+    ops = torch.ops.haloconv
+    for call in (lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
+                 lambda: ops.gradient_x(x, h, "full", 50), lambda: ops.gradient_h(x, x[:1], "same", [9]),
+                 lambda: ops.gradient_h(x, x, "valid", [3, 9]), lambda: ops.gradient_h(x, x, "same", [2, 9])):
+        with pytest.raises((ValueError, RuntimeError), match="give|makes"):
+            call()
+    with pytest.raises((TypeError, RuntimeError), match="float32"):
+        ops.convolve(x.double(), h, "full")
+
+
+@pytest.mark.parametrize("mode", ("full", "same", "valid"))
+def test_fftconvolve_is_torchaudios(ht, backend, dev, mode):
+    """By the definition: both operands broadcast; "same" is relative to x; the longer one may be y."""
+    for x_shape, y_shape in [((20,), (7,)), ((7,), (20,)), ((3, 1, 50), (1, 4, 50)), ((3, 1, 20), (1, 4, 51)),
+                             ((64, 30), (1, 9)), ((1, 30), (6, 9)), ((2, 1, 3, 40), (1, 5, 3, 8))]:
+        x, y = tensor(x_shape, dev).requires_grad_(), tensor(y_shape, dev, 2).requires_grad_()
+        got, want = ht.fftconvolve(x, y, mode), exact(*(d := doubles(x, y)), mode)
+        close(got, want)
+        for a, b in zip(torch.autograd.grad(got.square().sum(), (x, y)), torch.autograd.grad(want.square().sum(), d)):
+            close(a, b, 3 * BOUND)
+    assert ht.fftconvolve(x, y).shape == exact(x, y, "full").shape
+
+
+def test_threads_share_the_module(ht):
+    x, h = tensor((2, 3, 3000)), tensor((3, 500))
+    want, wrong = ht.convolve(x, h), []
+
+    def work(seed):
+        for i in range(20):
+            n = 100 + (seed * 20 + i) % 37
+            if not torch.equal(ht.convolve(x, h), want) or ht.convolve(x[..., :n], h, "causal").shape[-1] != n:
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_forward_mode(ht):
+    forward_ad = torch.autograd.forward_ad
+    x, h, dx, dh = tensor((2, 40)), tensor((2, 9), seed=2), tensor((2, 40), seed=3), tensor((2, 9), seed=4)
+    want = exact(dx.double(), h.double(), "same") + exact(x.double(), dh.double(), "same")
+    with forward_ad.dual_level():
+        y = ht.convolve(forward_ad.make_dual(x, dx), forward_ad.make_dual(h, dh), "same")
+        close(forward_ad.unpack_dual(y).tangent, want)
+
+
+# ---- compilers and transforms ---------------------------------------------------------------------------------------
+@needs_operators
+def test_operators_pass_opcheck(ht, backend, dev):
+    ops = torch.ops.haloconv
+    x, h = tensor((2, 3, 50), dev).requires_grad_(), tensor((3, 9), dev).requires_grad_()
+    lengths = torch.tensor([3, 9, 0], device=dev)
+    for op, arguments in [(ops.convolve, (x, h, "same")), (ops.convolve, (x, h, "full", lengths)),
+                          (ops.gradient_x, (x, h, "causal", 50)), (ops.gradient_h, (x, x, "same", [3, 9])),
+                          (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2]))]:
+        torch.library.opcheck(op.default, arguments)
+
+
+@needs_operators
+@pytest.mark.parametrize("mode", MODES)
+def test_compile_is_one_graph(ht, backend, dev, mode):
+    def loss(x, h, gy):
+        return (ht.convolve(x, h, mode) * gy).sum() + ht.fftconvolve(x[:, 0], h[None, 0]).square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for n, k in ((40, 9), (57, 9), (80, 20), (9, 90)):  # the second size is compiled with symbols for sizes
+        x, h = tensor((2, 3, n), dev).requires_grad_(), tensor((3, k), dev).requires_grad_()
+        gy = tensor(ht.convolve(x, h, mode).shape, dev)
+        for got, want in zip(torch.autograd.grad(compiled(x, h, gy), (x, h)),
+                             torch.autograd.grad(loss(x, h, gy), (x, h))):
+            close(got, want)
+    low = torch.compile(lambda x, h: ht.convolve(x, h, mode), fullgraph=True, backend="aot_eager")(x.bfloat16(), h)
+    assert low.dtype == torch.float32
+    torch._dynamo.reset()
+
+
+@needs_operators
+def test_fake_tensors(ht):
+    from torch._subclasses import FakeTensorMode
+    with FakeTensorMode() as mode:
+        x, h = (mode.from_tensor(tensor(shape)) for shape in ((2, 3, 50), (3, 9)))
+        for name in MODES:
+            assert ht.convolve(x, h, name).shape == exact(torch.empty(2, 3, 50), torch.empty(3, 9), name).shape
+    meta = ht.convolve(torch.empty(2, 3, 50, device="meta"), torch.empty(9, device="meta"))
+    assert meta.shape == (2, 3, 58) and meta.is_meta
+
+
+@needs_operators
+def test_transforms_of_torch_func(ht, backend, dev):
+    x, h = tensor((4, 2, 3, 50), dev), tensor((4, 3, 9), dev, 2)
+    got = torch.vmap(lambda x, h: ht.convolve(x, h, "same"))(x, h)
+    close(got, exact(x.double(), h[:, None].double(), "same"))
+    close(torch.vmap(lambda x: ht.convolve(x, h[0]), 1, 1)(x), exact(x.double(), h[0].double(), "full"))
+    lengths = torch.tensor([[9, 3, 0]] * 4, device=dev)
+    close(torch.vmap(ht.convolve, (0, 0, None, 0))(x, h, "full", lengths),
+          exact(x.double(), h[:, None].double(), "full", lengths[:, None]))
+
+    def loss(h, x):
+        return ht.convolve(x, h, "valid").pow(3).sum()
+
+    each = torch.vmap(torch.func.grad(loss))(h, x)
+    for i in range(4):
+        h64, x64 = h[i].double().requires_grad_(), x[i].double()
+        close(each[i], torch.autograd.grad(exact(x64, h64, "valid").pow(3).sum(), h64)[0], 3 * BOUND)
+    tangent = torch.func.jvp(lambda h: ht.convolve(x, h[:, None]), (h,), (h,))[1]
+    close(tangent, exact(x.double(), h[:, None].double(), "full"))
+    jacobian = torch.func.jacrev(lambda h: ht.convolve(x[0, 0, 0], h, "causal"))(h[0, 0])
+    assert torch.allclose(jacobian[:, 0], x[0, 0, 0], atol=1e-5)
+
+
+# ---- CUDA -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA device")
+
+
+def test_cuda_side_stream(ht, gpu):
+    """The call follows the work of its stream, which is late here, and the next work of the stream follows the call."""
+    x, h = tensor((8, 2, 50000), "cuda"), tensor((2, 3000), "cuda")
+    want = exact(2 * x.double(), h.double(), "causal")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    for _ in range(5):
+        with torch.cuda.stream(stream):
+            late = torch.zeros_like(x)
+            torch.cuda._sleep(20_000_000)
+            late.copy_(2 * x)
+            y = ht.convolve(late, h, "causal")
+            late.zero_()
+            y = y + 0
+        stream.synchronize()
+        close(y, want)
+
+
+def test_cuda_graph(ht, gpu):
+    x, h = tensor((4, 3, 5000), "cuda").requires_grad_(), tensor((3, 700), "cuda").requires_grad_()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.autograd.grad(ht.convolve(x, h, "same").square().sum(), (x, h))
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = ht.convolve(x, h, "same")
+        gx, gh = torch.autograd.grad(y.square().sum(), (x, h))
+    for seed in (5, 6):
+        with torch.no_grad():
+            x.copy_(tensor(x.shape, "cuda", seed))
+        graph.replay()
+        x64, h64 = doubles(x, h)
+        want = exact(x64, h64, "same")
+        close(y, want)
+        for got, exact_gradient in zip((gx, gh), torch.autograd.grad(want.square().sum(), (x64, h64))):
+            close(got, exact_gradient, 3 * BOUND)
+
+
+def test_cuda_waits_for_nothing(ht, gpu):
+    x, h = tensor((4, 3, 5000), "cuda").requires_grad_(), tensor((3, 700), "cuda").requires_grad_()
+    torch.autograd.grad(ht.convolve(x, h).sum(), (x, h))
+    torch.cuda.synchronize()
+    torch.cuda._sleep(400_000_000)
+    busy = torch.cuda.Event()
+    busy.record()
+    torch.autograd.grad(ht.convolve(x, h).sum(), (x, h))
+    assert not busy.query(), "a call waited for the device"
+
+
+def test_cuda_second_device(ht, gpu):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one CUDA device")
+    x, h = tensor((4, 3, 5000), "cuda:1").requires_grad_(), tensor((3, 700), "cuda:1").requires_grad_()
+    check_orders(ht, x, h, "causal")
+    assert torch.cuda.current_device() == 0 and ht.convolve(x, h).device == x.device
+    with pytest.raises(ValueError, match="cuda:1 and h on cuda:0"):
+        ht.convolve(x, h.to("cuda:0"))
+
+
+# ---- augmentation ---------------------------------------------------------------------------------------------------
+def rooms(n=6, taps=400, channels=1, seed=9):
+    """Responses of different lengths, whose direct sound is at 3, 14, 25, ..."""
+    draw, found = generator(seed), []
+    for i in range(n):
+        h = draw.standard_normal((channels, taps - 20 * i)).astype(np.float32) * 0.05
+        h[:, 3 + 11 * i] = 1
+        found.append(torch.from_numpy(h))
+    return found
+
+
+def test_augmentation_applies_the_drawn_response(ht, backend, dev):
+    """The output has the input's length, and the direct sound is where the sound was."""
+    hs = rooms()
+    x = tensor((40, 2, 1000), dev)
+    for align in (True, False):
+        augment = ht.ApplyImpulseResponse(hs, p=0.6, align=align, seed=SEED).to(dev)
+        y = augment(x)
+        assert y.shape == x.shape and augment.chosen.shape == (40,)
+        assert {-1, *range(6)} >= set(augment.chosen.tolist()) and len(set(augment.chosen.tolist())) > 3
+        for i, room in enumerate(augment.chosen.tolist()):
+            if room < 0:
+                assert torch.equal(y[i], x[i])
+            else:
+                at = 3 + 11 * room if align else 0
+                close(y[i], exact(x[i].double(), hs[room].to(dev).double(), "full")[..., at:at + 1000])
+
+
+def test_augmentation_draws_per(ht):
+    x = tensor((8, 3, 300))
+    channels = ht.ApplyImpulseResponse(rooms(), p=1, per="channel", align=False, seed=1)
+    y = channels(x)
+    assert channels.chosen.shape == (8, 3) and len(set(channels.chosen.flatten().tolist())) > 3
+    close(y[2, 1], exact(x[2, 1].double(), rooms()[channels.chosen[2, 1]][0].double(), "causal"))
+    batch = ht.ApplyImpulseResponse(rooms(channels=3), p=1, per="batch", align=False, seed=2)
+    y = batch(x)
+    assert len(set(batch.chosen.tolist())) == 1
+    close(y, exact(x.double(), rooms(channels=3)[batch.chosen[0]].double(), "causal"))
+    flat = ht.ApplyImpulseResponse(rooms(), p=1, align=False, seed=3)
+    assert flat(x[:, 0]).shape == (8, 300) and flat.chosen.shape == (8,) and flat(x[0, 0]).shape == (300,)
+
+
+def test_augmentation_repeats_by_its_seed(ht):
+    x = tensor((16, 1, 100))
+    one, two = (ht.ApplyImpulseResponse(rooms(), seed=5) for _ in range(2))
+    first = one(x)
+    assert torch.equal(first, two(x)) and not torch.equal(first, ht.ApplyImpulseResponse(rooms(), seed=6)(x))
+    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
+    second = one(x)
+    assert not torch.equal(first, second) and all(torch.equal(second, other(x)) for other in copies)
+    free = ht.ApplyImpulseResponse(rooms())
+    results = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        results.append(free(x))
+    assert torch.equal(*results)
+    assert free.eval()(x) is x and not free.state_dict()
+    assert torch.equal(ht.ApplyImpulseResponse(rooms(), p=0)(x), x)
+
+
+def test_augmentation_levels(ht):
+    x = tensor((8, 2, 2000))
+    loud = [30 * h for h in rooms()]
+    y = ht.ApplyImpulseResponse(loud, p=1, keep_level=True, seed=1)(x)
+    assert torch.allclose(y.square().mean((1, 2)), x.square().mean((1, 2)), rtol=1e-4)
+    silent = ht.ApplyImpulseResponse(loud, p=1, keep_level=True, seed=1)(torch.zeros_like(x))
+    assert (silent == 0).all()
+    peak = ht.ApplyImpulseResponse(loud, normalise="peak")
+    assert torch.allclose(peak.responses.abs().amax((1, 2)), torch.ones(6))
+    energy = ht.ApplyImpulseResponse([h.expand(2, -1) for h in loud], normalise="energy")
+    assert torch.allclose(energy.responses.square().sum(2), torch.ones(6, 2))
+
+
+def test_augmentation_takes_files_banks_and_tensors(ht, hc, folder):
+    hs = rooms(3)
+    for i, h in enumerate(hs):
+        soundfile.write(f"{i}.wav", h[0].numpy(), 16000, subtype="FLOAT")
+    padded = torch.stack([torch.nn.functional.pad(h[0], (0, 400 - h.shape[-1])) for h in hs])
+    want = ht.ApplyImpulseResponse(hs, align=False).responses
+    assert torch.equal(ht.ApplyImpulseResponse(padded, align=False).responses, want)
+    garbage = padded.clone()
+    garbage[1, 380:], garbage[2, 360:] = 7, 8
+    assert torch.equal(ht.ApplyImpulseResponse(garbage, lengths=[400, 380, 360], align=False).responses, want)
+    assert torch.equal(ht.ApplyImpulseResponse(hc.Bank(padded.numpy()), align=False).responses, want)
+    assert torch.equal(ht.ApplyImpulseResponse([f"{i}.wav" for i in range(3)], rate=16000, align=False).responses, want)
+    assert torch.equal(ht.ApplyImpulseResponse(str(folder), rate=16000, align=False).responses, want)
+    other = ht.ApplyImpulseResponse("0.wav", rate=8000, align=False).responses
+    assert abs(other.shape[-1] - 200) < 60
+
+
+def test_augmentation_refuses(ht):
+    x = tensor((2, 2, 100))
+    for call, kind, text in [
+            (lambda: ht.ApplyImpulseResponse([]), ValueError, "at least one"),
+            (lambda: ht.ApplyImpulseResponse("a.wav"), ValueError, "rate="),
+            (lambda: ht.ApplyImpulseResponse(rooms(), p=1.5), ValueError, "probability"),
+            (lambda: ht.ApplyImpulseResponse(rooms(), per="item"), ValueError, "give example"),
+            (lambda: ht.ApplyImpulseResponse(rooms(), normalise="rms"), ValueError, "give peak"),
+            (lambda: ht.ApplyImpulseResponse(rooms(channels=2), per="channel"), ValueError, "one channel"),
+            (lambda: ht.ApplyImpulseResponse([rooms()[0], rooms(channels=2)[0]]), ValueError, "give all as many"),
+            (lambda: ht.ApplyImpulseResponse(rooms()[0] / 0), ValueError, "NaN or infinite"),
+            (lambda: ht.ApplyImpulseResponse(rooms(channels=3), p=1)(x), ValueError, "responses of 1 or 2"),
+            (lambda: ht.ApplyImpulseResponse(rooms(), p=1).to("meta")(x), ValueError, r"call .to\(x.device\)"),
+            (lambda: ht.ApplyImpulseResponse(rooms(), p=1)(x[None]), ValueError, "give .batch")]:
+        with pytest.raises(kind, match=text):
+            call()
+
+
+def test_augmentation_has_gradients(ht, backend, dev):
+    x = tensor((4, 2, 200), dev).requires_grad_()
+    augment = ht.ApplyImpulseResponse(rooms(), p=1, seed=1, keep_level=True).to(dev)
+    gradient = torch.autograd.grad(augment(x).square().sum(), x)[0]
+    close(gradient, 2 * x.detach().double(), 1e-4)  # the energy is that of x

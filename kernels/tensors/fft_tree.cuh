@@ -157,7 +157,8 @@ static __device__ __forceinline__ float2 root_at(float x)
     return make_float2(c, -s);
 }
 
-template <int LOG_N_, int LOG_E_> struct fft_tree {
+/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. */
+template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
     static constexpr int LOG_1 = LOG_E, LOG_2 = LOG_N - LOG_1 < LOG_E ? LOG_N - LOG_1 : LOG_E,
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
@@ -172,6 +173,8 @@ template <int LOG_N_, int LOG_E_> struct fft_tree {
         float2 inverse2[LOG_2][R3];                    /* phase 2, of position i                               */
         float2 inverse1[LOG_1][T];                     /* phase 1, of position t                               */
         float2 unshift[T];                             /* exp(2 pi i shift t / N)                              */
+        float2 forward1[ANY_SHIFT ? LOG_1 : 1];        /* phase 1                                              */
+        float2 unshift1[ANY_SHIFT ? E : 1];            /* exp(2 pi i shift j / E)                              */
     };
 
     /* The place of point p in shared memory: padded, so that there are no bank conflicts in any phase. at(p + q) is
@@ -189,10 +192,13 @@ template <int LOG_N_, int LOG_E_> struct fft_tree {
         else __syncwarp();
     }
 
-    /* Fills the factors for shift 1/4. All threads of the block call it; a barrier must follow. */
-    static __device__ void factors_make(factors *f)
+    /* Fills the factors. All threads of the block call it; a barrier must follow. shift: a multiple of 2^-12, below 1. */
+    static __device__ void factors_make(factors *f, float shift = 0.25f)
     {
-        const float shift = 0.25f;
+        if (ANY_SHIFT) {
+            for (int i = threadIdx.x; i < LOG_1; i += blockDim.x) f->forward1[i] = root_at(shift / (float)(2 << i));
+            for (int i = threadIdx.x; i < E; i += blockDim.x) f->unshift1[i] = conj(root_at(shift * (float)i / (float)E));
+        }
         for (int i = threadIdx.x; i < LOG_2 * E; i += blockDim.x) {
             const int m = i / E + 1, b = i % E;
             f->forward2[m - 1][b] = root_at(((float)bit_reverse(b, LOG_1) + shift) / (float)(1 << (LOG_1 + m)));
@@ -232,7 +238,9 @@ template <int LOG_N_, int LOG_E_> struct fft_tree {
     template <bool REAL> static __device__ __forceinline__ void forward(float2 *s, const factors *f, int t, float2 *r)
     {
         float2 base[LOG_E];
-        unrolled<LOG_1>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (4 2^(m + 1))) */
+        unrolled<LOG_1>([&](auto m) { /* exp(-2 pi i shift / (2 2^m)) */
+            base[m.value] = ANY_SHIFT ? f->forward1[m.value] : root_256<(32 >> m.value), 1>();
+        });
         if (REAL) {
 #pragma unroll
             for (int j = 0; j < E / 2; j++) {
@@ -325,6 +333,10 @@ template <int LOG_N_, int LOG_E_> struct fft_tree {
 
     /* The rest of the factor exp(2 pi i shift n / N) of r[J]: exp(2 pi i J / (4 E)). */
     template <int J> static __device__ __forceinline__ float2 unshifted(float2 z) { return turned<J * 64 / E, -1>(z); }
+    template <int J> static __device__ __forceinline__ float2 unshifted(const factors *f, float2 z)
+    {
+        return cmul(z, f->unshift1[J]);
+    }
 };
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "fft_tree.cuh"
 #include "fused_kernels.h"
+#include "row_windows.cuh"
 
 /* log2 of the points of a thread: 16, 32 or 64 points. */
 #ifndef LOG_E_OF
@@ -21,38 +22,6 @@ template <int LOG_N> struct size : fft_tree<LOG_N, LOG_E_OF(LOG_N)> {
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
                             BYTES = FACTOR_BYTES + TEAMS * POINT_BYTES, STASH_BYTES = 2 * tree::N * sizeof(float2);
 };
-
-/* A row of a tensor that shares the filter of group f. */
-struct row_place { int batch, channel, filter; };
-static __device__ __forceinline__ row_place place_of(const fused_groups &g, unsigned f, unsigned row)
-{
-    const unsigned hb = f / (unsigned)g.h_channels, hc = f - hb * (unsigned)g.h_channels;
-    const unsigned n_channels = g.h_channels == 1 ? (unsigned)g.channels : 1u;
-    const unsigned b = row / n_channels, c = row - b * n_channels;
-    row_place at = {(int)(g.h_batch == 1 ? b : hb), (int)(g.h_channels == 1 ? c : hc), (int)f};
-    return at;
-}
-static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_groups &g)
-{
-    return (g.h_batch == 1 ? (unsigned)g.batch : 1u) * (g.h_channels == 1 ? (unsigned)g.channels : 1u);
-}
-
-/* Part of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
-struct window { const float *data; int first, last; };
-static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_place at, int64_t start,
-                                                   int64_t end, int points)
-{
-    const int64_t left = (end < rows.frames ? end : rows.frames) - start;
-    window w;
-    w.data = data + at.batch * rows.stride[0] + at.channel * rows.stride[1] + start;
-    w.first = start >= 0 ? 0 : start > -points ? (int)-start : points;
-    w.last = left >= points ? points : left > w.first ? (int)left : w.first;
-    return w;
-}
-static __device__ __forceinline__ float point(const window &w, int p)
-{
-    return (unsigned)(p - w.first) < (unsigned)(w.last - w.first) ? w.data[p] : 0.0f;
-}
 
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
 template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)

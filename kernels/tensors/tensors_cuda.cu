@@ -9,12 +9,18 @@
 
 #include "fused_kernels.h"
 #include "kernels/backend/cuda_error.h"
+#include "long_rows.h"
 
 #include <limits.h>
 #include <mutex>
 #include <string.h>
 
 enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX /* of a launch */ };
+
+/* Tests of long_rows lower this, for short filters. */
+#ifndef FUSED_UP_TO
+#define FUSED_UP_TO FUSED_MOST
+#endif
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
@@ -44,6 +50,8 @@ static int device_of(int device, const struct fused_device **properties, char *w
     std::lock_guard<std::mutex> guard(devices_lock);
     if (!devices[device].is_loaded)
         TRY(fused_load(device, &devices[device].properties), "loading the kernels of tensors");
+    if (!devices[device].is_loaded)
+        TRY(long_load(device, &devices[device].properties), "loading the kernels of tensors");
     devices[device].is_loaded = true;
     *properties = &devices[device].properties;
     return HC_OK;
@@ -58,6 +66,8 @@ struct tensor_plan {
     int n_groups;            /* of a chunk */
     int n_slices;            /* of the gradient of h */
     size_t spectra, stash, bytes; /* parts of the workspace: bytes of the spectra, of the stash, of all */
+    bool is_long;            /* only `longer` and `bytes` count                                                      */
+    struct long_plan longer;
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -92,7 +102,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
-    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_MOST; log2_n++) {
+    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
@@ -108,8 +118,14 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->hop = hop;
         plan->n_windows = windows;
     }
+    if (long_plan_make(c, device, &plan->longer) && (!plan->log2_n || plan->longer.cycles < best)) {
+        plan->is_long = true;
+        plan->bytes = plan->longer.bytes;
+        return HC_OK;
+    }
     if (!plan->log2_n)
-        return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps are too long", (long long)c->h.frames);
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps do not fit this device's shared memory; use "
+                                               "the CPU", (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = least(filters, MOST_GROUPS);
     groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
@@ -227,6 +243,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));
     PASS(tensor_plan_make(c, device, &plan, why, cap));
+    if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = {(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
     for (; groups.first < filters; groups.first += plan.n_groups) {

@@ -1,0 +1,331 @@
+/* long_kernels - see the header.
+ *
+ * cost     a window: `split` and `join` 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA
+ * ceiling  of device memory, or of the L2 cache if the windows of a launch fit there
+ */
+#include "fft_tree.cuh"
+#include "long_kernels.h"
+#include "row_windows.cuh"
+
+/* ---- split and join ---------------------------------------------------------------------------------------------- */
+
+struct unit_place { row_place at; int64_t start; }; /* start: of window's point 0, in frames */
+static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
+{
+    const int64_t unit = u.first + local, group = unit / u.units_of_group, task = unit - group * u.units_of_group;
+    const int64_t row = task / u.n_windows;
+    unit_place place;
+    place.at = place_of(u.groups, (unsigned)(u.groups.first + group), (unsigned)row);
+    place.start = (task - row * u.n_windows) * u.hop + u.start;
+    return place;
+}
+
+static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_place at)
+{
+    const int64_t length = u.lengths ? u.lengths[at.filter] : u.rows.frames;
+    return length < u.rows.frames ? length : u.rows.frames;
+}
+
+/* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
+template <int LOG_R>
+static __global__ void __launch_bounds__(256) split_kernel(long_units u, const float *data, float2 *scratch, int columns)
+{
+    constexpr int R = 1 << LOG_R;
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
+    const unit_place place = place_of_unit(u, blockIdx.y);
+    fused_rows rows = u.rows;
+    rows.frames = frames_of(u, place.at);
+    const window w = window_of(data, rows, place.at, place.start, place.start + u.end, 2 * n);
+    float2 r[R], base[LOG_R];
+#pragma unroll
+    for (int j = 0; j < R; j++) r[j].x = point(w, column + columns * j);
+#pragma unroll
+    for (int j = 0; j < R; j++) r[j].y = -point(w, column + columns * j + n);
+    unrolled<LOG_R>([&](auto m) { base[m.value] = root_256<(32 >> m.value), 1>(); }); /* exp(-2 pi i / (8 2^m)) */
+    tree_levels<LOG_R>(r, base);
+    float2 *out = scratch + (size_t)blockIdx.y * (size_t)n + column;
+#pragma unroll
+    for (int j = 0; j < R; j++) out[(size_t)j * (size_t)columns] = r[j];
+}
+
+template <int LOG_R>
+static __global__ void __launch_bounds__(256)
+    join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, float *data, int columns)
+{
+    constexpr int R = 1 << LOG_R;
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
+    const unit_place place = place_of_unit(u, blockIdx.y);
+    const float2 *in = scratch + (size_t)blockIdx.y * (size_t)stride + column;
+    float2 r[R];
+#pragma unroll
+    for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
+    time_levels_from_0<LOG_R>(r);
+    const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
+    const int last = (int)(left < u.end ? left > 0 ? left : 0 : u.end), length = (int)(used < last ? used > 0 ? used : 0 : last);
+    const int first = (int)o.first_point;
+    float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
+    unrolled<R>([&](auto j) {
+        const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
+        const int lo = column + columns * j.value, hi = lo + n;
+        if (lo >= first && lo < last) out[lo] = (lo < length ? o.scale * z.x : 0.0f) + (o.add ? out[lo] : 0.0f);
+        if (hi >= first && hi < last) out[hi] = (hi < length ? -o.scale * z.y : 0.0f) + (o.add ? out[hi] : 0.0f);
+    });
+}
+
+/* The second pass, in place: row b of 2^log2_r1 rows is split again, or joined from its parts. */
+template <int LOG_R, bool INVERSE>
+static __global__ void __launch_bounds__(256) again_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
+{
+    constexpr int R = 1 << LOG_R;
+    __shared__ float2 factors[R];
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)(blockIdx.y & ((1u << log2_r1) - 1));
+    const float k = (float)(__brev((unsigned)row) >> (32 - log2_r1)) + 0.25f;
+    if (threadIdx.x < (INVERSE ? R : LOG_R)) {
+        const float x = k / (float)(1 << log2_r1);
+        factors[threadIdx.x] = INVERSE ? conj(root_at(x * (float)threadIdx.x / (float)R))
+                                       : root_at(x / (float)(2 << threadIdx.x));
+    }
+    float2 *at = scratch + (size_t)(blockIdx.y >> log2_r1) * (size_t)stride + ((size_t)row * (size_t)columns << LOG_R) +
+                 column;
+    float2 r[R];
+#pragma unroll
+    for (int j = 0; j < R; j++) r[j] = at[(size_t)j * (size_t)columns];
+    __syncthreads();
+    if (INVERSE) {
+        time_levels_from_0<LOG_R>(r);
+#pragma unroll
+        for (int j = 0; j < R; j++) r[j] = cmul(r[j], factors[j]);
+    } else {
+        float2 base[LOG_R];
+#pragma unroll
+        for (int m = 0; m < LOG_R; m++) base[m] = factors[m];
+        tree_levels<LOG_R>(r, base);
+    }
+#pragma unroll
+    for (int j = 0; j < R; j++) at[(size_t)j * (size_t)columns] = r[j];
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+template <int LOG_N> struct row_size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5, true> {
+    using tree = fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5, true>;
+    static constexpr int BLOCKS = tree::T < 512 ? (512 / tree::T < 16 ? 512 / tree::T : 16) : 1;
+    static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
+                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
+};
+
+/* The same number, which the compiler takes for another one: it then computes addresses again, rather than keep all of
+ * them in registers. */
+static __device__ __forceinline__ int again(int t)
+{
+    asm volatile("" : "+r"(t));
+    return t;
+}
+
+/* A block transforms row blockIdx.y of some windows. */
+template <int LOG_N, int OP>
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
+    rows_kernel(long_rows p, int log2_r, int windows_of_block)
+{
+    using S = row_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    for (int k = 0; k < windows_of_block; k++) {
+        const int i = (int)blockIdx.x * windows_of_block + k;
+        if (i >= p.n) return;
+        int t = again((int)threadIdx.x);
+        float2 *at = p.data + (size_t)i * (size_t)p.stride + ((size_t)blockIdx.y << LOG_N) + t;
+        float2 r[S::E];
+        if (k == 0 || OP != LONG_CONVOLVE) S::team_sync();
+        if (OP == LONG_INVERSE) {
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = at[m * S::T];
+        } else {
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+            S::template forward<false>(s, f, t, r);
+        }
+        if (OP == LONG_CONVOLVE) {
+            const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
+            const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
+            if (p.conjugate) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(__ldg(h + m * S::T)));
+            } else {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
+            }
+        }
+        if (OP == LONG_FORWARD) {
+#pragma unroll
+            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, p.scale * r[m].y);
+        } else {
+            t = again(t);
+            S::inverse(s, f, t, r);
+            unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(256) products_kernel(long_products p)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.points) return;
+    const size_t first = (size_t)blockIdx.y * (size_t)p.windows * (size_t)p.points + (size_t)i;
+    float2 *to = p.sum + (size_t)blockIdx.y * (size_t)p.stride + i;
+    float2 sum = p.add ? *to : make_float2(0.0f, 0.0f);
+#pragma unroll 4
+    for (int k = 0; k < p.windows; k++) {
+        const size_t at = first + (size_t)k * (size_t)p.points;
+        const float2 z = cmul(p.gy[at], conj(p.x[at]));
+        sum = make_float2(sum.x + z.x, sum.y + z.y);
+    }
+    *to = sum;
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+enum { COLUMN_THREADS = 256 };
+static unsigned column_threads(int columns) { return (unsigned)(columns < COLUMN_THREADS ? columns : COLUMN_THREADS); }
+
+template <int N> struct number { static constexpr int value = N; };
+template <class Use> static cudaError_t with_split(int log2_r, Use use)
+{
+    switch (log2_r) {
+        case 1: return use(number<1>());
+        case 2: return use(number<2>());
+        case 3: return use(number<3>());
+        case 4: return use(number<4>());
+        default: return use(number<5>());
+    }
+}
+template <class Use> static cudaError_t with_row(int log2_row, Use use)
+{
+#ifdef LONG_ROW
+    return log2_row == LONG_ROW ? use(number<LONG_ROW>()) : cudaErrorInvalidValue;
+#else
+    switch (log2_row) {
+        case 12: return use(number<12>());
+        case 13: return use(number<13>());
+        default: return use(number<14>());
+    }
+#endif
+}
+
+/* log2 of the rows of the second pass; 0: there is none. */
+static int second_split(int log2_r) { return log2_r > LONG_SPLIT_MOST ? log2_r / 2 : 0; }
+
+template <bool INVERSE>
+static cudaError_t again_launch(struct long_size size, float2 *scratch, int64_t stride, int n, cudaStream_t stream)
+{
+    const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
+    const unsigned threads = column_threads(columns), units = 65535u >> first; /* of a launch */
+    cudaError_t status = cudaSuccess;
+    for (unsigned done = 0; done < (unsigned)n && !status; done += units) {
+        const unsigned left = (unsigned)n - done;
+        const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
+        float2 *at = scratch + (size_t)done * (size_t)stride;
+        if (second == 3) again_kernel<3, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
+        else again_kernel<4, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
+        status = cudaGetLastError();
+    }
+    return status;
+}
+
+cudaError_t long_split_launch(struct long_size size, const struct long_units *units, const float *data, float2 *scratch,
+                              cudaStream_t stream)
+{
+    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
+    const unsigned threads = column_threads(columns);
+    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
+    const cudaError_t status = with_split(size.log2_r - second, [&](auto r) {
+        constexpr int LOG_R = decltype(r)::value;
+        split_kernel<LOG_R><<<grid, threads, 0, stream>>>(*units, data, scratch, columns);
+        return cudaGetLastError();
+    });
+    if (status || !second) return status;
+    return again_launch<false>(size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
+}
+
+cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
+                             float2 *scratch, int64_t stride, float *data, cudaStream_t stream)
+{
+    const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
+    const unsigned threads = column_threads(columns);
+    const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
+    if (second) {
+        const cudaError_t status = again_launch<true>(size, scratch, stride, units->n, stream);
+        if (status) return status;
+    }
+    return with_split(size.log2_r - second, [&](auto r) {
+        constexpr int LOG_R = decltype(r)::value;
+        join_kernel<LOG_R><<<grid, threads, 0, stream>>>(*units, *output, scratch, stride, data, columns);
+        return cudaGetLastError();
+    });
+}
+
+template <int LOG_N> static int rows_at_once(const struct fused_device *device)
+{
+    using S = row_size<LOG_N>;
+    const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
+    return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
+}
+
+int long_rows_at_once(const struct fused_device *device, int log2_row)
+{
+    int n = 0;
+    if (log2_row < LONG_ROW_LEAST || log2_row > LONG_ROW_MOST) return 0;
+    with_row(log2_row, [&](auto size) {
+        constexpr int LOG_N = decltype(size)::value;
+        n = rows_at_once<LOG_N>(device);
+        return cudaSuccess;
+    });
+    return n;
+}
+
+template <class Kernel> static cudaError_t shared_allow(Kernel kernel, size_t bytes)
+{
+    return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+cudaError_t long_load(int, const struct fused_device *device)
+{
+    cudaError_t status = cudaSuccess;
+    for (int log2_row = LONG_ROW_LEAST; log2_row <= LONG_ROW_MOST && !status; log2_row++)
+        status = with_row(log2_row, [&](auto size) {
+            constexpr int LOG_N = decltype(size)::value;
+            constexpr size_t BYTES = row_size<LOG_N>::BYTES;
+            if (BYTES > (size_t)device->shared_bytes) return cudaSuccess;
+            cudaError_t error = shared_allow(rows_kernel<LOG_N, LONG_FORWARD>, BYTES);
+            if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_INVERSE>, BYTES);
+            if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_CONVOLVE>, BYTES);
+            return error;
+        });
+    return status;
+}
+
+cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
+                             cudaStream_t stream)
+{
+    return with_row(size.log2_row, [&](auto row) {
+        constexpr int LOG_N = decltype(row)::value;
+        using S = row_size<LOG_N>;
+        const int64_t tasks = (int64_t)p->n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
+        const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
+        const dim3 grid((unsigned)((p->n + of_block - 1) / of_block), 1u << r);
+        if (p->op == LONG_FORWARD) rows_kernel<LOG_N, LONG_FORWARD><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
+        else if (p->op == LONG_INVERSE)
+            rows_kernel<LOG_N, LONG_INVERSE><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
+        else rows_kernel<LOG_N, LONG_CONVOLVE><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
+        return cudaGetLastError();
+    });
+}
+
+cudaError_t long_products_launch(const struct long_products *p, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)((p->points + 255) / 256), (unsigned)p->n_groups);
+    products_kernel<<<grid, 256, 0, stream>>>(*p);
+    return cudaGetLastError();
+}

@@ -1,0 +1,94 @@
+/* long_kernels - convolutions with filters too long for one team of threads (fused_kernels.h), in steps through device
+ * memory.
+ *
+ * A window of 2N real points is N complex points lo - i hi (fft_tree.cuh), N = R N'. Its transform has three steps:
+ *
+ *   split   levels 1 to log2 R of the tree: R rows of N' points, from the columns n' + N' j
+ *   rows    a transform of each row by one team, with the shift (k + 1/4) / R; k is the number of the row with its bits
+ *           reversed
+ *   join    the inverse of `split`, and the frames that do not wrap go to the output
+ *
+ *   scratch of a window   [R rows][N'] float2
+ *
+ * R above LONG_SPLIT_MOST takes two passes of `split` and of `join`.
+ */
+#ifndef HALOCONV_LONG_KERNELS_H
+#define HALOCONV_LONG_KERNELS_H
+
+#include "fused_kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Tests compile with -DLONG_ROW=7, for short filters. */
+#ifdef LONG_ROW
+enum { LONG_ROW_LEAST = LONG_ROW, LONG_ROW_MOST = LONG_ROW };
+#else
+enum { LONG_ROW_LEAST = 12, LONG_ROW_MOST = 14 }; /* log2 N' */
+#endif
+enum { LONG_SPLIT_MOST = 5, LONG_MOST_SPLITS = 8 }; /* log2 R of one pass, of all */
+enum { LONG_MOST_UNITS = 65535 };                   /* windows of a launch */
+
+struct long_size { int log2_row, log2_r; };
+
+struct long_units {           /* windows: of rows, sorted by the filter, the row and the window; or one of each filter */
+    struct fused_groups groups; /* groups.first: the filter of unit 0 */
+    struct fused_rows rows;
+    int64_t units_of_group;   /* 1 for the windows of filters */
+    int64_t n_windows, hop;   /* of a row; window j begins at frame j * hop + start */
+    int64_t start;
+    int64_t end;              /* point p of a window exists for p < end, up to 2 N */
+    const int64_t *lengths;   /* frames of a filter from there on count as 0; NULL: none */
+    int64_t first;            /* unit of this launch, and how many */
+    int n;
+};
+
+struct long_output {          /* point p of window j is frame j * hop + start + p, for first_point <= p < end */
+    int64_t first_point;
+    float scale;
+    bool add;                 /* to the frames, instead of writing them */
+};
+
+/* Prepares the kernels of a device; once before the first launch. */
+cudaError_t long_load(int device, const struct fused_device *properties);
+/* The rows of 2^log2_row points that the device computes at once; 0: no kernel, or they do not fit. */
+int long_rows_at_once(const struct fused_device *device, int log2_row);
+/* scratch: [units->n][N] */
+cudaError_t long_split_launch(struct long_size size, const struct long_units *units, const float *data, float2 *scratch,
+                              cudaStream_t stream);
+/* The same windows back; unit i is at scratch + i * stride, and its `split` is overwritten. */
+cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
+                             float2 *scratch, int64_t stride, float *data, cudaStream_t stream);
+
+enum long_rows_op { LONG_FORWARD, LONG_INVERSE, LONG_CONVOLVE };
+struct long_rows {            /* the rows of n windows, in place */
+    int op;                   /* enum long_rows_op */
+    int n;
+    int64_t stride;           /* points from a window to the next */
+    float2 *data;
+    const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
+    int conjugate;            /* 1: by their conjugates */
+    int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
+    int64_t first;
+    float scale;              /* of LONG_FORWARD */
+};
+cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
+                             cudaStream_t stream);
+
+/* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
+struct long_products {
+    int n_groups, windows;    /* of a group */
+    int64_t points;           /* of a window */
+    const float2 *x, *gy;     /* [n_groups][windows][points] */
+    float2 *sum;
+    int64_t stride;           /* points from the sum of a group to the next */
+    bool add;
+};
+cudaError_t long_products_launch(const struct long_products *p, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -271,8 +271,8 @@ def _fold(op, mode, a, h, size, lengths):
     try:
         whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
     except RuntimeError:
-        raise ValueError(f"the leading dimensions of x {tuple(a.shape)} and h {tuple(h.shape)} do not broadcast; give "
-                         "h those of x, or 1") from None
+        raise ValueError(f"the leading dimensions of {tuple(a.shape)} and {tuple(h.shape)} do not broadcast; give both "
+                         "the same, or 1") from None
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
         return _call(op, mode, a, h, size, lengths)
@@ -335,7 +335,7 @@ def _lengths_of(lengths, h):
     return lengths.to(torch.int64).clamp(0, h.shape[-1]).contiguous()
 
 
-def _convolve(x, h, mode, lengths, names):
+def _convolve(x, h, mode, lengths):
     if x.dtype is torch.float32 and h.dtype is torch.float32:
         return _fold(CONVOLVE, mode, x, h, None, lengths)
     dtype = torch.float32 if _is_autocast(x.device) else torch.promote_types(x.dtype, h.dtype)
@@ -362,7 +362,7 @@ def convolve(x, h, mode="full", lengths=None):
     """
     _check(x, h, ("x", "h"))
     check_mode(mode)
-    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h), ("x", "h"))
+    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h))
 
 
 def fftconvolve(x, y, mode="full"):
@@ -381,7 +381,7 @@ def fftconvolve(x, y, mode="full"):
     # The shorter operand is the filter, which costs less; "same" is relative to x.
     if mode != "same" and (y.shape[-1], y.numel()) > (x.shape[-1], x.numel()):
         x, y = y, x
-    return _convolve(x, y, mode, None, ("x", "y"))
+    return _convolve(x, y, mode, None)
 
 
 # ---- augmentation ---------------------------------------------------------------------------------------------------
@@ -397,6 +397,8 @@ def _padded(responses, lengths, rate):
     """The set of ApplyImpulseResponse: float32 [n, channels, taps], zeros after the end of each."""
     is_path = (str, os.PathLike)
     if isinstance(responses, Bank):
+        if rate and responses.rate and rate != responses.rate:
+            raise ValueError(f"the bank is for {responses.rate} Hz, but rate is {rate}; make a Bank with rate={rate}")
         responses = torch.from_numpy(responses.responses)
     elif isinstance(responses, is_path) or (not isinstance(responses, torch.Tensor) and len(responses)
                                             and all(isinstance(r, is_path) for r in responses)):
@@ -426,7 +428,8 @@ def _padded(responses, lengths, rate):
         if lengths.shape != responses.shape[:1]:
             raise ValueError(f"lengths have shape {tuple(lengths.shape)}; give one for each of "
                              f"{len(responses)} responses")
-        responses = responses * (torch.arange(responses.shape[-1], device=responses.device) < lengths[:, None, None])
+        taps = torch.arange(responses.shape[-1], device=responses.device)
+        responses = responses.masked_fill(taps >= lengths[:, None, None], 0)
     if not torch.isfinite(responses).all():
         raise ValueError("responses have NaN or infinite taps; give numbers")
     return responses
@@ -467,9 +470,9 @@ class ApplyImpulseResponse(torch.nn.Module):
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
     each example (per="channel": for each channel), -1 where x stayed as it is.
 
-    The result is x's float32; gradients flow to x. The responses are a buffer, which .to(device) moves and state_dict
-    leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit, haloconv.Error if a
-    file cannot be read.
+    The result's dtype is that of convolve(); gradients flow to x. The responses are a buffer, which .to(device) moves
+    and state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
+    haloconv.Error if a file cannot be read.
     """
 
     def __init__(self, responses, p=0.5, per="example", align=True, normalise=None, keep_level=False, rate=None,

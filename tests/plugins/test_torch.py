@@ -249,6 +249,25 @@ def test_fftconvolve_is_torchaudios(ht, backend, dev, mode):
     assert ht.fftconvolve(x, y).shape == exact(x, y, "full").shape
 
 
+def test_columns_keep_their_gradients(ht, hc, backend, dev, monkeypatch):
+    """haloconv.convolve of tensors on a GPU has the channel rule of NumPy arrays, and gradients."""
+    from haloconv import _arrays, _streams
+    if dev == "cpu":  # they say that they are on a GPU
+        for module in (_arrays, _streams):
+            monkeypatch.setattr(module, "device_of", lambda value: 0 if isinstance(value, torch.Tensor) else None)
+    x = tensor((300, 2), dev).requires_grad_()
+    for shape in ((40,), (40, 1), (40, 2), (40, 4), (40, 2, 3)):
+        h = tensor(shape, dev, 2).requires_grad_()
+        y = hc.convolve(x, h, mode="centre")
+        want = hc.convolve(x.detach().cpu().numpy(), h.detach().cpu().numpy(), mode="centre", backend="cpu")
+        close(y.cpu(), torch.from_numpy(np.ascontiguousarray(want)))
+        gx, gh = torch.autograd.grad(y.sum(), (x, h))
+        assert gx.shape == x.shape and gh.shape == h.shape and gh.abs().min() > 0
+    close(hc.convolve_tensors(x.double().t(), h[:, 0, 0]), exact(x.double().t(), h[:, 0, 0].double(), "full"))
+    with pytest.raises(TypeError, match="x is complex"):
+        hc.convolve_tensors(x + 0j, h)
+
+
 def test_threads_share_the_module(ht):
     x, h = tensor((2, 3, 3000)), tensor((3, 500))
     want, wrong = ht.convolve(x, h), []

@@ -174,7 +174,8 @@ def _is_set(get, unset):
     return (lambda: get() != unset) if get else _always
 
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _always)
+# Without the operators the compiler gets _Operation, which it refuses or leaves out of its graph.
+_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _always
 _is_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _always)
 _has_modes = _is_set(getattr(torch._C, "_len_torch_dispatch_stack", None), 0)

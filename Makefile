@@ -95,7 +95,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
-               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes plot
+               bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -277,7 +277,8 @@ run-demo: all impulses
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON ?= /usr/bin/python3
 ON_CPU := $(BUILD)/cuda_on_cpu
-ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform
+ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files pcm refusals ladder session costs transform \
+                tensors
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
@@ -286,12 +287,12 @@ ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
 ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,ladder rung07% rung13% rung15%),\
-                    $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/ladder/*.cu)))
+                    $(patsubst kernels/%.cu,%,$(wildcard $(addprefix kernels/,backend/*.cu tensors/*.cu ladder/*.cu))))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
-                   $(addprefix -I$(ON_CPU)/kernels/,backend ladder) -Itests/cuda/emulator \
-                   $(addprefix -Ikernels/,backend ladder bench) -Idsp -I. \
+                   $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
+                   $(addprefix -Ikernels/,backend tensors ladder bench) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 ON_CPU_OBJS := $(patsubst tests/cuda/emulator/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda/emulator/*.cpp)) \
                $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
@@ -334,6 +335,8 @@ vpath %.c $(TEST_FOLDERS)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
+# The sums in float64 that outputs are compared with: a sanitizer would slow them down by 10 and find nothing in them.
+$(BUILD)/tests/reference.o: private ALL_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3
 TRAP_TESTS := realtime lv2 lv2_binaural
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \
                    $(if $(HAVE_FFTW),,%/fftw_host_test %/no_memory_test) \
@@ -411,7 +414,7 @@ LINT_FLAGS = $(filter-out -MMD -MP -Werror -DHC_WITH_CUDA,$(ALL_CFLAGS)) -DSIMD_
              $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
-	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
+	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
 	  all $(CLANG_TEST) || rm -f $(CLANG_TEST)) # no program: a failure
 	@LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
 	  tests/run tests/tools/lint $(CLANG_TEST)
@@ -439,6 +442,9 @@ run-bench-live: all $(TEST_TOOLS)
 	@LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(RECORD) 'A session on JACK' $(PYTHON) tests/bench/bench_live.py
 run-bench-shapes: all
 	@$(RECORD) 'Engines by the clock' $(PYTHON) tests/bench/bench_shapes.py $(SHAPES)
+# On a GPU, with a Python that has torch: PYTHON=...
+run-bench-tensors: all
+	@$(RECORD) 'Convolution of tensors' $(PYTHON) tests/bench/bench_tensors.py $(TENSORS)
 
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a

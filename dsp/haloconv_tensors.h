@@ -55,16 +55,17 @@ typedef struct hc_tensors {    /* the sizes of a convolution, the same for all t
 
 /* Returns the frames of y, 0 or more; a negative enum hc_error if a size is wrong. [rt] */
 int64_t hc_tensors_frames(const hc_tensors *t);
-/* Gives the bytes of workspace that hc_tensors_run needs for an operation: at most a quarter of the bytes of x, h and y,
- * or 64 MiB if that is more. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend), HC_EDEVICE. [setup], any thread */
+/* Gives the bytes of workspace that hc_tensors_run needs for an operation: at most a quarter of the bytes of x, h and
+ * y, or 64 MiB if that is more. On the CPU none: there hc_tensors_run allocates its memory itself. Fails with HC_EINVAL,
+ * HC_EUNSUPPORTED (no such backend), HC_EDEVICE. [setup], any thread */
 int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap);
 /* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps nothing. workspace: `bytes` or more on the device,
  * aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t (NULL: the default stream);
  * ignored by the CPU, where the call returns when out is complete. Results do not depend on the run: the same tensors
  * give the same bits. Fails with HC_EINVAL, HC_EUNSUPPORTED, HC_ENOMEM, HC_EDEVICE; out is then undefined.
  * [setup], any thread */
-int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace, size_t bytes,
-                   void *stream, char *why, size_t cap);
+int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
+                   size_t bytes, void *stream, char *why, size_t cap);
 
 #ifdef __cplusplus
 }

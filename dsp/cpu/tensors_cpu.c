@@ -16,8 +16,8 @@
 
 enum {
     MOST_SIZE = 65536, /* S: a transform and its spectrum fit into a cache of the second level */
-    LOG2_LEAST = 8,    /* of LONG_LEAST */
     N_SIZES = 9,
+    LEAST_SCRATCH = 256 << 20, /* bytes of all threads, or the limit of a workspace if that is more */
 };
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
@@ -131,18 +131,24 @@ static int cpu_workspace(const struct tensor_call *call, size_t *bytes, char *wh
     return HC_OK;
 }
 
-/* Threads for so much work that their start, about 20 us, costs little. */
-static int threads_for(const struct tensor_call *call, double ns)
+/* Threads for so much work that their start, about 20 us, costs little. Their scratch memory has a bound. */
+static int threads_for(const struct tensor_call *call, const struct tensor_method *method)
 {
     const double least_ns = 200e3;
-    int most = call->n_threads > 0 ? call->n_threads : processors_usable();
-    return ns < least_ns * most ? (int)(ns / least_ns) : most;
+    bool sums = call->op == HC_GRADIENT_H;
+    size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
+    double bytes = call->limit > LEAST_SCRATCH ? (double)call->limit : LEAST_SCRATCH;
+    double by_scratch = bytes / ((double)floats * sizeof(float));
+    double most = call->n_threads > 0 ? call->n_threads : processors_usable();
+    if (most > method->ns / least_ns) most = method->ns / least_ns;
+    if (most > by_scratch) most = by_scratch;
+    return (int)most;
 }
 
 static int cpu_run(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap)
 {
     struct tensor_method method = method_choose(call);
-    int n_threads = threads_for(call, method.ns);
+    int n_threads = threads_for(call, &method);
     struct tensor_work work = {.call = call, .data = data, .simd = simd_choose()};
     if (n_threads > 1) work.pool = thread_pool_open(n_threads); /* NULL: the caller does all work */
     if (method.size > 0) work.fft = tables_of(method.size);

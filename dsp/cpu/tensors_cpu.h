@@ -36,6 +36,10 @@ enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or su
 double tensor_filter_ns(const struct tensor_call *call, int size);
 double tensor_gradient_ns(const struct tensor_call *call, int size);
 
+/* Floats of scratch memory that a thread takes. */
+size_t tensor_filter_scratch(const struct tensor_call *call, int size);
+size_t tensor_gradient_scratch(const struct tensor_call *call, int size);
+
 /* Run the operations. false: no memory. */
 bool tensor_filter_run(const struct tensor_work *work);
 bool tensor_gradient_run(const struct tensor_work *work);

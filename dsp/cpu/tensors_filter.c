@@ -65,6 +65,21 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
            rows * products * size * tensor_product_ns;
 }
 
+/* Windows whose spectra a job keeps. */
+static int64_t slots_for(const struct tensor_call *call, int size)
+{
+    int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
+    return tensor_min(tensor_up(call->h.frames, size) - 1 + BATCH, tensor_up(n_in, size) + 2);
+}
+
+size_t tensor_filter_scratch(const struct tensor_call *call, int size)
+{
+    int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
+    if (size == 0)
+        return round_up((size_t)(2 * tensor_min(call->h.frames, n_in) + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
+    return (size_t)(4 + 2 * BATCH + 2 * slots_for(call, size)) * (size_t)size;
+}
+
 static struct row row_of(const struct pass *pass, int64_t i)
 {
     const struct tensor_call *call = pass->work->call;
@@ -161,13 +176,15 @@ static void sum_products(const struct pass *pass, float *sum, const float *ring,
 {
     const struct simd_long *steps = pass->work->simd->long_fft;
     float some[LONG_CHUNK] __attribute__((aligned(64)));
-    struct long_product product = {.x = ring, .slot = slot, .fdl_slots = (int)pass->n_slots};
-    for (int p = 0; p < n; p += product.n_partitions) {
+    struct long_product product = {.x = ring, .h = h, .slot = slot, .fdl_slots = (int)pass->n_slots};
+    product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
+    steps->products(sum, &product, 1, false);
+    for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
         product.h = h + (size_t)p * LONG_CHUNK;
-        product.slot = (int)((slot - p + (p / pass->n_slots + 1) * pass->n_slots) % pass->n_slots);
+        product.slot = slot - p + (slot < p ? (int)tensor_up(p - slot, pass->n_slots) * product.fdl_slots : 0);
         product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
-        steps->products(p == 0 ? sum : some, &product, 1, false);
-        for (int i = 0; p > 0 && i < LONG_CHUNK; i++) sum[i] += some[i];
+        steps->products(some, &product, 1, false);
+        for (int i = 0; i < LONG_CHUNK; i++) sum[i] += some[i];
     }
 }
 
@@ -237,10 +254,9 @@ static void runs_choose(struct pass *pass, int64_t n_rows)
 static bool run_direct(struct pass *pass, int64_t n_filters)
 {
     const struct tensor_work *w = pass->work;
-    int64_t n_short = tensor_min(w->call->h.frames, pass->in->frames);
     pass->n_blocks = tensor_up(pass->out->frames, TENSOR_DIRECT_FRAMES);
     runs_choose(pass, n_filters * pass->sharers);
-    pass->scratch_floats = round_up((size_t)(2 * n_short + TENSOR_DIRECT_FRAMES + 2 * SIMD_PAD), SIMD_PAD);
+    pass->scratch_floats = tensor_filter_scratch(w->call, 0);
     pass->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * pass->scratch_floats);
     if (pass->scratch) tensor_share(w, filter_direct, pass, n_filters * pass->sharers * pass->n_runs);
     bool ok = pass->scratch;
@@ -254,11 +270,11 @@ static bool run_transforms(struct pass *pass, int64_t n_filters)
     size_t size = (size_t)w->fft->size;
     pass->n_blocks = tensor_up(pass->out->frames, w->fft->size);
     pass->n_partitions = tensor_up(w->call->h.frames, w->fft->size);
-    pass->n_slots = tensor_min(pass->n_partitions - 1 + BATCH, tensor_up(pass->in->frames, w->fft->size) + 2);
+    pass->n_slots = slots_for(w->call, w->fft->size);
     size_t filter_floats = (size_t)pass->n_partitions * 2 * size;
     int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
     runs_choose(pass, group * pass->sharers);
-    pass->scratch_floats = 4 * size + BATCH * 2 * size + (size_t)pass->n_slots * 2 * size;
+    pass->scratch_floats = tensor_filter_scratch(w->call, w->fft->size);
     pass->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * pass->scratch_floats);
     pass->spectra = memory_floats_uncleared((size_t)group * filter_floats);
     bool ok = pass->scratch && pass->spectra;

@@ -45,13 +45,25 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
     double rows = (double)call->x.batch * (double)call->x.channels,
            filters = (double)(call->h.batch * call->h.channels);
     if (size == 0)
-        return rows * (100 + (double)call->x.frames * (0.4 + tensor_tap_ns * (double)(call->h.frames + 16))) +
+        return rows * (100 + (double)call->x.frames * (0.4 + 2 * tensor_tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
     int64_t blocks = tensor_up(call->x.frames, size), taps = tensor_up(call->h.frames, size);
-    int64_t windows = tensor_min(blocks + tensor_up(blocks, PASS_BLOCKS) * (taps - 1) + 1,
-                                 tensor_up(call->y.frames, size) + 1 + tensor_up(blocks, PASS_BLOCKS));
+    int64_t n_passes = tensor_up(blocks, PASS_BLOCKS);
+    int64_t windows =
+        n_passes * tensor_min(tensor_min(blocks, PASS_BLOCKS) + taps - 1, tensor_up(call->y.frames, size) + 1);
     return (filters * (double)taps + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
            rows * (double)blocks * (double)taps * size * 1.5 * tensor_product_ns;
+}
+
+static int64_t pass_blocks(const struct tensor_call *call, int size)
+{
+    return tensor_min(tensor_up(call->x.frames, size), PASS_BLOCKS);
+}
+
+size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
+{
+    if (size == 0) return round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
+    return (size_t)(4 + 4 * pass_blocks(call, size) + 2 * (tensor_up(call->h.frames, size) - 1)) * (size_t)size;
 }
 
 /* A pass of a filter: its row, and its blocks of x. */
@@ -184,20 +196,19 @@ bool tensor_gradient_run(const struct tensor_work *work)
     s.n_blocks = tensor_up(call->x.frames, size);
     if (work->fft) {
         s.n_taps = tensor_up(call->h.frames, size);
-        s.pass = tensor_min(s.n_blocks, PASS_BLOCKS);
+        s.pass = pass_blocks(call, work->fft->size);
         s.row_passes = tensor_up(s.n_blocks, s.pass);
         s.part = (size_t)s.n_taps * 2 * (size_t)size;
-        s.scratch_floats = (size_t)(4 + 2 * s.pass + 2 * (s.pass + s.n_taps - 1)) * (size_t)size;
     } else {
         s.pass = 1;
         s.row_passes = s.n_blocks;
         s.part = round_up((size_t)call->h.frames, SIMD_PAD);
-        s.scratch_floats = round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
     }
     int64_t most = tensor_max(1, GROUP_FLOATS / (int64_t)s.part); /* parts of a group */
     int64_t group = tensor_min(n_filters, most);
     s.n_parts = tensor_min(tensor_min(most / group, tensor_up(MOST_PARTS, group)), s.sharers * s.row_passes);
     if (s.n_parts < 1) s.n_parts = 1; /* no rows: zeros */
+    s.scratch_floats = tensor_gradient_scratch(call, work->fft ? work->fft->size : 0);
     s.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * s.scratch_floats);
     s.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * s.n_parts) * s.part);
     bool ok = s.scratch && s.sums;

@@ -6,7 +6,8 @@
  *   gradient h   gh[k] = sum over rows and n of x[n] gy[n + k - from]
  * A frame outside of its tensor counts as 0.
  *
- * A call that fails returns a negative enum hc_error and writes a line to (why, cap). All calls are [setup], any thread.
+ * A call that fails returns a negative enum hc_error and writes a line to (why, cap). All calls are [setup], any
+ * thread.
  */
 #ifndef HALOCONV_TENSOR_BACKEND_H
 #define HALOCONV_TENSOR_BACKEND_H
@@ -23,9 +24,9 @@ struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t stride[2];      /* floats from an item and from a channel to the next */
 };
 
-struct tensor_call {        /* checked: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows
-                               (batch or channels 0): then out becomes zeros, a and b may be NULL, and the workspace has
-                               0 bytes */
+/* A checked call: sizes are 1 or more, strides are set. For HC_GRADIENT_H, x and y may have no rows (batch or channels
+ * is 0). Then `workspace` is not called, `run` has no workspace, a and b may be NULL, and out becomes zeros. */
+struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;
     int n_threads;          /* CPU; 0: all processors */

@@ -73,7 +73,7 @@ int64_t hc_tensors_frames(const hc_tensors *t)
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-/* last = the index after the last float of the tensor. false: it exceeds the address space. */
+/* end = the index after the last float of the tensor. false: it exceeds the address space. */
 static bool rows_end(const struct tensor_rows *rows, int64_t *end)
 {
     int64_t items, channels;
@@ -136,50 +136,50 @@ static double rows_bytes(const struct tensor_rows *rows)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-static int device_find(const hc_tensors *t, const struct tensor_backend **tensors, int *device, char *why, size_t cap)
+/* Finds the backend and the device by name. NULL: *error says why. */
+static const struct tensor_backend *device_find(const hc_tensors *t, int *device, int *error, char *why, size_t cap)
 {
     const struct backend *backend = NULL;
     const char *name = t->backend ? t->backend : "cpu";
     hc_config config = {.size = sizeof config, .backend = name, .block = 1};
-    int error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why, cap);
-    if (error == HC_EINVAL)
-        return fail(error, why, cap,
-                    "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in", name);
-    if (error) return error;
-    *tensors = backend->tensors;
-    if (*tensors) return HC_OK;
-    return fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
+    *error = strcmp(name, "auto") == 0 ? HC_EINVAL : backend_choose(&config, &backend, device, why, cap);
+    if (*error == HC_EINVAL)
+        fail(*error, why, cap, "backend \"%s\"; it is cpu, cuda or cuda:N: the device whose memory the tensors are in",
+             name);
+    if (*error) return NULL;
+    if (!backend->tensors)
+        *error = fail(HC_EUNSUPPORTED, why, cap, "backend \"%s\" cannot convolve tensors; use cpu or cuda", name);
+    return backend->tensors;
 }
 
-/* Checks a call and fills in *call. */
-static int call_make(const hc_tensors *t, int op, struct tensor_call *call, const struct tensor_backend **tensors,
-                     char *why, size_t cap)
+/* Checks a call, fills in *call and returns its backend. NULL: *error says why. */
+static const struct tensor_backend *call_make(const hc_tensors *t, int op, struct tensor_call *call, int *error,
+                                              char *why, size_t cap)
 {
-    int error = sizes_check(t, why, cap);
-    if (error) return error;
-    if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H)
-        return fail(HC_EINVAL, why, cap, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+    *error = sizes_check(t, why, cap);
+    if (*error) return NULL;
+    if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
+        *error = fail(HC_EINVAL, why, cap, "operation %d; it is HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+        return NULL;
+    }
+    int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
     *call = (struct tensor_call){.op = op, .n_threads = t->n_threads, .lengths = t->h_lengths};
-    error = device_find(t, tensors, &call->device, why, cap);
-    if (error) return error;
-    int64_t frames;
     mode_frames(t, &call->from, &frames);
     call->x = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = t->n_frames};
-    call->h = (struct tensor_rows){
-        .batch = t->h_batch ? t->h_batch : 1, .channels = t->h_channels ? t->h_channels : 1, .frames = t->n_taps};
+    call->h = (struct tensor_rows){.batch = h_batch, .channels = h_channels, .frames = t->n_taps};
     call->y = (struct tensor_rows){.batch = t->n_batch, .channels = t->n_channels, .frames = frames};
     bool dense = true;
     for (int i = 0; i < 2; i++) dense = dense && !t->x_stride[i] && !t->h_stride[i] && !t->y_stride[i];
     strides_set(&call->x, t->x_stride, dense);
     strides_set(&call->h, t->h_stride, dense);
     strides_set(&call->y, t->y_stride, dense);
-    error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why, cap);
-    if (!error) error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why, cap);
-    if (!error) error = strides_check(&call->y, "y", op == HC_CONVOLVE, why, cap);
-    if (error) return error;
+    *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why, cap);
+    if (!*error) *error = strides_check(&call->h, "h", op == HC_GRADIENT_H, why, cap);
+    if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why, cap);
+    if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->h) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > LEAST_LIMIT ? (size_t)quarter : LEAST_LIMIT;
-    return HC_OK;
+    return device_find(t, &call->device, error, why, cap);
 }
 
 static bool has_rows(const hc_tensors *t)
@@ -190,11 +190,11 @@ static bool has_rows(const hc_tensors *t)
 int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap)
 {
     struct tensor_call call;
-    const struct tensor_backend *tensors;
+    int error;
     if (!bytes) return fail(HC_EINVAL, why, cap, "hc_tensors_workspace: the place for the bytes is NULL");
     *bytes = 0;
-    int error = call_make(t, op, &call, &tensors, why, cap);
-    if (error || !has_rows(t)) return error;
+    const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
+    if (!tensors || !has_rows(t)) return error;
     return tensors->workspace(&call, bytes, why, cap);
 }
 
@@ -202,10 +202,10 @@ int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, 
                    size_t bytes, void *stream, char *why, size_t cap)
 {
     struct tensor_call call;
-    const struct tensor_backend *tensors;
+    int error;
     size_t needed = 0;
-    int error = call_make(t, op, &call, &tensors, why, cap);
-    if (error || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
+    const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
+    if (!tensors || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
     if (!out) return fail(HC_EINVAL, why, cap, "hc_tensors_run: out is NULL");
     if (has_rows(t)) {
         if (!a || !b) return fail(HC_EINVAL, why, cap, "hc_tensors_run: %s is NULL", a ? "b" : "a");

@@ -24,7 +24,7 @@
  * A spectrum stays in the registers' order of the last phase: value r[m] of thread t has the place m T + t in memory.
  *
  * cost     N points: 3 N log2(N) FMA for each direction, 2 or 4 crossings of shared memory
- * limits   8.5 N bytes of shared memory for the points, and the twiddle factors
+ * limits   at most 9 N bytes of shared memory for the points, and the twiddle factors
  * error    about 2e-7 relative (rms) for forward, product and inverse
  */
 #ifndef HALOCONV_FFT_TREE_CUH
@@ -163,7 +163,7 @@ template <int LOG_N_, int LOG_E_> struct fft_tree {
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
     static_assert(LOG_3 <= LOG_E, "three phases at most");
-    static constexpr int POINTS = N + N / 16 + N / 32; /* room for the places of N points */
+    static constexpr int POINTS = LOG_3 == 0 ? N + N / T : N + N / 16 + (LOG_3 < 4 ? R3 * N / 256 : 0); /* at(N) */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
     struct factors {

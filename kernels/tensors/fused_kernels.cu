@@ -22,8 +22,6 @@ template <int LOG_N> struct size : fft_tree<LOG_N, LOG_E_OF(LOG_N)> {
                             BYTES = FACTOR_BYTES + TEAMS * POINT_BYTES, STASH_BYTES = 2 * tree::N * sizeof(float2);
 };
 
-extern __shared__ float4 shared[];
-
 /* A row of a tensor that shares the filter of group f. */
 struct row_place { int batch, channel, filter; };
 static __device__ __forceinline__ row_place place_of(const fused_groups &g, unsigned f, unsigned row)
@@ -104,6 +102,7 @@ static __device__ __forceinline__ void store(float *out, int first, int last, fl
 template <int LOG_N>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS) spectra_kernel(fused_spectra p)
 {
+    extern __shared__ float4 shared[];
     using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
@@ -130,6 +129,7 @@ template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS)
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group, unsigned units_of_block)
 {
+    extern __shared__ float4 shared[];
     using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
@@ -172,6 +172,7 @@ template <int LOG_N>
 static __global__ void __launch_bounds__(size<LOG_N>::THREADS, (size<LOG_N>::BLOCKS + 1) / 2)
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice, bool stash_is_shared)
 {
+    extern __shared__ float4 shared[];
     using S = size<LOG_N>;
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;

@@ -73,7 +73,8 @@ static int64_t rows_of_filter(const struct tensor_call *c)
 static bool holds_row(const struct tensor_call *c, int64_t points)
 {
     const int64_t x = c->op == HC_CONVOLVE ? least(c->x.frames, c->from + c->y.frames) : c->x.frames;
-    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from;
+    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from &&
+           (c->op != HC_GRADIENT_H || c->h.frames <= points);
 }
 
 /* The time of a plan in cycles, from measurements on an H200: a team alone, and many teams that share the device. */
@@ -195,6 +196,16 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
+/* The gradient of filters that no row shares. */
+static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
+{
+    for (int64_t b = 0; b < c->h.batch; b++)
+        for (int64_t ch = 0; ch < c->h.channels; ch++)
+            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0,
+                                (size_t)c->h.frames * sizeof(float), (cudaStream_t)d->stream), "cudaMemsetAsync");
+    return HC_OK;
+}
+
 static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, char *why, size_t cap)
 {
     device_scope scope(c->device);
@@ -211,6 +222,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
 {
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
+    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why, cap);
     const struct fused_device *device;
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));

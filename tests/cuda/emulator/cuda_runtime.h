@@ -121,6 +121,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 #define __host__
 #define __device__
+#define __forceinline__ inline __attribute__((always_inline))
 #define __global__
 #define __constant__
 #define __restrict__ __restrict
@@ -154,6 +155,12 @@ static inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 static inline long min(long a, long b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
 
+static inline void sincospif(float x, float *s, float *c)
+{
+    const double turns = x - 2.0 * floor(0.5 * x); /* exact: 0 to 2 */
+    *s = (float)sin(3.14159265358979323846 * turns);
+    *c = (float)cos(3.14159265358979323846 * turns);
+}
 template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }

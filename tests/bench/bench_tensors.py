@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Convolution of tensors on a GPU for machine learning: haloconv beside torch's FFT, torchaudio and FlashFFTConv.
+
+    make bench-tensors
+    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop] [--json FILE]
+
+    rows  six shapes, forward and forward with backward: medians of CUDA events in ms, the relative error beside float64
+          (norm over norm), the memory beyond inputs and results, and the targets
+    grid  hundreds of shapes, random in sizes, sharing and mode: haloconv.torch beside the faster of torch's rfft of the
+          exact length and of a power of two; the median, and the ten worst
+    loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
+
+    HALOCONV_LIBRARY (build/libhaloconv.so), HC_TEST_SEED (0). Needs torch. FlashFFTConv and torchaudio take part if
+    Python finds them; without FlashFFTConv the targets use the times that were recorded on an H200.
+
+A process of its own measures, so that a crash or a hang ends one measurement: that one is reported, the rest go on.
+Progress goes to standard error, tables to standard output. A target that is missed does not change the exit status.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+HANG_S = 150  # of one measurement
+GRID_S, GRID_AGAIN_S, GRID_AGAIN = 0.02, 0.1, 20  # of a way on a shape; the 20 worst are measured again, longer
+# FlashFFTConv in bf16 on an H200 on 2026-11-21, ms: the targets compare with these times if it is not installed.
+RECORDED_FLASH = {1024: (0.79, 2.77), 4096: (3.70, 10.0), 32768: (19.7, 50.6)}
+CAUSAL_TARGET, OWN_TARGET = (4, 3), (8, 6)  # times faster: forward, forward and backward
+PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL = 4, 1e-6, 0.02, 64 << 20
+
+
+class Missing(Exception):
+    """There is no torch, or no such device."""
+
+
+class Worker:
+    """A process that measures; begun again after a crash."""
+
+    def __init__(self, options):
+        self.options, self.process, self.pipe, self.about = options, None, None, None
+
+    def begin(self):
+        import tensors_tasks  # pylint: disable=import-outside-toplevel
+        context = multiprocessing.get_context("fork")  # torch is imported once; CUDA begins in the child alone
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=tensors_tasks.serve, daemon=True, args=(
+            other, self.options.device, 0.05 if self.options.quick else 0.3, self.options.seed))
+        self.process.start()
+        other.close()
+        hello = self.answer()
+        if not hello.get("about"):
+            raise Missing(hello["failed"])
+        self.about = hello["about"]
+
+    def answer(self):
+        try:
+            if not self.pipe.poll(HANG_S):
+                self.end()
+                return {"failed": f"hung for {HANG_S} s"}
+            return self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self.process.join(10)
+            code = self.process.exitcode
+            self.end()
+            return {"failed": f"crashed ({code})"}
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.join()
+        self.process = None
+
+    def measure(self, *task):
+        if not self.process:
+            self.begin()
+        self.pipe.send(task)
+        result = self.answer()
+        if result.pop("broken", False):
+            self.end()
+        return result
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def number(value, form=".3g"):
+    return "" if value is None else format(value, form)
+
+
+def mib(n_bytes):
+    return "" if n_bytes is None else f"{n_bytes / 2**20:.0f}"
+
+
+class Verdicts:
+    def __init__(self):
+        self.lines = []
+
+    def at_least(self, what, target, ratio):
+        """A ratio that should reach the target; None: not measured."""
+        met = "not measured" if ratio is None else f"{ratio:.1f} x: {'met' if ratio >= target else 'MISSED'}"
+        self.lines.append(f"| {what} | at least {target} x | {met} |")
+
+    def at_most(self, what, target, value, form):
+        met = "not measured" if value is None else f"{form(value)}: {'met' if value <= target else 'MISSED'}"
+        self.lines.append(f"| {what} | at most {form(target)} | {met} |")
+
+    def holds(self, what, target, found, is_met):
+        self.lines.append(f"| {what} | {target} | {found}: {'met' if is_met else 'MISSED'} |")
+
+
+def ratio(peer, ours):
+    return peer / ours if peer and ours else None
+
+
+# ---- rows ----
+def rows_of(options):
+    from tensors_ways import Shape  # pylint: disable=import-outside-toplevel
+    rows = [Shape(64, 768, 1024, 1024, 1, 768, "causal"), Shape(64, 768, 4096, 4096, 1, 768, "causal"),
+            Shape(16, 768, 32768, 32768, 1, 768, "causal"), Shape(2, 768, 1 << 20, 1 << 20, 1, 768, "causal"),
+            Shape(64, 1, 160000, 16000, 64, 1, "full"), Shape(16, 1, 480000, 96000, 16, 1, "full")]
+    if options.device == "cpu":
+        rows = [Shape(4, 6, 256, 256, 1, 6, "causal"), Shape(1, 3, 4096, 4096, 1, 3, "causal"),
+                Shape(4, 1, 10000, 1000, 4, 1, "full")]
+    return rows
+
+
+ROW_WAYS = [("haloconv.torch", "row", "haloconv.torch"), ("haloconv C call", "c_calls", None),
+            ("torch rfft, a power of two", "row", "rfft"), ("torchaudio fftconvolve", "row", "torchaudio"),
+            ("FlashFFTConv bf16", "row", "flash"), ("copy", "copies", None)]
+
+
+def compare_rows(worker, options, verdicts):
+    print("**Rows**, ms; extra: MiB at the peak beyond x, h, y (and the gradients)\n")
+    print("| x, h, mode | way | forward | and backward | error y | gx | gh | extra | extra, both | |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|---|")
+    results = []
+    for shape in rows_of(options):
+        found = {}
+        for title, task, way in ROW_WAYS:
+            if way == "flash" and shape.mode != "causal":
+                continue
+            start = time.perf_counter()
+            r = worker.measure(task, shape, way) if way else worker.measure(task, shape)
+            log(f"{shape}: {title}: {r} ({time.perf_counter() - start:.1f} s)")
+            found[way or task] = r
+            notes = [r.get("note"), r.get("failed")]
+            if r.get("tables", 0) > 1 << 20:
+                notes.append(f"{mib(r['tables'])} MiB for code and tables, once")
+            errors = " | ".join(number(r.get(key), ".1e") for key in ("error", "gx", "gh"))
+            notes = "; ".join(note for note in notes if note)
+            print(f"| {shape} | {title} | {number(r.get('forward'))} | {number(r.get('both'))} | {errors} | "
+                  f"{mib(r.get('extra'))} | {mib(r.get('extra_both'))} | {notes} |", flush=True)
+        results.append((shape, found))
+        judge_row(shape, found, verdicts, options)
+    print(flush=True)
+    return [{"shape": str(shape), **found} for shape, found in results]
+
+
+def judge_row(shape, found, verdicts, options):
+    ours, c_call = found.get("haloconv.torch", {}), found.get("c_calls", {})
+    name = f"{shape.batch} x {shape.channels} x {shape.frames:,}"
+    runs = {}
+    for i, key in enumerate(("forward", "both")):
+        what = f"{name}, {'forward' if key == 'forward' else 'forward and backward'}"
+        mine, audio, padded = (found.get(way, {}).get(key) for way in ("haloconv.torch", "torchaudio", "rfft"))
+        runs[key] = mine
+        if shape.mode == "causal":
+            flash, source = found.get("flash", {}).get(key), "FlashFFTConv"
+            if flash is None and options.device != "cpu":
+                flash = RECORDED_FLASH.get(shape.frames, (None, None))[i]
+                source = "FlashFFTConv as recorded on an H200"
+            peers = {"torch rfft": padded, source: flash}
+            best = min((n for n in peers if peers[n]), key=peers.get, default=None)
+            if shape.frames < 1 << 20:
+                fastest = peers.get(best)
+                verdicts.at_least(f"{what}: beside {best or 'the peers'}", CAUSAL_TARGET[i], ratio(fastest, mine))
+                if c_call.get(key):
+                    verdicts.at_least(f"{what}, by the C call", CAUSAL_TARGET[i], ratio(fastest, c_call[key]))
+        else:
+            verdicts.at_least(f"{what}: beside torchaudio", OWN_TARGET[i], ratio(audio, mine))
+            if key == "forward":
+                verdicts.at_least(f"{what}: beside the padded rfft", PADDED_TARGET, ratio(padded, mine))
+            if c_call.get(key):
+                verdicts.at_least(f"{what}: the C call beside torchaudio", OWN_TARGET[i], ratio(audio, c_call[key]))
+    if shape.frames == 1 << 20:
+        times = " / ".join(f"{number(ms)} ms" if ms else "no" for ms in runs.values())
+        verdicts.holds(name, "runs", times, all(runs.values()))
+    worst = [r[key] for r in (ours, c_call) for key in ("error", "gx", "gh") if key in r]
+    verdicts.at_most(f"{name}, relative error of y, gx and gh", ERROR_TARGET, max(worst, default=None), "{:.1e}".format)
+    quarter = max(sum(shape.floats), SMALL)  # bytes: floats of four bytes, a quarter of them
+    extras = [r[key] for r in (ours, c_call) for key in ("extra", "extra_both") if r.get(key) is not None]
+    verdicts.at_most(f"{name}, extra memory", quarter, max(extras, default=None), lambda n: f"{mib(n)} MiB")
+
+
+# ---- grid ----
+def grid_shapes(options):
+    """Shapes without end, in an order that does not depend on the sizes: any part of them is a fair sample."""
+    from tensors_ways import Shape  # pylint: disable=import-outside-toplevel
+    draw = random.Random(options.seed)
+    most_rows, most_log, most_floats = (16, 12, 1 << 15) if options.device == "cpu" else (4096, 22, 1 << 27)
+
+    def length():
+        n = 2**draw.uniform(0, most_log)
+        return 1 << round(draw.uniform(0, most_log)) if draw.random() < 0.4 else max(1, round(n))
+    while True:
+        rows = min(most_rows, 1 << draw.randrange(13))
+        batch = 1 << draw.randrange(rows.bit_length())
+        channels = rows // batch
+        kind = draw.choice(("shared", "channel", "own"))
+        shape = Shape(batch, channels, length(), length(), batch if kind == "own" else 1,
+                      1 if kind == "shared" else channels, draw.choice(("causal", "full")))
+        if rows * (shape.frames + shape.taps) <= most_floats:
+            yield shape
+
+
+def peer_of(r, suffix=""):
+    times = [r[key + suffix] for key in ("exact", "padded") if r.get(key + suffix)]
+    return min(times, default=None)
+
+
+def compare_grid(worker, options, verdicts):
+    results, failed = [], []
+    end = time.perf_counter() + options.grid_seconds
+    for i, shape in enumerate(grid_shapes(options)):
+        if time.perf_counter() > end or i >= options.grid_shapes:
+            break
+        r = worker.measure("grid", shape, i % 4 == 0, GRID_S, False)
+        r["shape"] = shape
+        (failed if "failed" in r else results).append(r)
+        if i % 50 == 49:
+            log(f"grid: {i + 1} shapes, {len(failed)} failed")
+
+    def rate(r, suffix=""):
+        return ratio(peer_of(r, suffix), r.get("ours" + suffix))
+
+    def rate_both(r):
+        return rate(r, "_both")
+    forward, backward = ([r for r in results if of(r)] for of in (rate, rate_both))
+    again = sorted(forward, key=rate)[:GRID_AGAIN] + sorted(backward, key=rate_both)[:GRID_AGAIN]
+    for r in {id(r): r for r in again}.values():
+        r.update(worker.measure("grid", r["shape"], "ours_both" in r, GRID_AGAIN_S, True))
+        if "failed" in r:
+            failed.append(r)
+    print("**Grid**: random shapes of 1 to 4,096 rows, 1 to 2^22 frames and taps. Times faster than torch's rfft (the "
+          "faster of the exact length and a power of two)\n")
+    print("| | shapes | median | a tenth is below | slower than rfft |\n|---|--:|--:|--:|--:|")
+    for title, some, of in (("forward", forward, rate), ("forward and backward", backward, rate_both)):
+        rates = sorted(of(r) for r in some)
+        if rates:
+            print(f"| {title} | {len(rates)} | {statistics.median(rates):.2f} | {rates[len(rates) // 10]:.2f} | "
+                  f"{sum(n < 1 for n in rates)} |")
+    print("\n| the ten worst | haloconv ms | rfft ms | times faster | alone on the GPU (CUDA graphs) |")
+    print("|---|--:|--:|--:|--:|")
+    for r in sorted(forward, key=rate)[:10]:
+        print(f"| {r['shape']} | {number(r['ours'])} | {number(peer_of(r))} | {rate(r):.2f} | "
+              f"{number(rate(r, '_graph'))} |")
+    for r in sorted(backward, key=rate_both)[:10]:
+        print(f"| {r['shape']}, and backward | {number(r['ours_both'])} | {number(peer_of(r, '_both'))} | "
+              f"{rate_both(r):.2f} | |")
+    for r in failed[:10]:
+        print(f"| {r['shape']} | {r['failed']} | | | |")
+    print(flush=True)
+    slow = sum(rate(r) < 1 for r in forward) + sum(rate_both(r) < 1 for r in backward)
+    verdicts.holds("grid: shapes slower than torch's rfft", "none", f"{slow} of {len(forward) + len(backward)}",
+                   slow == 0 and len(forward) > 0)
+    verdicts.holds("grid: shapes that fail", "none", f"{len(failed)} of {len(failed) + len(results)}", not failed)
+    inexact = [r for r in results if not r.get("error", 0) <= ERROR_TARGET]
+    worst = max((r["error"] for r in results if "error" in r), default=None)
+    verdicts.at_most(f"grid: relative error (over it: {len(inexact)})", ERROR_TARGET, worst, "{:.1e}".format)
+    for r in inexact[:10]:
+        log(f"inexact: {r}")
+    return [{**r, "shape": str(r["shape"])} for r in results + failed]
+
+
+# ---- training loop ----
+def compare_loops(worker, options, verdicts):
+    results = []
+    for with_autocast in (False, True):
+        for way in ("haloconv.torch", "torchaudio"):
+            r = worker.measure("loop", way, with_autocast, options.device == "cpu")
+            log(f"loop, autocast {with_autocast}, {way}: {r}")
+            results.append({**r, "way": way, "autocast": with_autocast})
+    sizes = next((r for r in results if "step" in r), None)
+    if sizes:
+        print(f"**Training loop**: {sizes['parameters']:,} parameters, batch {sizes['batch']} of 2 speakers x "
+              f"{sizes['frames']:,} frames, each with a response of its own of {sizes['taps']:,} taps\n")
+    print("| network | convolution by | step ms | convolution ms | share | |\n|---|---|--:|--:|--:|---|")
+    for r in results:
+        share = f"{100 * r['share']:.2f} %" if "share" in r else ""
+        network = "bf16 (autocast)" if r["autocast"] else "fp32, TF32 convolutions"
+        print(f"| {network} | {r['way']} | {number(r.get('step'))} | {number(r.get('convolution'))} | {share} | "
+              f"{r.get('failed', '')} |")
+        if r["way"] == "haloconv.torch":
+            verdicts.at_most(f"training loop, {network}: share of the convolution", SHARE_TARGET, r.get("share"),
+                             lambda n: f"{100 * n:.2f} %")
+    print(flush=True)
+    return results
+
+
+def driver():
+    try:
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        done = subprocess.run(query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        return f", driver {done.stdout.splitlines()[0]}" if done.returncode == 0 and done.stdout else ""
+    except OSError:
+        return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="short measurements and a small grid")
+    parser.add_argument("--device", default="cuda:0", help="cuda:0; cpu: small shapes, to try the bench itself")
+    parser.add_argument("--only", default="rows,grid,loop", help="parts, separated by commas")
+    parser.add_argument("--grid-seconds", type=float, help="default 75; with --quick 15")
+    parser.add_argument("--grid-shapes", type=int, default=500, help="at most so many shapes (%(default)s)")
+    parser.add_argument("--json", help="write all figures to this file")
+    options = parser.parse_args()
+    options.seed = int(os.environ.get("HC_TEST_SEED", "0"))
+    options.grid_seconds = options.grid_seconds or (15 if options.quick else 75)
+    parts = options.only.split(",")
+    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops}
+    if not set(parts) <= set(kinds):
+        parser.error(f"--only takes {', '.join(kinds)}")
+    worker, verdicts, figures = Worker(options), Verdicts(), {}
+    try:
+        worker.begin()
+    except (ImportError, Missing) as error:
+        sys.exit(f"bench_tensors: {error}; give it a Python with torch, and a GPU or --device cpu")
+    print(f"{worker.about}{driver()}, {time.strftime('%Y-%m-%d')}\n", flush=True)
+    for part in parts:
+        figures[part] = kinds[part](worker, options, verdicts)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump({"about": worker.about, **figures}, file, default=str, indent=1)
+    worker.end()
+    print("**Targets**\n\n| | target | |\n|---|---|---|")
+    print("\n".join(verdicts.lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The ways to convolve tensors that bench_tensors.py compares, and the float64 definition. Runs in its worker.
+
+A way is a class: Way(shape, device) prepares and raises NotHere if it cannot take the shape, inputs() gives tensors in
+its dtype, way(x, h) gives y with autograd.
+"""
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+import sys
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+OPS = ("convolve", "gradient_x", "gradient_h")  # enum hc_tensors_op
+MODES = ("full", "same", "valid", "causal")  # enum hc_tensors_mode
+
+
+def library_path():
+    """The library of this source tree, which the Python module takes too; None: that of the system."""
+    build = ROOT / os.environ.get("BUILD", "build") / "libhaloconv.so"
+    if build.exists():
+        os.environ.setdefault("HALOCONV_LIBRARY", str(build))
+    return os.environ.get("HALOCONV_LIBRARY")
+
+
+class NotHere(Exception):
+    """A way that this machine does not have, or that does not take the shape."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """x [batch, channels, frames], h [h_batch, h_channels, taps]; h_batch and h_channels: 1 where shared."""
+    batch: int
+    channels: int
+    frames: int
+    taps: int
+    h_batch: int
+    h_channels: int
+    mode: str
+
+    @property
+    def first(self):
+        """The frame of the full convolution that y begins with."""
+        return {"full": 0, "causal": 0, "same": (self.taps - 1) // 2,
+                "valid": min(self.frames, self.taps) - 1}[self.mode]
+
+    @property
+    def y_frames(self):
+        return {"full": self.frames + self.taps - 1, "causal": self.frames, "same": self.frames,
+                "valid": abs(self.frames - self.taps) + 1}[self.mode]
+
+    @property
+    def sizes(self):
+        return ((self.batch, self.channels, self.frames), (self.h_batch, self.h_channels, self.taps),
+                (self.batch, self.channels, self.y_frames))
+
+    @property
+    def floats(self):
+        """Numbers of floats of x, h and y."""
+        return [a * b * c for a, b, c in self.sizes]
+
+    def __str__(self):
+        own = "own filters" if self.h_batch > 1 else "one filter" if self.h_channels == 1 else "a filter a channel"
+        return f"{self.batch} x {self.channels} x {self.frames:,}, {own} of {self.taps:,}, {self.mode}"
+
+
+def power_of_two(n):
+    return 1 << (n - 1).bit_length()
+
+
+def crop(full, shape):
+    return full[..., shape.first:shape.first + shape.y_frames]
+
+
+class Way:
+    dtype = torch.float32
+
+    def __init__(self, shape, device):
+        self.shape, self.device = shape, device
+
+    def inputs(self, x, h, gy):
+        """x, h, gy of float32 as this way takes them."""
+        return x, h, gy
+
+
+class Haloconv(Way):
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        library_path()
+        if str(ROOT / "plugins/python") not in sys.path:
+            sys.path.insert(0, str(ROOT / "plugins/python"))
+        import haloconv.torch  # pylint: disable=import-outside-toplevel
+        self.convolve = haloconv.torch.convolve
+
+    def __call__(self, x, h):
+        return self.convolve(x, h, mode=self.shape.mode)
+
+
+class Rfft(Way):
+    """torch.fft in float32, zeros up to a power of two."""
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        self.n_fft = power_of_two(shape.frames + shape.taps - 1)
+
+    def __call__(self, x, h):
+        spectrum = torch.fft.rfft(x, n=self.n_fft) * torch.fft.rfft(h, n=self.n_fft)
+        return crop(torch.fft.irfft(spectrum, n=self.n_fft), self.shape)
+
+
+class ExactRfft(Rfft):
+    """torch.fft in float32, as few frames as there are; this is the algorithm of torchaudio's fftconvolve."""
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        self.n_fft = shape.frames + shape.taps - 1
+
+
+class Torchaudio(Way):
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        try:
+            import torchaudio.functional  # pylint: disable=import-outside-toplevel
+        except ImportError:
+            self.convolve, self.note = ExactRfft(shape, device), "the algorithm of torchaudio, which is not installed"
+            return
+        self.note = f"torchaudio {torchaudio.__version__}"
+        self.convolve = lambda x, h: crop(torchaudio.functional.fftconvolve(x, h, mode="full"), shape)
+
+    def __call__(self, x, h):
+        return self.convolve(x, h)
+
+
+class Flash(Way):
+    """FlashFFTConv in bfloat16, causal, a filter a channel, of as many taps as frames."""
+    dtype = torch.bfloat16
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        self.n_fft = 2 * shape.frames
+        if shape.mode != "causal" or shape.h_batch != 1 or shape.frames != shape.taps or self.n_fft > 65536:
+            raise NotHere("takes other shapes, or none of this size")
+        try:
+            from flashfftconv import FlashFFTConv  # pylint: disable=import-outside-toplevel
+        except ImportError as error:
+            raise NotHere(f"not installed ({error})") from error
+        self.convolve = FlashFFTConv(self.n_fft, dtype=torch.bfloat16).to(device)
+
+    def inputs(self, x, h, gy):
+        return x.bfloat16(), h[0].contiguous(), gy.bfloat16()
+
+    def __call__(self, x, h):
+        return self.convolve(x, h)
+
+
+WAYS = {"haloconv.torch": Haloconv, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
+
+
+# ---- the C call ----
+class Struct(ctypes.Structure):
+    """hc_tensors; the names are those of haloconv_tensors.h in dsp/."""
+    _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("mode", ctypes.c_int),
+                ("n_threads", ctypes.c_int), ("n_batch", ctypes.c_int64), ("n_channels", ctypes.c_int64),
+                ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
+                ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
+                ("y_stride", ctypes.c_int64 * 2), ("h_lengths", ctypes.c_void_p)]
+
+
+def library():
+    found = ctypes.CDLL(library_path() or "libhaloconv.so.1")
+    found.hc_tensors_frames.restype = ctypes.c_int64
+    return found
+
+
+class Calls:
+    """hc_tensors_run on tensors of a device, without Python's torch; each operation has its result and workspace."""
+
+    def __init__(self, shape, device):
+        self.lib, self.device = library(), device
+        self.struct = Struct(size=ctypes.sizeof(Struct), backend=str(device).encode(), mode=MODES.index(shape.mode),
+                             n_batch=shape.batch, n_channels=shape.channels, n_frames=shape.frames, n_taps=shape.taps,
+                             h_batch=shape.h_batch, h_channels=shape.h_channels)
+        self.why = ctypes.create_string_buffer(512)
+        frames = self.lib.hc_tensors_frames(ctypes.byref(self.struct))
+        if frames != shape.y_frames:
+            raise RuntimeError(f"hc_tensors_frames gives {frames}, not {shape.y_frames}")
+        self.bytes = 0
+        for op in range(3):
+            size = ctypes.c_size_t()
+            self.check(self.lib.hc_tensors_workspace(ctypes.byref(self.struct), op, ctypes.byref(size), self.why,
+                                                     ctypes.c_size_t(512)))
+            self.bytes = max(self.bytes, size.value)
+        self.workspace = torch.empty(self.bytes + 256, dtype=torch.uint8, device=device)
+        at = self.workspace.data_ptr()
+        self.at = at + (-at) % 256
+
+    def check(self, code):
+        if code < 0:
+            raise RuntimeError(self.why.value.decode(errors="replace") or f"error {code}")
+
+    def run(self, op, a, b, out):
+        stream = torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (a, b, out)]
+        self.check(self.lib.hc_tensors_run(
+            ctypes.byref(self.struct), OPS.index(op), *pointers, ctypes.c_void_p(self.at), ctypes.c_size_t(self.bytes),
+            ctypes.c_void_p(stream), self.why, ctypes.c_size_t(512)))
+
+
+# ---- the definition in float64 ----
+def slices_of(n, size):
+    return [slice(at, min(at + size, n)) for at in range(0, n, max(size, 1))]
+
+
+class Norms:
+    """Relative errors, as norms over all items that were added."""
+
+    def __init__(self):
+        self.sums = {}
+
+    def add(self, name, got, want):
+        error, norm = self.sums.get(name, (0, 0))
+        got = got.detach().double()
+        self.sums[name] = (error + float((got - want).square().sum()), norm + float(want.square().sum()))
+
+    def result(self):
+        return {name: (error / norm)**0.5 if norm else error**0.5 for name, (error, norm) in self.sums.items()}
+
+
+def errors(shape, x, h, gy, y, gx=None, gh=None, budget=1 << 27):
+    """{"y": relative error beside float64, ...}; budget: frames of float64 that are transformed at once."""
+    n_fft = power_of_two(shape.frames + shape.taps - 1)
+    norms = Norms()
+    want_gh = torch.zeros(h.shape, dtype=torch.float64, device=h.device) if gh is not None else None
+    channels = max(1, min(shape.channels, budget // n_fft))
+    items = max(1, budget // n_fft // channels)
+    for c in slices_of(shape.channels, channels):
+        hc = slice(None) if shape.h_channels == 1 else c
+        for b in slices_of(shape.batch, items):
+            hb = slice(None) if shape.h_batch == 1 else b
+            h_spectrum = torch.fft.rfft(h[hb, hc].detach().double(), n=n_fft)
+            x_spectrum = torch.fft.rfft(x[b, c].detach().double(), n=n_fft)
+            norms.add("y", y[b, c], crop(torch.fft.irfft(x_spectrum * h_spectrum, n=n_fft), shape))
+            if gx is None:
+                continue
+            g_spectrum = torch.fft.rfft(torch.nn.functional.pad(gy[b, c].double(), (shape.first, 0)), n=n_fft)
+            norms.add("gx", gx[b, c], torch.fft.irfft(g_spectrum * h_spectrum.conj(), n=n_fft)[..., :shape.frames])
+            shared = [d for d, n in enumerate(h.shape[:2]) if n == 1]
+            product = g_spectrum * x_spectrum.conj()
+            want_gh[hb, hc] += torch.fft.irfft(product.sum(shared, keepdim=True) if shared else product,
+                                               n=n_fft)[..., :shape.taps]
+    if gh is not None:
+        norms.add("gh", gh, want_gh)
+    return norms.result()

@@ -1,0 +1,32 @@
+"""The bench of tensors, on the CPU and on small shapes: the figures are there, the results right.
+
+Needs torch (Debian: python3-torch).
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD, ROOT, SAN
+
+
+@pytest.mark.skipif(bool(SAN), reason="a sanitized library needs a sanitized Python")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+def test_the_bench_measures_ours_and_the_peers(tmp_path):
+    figures = tmp_path / "figures.json"
+    done = subprocess.run([sys.executable, str(ROOT / "tests/bench/bench_tensors.py"), "--quick", "--device", "cpu",
+                           "--only", "rows,grid", "--grid-shapes", "3", "--json", str(figures)],
+                          env={**os.environ, "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so"), "OMP_NUM_THREADS": "1"},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(figures.read_text())
+    for row in found["rows"]:
+        for way in ("haloconv.torch", "c_calls"):
+            assert row[way]["forward"] > 0 and row[way]["both"] > 0, row
+            assert all(row[way][error] <= 1e-6 for error in ("error", "gx", "gh")), row
+        assert row["rfft"]["forward"] > 0 and row["torchaudio"]["both"] > 0, row
+    assert len(found["grid"]) == 3 and all(shape["ours"] > 0 and shape["exact"] > 0 for shape in found["grid"])
+    assert "relative error of y, gx and gh | at most 1.0e-06 | " in done.stdout

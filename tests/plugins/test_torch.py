@@ -326,6 +326,19 @@ def test_compile_is_one_graph(ht, backend, dev, mode):
 
 
 @needs_operators
+def test_default_devices_change_nothing(ht):
+    x, h = tensor((2, 3, 50)).requires_grad_(), tensor((3, 9)).requires_grad_()
+    torch.set_default_device("meta")
+    try:
+        y = ht.convolve(x, h)
+        g = torch.autograd.grad(y, (x, h), y.detach())
+    finally:
+        torch.set_default_device(None)
+    close(y, exact(x.double(), h.double(), "full"))
+    assert [value.device.type for value in g] == ["cpu", "cpu"]
+
+
+@needs_operators
 def test_fake_tensors(ht):
     from torch._subclasses import FakeTensorMode
     with FakeTensorMode() as mode:

@@ -39,6 +39,7 @@ __all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
 # ---- running an operation -------------------------------------------------------------------------------------------
 _plans = Plans()
 _find_plan = _plans.by_key.get
+_CPU = torch.device("cpu")  # not the device of torch.set_default_device
 _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 
 
@@ -69,12 +70,12 @@ def _execute(op, mode, a, b, size, lengths):
         b = b.contiguous()
     taps_at = None if lengths is None else lengths.data_ptr()
     if index < 0:
-        out = torch.empty(plan.shape, dtype=torch.float32)
+        out = torch.empty(plan.shape, dtype=torch.float32, device=_CPU)
         if plan.is_empty:
             return out.zero_()
         at = None
         if plan.bytes:
-            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8)
+            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8, device=_CPU)
             at = -(-workspace.data_ptr() // ALIGNMENT) * ALIGNMENT
         plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), at, None, taps_at)
         return out
@@ -496,7 +497,7 @@ class ApplyImpulseResponse(torch.nn.Module):
             responses, self.delay = _aligned(responses)
         self.register_buffer("responses", responses.contiguous(), persistent=False)
         self.p, self.per, self.keep_level, self.rate, self.chosen = p, per, keep_level, rate, None
-        self._generator = None if seed is None else torch.Generator().manual_seed(seed)
+        self._generator = None if seed is None else torch.Generator(_CPU).manual_seed(seed)
 
     def __getstate__(self):
         generator = self._generator
@@ -505,7 +506,7 @@ class ApplyImpulseResponse(torch.nn.Module):
     def __setstate__(self, state):
         super().__setstate__(state)
         if self._generator is not None:
-            generator = torch.Generator()
+            generator = torch.Generator(_CPU)
             generator.set_state(self._generator)
             self._generator = generator
 

@@ -229,6 +229,9 @@ def test_operators_check_shapes(ht):
     ops = torch.ops.haloconv
     for call in (lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
                  lambda: ops.gradient_x(x, h, "full", 50), lambda: ops.gradient_h(x, x[:1], "same", [9]),
+                 lambda: ops.convolve(x, h, "full", torch.tensor([1, 2])),
+                 lambda: ops.convolve(x, h, "full", torch.tensor([1, 2, 3]).int()),
+                 lambda: ops.gradient_h(x, x, "same", [3, 9], torch.tensor([1, 2])),
                  lambda: ops.gradient_h(x, x, "valid", [3, 9]), lambda: ops.gradient_h(x, x, "same", [2, 9])):
         with pytest.raises((ValueError, RuntimeError), match="give|makes"):
             call()
@@ -303,7 +306,7 @@ def test_operators_pass_opcheck(ht, backend, dev):
     lengths = torch.tensor([3, 9, 0], device=dev)
     for op, arguments in [(ops.convolve, (x, h, "same")), (ops.convolve, (x, h, "full", lengths)),
                           (ops.gradient_x, (x, h, "causal", 50)), (ops.gradient_h, (x, x, "same", [3, 9])),
-                          (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2]))]:
+                          (ops.gradient_h, (x, x, "causal", [2, 1, 9], lengths[:2, None]))]:
         torch.library.opcheck(op.default, arguments)
 
 

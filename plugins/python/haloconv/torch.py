@@ -68,7 +68,14 @@ def _execute(op, mode, a, b, size, lengths):
         a = a.contiguous()
     if copies_b:
         b = b.contiguous()
-    taps_at = None if lengths is None else lengths.data_ptr()
+    taps_at = None
+    if lengths is not None:
+        filters = (size if op == GRADIENT_H else b.shape)[:-1]
+        if lengths.dtype is not torch.int64 or lengths.get_device() != index or tuple(lengths.shape) != tuple(filters):
+            raise ValueError(f"lengths are {lengths.dtype} {tuple(lengths.shape)} on {lengths.device}; give int64 "
+                             f"{tuple(filters)} on {a.device}")
+        lengths = lengths.contiguous()
+        taps_at = lengths.data_ptr()
     if index < 0:
         out = torch.empty(plan.shape, dtype=torch.float32, device=_CPU)
         if plan.is_empty:

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MOST_DEVICES = 64, MOST_GROUPS = 65535 };
+enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX /* of a launch */ };
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
@@ -77,13 +77,13 @@ static bool holds_row(const struct tensor_call *c, int64_t points)
            (c->op != HC_GRADIENT_H || c->h.frames <= points);
 }
 
-/* The time of a plan in cycles, from measurements on an H200: a team alone, and many teams that share the device. */
+/* The time of windows in cycles, as measured on an H200: a team alone takes `alone`; if all multiprocessors are full, a
+ * point takes a multiprocessor 1.05 cycles (points cross shared memory twice) or 1.6 (four times). */
 static double cycles(const struct fused_device *device, int log2_n, int teams, double windows)
 {
-    const double n = (double)(1 << log2_n), alone = 6000 + 0.9 * n;
-    const double shared = windows * n * (6 * log2_n + 20) * 1.5 / (128.0 * device->n_sm);
-    const double rounds = (double)ceil_div((int64_t)windows, teams) * alone;
-    return (shared > rounds ? shared : rounds) + (log2_n == 14 ? 2000 : 0);
+    const double n = (double)(1 << log2_n), alone = 4000 + 1.5 * n, a_point = log2_n <= 10 ? 1.05 : 1.6;
+    const double full = windows * n * a_point / device->n_sm, rounds = (double)ceil_div((int64_t)windows, teams) * alone;
+    return full > rounds ? full : rounds;
 }
 
 static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan, char *why,
@@ -99,6 +99,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const bool is_single = holds_row(c, points);
         if (!teams || (!is_single && c->h.frames > points)) continue;
         const int64_t hop = is_single ? points : points - c->h.frames + 1, windows = is_single ? 1 : ceil_div(frames, hop);
+        if ((double)windows * (double)rows > MOST_WINDOWS) continue;
         const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
         if (plan->log2_n && time >= best) continue;
         best = time;
@@ -111,8 +112,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return fail(HC_EUNSUPPORTED, why, cap, "cuda: filters of %lld taps are too long", (long long)c->h.frames);
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = least(filters, MOST_GROUPS);
-    groups = least(groups, (int64_t)(UINT_MAX / 2) / (rows * plan->n_windows));
-    if (groups < 1) return fail(HC_EINVAL, why, cap, "cuda: a filter is shared by more rows than 2^31 / windows");
+    groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;

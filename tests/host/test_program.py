@@ -282,7 +282,8 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
 
     assert not plan_is_measured() and not (folder / "cache").exists()  # info measures nothing
     cpu = json.loads(good("bench", "costs", "--json", env=env).stdout)
-    assert 0.001 < cpu["mac_ns"] < (30 if SAN else 1) and cpu["live_cmac_ns"] == 0 and cpu["built_in"] >= 0 and kept.exists()
+    assert 0.001 < cpu["mac_ns"] < (30 if SAN else 1) and cpu["live_cmac_ns"] == 0 and cpu["built_in"] >= 0
+    assert kept.exists()
     kept.unlink()
     assert engine_measures()  # the first live engine, by itself
     assert sorted(p.name for p in kept.parent.iterdir()) == ["costs", "costs.lock"]

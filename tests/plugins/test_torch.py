@@ -557,3 +557,5 @@ def test_augmentation_has_gradients(ht, backend, dev):
     augment = ht.ApplyImpulseResponse(rooms(), p=1, seed=1, keep_level=True).to(dev)
     gradient = torch.autograd.grad(augment(x).square().sum(), x)[0]
     close(gradient, 2 * x.detach().double(), 1e-4)  # the energy is that of x
+    silent = x.detach() * torch.tensor([1.0, 0, 1, 1], device=dev)[:, None, None]
+    assert torch.autograd.grad(augment(silent.requires_grad_()).square().sum(), silent)[0].isfinite().all()

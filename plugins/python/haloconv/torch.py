@@ -555,7 +555,8 @@ class ApplyImpulseResponse(torch.nn.Module):
         y = convolve(wet, h, mode="causal")[..., self.delay:]
         if self.keep_level:
             before, after = (tensor.float().square().mean((1, 2), keepdim=True) for tensor in (x, y))
-            y = y * torch.where(after > 0, before / after, torch.ones_like(after)).sqrt().to(y.dtype)
+            sounds, one = after > 0, torch.ones_like(after)  # silence stays silence, and its gradient finite
+            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt().to(y.dtype)
         if applied is not None:
             y = torch.where(applied.unsqueeze(-1), y, x.to(y.dtype))
         if self.per != "channel":

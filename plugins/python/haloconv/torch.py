@@ -39,6 +39,7 @@ __all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
 # ---- running an operation -------------------------------------------------------------------------------------------
 _plans = Plans()
 _find_plan = _plans.by_key.get
+_CPU = torch.device("cpu")  # not the device of torch.set_default_device
 _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 
 
@@ -67,14 +68,21 @@ def _execute(op, mode, a, b, size, lengths):
         a = a.contiguous()
     if copies_b:
         b = b.contiguous()
-    taps_at = None if lengths is None else lengths.data_ptr()
+    taps_at = None
+    if lengths is not None:
+        filters = (size if op == GRADIENT_H else b.shape)[:-1]
+        if lengths.dtype is not torch.int64 or lengths.get_device() != index or tuple(lengths.shape) != tuple(filters):
+            raise ValueError(f"lengths are {lengths.dtype} {tuple(lengths.shape)} on {lengths.device}; give int64 "
+                             f"{tuple(filters)} on {a.device}")
+        lengths = lengths.contiguous()
+        taps_at = lengths.data_ptr()
     if index < 0:
-        out = torch.empty(plan.shape, dtype=torch.float32)
+        out = torch.empty(plan.shape, dtype=torch.float32, device=_CPU)
         if plan.is_empty:
             return out.zero_()
         at = None
         if plan.bytes:
-            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8)
+            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8, device=_CPU)
             at = -(-workspace.data_ptr() // ALIGNMENT) * ALIGNMENT
         plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), at, None, taps_at)
         return out
@@ -174,7 +182,8 @@ def _is_set(get, unset):
     return (lambda: get() != unset) if get else _always
 
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _always)
+# Without the operators the compiler gets _Operation, which it refuses or leaves out of its graph.
+_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _always
 _is_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _always)
 _has_modes = _is_set(getattr(torch._C, "_len_torch_dispatch_stack", None), 0)
@@ -271,8 +280,8 @@ def _fold(op, mode, a, h, size, lengths):
     try:
         whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
     except RuntimeError:
-        raise ValueError(f"the leading dimensions of x {tuple(a.shape)} and h {tuple(h.shape)} do not broadcast; give "
-                         "h those of x, or 1") from None
+        raise ValueError(f"the leading dimensions of {tuple(a.shape)} and {tuple(h.shape)} do not broadcast; give both "
+                         "the same, or 1") from None
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
         return _call(op, mode, a, h, size, lengths)
@@ -335,7 +344,7 @@ def _lengths_of(lengths, h):
     return lengths.to(torch.int64).clamp(0, h.shape[-1]).contiguous()
 
 
-def _convolve(x, h, mode, lengths, names):
+def _convolve(x, h, mode, lengths):
     if x.dtype is torch.float32 and h.dtype is torch.float32:
         return _fold(CONVOLVE, mode, x, h, None, lengths)
     dtype = torch.float32 if _is_autocast(x.device) else torch.promote_types(x.dtype, h.dtype)
@@ -362,7 +371,7 @@ def convolve(x, h, mode="full", lengths=None):
     """
     _check(x, h, ("x", "h"))
     check_mode(mode)
-    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h), ("x", "h"))
+    return _convolve(x, h, mode, None if lengths is None else _lengths_of(lengths, h))
 
 
 def fftconvolve(x, y, mode="full"):
@@ -381,7 +390,7 @@ def fftconvolve(x, y, mode="full"):
     # The shorter operand is the filter, which costs less; "same" is relative to x.
     if mode != "same" and (y.shape[-1], y.numel()) > (x.shape[-1], x.numel()):
         x, y = y, x
-    return _convolve(x, y, mode, None, ("x", "y"))
+    return _convolve(x, y, mode, None)
 
 
 # ---- augmentation ---------------------------------------------------------------------------------------------------
@@ -397,6 +406,8 @@ def _padded(responses, lengths, rate):
     """The set of ApplyImpulseResponse: float32 [n, channels, taps], zeros after the end of each."""
     is_path = (str, os.PathLike)
     if isinstance(responses, Bank):
+        if rate and responses.rate and rate != responses.rate:
+            raise ValueError(f"the bank is for {responses.rate} Hz, but rate is {rate}; make a Bank with rate={rate}")
         responses = torch.from_numpy(responses.responses)
     elif isinstance(responses, is_path) or (not isinstance(responses, torch.Tensor) and len(responses)
                                             and all(isinstance(r, is_path) for r in responses)):
@@ -426,7 +437,8 @@ def _padded(responses, lengths, rate):
         if lengths.shape != responses.shape[:1]:
             raise ValueError(f"lengths have shape {tuple(lengths.shape)}; give one for each of "
                              f"{len(responses)} responses")
-        responses = responses * (torch.arange(responses.shape[-1], device=responses.device) < lengths[:, None, None])
+        taps = torch.arange(responses.shape[-1], device=responses.device)
+        responses = responses.masked_fill(taps >= lengths[:, None, None], 0)
     if not torch.isfinite(responses).all():
         raise ValueError("responses have NaN or infinite taps; give numbers")
     return responses
@@ -467,9 +479,9 @@ class ApplyImpulseResponse(torch.nn.Module):
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
     each example (per="channel": for each channel), -1 where x stayed as it is.
 
-    The result is x's float32; gradients flow to x. The responses are a buffer, which .to(device) moves and state_dict
-    leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit, haloconv.Error if a
-    file cannot be read.
+    The result's dtype is that of convolve(); gradients flow to x. The responses are a buffer, which .to(device) moves
+    and state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
+    haloconv.Error if a file cannot be read.
     """
 
     def __init__(self, responses, p=0.5, per="example", align=True, normalise=None, keep_level=False, rate=None,
@@ -492,7 +504,7 @@ class ApplyImpulseResponse(torch.nn.Module):
             responses, self.delay = _aligned(responses)
         self.register_buffer("responses", responses.contiguous(), persistent=False)
         self.p, self.per, self.keep_level, self.rate, self.chosen = p, per, keep_level, rate, None
-        self._generator = None if seed is None else torch.Generator().manual_seed(seed)
+        self._generator = None if seed is None else torch.Generator(_CPU).manual_seed(seed)
 
     def __getstate__(self):
         generator = self._generator
@@ -501,7 +513,7 @@ class ApplyImpulseResponse(torch.nn.Module):
     def __setstate__(self, state):
         super().__setstate__(state)
         if self._generator is not None:
-            generator = torch.Generator()
+            generator = torch.Generator(_CPU)
             generator.set_state(self._generator)
             self._generator = generator
 
@@ -543,7 +555,8 @@ class ApplyImpulseResponse(torch.nn.Module):
         y = convolve(wet, h, mode="causal")[..., self.delay:]
         if self.keep_level:
             before, after = (tensor.float().square().mean((1, 2), keepdim=True) for tensor in (x, y))
-            y = y * torch.where(after > 0, before / after, torch.ones_like(after)).sqrt().to(y.dtype)
+            sounds, one = after > 0, torch.ones_like(after)  # silence stays silence, and its gradient finite
+            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt().to(y.dtype)
         if applied is not None:
             y = torch.where(applied.unsqueeze(-1), y, x.to(y.dtype))
         if self.per != "channel":

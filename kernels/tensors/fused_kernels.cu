@@ -196,7 +196,8 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, (size<LOG_N>::BLO
         out = p.gh + (p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
               (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1];
         if (p.lengths) {
-            const int length = (int)p.lengths[group];
+            const int64_t given = p.lengths[group];
+            const int length = given < 0 ? 0 : given < last ? (int)given : last;
 #pragma unroll
             for (int j = 0; j < 2 * S::E; j++)
                 if (t + S::T * j >= length && t + S::T * j < last) out[t + S::T * j] = 0.0f;

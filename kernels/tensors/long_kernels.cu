@@ -169,6 +169,66 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
+/* The rows of a window follow one another as 0, 1 and 1, 0 in turn: their factors are then made once a window. */
+template <int LOG_N, bool REAL>
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
+    halves_kernel(long_halves p, int windows_of_block)
+{
+    using S = row_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    for (int step = 0; step < 2 * windows_of_block; step++) {
+        const int i = (int)blockIdx.x * windows_of_block + step / 2, row = (step + 1) / 2 % 2;
+        if (i >= p.in.n) return;
+        if (step == 0 || step % 2 == 1) {
+            S::team_sync();
+            S::factors_make(f, row ? 0.625f : 0.125f); /* (row + 1/4) / 2 */
+            S::team_sync();
+        }
+        const float turn = row ? -0.70710678f : 0.70710678f; /* exp(-2 pi i (row + 1/4) / 2) = turn (1 - i) */
+        int t = again((int)threadIdx.x);
+        float2 r[S::E];
+        {
+            const unit_place place = place_of_unit(p.in, (unsigned)i);
+            const window w = window_of(p.x, p.in.rows, place.at, place.start, place.start + p.in.end, 4 * S::N);
+#pragma unroll
+            for (int j = 0; j < S::E; j++) {
+                const int n = t + S::T * j;
+                const float a = point(w, n), b = point(w, n + S::N);
+                const float c = REAL ? 0.0f : -point(w, n + 2 * S::N), d = REAL ? 0.0f : -point(w, n + 3 * S::N);
+                r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
+            }
+        }
+        S::template forward<false>(s, f, t, r);
+        const size_t spectrum = (size_t)((p.in.first + i) / p.in.units_of_group);
+        const float2 *h = p.spectra + ((2 * spectrum + (size_t)row) << LOG_N) + t;
+        if (p.conjugate) {
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(__ldg(h + m * S::T)));
+        } else {
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
+        }
+        t = again(t);
+        S::inverse(s, f, t, r);
+        const unit_place place = place_of_unit(p.out, (unsigned)i);
+        const int64_t left = p.out.rows.frames - place.start;
+        const int first = (int)p.output.first_point, last = (int)(left < p.out.end ? left > 0 ? left : 0 : p.out.end);
+        const bool add = p.output.add || step % 2 == 1;
+        float *out = p.y + place.at.batch * p.out.rows.stride[0] + place.at.channel * p.out.rows.stride[1] + place.start;
+        unrolled<S::E>([&](auto j) {
+            const float2 z = S::template unshifted<j.value>(f, r[j.value]);
+            const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+#pragma unroll
+            for (int part = 0; part < (REAL ? 2 : 4); part++) {
+                const int n = t + S::T * j.value + part * S::N;
+                if (n >= first && n < last) out[n] = points[part] + (add ? out[n] : 0.0f);
+            }
+        });
+    }
+}
+
 static __global__ void __launch_bounds__(256) products_kernel(long_products p)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -290,6 +350,28 @@ template <class Kernel> static cudaError_t shared_allow(Kernel kernel, size_t by
     return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
+#ifdef LONG_ROW
+enum { HALVES_ROW = LONG_ROW };
+#else
+enum { HALVES_ROW = 14 };
+#endif
+
+bool long_halves_fit(const struct fused_device *device, int log2_row)
+{
+    return log2_row == HALVES_ROW && long_rows_at_once(device, log2_row) > 0;
+}
+
+cudaError_t long_halves_launch(const struct fused_device *device, int, bool real, const struct long_halves *p,
+                               cudaStream_t stream)
+{
+    using S = row_size<HALVES_ROW>;
+    const int at_once = rows_at_once<HALVES_ROW>(device), of_block = (p->in.n + at_once - 1) / at_once;
+    const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
+    if (real) halves_kernel<HALVES_ROW, true><<<blocks, S::T, S::BYTES, stream>>>(*p, of_block);
+    else halves_kernel<HALVES_ROW, false><<<blocks, S::T, S::BYTES, stream>>>(*p, of_block);
+    return cudaGetLastError();
+}
+
 cudaError_t long_load(int, const struct fused_device *device)
 {
     cudaError_t status = cudaSuccess;
@@ -301,6 +383,9 @@ cudaError_t long_load(int, const struct fused_device *device)
             cudaError_t error = shared_allow(rows_kernel<LOG_N, LONG_FORWARD>, BYTES);
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_INVERSE>, BYTES);
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_CONVOLVE>, BYTES);
+            if (error || LOG_N != HALVES_ROW) return error;
+            error = shared_allow(halves_kernel<HALVES_ROW, true>, BYTES);
+            if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, BYTES);
             return error;
         });
     return status;

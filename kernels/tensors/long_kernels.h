@@ -76,6 +76,22 @@ struct long_rows {            /* the rows of n windows, in place */
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream);
 
+/* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
+ * frames of x, and adds each to those of y. */
+struct long_halves {
+    struct long_units in, out; /* the same windows of x and y */
+    struct long_output output;
+    const float *x;
+    float *y;
+    const float2 *spectra;    /* as in long_rows */
+    int conjugate;
+};
+/* Is there a kernel for these rows, and do they fit the device? */
+bool long_halves_fit(const struct fused_device *device, int log2_row);
+/* real: the points of a window from N on are outside of x, and are not stored. */
+cudaError_t long_halves_launch(const struct fused_device *device, int log2_row, bool real, const struct long_halves *p,
+                               cudaStream_t stream);
+
 /* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
 struct long_products {
     int n_groups, windows;    /* of a group */

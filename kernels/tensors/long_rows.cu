@@ -1,6 +1,7 @@
 /* long_rows - see the header.
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
+ *   the same, windows in halves          [spectra of some filters]
  *   workspace, gradient h                [windows of x] [as many of gy] [sum of their products]
  *
  * A step reads what the step before it wrote, so the windows of a step are as many as keep the device busy and, where
@@ -15,6 +16,7 @@
 enum { CACHED_BYTES = 16 << 20 };                   /* of windows */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 7000, row_cycles = 4000, point_cycles = 1.5; /* see tensors_cuda.cu: cycles */
+static const double full_point_cycles = 2.0;        /* of a multiprocessor, for a point of a window in halves */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -66,7 +68,12 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t waves = most(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = least(LONG_MOST_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
-    if (c->op == HC_GRADIENT_H) {
+    plan->has_sum = false;
+    if (plan->is_halves) {
+        units = INT_MAX / 4;
+        groups = least(least(filters, slots), most(1, units / units_of_group));
+        plan->bytes = (size_t)(groups * bytes);
+    } else if (c->op == HC_GRADIENT_H) {
         units = least(most(1, busy / 2), filters * units_of_group);
         units = least(units, slots / 2);
         plan->has_sum = units < units_of_group;
@@ -80,7 +87,6 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
             units = most(1, slots * units / (units + groups));
             groups = least(groups, slots - units);
         }
-        plan->has_sum = false;
         plan->bytes = (size_t)((units + groups) * bytes);
     }
     if (units < 1 || groups < 1) return false;
@@ -98,10 +104,15 @@ static double cycles(const struct tensor_call *c, const struct fused_device *dev
     const bool gradient_h = c->op == HC_GRADIENT_H, again = plan->size.log2_r > LONG_SPLIT_MOST;
     /* bytes of a point: split and join 16 each and 16 more for a second pass, rows 16, spectrum or product 8 to 16 */
     const double of_unit = gradient_h ? 2 * (32 + again * 16) + 16 : 56 + again * 32;
-    const double of_filter = parts * (32 + again * 16);
+    const double of_filter = parts * (32 + again * 16), row = row_cycles + point_cycles * (double)(1 << plan->size.log2_row);
+    if (plan->is_halves) {
+        const double rounds = 2 * row * ceil(units / long_rows_at_once(device, plan->size.log2_row));
+        const double full = units * n * full_point_cycles / device->n_sm;
+        return (rounds > full ? rounds : full) + n * filters * of_filter / (bytes_of_cycle * device->n_sm) +
+               3 * parts * launch_cycles;
+    }
     const double bytes = n * (units * of_unit + filters * of_filter);
     const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * parts;
-    const double row = row_cycles + point_cycles * (double)(1 << plan->size.log2_row);
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
     const double rounds = ceil(rows / long_rows_at_once(device, plan->size.log2_row));
     const double moved = bytes / (bytes_of_cycle * device->n_sm), computed = rounds * row;
@@ -124,9 +135,16 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);
-        if (!memory_plan(c, device, &plan)) continue;
-        plan.cycles = cycles(c, device, &plan);
-        if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
+        for (int halves = 0; halves < 2; halves++) {
+            if (halves) {
+                if (c->op == HC_GRADIENT_H || !long_halves_fit(device, log2_n - 1)) continue;
+                plan.is_halves = true;
+                plan.size = long_size{log2_n - 1, 1};
+            }
+            if (!memory_plan(c, device, &plan)) continue;
+            plan.cycles = cycles(c, device, &plan);
+            if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
+        }
     }
     return best->cycles > 0;
 }
@@ -215,6 +233,13 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
         for (int64_t first = 0; first < units; first += step) {
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)least(step, units - first);
+            if (plan->is_halves) {
+                const struct long_halves halves = {in, out, output, d->a, d->out, spectra, is_gradient};
+                const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
+                                     (out.end <= n || out.start + n >= out.rows.frames);
+                TRY(long_halves_launch(device, plan->size.log2_row, is_real, &halves, stream), "a long convolution");
+                continue;
+            }
             TRY(long_split_launch(plan->size, &in, d->a, scratch, stream), "a long convolution");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
             TRY(long_join_launch(plan->size, &out, &output, scratch, n, d->out, stream), "a long convolution");

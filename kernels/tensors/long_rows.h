@@ -12,6 +12,7 @@ struct long_plan {
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
     int64_t hop, n_windows;
     int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
+    bool is_halves;          /* long_halves_launch: the workspace holds spectra only                                 */
     bool has_sum;            /* of the gradient of h: the windows of a filter do not fit together                    */
     size_t bytes;            /* of workspace */
     double cycles;           /* estimated */

@@ -157,30 +157,35 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, (size<LOG_N>::BLO
     S::factors_make(f);
     __syncthreads();
     float2 r[S::E];
+    for (int m = 0; m < S::E; m++)
+        if (unit < n_units) sum[m * S::T] = make_float2(0.0f, 0.0f);
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams of a warp */
-        const unsigned task = slice * tasks_of_slice + k;
+        unsigned task = slice * tasks_of_slice + k;
         const bool is_task = unit < n_units && task < tasks;
-        const unsigned row = is_task ? task / (unsigned)p.n_windows : 0;
-        const int64_t start = is_task ? (int64_t)(task - row * (unsigned)p.n_windows) * p.hop : 0;
-        const row_place at = place_of(p.groups, is_task ? group : 0, row);
-        window w = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
-        if (!is_task) w.last = w.first;
-        load<S, false>(r, w, t);
+        if (!is_task) task = 0;
+        const auto window_at = [&](const float *data, const fused_rows &rows, int64_t first, int64_t most) {
+            const unsigned row = task / (unsigned)p.n_windows;
+            const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop;
+            const row_place at = place_of(p.groups, is_task ? group : 0, row);
+            window w = window_of(data, rows, at, start + first, start + most, 2 * S::N);
+            if (!is_task) w.last = w.first;
+            return w;
+        };
+        load<S, false>(r, window_at(p.x_data, p.x, 0, p.hop), t);
         S::team_sync();
         S::template forward<false>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++)
             if (unit < n_units) spectrum[m * S::T] = r[m];
-        w = window_of(p.gy_data, p.gy, at, start + p.gy_first, p.gy.frames, 2 * S::N);
-        if (!is_task) w.last = w.first;
-        load<S, false>(r, w, t);
+        asm volatile("" : "+r"(task)); /* computes the place again: its registers are needed for the transform */
+        load<S, false>(r, window_at(p.gy_data, p.gy, p.gy_first, p.gy_first + 2 * S::N), t);
         S::team_sync();
         S::template forward<false>(s, f, t, r);
         if (unit < n_units) {
 #pragma unroll
             for (int m = 0; m < S::E; m++) {
                 const float2 x = spectrum[m * S::T], z = cmul(r[m], conj(x));
-                const float2 before = k ? sum[m * S::T] : make_float2(0.0f, 0.0f);
+                const float2 before = sum[m * S::T];
                 sum[m * S::T] = make_float2(before.x + z.x, before.y + z.y);
             }
         }

@@ -169,6 +169,42 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
+/* Row `row` of a window of 2 rows, before its transform: exp(-2 pi i (row + 1/4) / 2) is turn (1 - i). */
+template <class S, bool REAL>
+static __device__ __forceinline__ void halves_load(float2 *r, const long_units &u, const float *data, int unit, float turn, int t)
+{
+    const unit_place place = place_of_unit(u, (unsigned)unit);
+    const window w = window_of(data, u.rows, place.at, place.start, place.start + u.end, 4 * S::N);
+#pragma unroll
+    for (int j = 0; j < S::E; j++) {
+        const int n = t + S::T * j;
+        const float a = point(w, n), b = point(w, n + S::N);
+        const float c = REAL ? 0.0f : -point(w, n + 2 * S::N), d = REAL ? 0.0f : -point(w, n + 3 * S::N);
+        r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
+    }
+}
+
+/* Writes, or adds, the part of an inverse in the frames of a window. */
+template <class S, bool REAL>
+static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, const long_units &u,
+                                                    const long_output &o, float *data, int unit, float turn, bool add, int t)
+{
+    const unit_place place = place_of_unit(u, (unsigned)unit);
+    const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
+    const int first = (int)o.first_point, last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
+    const int length = (int)(used < last ? used > 0 ? used : 0 : last);
+    float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
+    unrolled<S::E>([&](auto j) {
+        const float2 z = S::template unshifted<j.value>(f, r[j.value]);
+        const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+#pragma unroll
+        for (int part = 0; part < (REAL ? 2 : 4); part++) {
+            const int n = t + S::T * j.value + part * S::N;
+            if (n >= first && n < last) out[n] = (n < length ? o.scale * points[part] : 0.0f) + (add ? out[n] : 0.0f);
+        }
+    });
+}
+
 /* The rows of a window follow one another as 0, 1 and 1, 0 in turn: their factors are then made once a window. */
 template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
@@ -186,20 +222,10 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             S::factors_make(f, row ? 0.625f : 0.125f); /* (row + 1/4) / 2 */
             S::team_sync();
         }
-        const float turn = row ? -0.70710678f : 0.70710678f; /* exp(-2 pi i (row + 1/4) / 2) = turn (1 - i) */
+        const float turn = row ? -0.70710678f : 0.70710678f;
         int t = again((int)threadIdx.x);
         float2 r[S::E];
-        {
-            const unit_place place = place_of_unit(p.in, (unsigned)i);
-            const window w = window_of(p.x, p.in.rows, place.at, place.start, place.start + p.in.end, 4 * S::N);
-#pragma unroll
-            for (int j = 0; j < S::E; j++) {
-                const int n = t + S::T * j;
-                const float a = point(w, n), b = point(w, n + S::N);
-                const float c = REAL ? 0.0f : -point(w, n + 2 * S::N), d = REAL ? 0.0f : -point(w, n + 3 * S::N);
-                r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
-            }
-        }
+        halves_load<S, REAL>(r, p.in, p.x, i, turn, t);
         S::template forward<false>(s, f, t, r);
         const size_t spectrum = (size_t)((p.in.first + i) / p.in.units_of_group);
         const float2 *h = p.spectra + ((2 * spectrum + (size_t)row) << LOG_N) + t;
@@ -212,20 +238,60 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         t = again(t);
         S::inverse(s, f, t, r);
-        const unit_place place = place_of_unit(p.out, (unsigned)i);
-        const int64_t left = p.out.rows.frames - place.start;
-        const int first = (int)p.output.first_point, last = (int)(left < p.out.end ? left > 0 ? left : 0 : p.out.end);
-        const bool add = p.output.add || step % 2 == 1;
-        float *out = p.y + place.at.batch * p.out.rows.stride[0] + place.at.channel * p.out.rows.stride[1] + place.start;
-        unrolled<S::E>([&](auto j) {
-            const float2 z = S::template unshifted<j.value>(f, r[j.value]);
-            const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+        halves_store<S, REAL>(r, f, p.out, p.output, p.y, i, turn, p.output.add || step % 2 == 1, t);
+    }
+}
+
+/* A block computes the gradient of a filter: for each row, the sum over the windows, then the inverse. */
+template <int LOG_N, bool REAL>
+static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
+    gradient_halves_kernel(long_gradient_halves p)
+{
+    using S = row_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    for (int step = 0;; step++) {
+        const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = (step + 1) / 2 % 2;
+        if (i >= p.filters.n) return;
+        if (step == 0 || step % 2 == 1) {
+            S::team_sync();
+            S::factors_make(f, row ? 0.625f : 0.125f); /* (row + 1/4) / 2 */
+        }
+        const float turn = row ? -0.70710678f : 0.70710678f;
+        float2 r[S::E];
+        for (int k = 0; k < p.windows; k++) {
+            int t = again((int)threadIdx.x);
+            halves_load<S, REAL>(r, p.x, p.x_data, i * p.windows + k, turn, t);
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own places */
 #pragma unroll
-            for (int part = 0; part < (REAL ? 2 : 4); part++) {
-                const int n = t + S::T * j.value + part * S::N;
-                if (n >= first && n < last) out[n] = points[part] + (add ? out[n] : 0.0f);
+            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            halves_load<S, REAL>(r, p.gy, p.gy_data, i * p.windows + k, turn, t);
+            S::team_sync();
+            S::template forward<false>(s, f, t, r);
+            t = again(t);
+            spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t;
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
+            float2 *sum = spectrum + S::N;
+            if (k > 0) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) {
+                    const float2 before = sum[m * S::T];
+                    r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
+                }
             }
-        });
+            if (k + 1 < p.windows) {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
+            }
+        }
+        const int t = again((int)threadIdx.x);
+        S::inverse(s, f, t, r);
+        halves_store<S, REAL>(r, f, p.filters, p.output, p.gh, i, turn, step % 2 == 1, t);
     }
 }
 
@@ -372,6 +438,23 @@ cudaError_t long_halves_launch(const struct fused_device *device, int, bool real
     return cudaGetLastError();
 }
 
+size_t long_gradient_halves_stash(const struct fused_device *device, int n)
+{
+    const int at_once = rows_at_once<HALVES_ROW>(device);
+    return (size_t)(n < at_once ? n : at_once) * 2 * row_size<HALVES_ROW>::N * sizeof(float2);
+}
+
+cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real, const struct long_gradient_halves *p,
+                                        cudaStream_t stream)
+{
+    using S = row_size<HALVES_ROW>;
+    const int at_once = rows_at_once<HALVES_ROW>(device), rounds = (p->filters.n + at_once - 1) / at_once;
+    const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
+    if (real) gradient_halves_kernel<HALVES_ROW, true><<<blocks, S::T, S::BYTES, stream>>>(*p);
+    else gradient_halves_kernel<HALVES_ROW, false><<<blocks, S::T, S::BYTES, stream>>>(*p);
+    return cudaGetLastError();
+}
+
 cudaError_t long_load(int, const struct fused_device *device)
 {
     cudaError_t status = cudaSuccess;
@@ -386,6 +469,8 @@ cudaError_t long_load(int, const struct fused_device *device)
             if (error || LOG_N != HALVES_ROW) return error;
             error = shared_allow(halves_kernel<HALVES_ROW, true>, BYTES);
             if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, BYTES);
+            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, true>, BYTES);
+            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, false>, BYTES);
             return error;
         });
     return status;

@@ -92,6 +92,19 @@ bool long_halves_fit(const struct fused_device *device, int log2_row);
 cudaError_t long_halves_launch(const struct fused_device *device, int log2_row, bool real, const struct long_halves *p,
                                cudaStream_t stream);
 
+struct long_gradient_halves { /* the gradient of filters, a block a filter */
+    struct long_units x, gy;  /* the same windows */
+    struct long_units filters;
+    struct long_output output;
+    int windows;              /* of a filter */
+    const float *x_data, *gy_data;
+    float *gh;
+    float2 *stash;            /* long_gradient_halves_stash() bytes for n filters */
+};
+size_t long_gradient_halves_stash(const struct fused_device *device, int n);
+cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real, const struct long_gradient_halves *p,
+                                        cudaStream_t stream);
+
 /* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
 struct long_products {
     int n_groups, windows;    /* of a group */

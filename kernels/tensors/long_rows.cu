@@ -13,7 +13,7 @@
 
 #include <limits.h>
 
-enum { CACHED_BYTES = 16 << 20 };                   /* of windows */
+enum { CACHED_BYTES = 16 << 20 };                   /* of windows, or of those of x */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
 static const double launch_cycles = 7000, row_cycles = 4000, point_cycles = 1.5; /* see tensors_cuda.cu: cycles */
 static const double full_point_cycles = 2.0;        /* of a multiprocessor, for a point of a window in halves */
@@ -69,12 +69,17 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t busy = least(LONG_MOST_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
     plan->has_sum = false;
-    if (plan->is_halves) {
+    if (plan->is_halves && c->op == HC_GRADIENT_H) {
+        units = INT_MAX / 4;
+        groups = least(filters, most(1, units / units_of_group));
+        plan->bytes = long_gradient_halves_stash(device, (int)groups);
+        if (plan->bytes > c->limit || units_of_group > units) return false;
+    } else if (plan->is_halves) {
         units = INT_MAX / 4;
         groups = least(least(filters, slots), most(1, units / units_of_group));
         plan->bytes = (size_t)(groups * bytes);
     } else if (c->op == HC_GRADIENT_H) {
-        units = least(most(1, busy / 2), filters * units_of_group);
+        units = least(busy, filters * units_of_group);
         units = least(units, slots / 2);
         plan->has_sum = units < units_of_group;
         if (plan->has_sum) units = least(units, (slots - 1) / 2);
@@ -105,6 +110,10 @@ static double cycles(const struct tensor_call *c, const struct fused_device *dev
     /* bytes of a point: split and join 16 each and 16 more for a second pass, rows 16, spectrum or product 8 to 16 */
     const double of_unit = gradient_h ? 2 * (32 + again * 16) + 16 : 56 + again * 32;
     const double of_filter = parts * (32 + again * 16), row = row_cycles + point_cycles * (double)(1 << plan->size.log2_row);
+    if (plan->is_halves && gradient_h) {
+        const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));
+        return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
+    }
     if (plan->is_halves) {
         const double rounds = 2 * row * ceil(units / long_rows_at_once(device, plan->size.log2_row));
         const double full = units * n * full_point_cycles / device->n_sm;
@@ -137,7 +146,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         plan.n_windows = plan.is_single ? 1 : ceil_div(frames, plan.hop);
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
-                if (c->op == HC_GRADIENT_H || !long_halves_fit(device, log2_n - 1)) continue;
+                if (!long_halves_fit(device, log2_n - 1)) continue;
                 plan.is_halves = true;
                 plan.size = long_size{log2_n - 1, 1};
             }
@@ -267,6 +276,15 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
         gy.start += range.first * plan->hop;
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
+        const struct long_output output = {0, 1.0f / (float)n, false};
+        if (plan->is_halves) {
+            const struct long_gradient_halves halves = {x, gy, filters, output, (int)x.units_of_group,
+                                                        d->b, d->a, d->out, scratch};
+            const bool is_real = (x.end <= n || x.start + n >= x.rows.frames) &&
+                                 (gy.end <= n || gy.start + n >= gy.rows.frames) && filters.end <= n;
+            TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
+            continue;
+        }
         const bool at_once = units <= plan->n_units;
         const int64_t step = at_once ? units : ceil_div(units, ceil_div(units, plan->n_units));
         struct long_rows rows = {};
@@ -292,7 +310,6 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
             TRY(long_products_launch(&products, stream), "a gradient of long filters");
         }
-        const struct long_output output = {0, 1.0f / (float)n, false};
         rows.op = LONG_INVERSE;
         rows.n = groups->n;
         rows.stride = products.stride;

@@ -538,11 +538,13 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
                 struct trial c = trial_make(backend, &s, op, &r), clean = c;
                 clean.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
                 trial_run(backend, &clean);
-                row_of(&c.a, 1, 1)[s.n_frames / 2] = bad ? INFINITY : NAN;
+                int64_t at = s.n_frames / 2, first = 0, end = c.out.n[2]; /* outputs whose sums have this frame */
+                if (op == HC_CONVOLVE) first = at, end = at + s.n_taps < end ? at + s.n_taps : end;
+                if (op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
+                row_of(&c.a, 1, 1)[at] = bad ? INFINITY : NAN;
                 trial_run(backend, &c);
-                int n_bad = 0;
-                for (int64_t m = 0; m < c.out.n[2]; m++) n_bad += !isfinite(row_of(&c.out, 1, 1)[m]);
-                check(n_bad > 0, "%s: the bad frame is gone", op_names[op]);
+                for (int64_t m = first; m < end; m++)
+                    check(!isfinite(row_of(&c.out, 1, 1)[m]), "%s: frame %d is finite", op_names[op], (int)m);
                 for (int row = 0; row < 6; row++)
                     check(row == 3 || same_row(&c.out, &clean.out, row / 2, row % 2), "%s: row %d changed",
                           op_names[op], row);

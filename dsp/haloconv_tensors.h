@@ -11,8 +11,8 @@
  *   hc_tensors_run(&t, HC_CONVOLVE, x, h, y, workspace, bytes, stream, why, sizeof why);
  *
  * The calls allocate no device memory and do not wait for the device: they put kernels into the caller's stream, which
- * may be under graph capture. Samples are float32. NaN and Inf are not replaced: one reaches the frames that the same
- * transform computes, which are more than those that its taps reach, and no other item or channel.
+ * may be under graph capture. Samples are float32. NaN and Inf are not replaced: one spoils all frames that the same
+ * transform computes, also frames that its taps do not reach, but no other item or channel.
  * Conventions, tags and error codes are those of haloconv.h.
  */
 #ifndef HALOCONV_TENSORS_H
@@ -27,7 +27,8 @@ extern "C" {
 enum hc_tensors_mode {
     HC_FULL,                   /* from = 0, n_frames + n_taps - 1 frames                                              */
     HC_SAME,                   /* from = (n_taps - 1) / 2 rounded down, n_frames frames                               */
-    HC_VALID,                  /* from = min(n_frames, n_taps) - 1; only frames that all taps (or all of x) reach     */
+    HC_VALID,                  /* from = min(n_frames, n_taps) - 1, |n_frames - n_taps| + 1 frames: those that all taps
+                                  (or all of x) reach                                                                 */
     HC_CAUSAL                  /* from = 0, n_frames frames                                                           */
 };
 
@@ -41,9 +42,10 @@ enum hc_tensors_op {           /* a call's operation, and its tensors a, b -> ou
 typedef struct hc_tensors {    /* the sizes of a convolution, the same for all three operations; 0: the default       */
     size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
-    int mode;                  /* enum hc_tensors_mode                                                                */
+    int mode;                  /* enum hc_tensors_mode                                                     HC_FULL    */
     int n_threads;             /* on the CPU                                                          all processors  */
-    int64_t n_batch, n_channels; /* of x and y; 0: there is nothing to compute, and HC_GRADIENT_H writes zeros        */
+    int64_t n_batch, n_channels; /* of x and y; their product is at most 2^36. 0: there is nothing to compute, and
+                                  HC_GRADIENT_H writes zeros                                                          */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* floats from an item to the next and from a channel to the next, of
@@ -59,11 +61,11 @@ int64_t hc_tensors_frames(const hc_tensors *t);
  * y, or 64 MiB if that is more. On the CPU none: there hc_tensors_run allocates its memory itself. Fails with
  * HC_EINVAL, HC_EUNSUPPORTED (no such backend), HC_EDEVICE. [setup], any thread */
 int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap);
-/* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps nothing. workspace: `bytes` or more on the device,
- * aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t (NULL: the default stream);
- * ignored by the CPU, where the call returns when out is complete. Results do not depend on the run: the same tensors
- * give the same bits. Fails with HC_EINVAL, HC_EUNSUPPORTED, HC_ENOMEM, HC_EDEVICE; out is then undefined.
- * [setup], any thread */
+/* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps neither a nor b nor the workspace. workspace:
+ * `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t
+ * (NULL: the default stream). The CPU ignores it: there the call returns when out is complete. Results do not depend on
+ * the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_EUNSUPPORTED, HC_ENOMEM, HC_EDEVICE; out is
+ * then undefined. [setup], any thread */
 int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
                    size_t bytes, void *stream, char *why, size_t cap);
 

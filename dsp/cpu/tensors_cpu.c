@@ -1,8 +1,8 @@
 /* tensors_cpu - the CPU backend of hc_tensors_run: chooses between sums in the time domain and transforms, by their
  * costs, and shares the work out to threads that live as long as the call.
  *
- * A choice depends on the sizes alone, and every sum has an order of its own, so that a result has the same bits for any
- * number of threads. The workspace is not used: the scratch memory of a thread depends on the number of threads.
+ * The choice depends on the sizes alone, and the order of every sum is fixed: a result has the same bits for any number
+ * of threads. The workspace is not used: the bytes of scratch memory depend on the number of threads.
  */
 #include "tensors_cpu.h"
 
@@ -59,27 +59,27 @@ void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
-struct share {
+struct job_range {
     void (*job)(void *data, int64_t i, int thread);
     void *data;
     int64_t first;
 };
 
-static void share_job(void *data, int i, int thread)
+static void range_job(void *data, int i, int thread)
 {
-    const struct share *share = data;
-    share->job(share->data, share->first + i, thread);
+    const struct job_range *range = data;
+    range->job(range->data, range->first + i, thread);
 }
 
-void tensor_share(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n)
+void tensor_jobs_run(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n)
 {
-    struct share share = {job, data, 0};
-    for (; share.first < n; share.first += INT_MAX / 2) { /* a pool counts its jobs in an int */
-        int64_t some = tensor_min(n - share.first, INT_MAX / 2);
+    struct job_range range = {job, data, 0};
+    for (; range.first < n; range.first += INT_MAX / 2) { /* a pool counts its jobs in an int */
+        int64_t some = tensor_min(n - range.first, INT_MAX / 2);
         if (w->pool)
-            thread_pool_run(w->pool, share_job, &share, (int)some);
+            thread_pool_run(w->pool, range_job, &range, (int)some);
         else
-            for (int i = 0; i < some; i++) share_job(&share, i, 0);
+            for (int i = 0; i < some; i++) range_job(&range, i, 0);
     }
 }
 
@@ -105,8 +105,8 @@ static struct tensor_method method_choose(const struct tensor_call *call)
     return best;
 }
 
-/* The tables of a size, once made, stay until the process ends: a training step makes many short calls, and the sines of
- * a long transform take as long as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
+/* The tables of a size stay until the process ends: a training step makes many short calls, and the sines of a long
+ * transform take as long as a hundred of the transforms. All sizes together are 2 MB. NULL: no memory. */
 static const struct long_fft *tables_of(int size)
 {
     static const struct long_fft *_Atomic kept[N_SIZES];

@@ -64,13 +64,13 @@ static inline int64_t tensor_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 /* a / b rounded up, and down; b > 0 */
-static inline int64_t tensor_up(int64_t a, int64_t b)
+static inline int64_t tensor_div_up(int64_t a, int64_t b)
 {
     return a > 0 ? (a - 1) / b + 1 : -(-a / b);
 }
-static inline int64_t tensor_down(int64_t a, int64_t b)
+static inline int64_t tensor_div_down(int64_t a, int64_t b)
 {
-    return -tensor_up(-a, b);
+    return -tensor_div_up(-a, b);
 }
 
 /* Index of a row's first float. */
@@ -97,8 +97,9 @@ void tensor_copy(float *frames, const float *x, int64_t n_x, int64_t from, int64
 void tensor_window(const struct tensor_work *w, const float *x, int64_t n_x, int64_t from, float *frames, float *work,
                    float *spectrum, size_t stride);
 
-/* Does job(data, first + i, thread) for i in [0, n) on all threads. */
-void tensor_share(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data, int64_t n);
+/* Does job(data, i, thread) for i in [0, n), on all threads; returns when all are done. */
+void tensor_jobs_run(const struct tensor_work *w, void (*job)(void *data, int64_t i, int thread), void *data,
+                     int64_t n);
 int tensor_threads(const struct tensor_work *w);
 
 #endif

@@ -6,13 +6,13 @@
  * Overlap-save with uniform partitions of S taps (long_fft.h): block b of S frames of the output is the sum over
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
- *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; one outside of it has no spectrum
+ *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; none of them: no spectrum
  *   spectra      of a group of filters: [filter][chunk][partition][LONG_CHUNK], as a product reads them
- *   a job        a run of blocks of one row, BATCH at a time; a ring of the spectra of n_partitions - 1 + BATCH windows,
- *                or of all windows if they are fewer
+ *   a job        some adjacent blocks of one row, BATCH at a time. Its ring holds the spectra of
+ *                n_partitions - 1 + BATCH windows, or of all windows if they are fewer
  *
- * With one partition a window is transformed, multiplied and transformed back in one place. The order of a block's sum
- * does not depend on its job.
+ * If there is only one partition, each window is transformed, multiplied and transformed back in one place.
+ * The order of a block's sum does not depend on its job.
  */
 #include "tensors_cpu.h"
 
@@ -24,25 +24,25 @@
 enum {
     BATCH = 8,              /* blocks whose products are computed together */
     SUM_PRODUCTS = 32,      /* summed in registers before they join the total; keeps the rounding of long sums small */
-    JOBS_A_THREAD = 4,      /* at least: a thread that is late still finds some */
+    JOBS_A_THREAD = 4,      /* at least: a thread that starts late still finds some */
     GROUP_FLOATS = 1 << 25, /* spectra of a group of filters, about */
 };
 
-struct pass {
+struct filtering {
     const struct tensor_work *work;
     const float *signal, *taps;
     const struct tensor_rows *in, *out;
-    int64_t first;       /* filter of the group */
-    int64_t n_blocks;    /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
-    int64_t n_runs, run; /* jobs of a row, and their blocks */
-    int64_t sharers;     /* rows of a filter */
+    int64_t first;              /* filter of the group */
+    int64_t n_blocks;           /* of a row: of S frames; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t n_jobs, job_blocks; /* jobs of a row, and their blocks */
+    int64_t sharers;            /* rows of a filter */
     int64_t n_partitions, n_slots;
     float *spectra; /* [filters][chunks][n_partitions][LONG_CHUNK], scaled by 1 / S */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };
 
-struct row { /* of a job */
+struct filter_job { /* some blocks of a row */
     struct tensor_filter filter;
     int64_t offset;
     const float *in, *taps;
@@ -58,8 +58,8 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
     int64_t n_in = reversed ? call->y.frames : call->x.frames, n_out = reversed ? call->x.frames : call->y.frames;
     int64_t taps = call->h.frames;
     if (size == 0) return rows * (100 + (double)n_out * (0.4 + tensor_tap_ns * (double)tensor_min(taps, n_in)));
-    int64_t partitions = tensor_up(taps, size), blocks = tensor_up(n_out, size);
-    int64_t windows = tensor_min(tensor_up(n_in, size) + 1, blocks + partitions - 1);
+    int64_t partitions = tensor_div_up(taps, size), blocks = tensor_div_up(n_out, size);
+    int64_t windows = tensor_min(tensor_div_up(n_in, size) + 1, blocks + partitions - 1);
     double products = (double)blocks * (double)tensor_min(partitions, windows);
     return (filters * (double)partitions + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
            rows * products * size * tensor_product_ns;
@@ -69,7 +69,7 @@ double tensor_filter_ns(const struct tensor_call *call, int size)
 static int64_t slots_for(const struct tensor_call *call, int size)
 {
     int64_t n_in = call->op == HC_GRADIENT_X ? call->y.frames : call->x.frames;
-    return tensor_min(tensor_up(call->h.frames, size) - 1 + BATCH, tensor_up(n_in, size) + 2);
+    return tensor_min(tensor_div_up(call->h.frames, size) - 1 + BATCH, tensor_div_up(n_in, size) + 2);
 }
 
 size_t tensor_filter_scratch(const struct tensor_call *call, int size)
@@ -80,26 +80,26 @@ size_t tensor_filter_scratch(const struct tensor_call *call, int size)
     return (size_t)(4 + 2 * BATCH + 2 * slots_for(call, size)) * (size_t)size;
 }
 
-static struct row row_of(const struct pass *pass, int64_t i)
+static struct filter_job job_at(const struct filtering *f, int64_t i)
 {
-    const struct tensor_call *call = pass->work->call;
-    int64_t item, channel, run = i % pass->n_runs, index = i / pass->n_runs;
-    struct row row = {.filter = tensor_filter_at(call, pass->first + index / pass->sharers)};
-    tensor_sharer(call, &row.filter, index % pass->sharers, &item, &channel);
-    row.offset = call->op == HC_GRADIENT_X ? row.filter.n_taps - 1 - call->from : call->from;
-    row.in = pass->signal + tensor_row(pass->in, item, channel);
-    row.out = pass->work->data->out + tensor_row(pass->out, item, channel);
-    row.taps = pass->taps + tensor_row(&call->h, row.filter.item, row.filter.channel);
-    row.begin = run * pass->run;
-    row.end = tensor_min(row.begin + pass->run, pass->n_blocks);
-    return row;
+    const struct tensor_call *call = f->work->call;
+    int64_t item, channel, at = i % f->n_jobs, index = i / f->n_jobs;
+    struct filter_job job = {.filter = tensor_filter_at(call, f->first + index / f->sharers)};
+    tensor_sharer(call, &job.filter, index % f->sharers, &item, &channel);
+    job.offset = call->op == HC_GRADIENT_X ? job.filter.n_taps - 1 - call->from : call->from;
+    job.in = f->signal + tensor_row(f->in, item, channel);
+    job.out = f->work->data->out + tensor_row(f->out, item, channel);
+    job.taps = f->taps + tensor_row(&call->h, job.filter.item, job.filter.channel);
+    job.begin = at * f->job_blocks;
+    job.end = tensor_min(job.begin + f->job_blocks, f->n_blocks);
+    return job;
 }
 
 /* frames[0...n) = t[from...from + n); taps outside of [0, n_taps) are 0 */
-static void taps_copy(const struct pass *pass, const struct tensor_filter *filter, const float *taps, float *frames,
+static void taps_copy(const struct filtering *f, const struct tensor_filter *filter, const float *taps, float *frames,
                       int64_t from, int64_t n)
 {
-    if (pass->work->call->op != HC_GRADIENT_X) {
+    if (f->work->call->op != HC_GRADIENT_X) {
         tensor_copy(frames, taps, filter->n_taps, from, n);
         return;
     }
@@ -114,24 +114,24 @@ static void taps_copy(const struct pass *pass, const struct tensor_filter *filte
 /* Computes TENSOR_DIRECT_FRAMES frames of a row. The shorter one of filter and signal takes the place of the taps. */
 static void filter_direct(void *data, int64_t i, int thread)
 {
-    const struct pass *pass = data;
-    struct row row = row_of(pass, i);
-    int64_t n_in = pass->in->frames, n_taps = row.filter.n_taps, at = row.begin * TENSOR_DIRECT_FRAMES;
-    int64_t n = tensor_min(row.end * TENSOR_DIRECT_FRAMES, pass->out->frames) - at;
+    const struct filtering *f = data;
+    struct filter_job job = job_at(f, i);
+    int64_t n_in = f->in->frames, n_taps = job.filter.n_taps, at = job.begin * TENSOR_DIRECT_FRAMES;
+    int64_t n = tensor_min(job.end * TENSOR_DIRECT_FRAMES, f->out->frames) - at;
     bool swapped = n_in < n_taps;
-    int64_t n_short = swapped ? n_in : n_taps, first = at + row.offset - (n_short - 1), n_long = n + n_short - 1;
-    memset(row.out + at, 0, (size_t)n * sizeof(float));
+    int64_t n_short = swapped ? n_in : n_taps, first = at + job.offset - (n_short - 1), n_long = n + n_short - 1;
+    memset(job.out + at, 0, (size_t)n * sizeof(float));
     if (n_taps == 0) return;
-    float *taps = pass->scratch + (size_t)thread * pass->scratch_floats, *frames = taps + n_short;
+    float *taps = f->scratch + (size_t)thread * f->scratch_floats, *frames = taps + n_short;
     if (swapped) {
-        memcpy(taps, row.in, (size_t)n_in * sizeof *taps);
-        taps_copy(pass, &row.filter, row.taps, frames, first, n_long);
+        memcpy(taps, job.in, (size_t)n_in * sizeof *taps);
+        taps_copy(f, &job.filter, job.taps, frames, first, n_long);
     } else {
-        taps_copy(pass, &row.filter, row.taps, taps, 0, n_taps);
-        tensor_copy(frames, row.in, n_in, first, n_long);
+        taps_copy(f, &job.filter, job.taps, taps, 0, n_taps);
+        tensor_copy(frames, job.in, n_in, first, n_long);
     }
     memset(frames + n_long, 0, (SIMD_PAD + 1) * sizeof *frames);
-    pass->work->simd->fir(row.out + at, frames + n_short - 1, taps, (int)n, (int)n_short);
+    f->work->simd->fir(job.out + at, frames + n_short - 1, taps, (int)n, (int)n_short);
 }
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
@@ -139,49 +139,49 @@ static void filter_direct(void *data, int64_t i, int thread)
 /* One partition of a filter to its spectrum. */
 static void transform_partition(void *data, int64_t i, int thread)
 {
-    const struct pass *pass = data;
-    const struct tensor_work *w = pass->work;
+    const struct filtering *f = data;
+    const struct tensor_work *w = f->work;
     const struct long_fft *fft = w->fft;
-    int64_t index = i / pass->n_partitions, p = i % pass->n_partitions, size = fft->size;
-    struct tensor_filter filter = tensor_filter_at(w->call, pass->first + index);
-    float *work = pass->scratch + (size_t)thread * pass->scratch_floats, *frames = work + 2 * size;
-    const float *taps = pass->taps + tensor_row(&w->call->h, filter.item, filter.channel);
+    int64_t index = i / f->n_partitions, p = i % f->n_partitions, size = fft->size;
+    struct tensor_filter filter = tensor_filter_at(w->call, f->first + index);
+    float *work = f->scratch + (size_t)thread * f->scratch_floats, *frames = work + 2 * size;
+    const float *taps = f->taps + tensor_row(&w->call->h, filter.item, filter.channel);
     if (p * size >= filter.n_taps) return; /* nothing reads the spectrum */
-    taps_copy(pass, &filter, taps, frames, p * size, size);
+    taps_copy(f, &filter, taps, frames, p * size, size);
     for (int64_t j = 0; j < size; j++) frames[j] *= 1.0f / (float)size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
-    float *spectrum = pass->spectra + ((size_t)index * fft->n_chunks * pass->n_partitions + (size_t)p) * LONG_CHUNK;
+    float *spectrum = f->spectra + ((size_t)index * fft->n_chunks * f->n_partitions + (size_t)p) * LONG_CHUNK;
     long_fft_forward(fft, w->simd->long_fft, frames, frames + size, work, spectrum,
-                     (size_t)pass->n_partitions * LONG_CHUNK);
+                     (size_t)f->n_partitions * LONG_CHUNK);
 }
 
 /* Transforms the sum of block b back into the output. frames: [S] scratch. */
-static void block_finish(const struct pass *pass, const struct row *row, int64_t b, float *sum, float *frames)
+static void block_finish(const struct filtering *f, const struct filter_job *job, int64_t b, float *sum, float *frames)
 {
-    const struct tensor_work *w = pass->work;
-    int64_t at = b * w->fft->size, n = tensor_min(w->fft->size, pass->out->frames - at);
+    const struct tensor_work *w = f->work;
+    int64_t at = b * w->fft->size, n = tensor_min(w->fft->size, f->out->frames - at);
     bool whole = n == w->fft->size;
-    long_fft_inverse(w->fft, w->simd->long_fft, sum, whole ? row->out + at : frames);
-    if (!whole) memcpy(row->out + at, frames, (size_t)n * sizeof(float));
+    long_fft_inverse(w->fft, w->simd->long_fft, sum, whole ? job->out + at : frames);
+    if (!whole) memcpy(job->out + at, frames, (size_t)n * sizeof(float));
 }
 
-static void block_silence(const struct pass *pass, const struct row *row, int64_t b)
+static void block_silence(const struct filtering *f, const struct filter_job *job, int64_t b)
 {
-    int64_t at = b * pass->work->fft->size, n = tensor_min(pass->work->fft->size, pass->out->frames - at);
-    memset(row->out + at, 0, (size_t)n * sizeof(float));
+    int64_t at = b * f->work->fft->size, n = tensor_min(f->work->fft->size, f->out->frames - at);
+    memset(job->out + at, 0, (size_t)n * sizeof(float));
 }
 
 /* sum[LONG_CHUNK] = the sum of n products, window `slot` of the ring with the first partition */
-static void sum_products(const struct pass *pass, float *sum, const float *ring, int slot, const float *h, int n)
+static void sum_products(const struct filtering *f, float *sum, const float *ring, int slot, const float *h, int n)
 {
-    const struct simd_long *steps = pass->work->simd->long_fft;
+    const struct simd_long *steps = f->work->simd->long_fft;
     float some[LONG_CHUNK] __attribute__((aligned(64)));
-    struct long_product product = {.x = ring, .h = h, .slot = slot, .fdl_slots = (int)pass->n_slots};
+    struct long_product product = {.x = ring, .h = h, .slot = slot, .fdl_slots = (int)f->n_slots};
     product.n_partitions = n < SUM_PRODUCTS ? n : SUM_PRODUCTS;
     steps->products(sum, &product, 1, false);
     for (int p = SUM_PRODUCTS; p < n; p += SUM_PRODUCTS) {
         product.h = h + (size_t)p * LONG_CHUNK;
-        product.slot = slot - p + (slot < p ? (int)tensor_up(p - slot, pass->n_slots) * product.fdl_slots : 0);
+        product.slot = slot - p + (slot < p ? (int)tensor_div_up(p - slot, f->n_slots) * product.fdl_slots : 0);
         product.n_partitions = n - p < SUM_PRODUCTS ? n - p : SUM_PRODUCTS;
         steps->products(some, &product, 1, false);
         for (int i = 0; i < LONG_CHUNK; i++) sum[i] += some[i];
@@ -190,53 +190,53 @@ static void sum_products(const struct pass *pass, float *sum, const float *ring,
 
 static void filter_row(void *data, int64_t i, int thread)
 {
-    const struct pass *pass = data;
-    const struct tensor_work *w = pass->work;
-    struct row row = row_of(pass, i);
-    int64_t size = w->fft->size, n_slots = pass->n_slots, partitions = tensor_up(row.filter.n_taps, size);
-    int64_t filter = i / pass->n_runs / pass->sharers;
-    size_t chunk_floats = (size_t)pass->n_partitions * LONG_CHUNK;
-    const float *h = pass->spectra + (size_t)filter * w->fft->n_chunks * chunk_floats;
-    float *frames = pass->scratch + (size_t)thread * pass->scratch_floats, *work = frames + 2 * size;
+    const struct filtering *f = data;
+    const struct tensor_work *w = f->work;
+    struct filter_job job = job_at(f, i);
+    int64_t size = w->fft->size, n_slots = f->n_slots, partitions = tensor_div_up(job.filter.n_taps, size);
+    int64_t filter = i / f->n_jobs / f->sharers;
+    size_t chunk_floats = (size_t)f->n_partitions * LONG_CHUNK;
+    const float *h = f->spectra + (size_t)filter * w->fft->n_chunks * chunk_floats;
+    float *frames = f->scratch + (size_t)thread * f->scratch_floats, *work = frames + 2 * size;
     float *sums = work + 2 * size, *ring = sums + BATCH * 2 * size;
     /* The windows that meet the signal, [(w - 1) S + offset, (w + 1) S + offset) */
-    int64_t first = tensor_down(-size - row.offset, size) + 1;
-    int64_t last = tensor_up(pass->in->frames + size - row.offset, size) - 1;
-    int64_t next = tensor_max(first, row.begin - (partitions - 1)); /* window to transform */
-    for (int64_t b0 = row.begin; b0 < row.end; b0 += BATCH) {
-        int64_t b1 = tensor_min(b0 + BATCH, row.end);
+    int64_t first = tensor_div_down(-size - job.offset, size) + 1;
+    int64_t last = tensor_div_up(f->in->frames + size - job.offset, size) - 1;
+    int64_t next = tensor_max(first, job.begin - (partitions - 1)); /* window to transform */
+    for (int64_t b0 = job.begin; b0 < job.end; b0 += BATCH) {
+        int64_t b1 = tensor_min(b0 + BATCH, job.end);
         if (partitions <= 1) {
             for (int64_t b = b0; b < b1; b++) {
                 if (partitions == 0 || b < first || b > last) {
-                    block_silence(pass, &row, b);
+                    block_silence(f, &job, b);
                     continue;
                 }
-                tensor_window(w, row.in, pass->in->frames, (b - 1) * size + row.offset, frames, work, work, LONG_CHUNK);
+                tensor_window(w, job.in, f->in->frames, (b - 1) * size + job.offset, frames, work, work, LONG_CHUNK);
                 for (int c = 0; c < w->fft->n_chunks; c++) {
                     struct long_product product = {work + c * LONG_CHUNK, h + (size_t)c * chunk_floats, 0, 1, 1};
                     w->simd->long_fft->products(work + c * LONG_CHUNK, &product, 1, false);
                 }
-                block_finish(pass, &row, b, work, frames);
+                block_finish(f, &job, b, work, frames);
             }
             continue;
         }
         for (; next < b1 && next <= last; next++)
-            tensor_window(w, row.in, pass->in->frames, (next - 1) * size + row.offset, frames, work,
+            tensor_window(w, job.in, f->in->frames, (next - 1) * size + job.offset, frames, work,
                           ring + ((next % n_slots + n_slots) % n_slots) * LONG_CHUNK, (size_t)n_slots * LONG_CHUNK);
         for (int c = 0; c < w->fft->n_chunks; c++)
             for (int64_t b = b0; b < b1; b++) {
                 int64_t p0 = tensor_max(0, b - last), p1 = tensor_min(partitions - 1, b - first);
                 float *sum = sums + ((b - b0) * w->fft->n_chunks + c) * LONG_CHUNK;
                 if (p0 <= p1)
-                    sum_products(pass, sum, ring + (size_t)c * (size_t)n_slots * LONG_CHUNK,
+                    sum_products(f, sum, ring + (size_t)c * (size_t)n_slots * LONG_CHUNK,
                                  (int)(((b - p0) % n_slots + n_slots) % n_slots),
                                  h + (size_t)c * chunk_floats + (size_t)p0 * LONG_CHUNK, (int)(p1 - p0 + 1));
             }
         for (int64_t b = b0; b < b1; b++) {
             if (b - last > partitions - 1 || b < first)
-                block_silence(pass, &row, b);
+                block_silence(f, &job, b);
             else
-                block_finish(pass, &row, b, sums + (b - b0) * 2 * size, frames);
+                block_finish(f, &job, b, sums + (b - b0) * 2 * size, frames);
         }
     }
 }
@@ -244,47 +244,47 @@ static void filter_row(void *data, int64_t i, int thread)
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 /* Cuts a row into jobs if there are few rows. A cut costs the transforms of n_partitions - 1 windows. */
-static void runs_choose(struct pass *pass, int64_t n_rows)
+static void jobs_cut(struct filtering *f, int64_t n_rows)
 {
-    int64_t wanted = tensor_up((int64_t)JOBS_A_THREAD * tensor_threads(pass->work), n_rows);
-    pass->run = pass->work->fft ? tensor_max(tensor_up(pass->n_blocks, wanted), pass->n_partitions) : 1;
-    pass->n_runs = tensor_up(pass->n_blocks, pass->run);
+    int64_t wanted = tensor_div_up((int64_t)JOBS_A_THREAD * tensor_threads(f->work), n_rows);
+    f->job_blocks = f->work->fft ? tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions) : 1;
+    f->n_jobs = tensor_div_up(f->n_blocks, f->job_blocks);
 }
 
-static bool run_direct(struct pass *pass, int64_t n_filters)
+static bool run_direct(struct filtering *f, int64_t n_filters)
 {
-    const struct tensor_work *w = pass->work;
-    pass->n_blocks = tensor_up(pass->out->frames, TENSOR_DIRECT_FRAMES);
-    runs_choose(pass, n_filters * pass->sharers);
-    pass->scratch_floats = tensor_filter_scratch(w->call, 0);
-    pass->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * pass->scratch_floats);
-    if (pass->scratch) tensor_share(w, filter_direct, pass, n_filters * pass->sharers * pass->n_runs);
-    bool ok = pass->scratch;
-    free(pass->scratch);
+    const struct tensor_work *w = f->work;
+    f->n_blocks = tensor_div_up(f->out->frames, TENSOR_DIRECT_FRAMES);
+    jobs_cut(f, n_filters * f->sharers);
+    f->scratch_floats = tensor_filter_scratch(w->call, 0);
+    f->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * f->scratch_floats);
+    if (f->scratch) tensor_jobs_run(w, filter_direct, f, n_filters * f->sharers * f->n_jobs);
+    bool ok = f->scratch;
+    free(f->scratch);
     return ok;
 }
 
-static bool run_transforms(struct pass *pass, int64_t n_filters)
+static bool run_transforms(struct filtering *f, int64_t n_filters)
 {
-    const struct tensor_work *w = pass->work;
+    const struct tensor_work *w = f->work;
     size_t size = (size_t)w->fft->size;
-    pass->n_blocks = tensor_up(pass->out->frames, w->fft->size);
-    pass->n_partitions = tensor_up(w->call->h.frames, w->fft->size);
-    pass->n_slots = slots_for(w->call, w->fft->size);
-    size_t filter_floats = (size_t)pass->n_partitions * 2 * size;
+    f->n_blocks = tensor_div_up(f->out->frames, w->fft->size);
+    f->n_partitions = tensor_div_up(w->call->h.frames, w->fft->size);
+    f->n_slots = slots_for(w->call, w->fft->size);
+    size_t filter_floats = (size_t)f->n_partitions * 2 * size;
     int64_t group = tensor_max(1, tensor_min(n_filters, GROUP_FLOATS / (int64_t)filter_floats));
-    runs_choose(pass, group * pass->sharers);
-    pass->scratch_floats = tensor_filter_scratch(w->call, w->fft->size);
-    pass->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * pass->scratch_floats);
-    pass->spectra = memory_floats_uncleared((size_t)group * filter_floats);
-    bool ok = pass->scratch && pass->spectra;
-    for (; ok && pass->first < n_filters; pass->first += group) {
-        group = tensor_min(group, n_filters - pass->first);
-        tensor_share(w, transform_partition, pass, group * pass->n_partitions);
-        tensor_share(w, filter_row, pass, group * pass->sharers * pass->n_runs);
+    jobs_cut(f, group * f->sharers);
+    f->scratch_floats = tensor_filter_scratch(w->call, w->fft->size);
+    f->scratch = memory_floats_uncleared((size_t)tensor_threads(w) * f->scratch_floats);
+    f->spectra = memory_floats_uncleared((size_t)group * filter_floats);
+    bool ok = f->scratch && f->spectra;
+    for (; ok && f->first < n_filters; f->first += group) {
+        group = tensor_min(group, n_filters - f->first);
+        tensor_jobs_run(w, transform_partition, f, group * f->n_partitions);
+        tensor_jobs_run(w, filter_row, f, group * f->sharers * f->n_jobs);
     }
-    free(pass->scratch);
-    free(pass->spectra);
+    free(f->scratch);
+    free(f->spectra);
     return ok;
 }
 
@@ -292,12 +292,12 @@ bool tensor_filter_run(const struct tensor_work *work)
 {
     const struct tensor_call *call = work->call;
     bool reversed = call->op == HC_GRADIENT_X;
-    struct pass pass = {.work = work,
-                        .signal = work->data->a,
-                        .taps = work->data->b,
-                        .in = reversed ? &call->y : &call->x,
-                        .out = reversed ? &call->x : &call->y,
-                        .sharers = tensor_sharers(call)};
+    struct filtering f = {.work = work,
+                          .signal = work->data->a,
+                          .taps = work->data->b,
+                          .in = reversed ? &call->y : &call->x,
+                          .out = reversed ? &call->x : &call->y,
+                          .sharers = tensor_sharers(call)};
     int64_t n_filters = call->h.batch * call->h.channels;
-    return work->fft ? run_transforms(&pass, n_filters) : run_direct(&pass, n_filters);
+    return work->fft ? run_transforms(&f, n_filters) : run_direct(&f, n_filters);
 }

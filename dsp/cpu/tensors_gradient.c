@@ -20,22 +20,22 @@
 #include <string.h>
 
 enum {
-    PASS_BLOCKS = 16,       /* of x, whose products are summed in single precision */
-    MOST_PARTS = 64,        /* of all filters of a group: there may be as many threads */
-    GROUP_FLOATS = 1 << 25, /* doubles of the sums of a group, about */
+    PASS_BLOCKS = 16,     /* of x, whose products are summed in single precision */
+    MOST_PARTS = 64,      /* of all filters of a group: there may be as many threads */
+    GROUP_SUMS = 1 << 25, /* doubles of the sums of a group, about */
 };
 
-struct sums {
+struct gradient {
     const struct tensor_work *work;
-    int64_t first;      /* filter of the group */
-    int64_t sharers;    /* rows of a filter */
-    int64_t n_blocks;   /* of x; direct: of TENSOR_DIRECT_FRAMES */
-    int64_t pass;       /* blocks of a pass */
-    int64_t row_passes; /* of a row */
-    int64_t n_parts;    /* of a filter */
-    int64_t n_taps;     /* blocks of gh; direct: 1 */
-    size_t part;        /* doubles of the sums of a part */
-    double *sums;       /* [filters][n_parts][part]; blocks of gh in long_fft.h's order */
+    int64_t first;       /* filter of the group */
+    int64_t sharers;     /* rows of a filter */
+    int64_t x_blocks;    /* of a row; direct: of TENSOR_DIRECT_FRAMES */
+    int64_t pass_blocks; /* blocks of a pass */
+    int64_t row_passes;  /* passes of a row */
+    int64_t n_parts;     /* of a filter */
+    int64_t gh_blocks;   /* of a filter; direct: 1, of all taps */
+    size_t part_doubles;
+    double *sums; /* [filters][n_parts][part_doubles]; blocks of gh in long_fft.h's order */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
 };
@@ -47,23 +47,23 @@ double tensor_gradient_ns(const struct tensor_call *call, int size)
     if (size == 0)
         return rows * (100 + (double)call->x.frames * (0.4 + 2 * tensor_tap_ns * (double)(call->h.frames + 16))) +
                filters * (double)call->h.frames;
-    int64_t blocks = tensor_up(call->x.frames, size), taps = tensor_up(call->h.frames, size);
-    int64_t n_passes = tensor_up(blocks, PASS_BLOCKS);
+    int64_t blocks = tensor_div_up(call->x.frames, size), gh_blocks = tensor_div_up(call->h.frames, size);
+    int64_t n_passes = tensor_div_up(blocks, PASS_BLOCKS);
     int64_t windows =
-        n_passes * tensor_min(tensor_min(blocks, PASS_BLOCKS) + taps - 1, tensor_up(call->y.frames, size) + 1);
-    return (filters * (double)taps + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
-           rows * (double)blocks * (double)taps * size * 1.5 * tensor_product_ns;
+        n_passes * tensor_min(tensor_min(blocks, PASS_BLOCKS) + gh_blocks - 1, tensor_div_up(call->y.frames, size) + 1);
+    return (filters * (double)gh_blocks + rows * (double)(windows + blocks)) * tensor_transform_ns(size) +
+           rows * (double)blocks * (double)gh_blocks * size * 1.5 * tensor_product_ns;
 }
 
-static int64_t pass_blocks(const struct tensor_call *call, int size)
+static int64_t blocks_a_pass(const struct tensor_call *call, int size)
 {
-    return tensor_min(tensor_up(call->x.frames, size), PASS_BLOCKS);
+    return tensor_min(tensor_div_up(call->x.frames, size), PASS_BLOCKS);
 }
 
 size_t tensor_gradient_scratch(const struct tensor_call *call, int size)
 {
     if (size == 0) return round_up((size_t)(2 * TENSOR_DIRECT_FRAMES + 2 * call->h.frames + 2 * SIMD_PAD), SIMD_PAD);
-    return (size_t)(4 + 4 * pass_blocks(call, size) + 2 * (tensor_up(call->h.frames, size) - 1)) * (size_t)size;
+    return (size_t)(4 + 4 * blocks_a_pass(call, size) + 2 * (tensor_div_up(call->h.frames, size) - 1)) * (size_t)size;
 }
 
 /* A pass of a filter: its row, and its blocks of x. */
@@ -72,31 +72,31 @@ struct pass {
     int64_t begin, end;
 };
 
-static struct pass pass_at(const struct sums *s, const struct tensor_filter *filter, int64_t i)
+static struct pass pass_at(const struct gradient *g, const struct tensor_filter *filter, int64_t i)
 {
-    const struct tensor_work *w = s->work;
-    int64_t item, channel, at = i % s->row_passes;
-    tensor_sharer(w->call, filter, i / s->row_passes, &item, &channel);
+    const struct tensor_work *w = g->work;
+    int64_t item, channel, at = i % g->row_passes;
+    tensor_sharer(w->call, filter, i / g->row_passes, &item, &channel);
     return (struct pass){.gy = w->data->a + tensor_row(&w->call->y, item, channel),
                          .x = w->data->b + tensor_row(&w->call->x, item, channel),
-                         .begin = at * s->pass,
-                         .end = tensor_min((at + 1) * s->pass, s->n_blocks)};
+                         .begin = at * g->pass_blocks,
+                         .end = tensor_min((at + 1) * g->pass_blocks, g->x_blocks)};
 }
 
-/* frames[0...n) = x[end - 1], x[end - 2], ... of [begin, end), times a gain; then zeros */
+/* frames[0...n) = zeros, then x[end - 1], x[end - 2], ..., x[begin], times a gain */
 static void reverse(float *frames, const float *x, int64_t begin, int64_t end, int64_t n, float gain)
 {
-    int64_t skip = n - (end - begin); /* the block's last frames that x lacks are the first ones here */
+    int64_t skip = n - (end - begin); /* x ends before the block does */
     memset(frames, 0, (size_t)skip * sizeof *frames);
     for (int64_t j = skip; j < n; j++) frames[j] = gain * x[begin + n - 1 - j];
 }
 
 /* ---- direct ------------------------------------------------------------------------------------------------------ */
 
-static void pass_direct(const struct sums *s, const struct tensor_filter *filter, const struct pass *pass, double *sums,
-                        float *scratch)
+static void pass_direct(const struct gradient *g, const struct tensor_filter *filter, const struct pass *pass,
+                        double *sums, float *scratch)
 {
-    const struct tensor_call *call = s->work->call;
+    const struct tensor_call *call = g->work->call;
     int64_t n0 = pass->begin * TENSOR_DIRECT_FRAMES, n_taps = filter->n_taps;
     int64_t n1 = tensor_min(n0 + TENSOR_DIRECT_FRAMES, call->x.frames), n = n1 - n0;
     float *x = scratch, *gh = x + TENSOR_DIRECT_FRAMES, *gy = gh + call->h.frames;
@@ -104,43 +104,44 @@ static void pass_direct(const struct sums *s, const struct tensor_filter *filter
     tensor_copy(gy, pass->gy, call->y.frames, n0 - call->from, n + n_taps - 1);
     memset(gy + n + n_taps - 1, 0, (SIMD_PAD + 1) * sizeof *gy);
     memset(gh, 0, (size_t)n_taps * sizeof *gh);
-    s->work->simd->fir(gh, gy + n - 1, x, (int)n_taps, (int)n);
+    g->work->simd->fir(gh, gy + n - 1, x, (int)n_taps, (int)n);
     for (int64_t k = 0; k < n_taps; k++) sums[k] += (double)gh[k];
 }
 
 /* ---- transforms -------------------------------------------------------------------------------------------------- */
 
-static void pass_transforms(const struct sums *s, const struct tensor_filter *filter, const struct pass *pass,
+static void pass_transforms(const struct gradient *g, const struct tensor_filter *filter, const struct pass *pass,
                             double *sums, float *scratch)
 {
-    const struct tensor_work *w = s->work;
+    const struct tensor_work *w = g->work;
     const struct tensor_call *call = w->call;
-    int64_t size = w->fft->size, n_slots = s->pass + s->n_taps - 1, taps = tensor_up(filter->n_taps, size);
+    int64_t size = w->fft->size, n_slots = g->pass_blocks + g->gh_blocks - 1,
+            gh_blocks = tensor_div_up(filter->n_taps, size);
     float *frames = scratch, *work = frames + 2 * size, *blocks = work + 2 * size;
-    float *windows = blocks + s->pass * 2 * size;
+    float *windows = blocks + g->pass_blocks * 2 * size;
     memset(frames + size, 0, (size_t)size * sizeof *frames);
     for (int64_t p = pass->begin; p < pass->end; p++) { /* the last block first, as a product takes them */
         reverse(frames, pass->x, p * size, tensor_min((p + 1) * size, call->x.frames), size, 1.0f / (float)size);
         long_fft_forward(w->fft, w->simd->long_fft, frames, frames + size, work,
-                         blocks + (pass->end - 1 - p) * LONG_CHUNK, (size_t)s->pass * LONG_CHUNK);
+                         blocks + (pass->end - 1 - p) * LONG_CHUNK, (size_t)g->pass_blocks * LONG_CHUNK);
     }
     /* The windows that meet gy */
-    int64_t first = tensor_max(tensor_down(call->from + 1, size) - 1, pass->begin);
-    int64_t last = tensor_min(tensor_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + taps - 1);
+    int64_t first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
+    int64_t last = tensor_min(tensor_div_up(call->y.frames + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
     for (int64_t v = first; v <= last; v++)
         tensor_window(w, pass->gy, call->y.frames, v * size - 1 - call->from, frames, work,
                       windows + (v - pass->begin) * LONG_CHUNK, (size_t)n_slots * LONG_CHUNK);
     for (int c = 0; c < w->fft->n_chunks; c++)
-        for (int64_t q = 0; q < taps; q++) {
+        for (int64_t q = 0; q < gh_blocks; q++) {
             float some[LONG_CHUNK] __attribute__((aligned(64)));
             int64_t p0 = tensor_max(pass->begin, first - q), p1 = tensor_min(pass->end - 1, last - q);
             if (p0 > p1) continue;
-            struct long_product product = {.x = windows + (size_t)c * (size_t)n_slots * LONG_CHUNK,
-                                           .h = blocks + ((size_t)c * (size_t)s->pass + (size_t)(pass->end - 1 - p1)) *
-                                                             LONG_CHUNK,
-                                           .slot = (int)(p1 + q - pass->begin),
-                                           .fdl_slots = (int)n_slots,
-                                           .n_partitions = (int)(p1 - p0 + 1)};
+            struct long_product product = {
+                .x = windows + (size_t)c * (size_t)n_slots * LONG_CHUNK,
+                .h = blocks + ((size_t)c * (size_t)g->pass_blocks + (size_t)(pass->end - 1 - p1)) * LONG_CHUNK,
+                .slot = (int)(p1 + q - pass->begin),
+                .fdl_slots = (int)n_slots,
+                .n_partitions = (int)(p1 - p0 + 1)};
             w->simd->long_fft->products(some, &product, 1, false);
             double *sum = sums + ((size_t)q * (size_t)w->fft->n_chunks + (size_t)c) * LONG_CHUNK;
             for (int i = 0; i < LONG_CHUNK; i++) sum[i] += (double)some[i];
@@ -151,36 +152,36 @@ static void pass_transforms(const struct sums *s, const struct tensor_filter *fi
 
 static void sum_part(void *data, int64_t i, int thread)
 {
-    const struct sums *s = data;
-    struct tensor_filter filter = tensor_filter_at(s->work->call, s->first + i / s->n_parts);
-    int64_t part = i % s->n_parts, n_passes = s->sharers * s->row_passes;
-    double *sums = s->sums + (size_t)i * s->part;
-    float *scratch = s->scratch + (size_t)thread * s->scratch_floats;
-    memset(sums, 0, s->part * sizeof *sums);
+    const struct gradient *g = data;
+    struct tensor_filter filter = tensor_filter_at(g->work->call, g->first + i / g->n_parts);
+    int64_t part = i % g->n_parts, n_passes = g->sharers * g->row_passes;
+    double *sums = g->sums + (size_t)i * g->part_doubles;
+    float *scratch = g->scratch + (size_t)thread * g->scratch_floats;
+    memset(sums, 0, g->part_doubles * sizeof *sums);
     if (filter.n_taps == 0) return;
-    for (int64_t at = n_passes * part / s->n_parts; at < n_passes * (part + 1) / s->n_parts; at++) {
-        struct pass pass = pass_at(s, &filter, at);
-        (s->work->fft ? pass_transforms : pass_direct)(s, &filter, &pass, sums, scratch);
+    for (int64_t at = n_passes * part / g->n_parts; at < n_passes * (part + 1) / g->n_parts; at++) {
+        struct pass pass = pass_at(g, &filter, at);
+        (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, scratch);
     }
 }
 
 /* Adds the parts of a block of gh and writes the block. */
 static void finish_block(void *data, int64_t i, int thread)
 {
-    const struct sums *s = data;
-    const struct tensor_work *w = s->work;
-    int64_t index = i / s->n_taps, q = i % s->n_taps, size = w->fft ? w->fft->size : w->call->h.frames;
-    struct tensor_filter filter = tensor_filter_at(w->call, s->first + index);
+    const struct gradient *g = data;
+    const struct tensor_work *w = g->work;
+    int64_t index = i / g->gh_blocks, q = i % g->gh_blocks, size = w->fft ? w->fft->size : w->call->h.frames;
+    struct tensor_filter filter = tensor_filter_at(w->call, g->first + index);
     float *out = w->data->out + tensor_row(&w->call->h, filter.item, filter.channel) + q * size;
     int64_t n_out = tensor_min(size, w->call->h.frames - q * size);
     int64_t n = tensor_max(0, tensor_min(n_out, filter.n_taps - q * size)); /* taps of the filter */
-    float *sum = s->scratch + (size_t)thread * s->scratch_floats, *frames = w->fft ? sum + 2 * size : sum;
+    float *sum = g->scratch + (size_t)thread * g->scratch_floats, *frames = w->fft ? sum + 2 * size : sum;
     size_t block = w->fft ? 2 * (size_t)size : (size_t)size;
-    double *total = s->sums + (size_t)(index * s->n_parts) * s->part + (size_t)q * block;
+    double *total = g->sums + (size_t)(index * g->n_parts) * g->part_doubles + (size_t)q * block;
     memset(out + n, 0, (size_t)(n_out - n) * sizeof *out);
     if (n == 0) return;
-    for (int64_t part = 1; part < s->n_parts; part++)
-        for (size_t k = 0; k < block; k++) total[k] += total[(size_t)part * s->part + k];
+    for (int64_t part = 1; part < g->n_parts; part++)
+        for (size_t k = 0; k < block; k++) total[k] += total[(size_t)part * g->part_doubles + k];
     for (size_t k = 0; k < block; k++) sum[k] = (float)total[k];
     if (w->fft) long_fft_inverse(w->fft, w->simd->long_fft, sum, frames);
     memcpy(out, frames, (size_t)n * sizeof *out);
@@ -192,32 +193,32 @@ bool tensor_gradient_run(const struct tensor_work *work)
 {
     const struct tensor_call *call = work->call;
     int64_t size = work->fft ? work->fft->size : TENSOR_DIRECT_FRAMES, n_filters = call->h.batch * call->h.channels;
-    struct sums s = {.work = work, .sharers = tensor_sharers(call), .n_taps = 1};
-    s.n_blocks = tensor_up(call->x.frames, size);
+    struct gradient g = {.work = work, .sharers = tensor_sharers(call), .gh_blocks = 1};
+    g.x_blocks = tensor_div_up(call->x.frames, size);
     if (work->fft) {
-        s.n_taps = tensor_up(call->h.frames, size);
-        s.pass = pass_blocks(call, work->fft->size);
-        s.row_passes = tensor_up(s.n_blocks, s.pass);
-        s.part = (size_t)s.n_taps * 2 * (size_t)size;
+        g.gh_blocks = tensor_div_up(call->h.frames, size);
+        g.pass_blocks = blocks_a_pass(call, work->fft->size);
+        g.row_passes = tensor_div_up(g.x_blocks, g.pass_blocks);
+        g.part_doubles = (size_t)g.gh_blocks * 2 * (size_t)size;
     } else {
-        s.pass = 1;
-        s.row_passes = s.n_blocks;
-        s.part = round_up((size_t)call->h.frames, SIMD_PAD);
+        g.pass_blocks = 1;
+        g.row_passes = g.x_blocks;
+        g.part_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
     }
-    int64_t most = tensor_max(1, GROUP_FLOATS / (int64_t)s.part); /* parts of a group */
+    int64_t most = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
     int64_t group = tensor_min(n_filters, most);
-    s.n_parts = tensor_min(tensor_min(most / group, tensor_up(MOST_PARTS, group)), s.sharers * s.row_passes);
-    if (s.n_parts < 1) s.n_parts = 1; /* no rows: zeros */
-    s.scratch_floats = tensor_gradient_scratch(call, work->fft ? work->fft->size : 0);
-    s.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * s.scratch_floats);
-    s.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * s.n_parts) * s.part);
-    bool ok = s.scratch && s.sums;
-    for (; ok && s.first < n_filters; s.first += group) {
-        group = tensor_min(group, n_filters - s.first);
-        tensor_share(work, sum_part, &s, group * s.n_parts);
-        tensor_share(work, finish_block, &s, group * s.n_taps);
+    g.n_parts = tensor_min(tensor_min(most / group, tensor_div_up(MOST_PARTS, group)), g.sharers * g.row_passes);
+    if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
+    g.scratch_floats = tensor_gradient_scratch(call, work->fft ? work->fft->size : 0);
+    g.scratch = memory_floats_uncleared((size_t)tensor_threads(work) * g.scratch_floats);
+    g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_parts) * g.part_doubles);
+    bool ok = g.scratch && g.sums;
+    for (; ok && g.first < n_filters; g.first += group) {
+        group = tensor_min(group, n_filters - g.first);
+        tensor_jobs_run(work, sum_part, &g, group * g.n_parts);
+        tensor_jobs_run(work, finish_block, &g, group * g.gh_blocks);
     }
-    free(s.scratch);
-    free(s.sums);
+    free(g.scratch);
+    free(g.sums);
     return ok;
 }

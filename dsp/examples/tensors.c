@@ -1,4 +1,4 @@
-/* tensors - learns a filter: gradient descent until its convolution with some signals sounds like the one to imitate.
+/* tensors - learns an unknown filter by gradient descent, from signals and their convolutions with that filter.
  *
  *   cc tensors.c $(pkg-config --cflags --libs haloconv) -lm -o tensors
  *   ./tensors [OUTPUT]        OUTPUT gets the raw floats of the filter that was learnt
@@ -7,8 +7,8 @@
  *                                           ^                                         |
  *                          h -= step * gh --+--------------- gradient h <-------------+
  *
- * The eight items share the filter, so its gradient is the sum over them. On a GPU ("cuda"), all pointers are of its
- * memory, and the calls put their work into the stream that they are given.
+ * The eight items share the filter, so its gradient is the sum over them. On a GPU ("cuda"), all pointers are to its
+ * memory, and the calls put their work into the caller's stream.
  */
 #include <haloconv.h>
 #include <haloconv_tensors.h>
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     }
     for (int k = 0; k < TAPS; k++) wanted[k] = (float)(0.5 * cos(0.2 * k) * exp(-6.9 * k / TAPS));
 
-    hc_tensors t = {.size = sizeof t, /* what is not set has its default: "cpu", dense, one filter for all items */
+    hc_tensors t = {.size = sizeof t, /* fields not set have their default: "cpu", dense, one filter for all */
                     .mode = HC_CAUSAL,
                     .n_batch = ITEMS,
                     .n_channels = 1,
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         if (run(&t, HC_CONVOLVE, x[0], h, y[0])) return 1;
         error = 0;
         for (int i = 0; i < ITEMS * FRAMES; i++) {
-            float *gy = &y[i / FRAMES][i % FRAMES]; /* of half of the squared error */
+            float *gy = &y[i / FRAMES][i % FRAMES]; /* the gradient of half the squared error */
             *gy -= target[i / FRAMES][i % FRAMES];
             error += (double)*gy * (double)*gy;
         }

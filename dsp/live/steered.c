@@ -152,7 +152,7 @@ void steered_move(struct steered *s, hc_engine *main)
 void steered_move_standby(struct steered *s, hc_engine *standby)
 {
     for (int i = 0; s->playing && standby && i < s->n_sources; i++) {
-        /* Without a stamp, `told` is of the banks before these: its place could not be read yet. */
+        /* NO_STAMP: no place was read since the banks changed, and `told` has entries of the former banks. */
         if (s->told[i].stamp == NO_STAMP || s->standby_numbers[i] == s->told[i].number) continue;
         s->standby_numbers[i] = s->told[i].number;
         entries_request(standby, i, s->playing->standby, &s->told[i]);

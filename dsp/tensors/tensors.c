@@ -9,6 +9,9 @@
 
 enum { MOST_FRAMES = 1 << 30, LEAST_LIMIT = 64 << 20 /* bytes */, ALIGNMENT = 256 };
 
+/* Rows whose strides are 0 share their memory, which then limits nothing; backends multiply rows by blocks of a row. */
+static const int64_t most_rows = (int64_t)1 << 36;
+
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -48,8 +51,8 @@ static int sizes_check(const hc_tensors *t, char *why, size_t cap)
     if (t->n_batch < 0 || t->n_channels < 0)
         return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 ", n_channels %" PRId64 "; each is 0 or more", t->n_batch,
                     t->n_channels);
-    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows))
-        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^63; lower them",
+    if (__builtin_mul_overflow(t->n_batch, t->n_channels, &rows) || rows > most_rows)
+        return fail(HC_EINVAL, why, cap, "n_batch %" PRId64 " times n_channels %" PRId64 " exceeds 2^36; lower them",
                     t->n_batch, t->n_channels);
     if (t->h_batch != 0 && t->h_batch != 1 && t->h_batch != t->n_batch)
         return fail(HC_EINVAL, why, cap, "h_batch %" PRId64 "; it is 1 (shared by all items) or n_batch, %" PRId64,

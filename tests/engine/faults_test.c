@@ -328,7 +328,7 @@ static void live_survives_faults(const char *backend)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* An operation whose filters are the constant 1: each frame counts the frames that it sums. */
+/* All tensors are the constant 1, so each output is the number of products in its sum. */
 static void fault_in_hc_tensors_run(const char *backend)
 {
     static const int sizes[] = {20, 3000, FRAMES}; /* direct; one partition; several */
@@ -366,7 +366,7 @@ static void tensors_on_the_cpu_survive_faults(const char *backend)
     each_fault(fault_in_hc_tensors_run, "cpu");
 }
 
-/* ---- the tests ---------------------------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 static void engine_on_the_cpu_survives_faults(const char *backend)
 {

@@ -215,6 +215,11 @@ def _check_lengths(shape, dtype_is_right, h_shape):
                          f"{tuple(h_shape[:-1])} on the device of h")
 
 
+def _has_adjacent_frames(shape, strides):
+    """Whether the library reads an array in place, which may be expanded (stride 0) in other dimensions."""
+    return (shape[-1] == 1 or strides[-1] == 1) and min(strides) >= 0
+
+
 def _aligned(address):
     return -(-address // ALIGNMENT) * ALIGNMENT
 
@@ -252,8 +257,11 @@ def _on_gpu(x, h, mode, lengths=None):
             if view.dtype != _FLOAT32:
                 array = library.float32(array)
                 view = _View(array, stream)
-            if (view.shape[-1] > 1 and view.strides[-1] != 1) or min(view.strides) < 0:
+            if not _has_adjacent_frames(view.shape, view.strides):
                 view = _View(library.dense(array), stream)
+                if not _has_adjacent_frames(view.shape, view.strides):
+                    raise ValueError(f"the frames of a {type(array).__name__} are not adjacent, and neither are those "
+                                     "of the copy that its library makes; give a contiguous array")
             views.append(view)
         taps_at = None
         if lengths is not None:
@@ -276,12 +284,17 @@ def _on_gpu(x, h, mode, lengths=None):
 
 
 def _rows(values, name):
-    """A NumPy array of float32 whose frames are adjacent and whose strides the library takes."""
+    """A NumPy array of float32, aligned, whose frames are adjacent and whose other strides are 0 or more.
+
+    Arrays that are not so are copied here, before they broadcast.
+    """
     values = np.asarray(values)
     if np.iscomplexobj(values):
         raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
     values = np.asarray(values, np.float32)
-    fine = values.flags.aligned and all(stride >= 0 for stride in values.strides)
+    if values.ndim == 0:
+        return values
+    fine = values.flags.aligned and _has_adjacent_frames(*_strided(values))
     return values if fine else np.ascontiguousarray(values)
 
 
@@ -310,9 +323,8 @@ def _on_cpu(x, h, mode, lengths, n_threads):
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
-        copied = [np.ascontiguousarray(value) if copies else value for value, copies in zip((x, h), plan.copies)]
-        out, workspace = np.empty(plan.shape, np.float32), np.empty(plan.bytes + ALIGNMENT, np.uint8)
-        plan.run(*(value.ctypes.data for value in copied), out.ctypes.data, _aligned(workspace.ctypes.data), None,
+        out = np.empty(plan.shape, np.float32)
+        plan.run(x.ctypes.data, h.ctypes.data, out.ctypes.data, None, None,
                  None if lengths is None else lengths.ctypes.data)
     return out.reshape(*whole, out.shape[-1])
 

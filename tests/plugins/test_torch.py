@@ -271,6 +271,17 @@ def test_columns_keep_their_gradients(ht, hc, backend, dev, monkeypatch):
         hc.convolve_tensors(x + 0j, h)
 
 
+def test_arrays_may_be_tensors(ht, hc):
+    class Sound(torch.Tensor):
+        pass
+
+    x, h = tensor((2, 3, 50)).requires_grad_(), tensor((3, 9))
+    for given in (x, x.as_subclass(Sound)):
+        y = hc.convolve_tensors(given, torch.nn.Parameter(h))
+        assert isinstance(y, torch.Tensor) and y.requires_grad
+        assert torch.equal(y, ht.convolve(x, h))
+
+
 def test_threads_share_the_module(ht):
     x, h = tensor((2, 3, 3000)), tensor((3, 500))
     want, wrong = ht.convolve(x, h), []

@@ -224,6 +224,12 @@ def _aligned(address):
     return -(-address // ALIGNMENT) * ALIGNMENT
 
 
+def _are_tensors(x, h):
+    """Whether both are tensors of torch, of a subclass of torch.Tensor too, in whatever module it is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor) and isinstance(h, torch.Tensor)
+
+
 def _by_torch(x, h, mode, lengths):
     from . import torch as haloconv_torch
     x, h = (value if value.is_complex() else value.float() for value in (x, h))
@@ -236,7 +242,7 @@ def _on_gpu(x, h, mode, lengths=None):
     if device is None or device_of(h) != device:
         names = ["the CPU" if found is None else f"cuda:{found}" for found in (device, device_of(h))]
         raise ValueError(f"x is on {names[0]} and h on {names[1]}; move them to one device")
-    if _root(x) == "torch" and _root(h) == "torch":
+    if _are_tensors(x, h):
         return _by_torch(x, h, mode, lengths)
     library = _LIBRARIES.get(_root(x), _Library)(x, device)
     if type(library) is _Library and not hasattr(x, "__array_namespace__"):
@@ -353,7 +359,7 @@ def convolve_tensors(x, h, mode="full", lengths=None, n_threads=0):
     Error if the library refuses. Any thread may call it.
     """
     check_mode(mode)
-    if _root(x) == "torch" and _root(h) == "torch":
+    if _are_tensors(x, h):
         return _by_torch(x, h, mode, lengths)
     if device_of(x) is not None or device_of(h) is not None:
         return _on_gpu(x, h, mode, lengths)

@@ -203,6 +203,7 @@ def test_refusals_say_what_to_do(ht, backend, dev):
             (lambda: ht.convolve(x.double(), h), TypeError, "x is float64, .* give x.float"),
             (lambda: ht.convolve(x, h.double()), TypeError, "h is float64"),
             (lambda: ht.convolve(x.int(), h), TypeError, "x is torch.int32; give x.float"),
+            (lambda: ht.convolve(x > 0, h), TypeError, "x is torch.bool; give x.float"),
             (lambda: ht.convolve(x + 0j, h), TypeError, "x is complex"),
             (lambda: ht.convolve(x.tolist(), h), TypeError, "x is list; give a torch.Tensor"),
             (lambda: ht.convolve(x, h.cpu().numpy()), TypeError, "h is ndarray"),
@@ -227,7 +228,8 @@ def test_operators_check_shapes(ht):
     """They are public as torch.ops.haloconv; no call of them reads beyond a tensor."""
     x, h = tensor((2, 3, 50)), tensor((3, 9))
     ops = torch.ops.haloconv
-    for call in (lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
+    for call in (lambda: ops.convolve(x, h, "circular"), lambda: ops.gradient_h(x, x, "same", []),
+                 lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
                  lambda: ops.gradient_x(x, h, "full", 50), lambda: ops.gradient_h(x, x[:1], "same", [9]),
                  lambda: ops.convolve(x, h, "full", torch.tensor([1, 2])),
                  lambda: ops.convolve(x, h, "full", torch.tensor([1, 2, 3]).int()),
@@ -361,6 +363,7 @@ def test_fake_tensors(ht):
             assert ht.convolve(x, h, name).shape == exact(torch.empty(2, 3, 50), torch.empty(3, 9), name).shape
     meta = ht.convolve(torch.empty(2, 3, 50, device="meta"), torch.empty(9, device="meta"))
     assert meta.shape == (2, 3, 58) and meta.is_meta
+    assert ht.convolve(meta.half(), meta[0, 0].half(), "same").dtype == torch.float16
 
 
 @needs_operators

@@ -30,8 +30,7 @@ import os
 import torch
 
 from ._banks import Bank
-from ._tensors import (ALIGNMENT, CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan,
-                       split)
+from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split
 
 __all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
 
@@ -76,23 +75,13 @@ def _execute(op, mode, a, b, size, lengths):
                              f"{tuple(filters)} on {a.device}")
         lengths = lengths.contiguous()
         taps_at = lengths.data_ptr()
-    if index < 0:
-        out = torch.empty(plan.shape, dtype=torch.float32, device=_CPU)
-        if plan.is_empty:
-            return out.zero_()
-        at = None
-        if plan.bytes:
-            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8, device=_CPU)
-            at = -(-workspace.data_ptr() // ALIGNMENT) * ALIGNMENT
-        plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), at, None, taps_at)
-        return out
     out = torch.empty(plan.shape, dtype=torch.float32, device=a.device)
     if plan.is_empty:
         return out.zero_()
-    # The caching allocator aligns to 512 bytes. It hands the memory of the workspace on in the order of the stream.
+    # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
     workspace = torch.empty(plan.bytes, dtype=torch.uint8, device=a.device) if plan.bytes else None
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(),
-             _current_stream(index), taps_at)
+             None if index < 0 else _current_stream(index), taps_at)
     return out
 
 
@@ -139,7 +128,8 @@ class _Operation(torch.autograd.Function):
     def jvp(ctx, _op, _mode, da, db, _size, _lengths):
         a, b, lengths = ctx.saved_tensors
         op, mode, size = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths) for pair in ((da, b), (a, db)) if None not in pair]
+        terms = [_call(op, mode, *pair, size, lengths) for given, pair in ((da, (da, b)), (db, (a, db)))
+                 if given is not None]
         return sum(terms[1:], terms[0])
 
 
@@ -174,26 +164,22 @@ def _vmap(op, mode, n, dims, tensors, size):
     return torch.stack([_call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
 
 
-def _always():
+def _never():
     return False
 
 
-def _is_set(get, unset):
-    return (lambda: get() != unset) if get else _always
-
-
 # Without the operators the compiler gets _Operation, which it refuses or leaves out of its graph.
-_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _always
-_is_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
-_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _always)
-_has_modes = _is_set(getattr(torch._C, "_len_torch_dispatch_stack", None), 0)
+_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _never
+_tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
+_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _never)
+_n_modes = getattr(torch._C, "_len_torch_dispatch_stack", _never)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def _is_eager(a, b):
     """Whether nothing but autograd and torch.func look at the operation: no compiler, mode or subclass of Tensor."""
-    return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _has_modes()
-            and _is_traced() is None)
+    return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _n_modes()
+            and _tracing_state() is None)
 
 
 def _call(op, mode, a, b, size, lengths):
@@ -306,6 +292,8 @@ def _product(sizes):
 
 
 def _is_autocast(device):
+    if device.type == "meta":
+        return False
     try:
         return torch.is_autocast_enabled(device.type)
     except TypeError:  # before torch 2.4
@@ -324,7 +312,7 @@ def _check(x, h, names):
         if value.dtype is torch.float64:
             raise TypeError(f"{name} is float64, and haloconv computes in float32; give {name}.float(), or use "
                             "torch.fft for float64")
-        if not value.is_floating_point():
+        if value.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise TypeError(f"{name} is {value.dtype}; give {name}.float()")
         if value.device.type not in ("cpu", "cuda", "meta"):
             raise ValueError(f"{name} is on {value.device}; haloconv computes on cpu and cuda, move it there")

@@ -497,6 +497,30 @@ def test_augmentation_draws_per(ht):
     close(y, exact(x.double(), rooms(channels=3)[batch.chosen[0]].double(), "causal"))
     flat = ht.ApplyImpulseResponse(rooms(), p=1, align=False, seed=3)
     assert flat(x[:, 0]).shape == (8, 300) and flat.chosen.shape == (8,) and flat(x[0, 0]).shape == (300,)
+    for per in ("example", "channel", "batch"):
+        empty = ht.ApplyImpulseResponse(rooms(), per=per, keep_level=True)
+        assert empty(x[:0]).shape == (0, 3, 300) and empty(x[:0, 0]).shape == (0, 300)
+
+
+def test_augmentation_keeps_the_dtype(ht, backend, dev):
+    """In training, in eval mode and inside of autocast; examples that are not drawn stay bit for bit."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = tensor((30, 1, 300), dev).to(dtype)
+        for keep_level in (False, True):
+            augment = ht.ApplyImpulseResponse(rooms(), keep_level=keep_level, seed=1).to(dev)
+            with torch.autocast(dev, dtype=torch.bfloat16):
+                assert augment(x).dtype == dtype
+            y = augment(x)
+            stays = augment.chosen.to(dev) < 0
+            assert y.dtype == dtype and stays.any() and torch.equal(y[stays], x[stays])
+            assert augment.eval()(x).dtype == dtype
+
+
+def test_augmentation_has_its_own_copy(ht):
+    given = tensor((3, 40))
+    augment = ht.ApplyImpulseResponse(given, align=False)
+    given.zero_()
+    assert (augment.responses != 0).all()
 
 
 def test_augmentation_repeats_by_its_seed(ht):
@@ -568,8 +592,8 @@ def test_augmentation_refuses(ht, hc):
 
 def test_augmentation_has_gradients(ht, backend, dev):
     x = tensor((4, 2, 200), dev).requires_grad_()
-    augment = ht.ApplyImpulseResponse(rooms(), p=1, seed=1, keep_level=True).to(dev)
+    augment = ht.ApplyImpulseResponse([1e5 * h for h in rooms()], p=1, seed=1, keep_level=True).to(dev)
     gradient = torch.autograd.grad(augment(x).square().sum(), x)[0]
     close(gradient, 2 * x.detach().double(), 1e-4)  # the energy is that of x
-    silent = x.detach() * torch.tensor([1.0, 0, 1, 1], device=dev)[:, None, None]
+    silent = x.detach() * torch.tensor([1.0, 0, 1e-24, 1], device=dev)[:, None, None]
     assert torch.autograd.grad(augment(silent.requires_grad_()).square().sum(), silent)[0].isfinite().all()

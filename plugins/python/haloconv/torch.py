@@ -462,13 +462,14 @@ class ApplyImpulseResponse(torch.nn.Module):
     lengths       of a tensor: the taps of each response; later ones count as 0
     seed          None: draws on the device of x from torch's generator there, which torch.manual_seed sets; nothing
                   waits, and a CUDA graph may capture it. A number: draws on the CPU from a generator of its own, the
-                  same on every device; the module's copies and pickles go on from its state
+                  same on every device; the module's copies and pickles go on from its state, so that all workers
+                  of a DataLoader draw the same
 
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
     each example (per="channel": for each channel), -1 where x stayed as it is.
 
-    The result's dtype is that of convolve(); gradients flow to x. The responses are a buffer, which .to(device) moves
-    and state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
+    The result has the dtype of x; gradients flow to x. The responses are a buffer, which .to(device) moves and
+    state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
     haloconv.Error if a file cannot be read.
     """
 
@@ -490,7 +491,8 @@ class ApplyImpulseResponse(torch.nn.Module):
         self.delay = 0  # frames by which all responses of the set are late
         if align:
             responses, self.delay = _aligned(responses)
-        self.register_buffer("responses", responses.contiguous(), persistent=False)
+        # A copy: the tensor that the caller gave may change later.
+        self.register_buffer("responses", responses.clone(memory_format=torch.contiguous_format), persistent=False)
         self.p, self.per, self.keep_level, self.rate, self.chosen = p, per, keep_level, rate, None
         self._generator = None if seed is None else torch.Generator(_CPU).manual_seed(seed)
 
@@ -538,15 +540,17 @@ class ApplyImpulseResponse(torch.nn.Module):
         index, applied = self._draw(size, x.device)
         h = self.responses[index.reshape(-1)]  # [draws, channels, taps]
         if self.per == "channel":
-            h = h.reshape(n_batch, n_channels, -1)
+            h = h.reshape(n_batch, n_channels, h.shape[-1])
         wet = x if self.delay == 0 else torch.nn.functional.pad(x, (0, self.delay))
-        y = convolve(wet, h, mode="causal")[..., self.delay:]
+        y = convolve(wet, h, mode="causal")[..., self.delay:].float()
         if self.keep_level:
             before, after = (tensor.float().square().mean((1, 2), keepdim=True) for tensor in (x, y))
-            sounds, one = after > 0, torch.ones_like(after)  # silence stays silence, and its gradient finite
-            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt().to(y.dtype)
+            one = torch.ones_like(after)
+            sounds = (before > 0) & (after > 0)  # silence stays silence, and its gradient finite
+            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt()
+        y = y.to(x.dtype)
         if applied is not None:
-            y = torch.where(applied.unsqueeze(-1), y, x.to(y.dtype))
+            y = torch.where(applied.unsqueeze(-1), y, x)
         if self.per != "channel":
             self.chosen = self.chosen.expand(n_batch, 1).squeeze(1)
         return y.reshape(shape)

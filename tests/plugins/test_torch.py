@@ -372,6 +372,14 @@ def test_transforms_of_torch_func(ht, backend, dev):
     got = torch.vmap(lambda x, h: ht.convolve(x, h, "same"))(x, h)
     close(got, exact(x.double(), h[:, None].double(), "same"))
     close(torch.vmap(lambda x: ht.convolve(x, h[0]), 1, 1)(x), exact(x.double(), h[0].double(), "full"))
+    if hasattr(torch.library, "register_vmap"):
+        ops = torch.ops.haloconv
+        close(torch.vmap(lambda x: ops.convolve(x, h[0], "full"))(x), exact(x.double(), h[0].double(), "full"))
+        each = torch.vmap(lambda x: ops.gradient_h(x, x, "causal", (3, 9)))(x)
+        for i in range(4):
+            close(each[i], ops.gradient_h(x[i].contiguous(), x[i], "causal", (3, 9)).double())
+        with pytest.raises(ValueError, match="do not belong together"):
+            torch.vmap(lambda x: ops.convolve(x, h[0], "full"))(x[0, 0])
     lengths = torch.tensor([[9, 3, 0]] * 4, device=dev)
     close(torch.vmap(ht.convolve, (0, 0, None, 0))(x, h, "full", lengths),
           exact(x.double(), h[:, None].double(), "full", lengths[:, None]))

@@ -19,7 +19,8 @@ must be on one device. Any thread may call anything here.
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item).
+operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item), as
+do grad and jvp of torch.func, which torch does not take inside of torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
@@ -149,19 +150,25 @@ class _Transformed(_Operation):
 
     @staticmethod
     def vmap(info, in_dims, op, mode, a, b, size, lengths):
-        return _vmap(op, mode, info.batch_size, (in_dims[2], in_dims[3], in_dims[5]), (a, b, lengths), size)
+        return _vmap(_call, op, mode, info.batch_size, (in_dims[2], in_dims[3], in_dims[5]), (a, b, lengths), size)
 
 
-def _vmap(op, mode, n, dims, tensors, size):
-    """The operation for all n items at once; of gradient_h, and with lengths, one call for each item."""
+def _vmap(call, op, mode, n, dims, tensors, size):
+    """The operation for all n items at once; of gradient_h, and with lengths, one call for each item.
+
+    call  _call, or _call_operator in the rule of an operator, where torch takes no autograd.Function
+    """
     a, b, lengths = tensors
     if op != GRADIENT_H and lengths is None:
         a = a.unsqueeze(0) if dims[0] is None else a.movedim(dims[0], 0)
         b = b.unsqueeze(0) if dims[1] is None else b.movedim(dims[1], 0)
+        if b.dim() > a.dim():
+            raise ValueError(f"shapes {tuple(a.shape[1:])} and {tuple(b.shape[1:])} do not belong together; give h the "
+                             "leading dimensions of x, or 1")
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
-        return _fold(op, mode, a, b, size, None), 0
+        return _fold(op, mode, a, b, size, None, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([_call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
+    return torch.stack([call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
 
 
 def _never():
@@ -182,14 +189,18 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
+def _call_operator(op, mode, a, b, size, lengths):
+    if op == CONVOLVE:
+        return torch.ops.haloconv.convolve(a, b, mode, lengths)
+    if op == GRADIENT_X:
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths)
+
+
 def _call(op, mode, a, b, size, lengths):
     """Run an operation so that autograd, torch.func, torch.compile and whatever else looks at tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        if op == CONVOLVE:
-            return torch.ops.haloconv.convolve(a, b, mode, lengths)
-        if op == GRADIENT_X:
-            return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths)
-        return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths)
+        return _call_operator(op, mode, a, b, size, lengths)
     if _is_transformed():
         return _Transformed.apply(op, mode, a, b, size, lengths)
     if ((torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
@@ -249,7 +260,7 @@ def _register(op):
         def vmap(info, dims, *arguments):
             mode, a, b, size, lengths = _unpack(op, arguments)
             dims = (*dims[:2], dims[-1] if lengths is not None else None)
-            return _vmap(op, mode, info.batch_size, dims, (a, b, lengths), size)
+            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths), size)
 
         torch.library.register_vmap(full_name, vmap, lib=_library)
 
@@ -259,10 +270,10 @@ for _op in _SCHEMAS:
 
 
 # ---- what users call ------------------------------------------------------------------------------------------------
-def _fold(op, mode, a, h, size, lengths):
+def _fold(op, mode, a, h, size, lengths, call=_call):
     """CONVOLVE or GRADIENT_X of any number of leading dimensions, which broadcast."""
     if fits(a.shape[:-1], h.shape[:-1]):
-        return _call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths)
     try:
         whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
     except RuntimeError:
@@ -270,7 +281,7 @@ def _fold(op, mode, a, h, size, lengths):
                          "the same, or 1") from None
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
-        return _call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths)
     own = (1,) * (len(whole) - h.dim() + 1) + tuple(h.shape[:-1])
     cut = split(whole, own)
     if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
@@ -280,7 +291,7 @@ def _fold(op, mode, a, h, size, lengths):
     a = a.reshape(_product(whole[:cut]), _product(whole[cut:]), a.shape[-1])
     h = h.reshape(_product(own[:cut]), _product(own[cut:]), h.shape[-1])
     lengths = None if lengths is None else lengths.reshape(h.shape[:-1])
-    y = _call(op, mode, a, h, size, lengths)
+    y = call(op, mode, a, h, size, lengths)
     return y.reshape(*whole, y.shape[-1])
 
 

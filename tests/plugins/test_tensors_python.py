@@ -325,3 +325,35 @@ def test_cupy_arrays_stay_on_their_stream(hc, runs, monkeypatch):
         assert runs.pop() == wanted and not runs and set(CupyArray.streams) == {wanted}
     close(hc.convolve(CupyArray(array((90, 3)).astype(np.float64)), CupyArray(array((9, 3)))).a.T,
           exact(array((90, 3)).T, array((9, 3)).T, "full"))
+
+
+class JaxArray(GpuArray):
+    __module__ = "jaxlib._jax"
+
+    def devices(self):
+        return {"a device"}
+
+    def block_until_ready(self):
+        return self
+
+
+def test_jax_arrays_are_complete_when_the_call_returns(hc, runs, monkeypatch):
+    """On the legacy default stream, with results on their device."""
+    active = []
+
+    @contextlib.contextmanager
+    def default_device(device):
+        active.append(device)
+        yield
+        active.pop()
+
+    def empty(shape, dtype):
+        assert active == ["a device"]
+        return JaxArray(np.full(shape, np.nan, dtype))
+
+    numpy = types.SimpleNamespace(empty=empty, array=lambda x: JaxArray(np.ascontiguousarray(x.a)))
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(default_device=default_device, numpy=numpy))
+    x, h = array((2, 50, 3)), array((3, 9))
+    y = hc.convolve_tensors(JaxArray(x.transpose(0, 2, 1)), JaxArray(h.astype(np.float64)), "causal")
+    assert type(y) is JaxArray and runs == [1, "done"] and not active
+    close(y.a, exact(x.transpose(0, 2, 1), h, "causal"))

@@ -164,8 +164,8 @@ def _synchronise(device):
     """Wait for the legacy default stream of a device, through the driver: this module has no other CUDA call."""
     driver = ctypes.CDLL("libcuda.so.1")
     number, context = ctypes.c_int(), ctypes.c_void_p()
-    driver.cuDeviceGet(ctypes.byref(number), device)
-    error = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number)
+    error = (driver.cuDeviceGet(ctypes.byref(number), device)
+             or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
     if error == 0:
         driver.cuCtxPushCurrent_v2(context)
         error = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))

@@ -56,6 +56,7 @@ def test_numpy_arrays_of_any_layout_and_type(hc):
     for a, b in [(x.transpose(2, 0, 1), h.T), (x[::-1, ::-3, 1], h.T[:, ::-1]), (x[..., 0], h[:, ::2].T[0]),
                  (array((4, 100))[::-1], h[:, 0].copy()),
                  (np.broadcast_to(x[0, :, 0], (5, 400)), np.broadcast_to(h[:, 0], (5, 50))),
+                 (x[:1, ::2, 1], h.T), (x[0, ::2, 1], h.T), (x[:1, None, ::2, 1], h.T), (x[..., 0], h.T[:1, ::2]),
                  (x[0, :, 0].astype(">f8"), h[:, 0].tolist()), (np.arange(30), [1, 2, 3])]:
         close(hc.convolve_tensors(a, b, "same"), exact(a, b, "same"))
     bytes_ = np.zeros(4 * 100 + 1, np.uint8)
@@ -270,7 +271,12 @@ def test_gpu_refusals_say_what_to_do(hc, runs):
         def __dlpack__(self, *, stream=None, max_version=None):
             return versioned_capsule(self.a, 2)
 
+    class Columns(GpuArray):
+        def __array_namespace__(self):  # a copy keeps the order of the axes in memory, as NumPy's does
+            return types.SimpleNamespace(asarray=lambda x, copy: Columns(np.array(x.a, order="K")))
+
     for call, kind, text in [
+            (lambda: hc.convolve_tensors(Columns(x.transpose(0, 2, 1)), GpuArray(h[0])), ValueError, "not adjacent"),
             (lambda: hc.convolve_tensors(Later(x), Later(h)), BufferError, "DLPack 2; haloconv reads version 1"),
             (lambda: hc.convolve_tensors(GpuArray(x), h), ValueError, "x is on cuda:0 and h on the CPU; move"),
             (lambda: hc.convolve_tensors(x, GpuArray(h)), ValueError, "x is on the CPU and h on cuda:0; move"),
@@ -319,3 +325,35 @@ def test_cupy_arrays_stay_on_their_stream(hc, runs, monkeypatch):
         assert runs.pop() == wanted and not runs and set(CupyArray.streams) == {wanted}
     close(hc.convolve(CupyArray(array((90, 3)).astype(np.float64)), CupyArray(array((9, 3)))).a.T,
           exact(array((90, 3)).T, array((9, 3)).T, "full"))
+
+
+class JaxArray(GpuArray):
+    __module__ = "jaxlib._jax"
+
+    def devices(self):
+        return {"a device"}
+
+    def block_until_ready(self):
+        return self
+
+
+def test_jax_arrays_are_complete_when_the_call_returns(hc, runs, monkeypatch):
+    """On the legacy default stream, with results on their device."""
+    active = []
+
+    @contextlib.contextmanager
+    def default_device(device):
+        active.append(device)
+        yield
+        active.pop()
+
+    def empty(shape, dtype):
+        assert active == ["a device"]
+        return JaxArray(np.full(shape, np.nan, dtype))
+
+    numpy = types.SimpleNamespace(empty=empty, array=lambda x: JaxArray(np.ascontiguousarray(x.a)))
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(default_device=default_device, numpy=numpy))
+    x, h = array((2, 50, 3)), array((3, 9))
+    y = hc.convolve_tensors(JaxArray(x.transpose(0, 2, 1)), JaxArray(h.astype(np.float64)), "causal")
+    assert type(y) is JaxArray and runs == [1, "done"] and not active
+    close(y.a, exact(x.transpose(0, 2, 1), h, "causal"))

@@ -203,6 +203,7 @@ def test_refusals_say_what_to_do(ht, backend, dev):
             (lambda: ht.convolve(x.double(), h), TypeError, "x is float64, .* give x.float"),
             (lambda: ht.convolve(x, h.double()), TypeError, "h is float64"),
             (lambda: ht.convolve(x.int(), h), TypeError, "x is torch.int32; give x.float"),
+            (lambda: ht.convolve(x > 0, h), TypeError, "x is torch.bool; give x.float"),
             (lambda: ht.convolve(x + 0j, h), TypeError, "x is complex"),
             (lambda: ht.convolve(x.tolist(), h), TypeError, "x is list; give a torch.Tensor"),
             (lambda: ht.convolve(x, h.cpu().numpy()), TypeError, "h is ndarray"),
@@ -227,7 +228,8 @@ def test_operators_check_shapes(ht):
     """They are public as torch.ops.haloconv; no call of them reads beyond a tensor."""
     x, h = tensor((2, 3, 50)), tensor((3, 9))
     ops = torch.ops.haloconv
-    for call in (lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
+    for call in (lambda: ops.convolve(x, h, "circular"), lambda: ops.gradient_h(x, x, "same", []),
+                 lambda: ops.convolve(x, h[:2], "full"), lambda: ops.convolve(x, tensor((1, 2, 3, 9)), "full"),
                  lambda: ops.gradient_x(x, h, "full", 50), lambda: ops.gradient_h(x, x[:1], "same", [9]),
                  lambda: ops.convolve(x, h, "full", torch.tensor([1, 2])),
                  lambda: ops.convolve(x, h, "full", torch.tensor([1, 2, 3]).int()),
@@ -269,6 +271,17 @@ def test_columns_keep_their_gradients(ht, hc, backend, dev, monkeypatch):
     close(hc.convolve_tensors(x.double().t(), h[:, 0, 0]), exact(x.double().t(), h[:, 0, 0].double(), "full"))
     with pytest.raises(TypeError, match="x is complex"):
         hc.convolve_tensors(x + 0j, h)
+
+
+def test_arrays_may_be_tensors(ht, hc):
+    class Sound(torch.Tensor):
+        pass
+
+    x, h = tensor((2, 3, 50)).requires_grad_(), tensor((3, 9))
+    for given in (x, x.as_subclass(Sound)):
+        y = hc.convolve_tensors(given, torch.nn.Parameter(h))
+        assert isinstance(y, torch.Tensor) and y.requires_grad
+        assert torch.equal(y, ht.convolve(x, h))
 
 
 def test_threads_share_the_module(ht):
@@ -350,6 +363,7 @@ def test_fake_tensors(ht):
             assert ht.convolve(x, h, name).shape == exact(torch.empty(2, 3, 50), torch.empty(3, 9), name).shape
     meta = ht.convolve(torch.empty(2, 3, 50, device="meta"), torch.empty(9, device="meta"))
     assert meta.shape == (2, 3, 58) and meta.is_meta
+    assert ht.convolve(meta.half(), meta[0, 0].half(), "same").dtype == torch.float16
 
 
 @needs_operators
@@ -358,6 +372,14 @@ def test_transforms_of_torch_func(ht, backend, dev):
     got = torch.vmap(lambda x, h: ht.convolve(x, h, "same"))(x, h)
     close(got, exact(x.double(), h[:, None].double(), "same"))
     close(torch.vmap(lambda x: ht.convolve(x, h[0]), 1, 1)(x), exact(x.double(), h[0].double(), "full"))
+    if hasattr(torch.library, "register_vmap"):
+        ops = torch.ops.haloconv
+        close(torch.vmap(lambda x: ops.convolve(x, h[0], "full"))(x), exact(x.double(), h[0].double(), "full"))
+        each = torch.vmap(lambda x: ops.gradient_h(x, x, "causal", (3, 9)))(x)
+        for i in range(4):
+            close(each[i], ops.gradient_h(x[i].contiguous(), x[i], "causal", (3, 9)).double())
+        with pytest.raises(ValueError, match="do not belong together"):
+            torch.vmap(lambda x: ops.convolve(x, h[0], "full"))(x[0, 0])
     lengths = torch.tensor([[9, 3, 0]] * 4, device=dev)
     close(torch.vmap(ht.convolve, (0, 0, None, 0))(x, h, "full", lengths),
           exact(x.double(), h[:, None].double(), "full", lengths[:, None]))
@@ -483,6 +505,30 @@ def test_augmentation_draws_per(ht):
     close(y, exact(x.double(), rooms(channels=3)[batch.chosen[0]].double(), "causal"))
     flat = ht.ApplyImpulseResponse(rooms(), p=1, align=False, seed=3)
     assert flat(x[:, 0]).shape == (8, 300) and flat.chosen.shape == (8,) and flat(x[0, 0]).shape == (300,)
+    for per in ("example", "channel", "batch"):
+        empty = ht.ApplyImpulseResponse(rooms(), per=per, keep_level=True)
+        assert empty(x[:0]).shape == (0, 3, 300) and empty(x[:0, 0]).shape == (0, 300)
+
+
+def test_augmentation_keeps_the_dtype(ht, backend, dev):
+    """In training, in eval mode and inside of autocast; examples that are not drawn stay bit for bit."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = tensor((30, 1, 300), dev).to(dtype)
+        for keep_level in (False, True):
+            augment = ht.ApplyImpulseResponse(rooms(), keep_level=keep_level, seed=1).to(dev)
+            with torch.autocast(dev, dtype=torch.bfloat16):
+                assert augment(x).dtype == dtype
+            y = augment(x)
+            stays = augment.chosen.to(dev) < 0
+            assert y.dtype == dtype and stays.any() and torch.equal(y[stays], x[stays])
+            assert augment.eval()(x).dtype == dtype
+
+
+def test_augmentation_has_its_own_copy(ht):
+    given = tensor((3, 40))
+    augment = ht.ApplyImpulseResponse(given, align=False)
+    given.zero_()
+    assert (augment.responses != 0).all()
 
 
 def test_augmentation_repeats_by_its_seed(ht):
@@ -554,8 +600,8 @@ def test_augmentation_refuses(ht, hc):
 
 def test_augmentation_has_gradients(ht, backend, dev):
     x = tensor((4, 2, 200), dev).requires_grad_()
-    augment = ht.ApplyImpulseResponse(rooms(), p=1, seed=1, keep_level=True).to(dev)
+    augment = ht.ApplyImpulseResponse([1e5 * h for h in rooms()], p=1, seed=1, keep_level=True).to(dev)
     gradient = torch.autograd.grad(augment(x).square().sum(), x)[0]
     close(gradient, 2 * x.detach().double(), 1e-4)  # the energy is that of x
-    silent = x.detach() * torch.tensor([1.0, 0, 1, 1], device=dev)[:, None, None]
+    silent = x.detach() * torch.tensor([1.0, 0, 1e-24, 1], device=dev)[:, None, None]
     assert torch.autograd.grad(augment(silent.requires_grad_()).square().sum(), silent)[0].isfinite().all()

@@ -164,8 +164,8 @@ def _synchronise(device):
     """Wait for the legacy default stream of a device, through the driver: this module has no other CUDA call."""
     driver = ctypes.CDLL("libcuda.so.1")
     number, context = ctypes.c_int(), ctypes.c_void_p()
-    driver.cuDeviceGet(ctypes.byref(number), device)
-    error = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number)
+    error = (driver.cuDeviceGet(ctypes.byref(number), device)
+             or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
     if error == 0:
         driver.cuCtxPushCurrent_v2(context)
         error = driver.cuStreamSynchronize(ctypes.c_void_p(_LEGACY_STREAM))
@@ -215,8 +215,19 @@ def _check_lengths(shape, dtype_is_right, h_shape):
                          f"{tuple(h_shape[:-1])} on the device of h")
 
 
+def _has_adjacent_frames(shape, strides):
+    """Whether the library reads an array in place, which may be expanded (stride 0) in other dimensions."""
+    return (shape[-1] == 1 or strides[-1] == 1) and min(strides) >= 0
+
+
 def _aligned(address):
     return -(-address // ALIGNMENT) * ALIGNMENT
+
+
+def _are_tensors(x, h):
+    """Whether both are tensors of torch, of a subclass of torch.Tensor too, in whatever module it is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor) and isinstance(h, torch.Tensor)
 
 
 def _by_torch(x, h, mode, lengths):
@@ -231,7 +242,7 @@ def _on_gpu(x, h, mode, lengths=None):
     if device is None or device_of(h) != device:
         names = ["the CPU" if found is None else f"cuda:{found}" for found in (device, device_of(h))]
         raise ValueError(f"x is on {names[0]} and h on {names[1]}; move them to one device")
-    if _root(x) == "torch" and _root(h) == "torch":
+    if _are_tensors(x, h):
         return _by_torch(x, h, mode, lengths)
     library = _LIBRARIES.get(_root(x), _Library)(x, device)
     if type(library) is _Library and not hasattr(x, "__array_namespace__"):
@@ -252,8 +263,11 @@ def _on_gpu(x, h, mode, lengths=None):
             if view.dtype != _FLOAT32:
                 array = library.float32(array)
                 view = _View(array, stream)
-            if (view.shape[-1] > 1 and view.strides[-1] != 1) or min(view.strides) < 0:
+            if not _has_adjacent_frames(view.shape, view.strides):
                 view = _View(library.dense(array), stream)
+                if not _has_adjacent_frames(view.shape, view.strides):
+                    raise ValueError(f"the frames of a {type(array).__name__} are not adjacent, and neither are those "
+                                     "of the copy that its library makes; give a contiguous array")
             views.append(view)
         taps_at = None
         if lengths is not None:
@@ -276,12 +290,17 @@ def _on_gpu(x, h, mode, lengths=None):
 
 
 def _rows(values, name):
-    """A NumPy array of float32 whose frames are adjacent and whose strides the library takes."""
+    """A NumPy array of float32, aligned, whose frames are adjacent and whose other strides are 0 or more.
+
+    Arrays that are not so are copied here, before they broadcast.
+    """
     values = np.asarray(values)
     if np.iscomplexobj(values):
         raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
     values = np.asarray(values, np.float32)
-    fine = values.flags.aligned and all(stride >= 0 for stride in values.strides)
+    if values.ndim == 0:
+        return values
+    fine = values.flags.aligned and _has_adjacent_frames(*_strided(values))
     return values if fine else np.ascontiguousarray(values)
 
 
@@ -310,9 +329,8 @@ def _on_cpu(x, h, mode, lengths, n_threads):
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
     else:
-        copied = [np.ascontiguousarray(value) if copies else value for value, copies in zip((x, h), plan.copies)]
-        out, workspace = np.empty(plan.shape, np.float32), np.empty(plan.bytes + ALIGNMENT, np.uint8)
-        plan.run(*(value.ctypes.data for value in copied), out.ctypes.data, _aligned(workspace.ctypes.data), None,
+        out = np.empty(plan.shape, np.float32)
+        plan.run(x.ctypes.data, h.ctypes.data, out.ctypes.data, None, None,
                  None if lengths is None else lengths.ctypes.data)
     return out.reshape(*whole, out.shape[-1])
 
@@ -341,7 +359,7 @@ def convolve_tensors(x, h, mode="full", lengths=None, n_threads=0):
     Error if the library refuses. Any thread may call it.
     """
     check_mode(mode)
-    if _root(x) == "torch" and _root(h) == "torch":
+    if _are_tensors(x, h):
         return _by_torch(x, h, mode, lengths)
     if device_of(x) is not None or device_of(h) is not None:
         return _on_gpu(x, h, mode, lengths)

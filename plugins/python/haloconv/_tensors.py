@@ -1,13 +1,13 @@
 """The calls of haloconv_tensors.h through ctypes; tests/plugins/test_tensors_python.py compares the struct.
 
-A plan is a checked hc_tensors with the size of its workspace. torch.py and arrays.py keep plans by shape: a call of a
-shape that was there before is one look-up and one call of the library.
+A plan is a checked hc_tensors with the size of its workspace. torch.py and _arrays.py keep plans by shape and strides:
+a call with known ones is one look-up and one call of the library.
 """
 
 import ctypes
 import threading
 
-from ._library import Error, _lib
+from ._library import _check, _lib
 
 FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
@@ -96,14 +96,7 @@ class Plan:
             tensors = Tensors.from_buffer_copy(self.tensors)
             tensors.h_lengths = lengths
             pointer = ctypes.pointer(tensors)
-        code = _run(pointer, self.op, a, b, out, workspace, self.bytes, stream, why, 512)
-        if code < 0:
-            _check(code, why)
-
-
-def _check(code, why):
-    if code < 0:
-        raise Error(code, why.value.decode(errors="replace"))
+        _check(_run(pointer, self.op, a, b, out, workspace, self.bytes, stream, why, len(why)), why)
 
 
 def _rows(shape, strides, dense):
@@ -129,9 +122,12 @@ def make_plan(op, mode, backend, n_threads, a, b, size, has_lengths=False):
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
+    check_mode(mode)
     (a_shape, a_strides), (b_shape, b_strides) = a, b
     lead = tuple(a_shape[:-1])
     h_shape = tuple(size) if op == GRADIENT_H else tuple(b_shape)
+    if not (a_shape and b_shape and h_shape):
+        raise ValueError("a tensor has no dimensions; give [..., frames]")
     n_taps = h_shape[-1]
     n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1]}[op]
     if n_frames < 1 or n_taps < 1:

@@ -19,7 +19,8 @@ must be on one device. Any thread may call anything here.
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item).
+operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients item by item), as
+do grad and jvp of torch.func, which torch does not take inside of torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
@@ -30,8 +31,7 @@ import os
 import torch
 
 from ._banks import Bank
-from ._tensors import (ALIGNMENT, CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan,
-                       split)
+from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split
 
 __all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
 
@@ -76,23 +76,13 @@ def _execute(op, mode, a, b, size, lengths):
                              f"{tuple(filters)} on {a.device}")
         lengths = lengths.contiguous()
         taps_at = lengths.data_ptr()
-    if index < 0:
-        out = torch.empty(plan.shape, dtype=torch.float32, device=_CPU)
-        if plan.is_empty:
-            return out.zero_()
-        at = None
-        if plan.bytes:
-            workspace = torch.empty(plan.bytes + ALIGNMENT, dtype=torch.uint8, device=_CPU)
-            at = -(-workspace.data_ptr() // ALIGNMENT) * ALIGNMENT
-        plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), at, None, taps_at)
-        return out
     out = torch.empty(plan.shape, dtype=torch.float32, device=a.device)
     if plan.is_empty:
         return out.zero_()
-    # The caching allocator aligns to 512 bytes. It hands the memory of the workspace on in the order of the stream.
+    # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
     workspace = torch.empty(plan.bytes, dtype=torch.uint8, device=a.device) if plan.bytes else None
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(),
-             _current_stream(index), taps_at)
+             None if index < 0 else _current_stream(index), taps_at)
     return out
 
 
@@ -139,7 +129,8 @@ class _Operation(torch.autograd.Function):
     def jvp(ctx, _op, _mode, da, db, _size, _lengths):
         a, b, lengths = ctx.saved_tensors
         op, mode, size = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths) for pair in ((da, b), (a, db)) if None not in pair]
+        terms = [_call(op, mode, *pair, size, lengths) for given, pair in ((da, (da, b)), (db, (a, db)))
+                 if given is not None]
         return sum(terms[1:], terms[0])
 
 
@@ -159,51 +150,57 @@ class _Transformed(_Operation):
 
     @staticmethod
     def vmap(info, in_dims, op, mode, a, b, size, lengths):
-        return _vmap(op, mode, info.batch_size, (in_dims[2], in_dims[3], in_dims[5]), (a, b, lengths), size)
+        return _vmap(_call, op, mode, info.batch_size, (in_dims[2], in_dims[3], in_dims[5]), (a, b, lengths), size)
 
 
-def _vmap(op, mode, n, dims, tensors, size):
-    """The operation for all n items at once; of gradient_h, and with lengths, one call for each item."""
+def _vmap(call, op, mode, n, dims, tensors, size):
+    """The operation for all n items at once; of gradient_h, and with lengths, one call for each item.
+
+    call  _call, or _call_operator in the rule of an operator, where torch takes no autograd.Function
+    """
     a, b, lengths = tensors
     if op != GRADIENT_H and lengths is None:
         a = a.unsqueeze(0) if dims[0] is None else a.movedim(dims[0], 0)
         b = b.unsqueeze(0) if dims[1] is None else b.movedim(dims[1], 0)
+        if b.dim() > a.dim():
+            raise ValueError(f"shapes {tuple(a.shape[1:])} and {tuple(b.shape[1:])} do not belong together; give h the "
+                             "leading dimensions of x, or 1")
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
-        return _fold(op, mode, a, b, size, None), 0
+        return _fold(op, mode, a, b, size, None, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([_call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
+    return torch.stack([call(op, mode, a, b, size, lengths) for a, b, lengths in items]), 0
 
 
-def _always():
+def _never():
     return False
 
 
-def _is_set(get, unset):
-    return (lambda: get() != unset) if get else _always
-
-
 # Without the operators the compiler gets _Operation, which it refuses or leaves out of its graph.
-_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _always
-_is_traced = getattr(torch._C, "_get_tracing_state", lambda: None)
-_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _always)
-_has_modes = _is_set(getattr(torch._C, "_len_torch_dispatch_stack", None), 0)
+_is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _never
+_tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
+_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _never)
+_n_modes = getattr(torch._C, "_len_torch_dispatch_stack", _never)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def _is_eager(a, b):
     """Whether nothing but autograd and torch.func look at the operation: no compiler, mode or subclass of Tensor."""
-    return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _has_modes()
-            and _is_traced() is None)
+    return (type(a) in _PLAIN and type(b) in _PLAIN and (a.is_cpu or a.is_cuda) and not _n_modes()
+            and _tracing_state() is None)
+
+
+def _call_operator(op, mode, a, b, size, lengths):
+    if op == CONVOLVE:
+        return torch.ops.haloconv.convolve(a, b, mode, lengths)
+    if op == GRADIENT_X:
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths)
 
 
 def _call(op, mode, a, b, size, lengths):
     """Run an operation so that autograd, torch.func, torch.compile and whatever else looks at tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        if op == CONVOLVE:
-            return torch.ops.haloconv.convolve(a, b, mode, lengths)
-        if op == GRADIENT_X:
-            return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths)
-        return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths)
+        return _call_operator(op, mode, a, b, size, lengths)
     if _is_transformed():
         return _Transformed.apply(op, mode, a, b, size, lengths)
     if ((torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
@@ -263,7 +260,7 @@ def _register(op):
         def vmap(info, dims, *arguments):
             mode, a, b, size, lengths = _unpack(op, arguments)
             dims = (*dims[:2], dims[-1] if lengths is not None else None)
-            return _vmap(op, mode, info.batch_size, dims, (a, b, lengths), size)
+            return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths), size)
 
         torch.library.register_vmap(full_name, vmap, lib=_library)
 
@@ -273,10 +270,10 @@ for _op in _SCHEMAS:
 
 
 # ---- what users call ------------------------------------------------------------------------------------------------
-def _fold(op, mode, a, h, size, lengths):
+def _fold(op, mode, a, h, size, lengths, call=_call):
     """CONVOLVE or GRADIENT_X of any number of leading dimensions, which broadcast."""
     if fits(a.shape[:-1], h.shape[:-1]):
-        return _call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths)
     try:
         whole = torch.broadcast_shapes(a.shape[:-1], h.shape[:-1])
     except RuntimeError:
@@ -284,7 +281,7 @@ def _fold(op, mode, a, h, size, lengths):
                          "the same, or 1") from None
     a = a.expand(*whole, a.shape[-1])
     if len(whole) <= 2:
-        return _call(op, mode, a, h, size, lengths)
+        return call(op, mode, a, h, size, lengths)
     own = (1,) * (len(whole) - h.dim() + 1) + tuple(h.shape[:-1])
     cut = split(whole, own)
     if cut is None:  # a shared dimension between two own ones: every item gets its own copy of the filter
@@ -294,7 +291,7 @@ def _fold(op, mode, a, h, size, lengths):
     a = a.reshape(_product(whole[:cut]), _product(whole[cut:]), a.shape[-1])
     h = h.reshape(_product(own[:cut]), _product(own[cut:]), h.shape[-1])
     lengths = None if lengths is None else lengths.reshape(h.shape[:-1])
-    y = _call(op, mode, a, h, size, lengths)
+    y = call(op, mode, a, h, size, lengths)
     return y.reshape(*whole, y.shape[-1])
 
 
@@ -306,6 +303,8 @@ def _product(sizes):
 
 
 def _is_autocast(device):
+    if device.type == "meta":
+        return False
     try:
         return torch.is_autocast_enabled(device.type)
     except TypeError:  # before torch 2.4
@@ -324,7 +323,7 @@ def _check(x, h, names):
         if value.dtype is torch.float64:
             raise TypeError(f"{name} is float64, and haloconv computes in float32; give {name}.float(), or use "
                             "torch.fft for float64")
-        if not value.is_floating_point():
+        if value.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise TypeError(f"{name} is {value.dtype}; give {name}.float()")
         if value.device.type not in ("cpu", "cuda", "meta"):
             raise ValueError(f"{name} is on {value.device}; haloconv computes on cpu and cuda, move it there")
@@ -474,13 +473,14 @@ class ApplyImpulseResponse(torch.nn.Module):
     lengths       of a tensor: the taps of each response; later ones count as 0
     seed          None: draws on the device of x from torch's generator there, which torch.manual_seed sets; nothing
                   waits, and a CUDA graph may capture it. A number: draws on the CPU from a generator of its own, the
-                  same on every device; the module's copies and pickles go on from its state
+                  same on every device; the module's copies and pickles go on from its state, so that all workers
+                  of a DataLoader draw the same
 
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
     each example (per="channel": for each channel), -1 where x stayed as it is.
 
-    The result's dtype is that of convolve(); gradients flow to x. The responses are a buffer, which .to(device) moves
-    and state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
+    The result has the dtype of x; gradients flow to x. The responses are a buffer, which .to(device) moves and
+    state_dict leaves out. Memory: a copy of the drawn responses. Raises ValueError if a shape does not fit,
     haloconv.Error if a file cannot be read.
     """
 
@@ -502,7 +502,8 @@ class ApplyImpulseResponse(torch.nn.Module):
         self.delay = 0  # frames by which all responses of the set are late
         if align:
             responses, self.delay = _aligned(responses)
-        self.register_buffer("responses", responses.contiguous(), persistent=False)
+        # A copy: the tensor that the caller gave may change later.
+        self.register_buffer("responses", responses.clone(memory_format=torch.contiguous_format), persistent=False)
         self.p, self.per, self.keep_level, self.rate, self.chosen = p, per, keep_level, rate, None
         self._generator = None if seed is None else torch.Generator(_CPU).manual_seed(seed)
 
@@ -550,15 +551,17 @@ class ApplyImpulseResponse(torch.nn.Module):
         index, applied = self._draw(size, x.device)
         h = self.responses[index.reshape(-1)]  # [draws, channels, taps]
         if self.per == "channel":
-            h = h.reshape(n_batch, n_channels, -1)
+            h = h.reshape(n_batch, n_channels, h.shape[-1])
         wet = x if self.delay == 0 else torch.nn.functional.pad(x, (0, self.delay))
-        y = convolve(wet, h, mode="causal")[..., self.delay:]
+        y = convolve(wet, h, mode="causal")[..., self.delay:].float()
         if self.keep_level:
             before, after = (tensor.float().square().mean((1, 2), keepdim=True) for tensor in (x, y))
-            sounds, one = after > 0, torch.ones_like(after)  # silence stays silence, and its gradient finite
-            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt().to(y.dtype)
+            one = torch.ones_like(after)
+            sounds = (before > 0) & (after > 0)  # silence stays silence, and its gradient finite
+            y = y * torch.where(sounds, before / torch.where(sounds, after, one), one).sqrt()
+        y = y.to(x.dtype)
         if applied is not None:
-            y = torch.where(applied.unsqueeze(-1), y, x.to(y.dtype))
+            y = torch.where(applied.unsqueeze(-1), y, x)
         if self.per != "channel":
             self.chosen = self.chosen.expand(n_batch, 1).squeeze(1)
         return y.reshape(shape)

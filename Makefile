@@ -338,7 +338,7 @@ vpath %.c $(TEST_FOLDERS)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
 	$(call compile,$(TEST_INCLUDES))
 TEST_HELP := $(patsubst %,$(BUILD)/tests/%.o,check player reference moving)
-# The sums in float64 that outputs are compared with: a sanitizer would slow them down by 10 and find nothing in them.
+# The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long.
 $(BUILD)/tests/reference.o: private ALL_CFLAGS := $(filter-out -fsanitize=% -O1,$(ALL_CFLAGS)) -O3
 TRAP_TESTS := realtime lv2 lv2_binaural
 TEST_PROGRAMS := $(filter-out $(if $(BUNDLE),,%/lv2_test %/lv2_binaural_test %/lv2_device_test) \

@@ -45,7 +45,7 @@ Description-Content-Type: text/markdown
 
 {readme}"""
 
-# Every Linux with this C library has them; PEP 600's policies list them.
+# Libraries that every Linux with this C library has: the list of PEP 600's policies.
 OF_THE_SYSTEM = re.compile(r"linux-vdso|ld-linux|lib(c|m|mvec|dl|rt|pthread|util|resolv|z|gcc_s|stdc\+\+)\.so")
 # Licences (SPDX) by the name of a library's file, without "lib" and the ending.
 LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123": "LGPL-2.1-only",
@@ -60,7 +60,7 @@ def version():
 
 
 def ask(*command):
-    """What a command prints; an empty text if it fails or is not there."""
+    """Returns the output of a command; an empty text if it fails or is not there."""
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
     except (OSError, subprocess.CalledProcessError):
@@ -70,8 +70,11 @@ def ask(*command):
 # ---- the libraries of a wheel ---------------------------------------------------------------------------------------
 def shared_libraries(library):
     """The shared libraries, {name: path}, that a library and its libraries need beyond those of the system."""
-    found = {}
-    for name, path in re.findall(r"^\s*(\S+) => (not found|\S+)", ask("ldd", str(library)), re.M):
+    lines, found = ask("ldd", str(library)), {}
+    if not lines:
+        raise SystemExit(f"haloconv: ldd does not list the libraries that {library} needs; is it there, and built for "
+                         "this machine? make wheel WHEEL_LIBS=0 copies none")
+    for name, path in re.findall(r"^\s*(\S+) => (not found|\S+)", lines, re.M):
         if not OF_THE_SYSTEM.match(name):
             if path == "not found":
                 raise SystemExit(f"haloconv: {library} needs {name}, which this machine does not have; "
@@ -94,7 +97,9 @@ def renamed(data, names):
 
 def platform_tag(libraries):
     """manylinux_2_N_...: N is the newest version of glibc's interface that the libraries use."""
-    minor = max(int(n) for data in libraries for n in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data))
+    minor = max((int(n) for data in libraries for n in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data)), default=None)
+    if minor is None:
+        raise SystemExit("haloconv: a wheel with copies of libraries needs glibc; build it with WHEEL_LIBS=0")
     return f"manylinux_2_{minor}_{os.uname().machine}"
 
 
@@ -134,7 +139,7 @@ def metadata(libraries=(), licence_files=()):
 
 
 def write_wheel(folder, tag, files, licence_files, libraries=()):
-    """Write a wheel of files {name: bytes}; its name. The same files give the same bytes."""
+    """Write a wheel of files {name: bytes}, and return its name. The same files give the same bytes."""
     info = f"haloconv-{version()}.dist-info"
     licence_files = {"LICENSE": (ROOT / "LICENSE").read_bytes(), **licence_files}
     files = {**files, f"{info}/METADATA": metadata(libraries, licence_files),
@@ -159,7 +164,7 @@ def write_wheel(folder, tag, files, licence_files, libraries=()):
 
 
 def pack(library, folder, archives, copies=True):
-    """Write the wheel with a library that contains static archives; its path."""
+    """Write the wheel of a library, and return its path. archives: static libraries that the library contains."""
     shared = shared_libraries(library) if copies else {}
     binaries = {"haloconv/libhaloconv.so": library, **{f"haloconv/libs/{own_name(n)}": p for n, p in shared.items()}}
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}

@@ -19,6 +19,7 @@ Progress goes to standard error, tables to standard output. A target that is mis
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -55,6 +56,7 @@ class Worker:
         other.close()
         hello = self.answer()
         if not hello.get("about"):
+            self.end()
             raise Missing(hello["failed"])
         self.about = hello["about"]
 
@@ -77,9 +79,13 @@ class Worker:
         self.process = None
 
     def measure(self, *task):
-        if not self.process:
-            self.begin()
-        self.pipe.send(task)
+        try:
+            if not self.process:
+                self.begin()
+            self.pipe.send(task)
+        except (Missing, ConnectionError) as error:  # the device is lost; or the process ended after its last result
+            self.end()
+            return {"failed": f"no process measures: {error}"}
         result = self.answer()
         if result.pop("broken", False):
             self.end()
@@ -113,6 +119,11 @@ class Verdicts:
 
     def holds(self, what, target, found, is_met):
         self.lines.append(f"| {what} | {target} | {found}: {'met' if is_met else 'MISSED'} |")
+
+
+def largest(errors):
+    """NaN if one of them is; None without any."""
+    return next((error for error in errors if math.isnan(error)), max(errors, default=None))
 
 
 def ratio(peer, ours):
@@ -192,8 +203,8 @@ def judge_row(shape, found, verdicts, options):
     if shape.frames == 1 << 20:
         times = " / ".join(f"{number(ms)} ms" if ms else "no" for ms in runs.values())
         verdicts.holds(name, "runs", times, all(runs.values()))
-    worst = [r[key] for r in (ours, c_call) for key in ("error", "gx", "gh") if key in r]
-    verdicts.at_most(f"{name}, relative error of y, gx and gh", ERROR_TARGET, max(worst, default=None), "{:.1e}".format)
+    found_errors = [r[key] for r in (ours, c_call) for key in ("error", "gx", "gh") if key in r]
+    verdicts.at_most(f"{name}, relative error of y, gx and gh", ERROR_TARGET, largest(found_errors), "{:.1e}".format)
     quarter = max(sum(shape.floats), SMALL)  # bytes: floats of four bytes, a quarter of them
     extras = [r[key] for r in (ours, c_call) for key in ("extra", "extra_both") if r.get(key) is not None]
     verdicts.at_most(f"{name}, extra memory", quarter, max(extras, default=None), lambda n: f"{mib(n)} MiB")
@@ -248,6 +259,7 @@ def compare_grid(worker, options, verdicts):
         r.update(worker.measure("grid", r["shape"], "ours_both" in r, GRID_AGAIN_S, True))
         if "failed" in r:
             failed.append(r)
+            results.remove(r)
     print("**Grid**: random shapes of 1 to 4,096 rows, 1 to 2^22 frames and taps. Times faster than torch's rfft (the "
           "faster of the exact length and a power of two)\n")
     print("| | shapes | median | a tenth is below | slower than rfft |\n|---|--:|--:|--:|--:|")
@@ -272,7 +284,7 @@ def compare_grid(worker, options, verdicts):
                    slow == 0 and len(forward) > 0)
     verdicts.holds("grid: shapes that fail", "none", f"{len(failed)} of {len(failed) + len(results)}", not failed)
     inexact = [r for r in results if not r.get("error", 0) <= ERROR_TARGET]
-    worst = max((r["error"] for r in results if "error" in r), default=None)
+    worst = largest([r["error"] for r in results if "error" in r])
     verdicts.at_most(f"grid: relative error (over it: {len(inexact)})", ERROR_TARGET, worst, "{:.1e}".format)
     for r in inexact[:10]:
         log(f"inexact: {r}")

@@ -70,20 +70,6 @@ def responses(device, taps):
     return h
 
 
-def convolution(way, device):
-    """f(dry, rooms) -> the first frames, as many as dry has."""
-    if way == "haloconv.torch":
-        convolve = tensors_ways.Haloconv(None, device).convolve
-        return lambda dry, rooms: convolve(dry, rooms, mode="causal")
-    try:
-        from torchaudio.functional import fftconvolve  # pylint: disable=import-outside-toplevel
-    except ImportError:
-        def fftconvolve(x, y):
-            n = x.shape[-1] + y.shape[-1] - 1
-            return torch.fft.irfft(torch.fft.rfft(x, n=n) * torch.fft.rfft(y, n=n), n=n)
-    return lambda dry, rooms: fftconvolve(dry, rooms)[..., :dry.shape[-1]]
-
-
 def measure(bench, way, with_autocast, small):
     """{"step", "convolution": ms, median of the steps; "parameters", "share", "loss"}"""
     device = bench.device
@@ -92,7 +78,8 @@ def measure(bench, way, with_autocast, small):
     batch, frames, taps = (2, RATE // 4, RATE // 8) if small else (BATCH, RATE * SECONDS, RATE)
     model = Separator().to(device)
     adam = torch.optim.Adam(model.parameters(), 1e-3)
-    convolve = convolution(way, device)
+    shape = tensors_ways.Shape(batch, SPEAKERS, frames, taps, batch, SPEAKERS, "causal")
+    convolve = tensors_ways.WAYS[way](shape, device)
     rooms = responses(device, taps)
     envelope = torch.rand(4 * batch, SPEAKERS, frames // 800 + 1, device=device).repeat_interleave(800, -1)
     dry = torch.randn(4 * batch, SPEAKERS, frames, device=device) * envelope[..., :frames]

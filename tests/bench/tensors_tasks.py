@@ -1,6 +1,6 @@
 """The measurements of bench_tensors.py, one function for each kind of task. Runs in its worker.
 
-A task is a tuple of a function's name and its arguments; the result is a dict, {"error": text} if the task failed.
+A task is a tuple of a function's name and its arguments; the result is a dict, {"failed": text} if it failed.
 Times are medians in ms: groups of calls between two CUDA events on the current stream, queued without waiting, each
 call on the next of several input sets, which together exceed the L2 cache of the device.
 """
@@ -212,9 +212,9 @@ def c_calls(bench, shape):
 
 def copies(bench, shape):
     """The bytes of x, h and y, half of them read and half written, by torch's copy: forward, both (ms)."""
-    x, h, y = shape.floats
+    x, h, y = shape.floats  # the backward pass reads gy, h and x, and writes gx and gh
     result = {"note": "the same bytes, copied"}
-    for name, floats in (("forward", x + h + y), ("both", x + h + y + y + h + x + x + h)):
+    for name, floats in (("forward", x + h + y), ("both", (x + h + y) + (y + h + x) + (x + h))):
         result[name] = copy_ms(bench, max(floats // 2, 1))
         bench.clean()
     return result

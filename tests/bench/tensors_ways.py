@@ -4,8 +4,8 @@ A way is a class: Way(shape, device) prepares and raises NotHere if it cannot ta
 its dtype, way(x, h) gives y with autograd.
 """
 
-import ctypes
 import dataclasses
+import importlib
 import os
 import pathlib
 import sys
@@ -13,16 +13,16 @@ import sys
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OPS = ("convolve", "gradient_x", "gradient_h")  # enum hc_tensors_op
-MODES = ("full", "same", "valid", "causal")  # enum hc_tensors_mode
 
 
-def library_path():
-    """The library of this source tree, which the Python module takes too; None: that of the system."""
+def our_module(name):
+    """A module of this source tree's haloconv, with the library of its build if there is one."""
     build = ROOT / os.environ.get("BUILD", "build") / "libhaloconv.so"
     if build.exists():
         os.environ.setdefault("HALOCONV_LIBRARY", str(build))
-    return os.environ.get("HALOCONV_LIBRARY")
+    if str(ROOT / "plugins/python") not in sys.path:
+        sys.path.insert(0, str(ROOT / "plugins/python"))
+    return importlib.import_module(f"haloconv.{name}")
 
 
 class NotHere(Exception):
@@ -88,11 +88,7 @@ class Way:
 class Haloconv(Way):
     def __init__(self, shape, device):
         super().__init__(shape, device)
-        library_path()
-        if str(ROOT / "plugins/python") not in sys.path:
-            sys.path.insert(0, str(ROOT / "plugins/python"))
-        import haloconv.torch  # pylint: disable=import-outside-toplevel
-        self.convolve = haloconv.torch.convolve
+        self.convolve = our_module("torch").convolve
 
     def __call__(self, x, h):
         return self.convolve(x, h, mode=self.shape.mode)
@@ -159,53 +155,23 @@ WAYS = {"haloconv.torch": Haloconv, "rfft": Rfft, "torchaudio": Torchaudio, "exa
 
 
 # ---- the C call ----
-class Struct(ctypes.Structure):
-    """hc_tensors; the names are those of haloconv_tensors.h in dsp/."""
-    _fields_ = [("size", ctypes.c_size_t), ("backend", ctypes.c_char_p), ("mode", ctypes.c_int),
-                ("n_threads", ctypes.c_int), ("n_batch", ctypes.c_int64), ("n_channels", ctypes.c_int64),
-                ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
-                ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
-                ("y_stride", ctypes.c_int64 * 2), ("h_lengths", ctypes.c_void_p)]
-
-
-def library():
-    found = ctypes.CDLL(library_path() or "libhaloconv.so.1")
-    found.hc_tensors_frames.restype = ctypes.c_int64
-    return found
-
-
 class Calls:
-    """hc_tensors_run on tensors of a device, without Python's torch; each operation has its result and workspace."""
+    """hc_tensors_run on dense tensors of a device, without torch's operators. The operations share a workspace."""
 
     def __init__(self, shape, device):
-        self.lib, self.device = library(), device
-        self.struct = Struct(size=ctypes.sizeof(Struct), backend=str(device).encode(), mode=MODES.index(shape.mode),
-                             n_batch=shape.batch, n_channels=shape.channels, n_frames=shape.frames, n_taps=shape.taps,
-                             h_batch=shape.h_batch, h_channels=shape.h_channels)
-        self.why = ctypes.create_string_buffer(512)
-        frames = self.lib.hc_tensors_frames(ctypes.byref(self.struct))
-        if frames != shape.y_frames:
-            raise RuntimeError(f"hc_tensors_frames gives {frames}, not {shape.y_frames}")
-        self.bytes = 0
-        for op in range(3):
-            size = ctypes.c_size_t()
-            self.check(self.lib.hc_tensors_workspace(ctypes.byref(self.struct), op, ctypes.byref(size), self.why,
-                                                     ctypes.c_size_t(512)))
-            self.bytes = max(self.bytes, size.value)
-        self.workspace = torch.empty(self.bytes + 256, dtype=torch.uint8, device=device)
-        at = self.workspace.data_ptr()
-        self.at = at + (-at) % 256
-
-    def check(self, code):
-        if code < 0:
-            raise RuntimeError(self.why.value.decode(errors="replace") or f"error {code}")
+        ours = our_module("_tensors")
+        x, h, y = ((size, torch.empty(size, device="meta").stride()) for size in shape.sizes)
+        kinds = {"convolve": (ours.CONVOLVE, x, h, None), "gradient_x": (ours.GRADIENT_X, y, h, shape.frames),
+                 "gradient_h": (ours.GRADIENT_H, y, x, shape.sizes[1])}
+        self.plans = {name: ours.make_plan(op, shape.mode, str(device).encode(), 0, a, b, size)
+                      for name, (op, a, b, size) in kinds.items()}
+        self.bytes, self.device = max(plan.bytes for plan in self.plans.values()), device
+        self.memory = torch.empty(self.bytes + ours.ALIGNMENT, dtype=torch.uint8, device=device)
+        self.workspace = self.memory.data_ptr() + (-self.memory.data_ptr()) % ours.ALIGNMENT
 
     def run(self, op, a, b, out):
-        stream = torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
-        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (a, b, out)]
-        self.check(self.lib.hc_tensors_run(
-            ctypes.byref(self.struct), OPS.index(op), *pointers, ctypes.c_void_p(self.at), ctypes.c_size_t(self.bytes),
-            ctypes.c_void_p(stream), self.why, ctypes.c_size_t(512)))
+        stream = torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
+        self.plans[op].run(a.data_ptr(), b.data_ptr(), out.data_ptr(), self.workspace, stream)
 
 
 # ---- the definition in float64 ----

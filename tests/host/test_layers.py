@@ -3,6 +3,7 @@
     host, plugins -> dsp/haloconv*.h <- dsp/live -> dsp/engine -> dsp/engine/backend.h <- {dsp/cpu, kernels/backend}
 """
 
+import functools
 import pathlib
 import re
 import shutil
@@ -13,6 +14,7 @@ from conftest import BUILD, PUBLIC_HEADERS, ROOT, SAN
 
 
 # ---- what a folder includes ------------------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=None)
 def declarations(header):
     return re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
 
@@ -211,8 +213,12 @@ def arrow(caller, callee):
     return ARROWS.get(caller, {}).get(callee)
 
 
+@functools.lru_cache(maxsize=None)
 def symbols(objects):
-    """{object: (names that it defines, names that it takes from others)}, of the names that a linker sees."""
+    """{object: (names that it defines, names that it takes from others)}, of the names that a linker sees.
+
+    objects  a tuple of paths
+    """
     if not objects:
         return {}
     done = subprocess.run(["nm", "-A", *map(str, objects)], stdout=subprocess.PIPE, text=True, check=True)
@@ -238,17 +244,22 @@ def objects_of(build):
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def words(header):
+    return set(re.findall(r"\w+", declarations(header)))
+
+
 def is_named(symbol, allowed, root):
     """Is the symbol the allowed name, or declared in the allowed header? C++ wraps a name: _Z8fir_openi."""
     if "/" not in allowed:
         return symbol == allowed
     return any(re.search(rf"(^|\d){word}", symbol) if symbol.startswith("_Z") else word == symbol
-               for word in set(re.findall(r"\w+", declarations(root / allowed))))
+               for word in words(root / allowed))
 
 
 def breaches(objects, arrows=arrow, root=ROOT):
     """Lines `a/x.o uses y of b/z.o`, for all that the arrows do not allow. objects: {name: path}."""
-    table = symbols(list(objects.values()))
+    table = symbols(tuple(objects.values()))
     definers = {}
     for name, path in objects.items():
         for symbol in table[path][0]:

@@ -5,6 +5,7 @@ A cell may name several, `file: function, function; file: function`. A definitio
 struct, an enum, a macro, a table, a Python function, a goal of the Makefile.
 """
 
+import functools
 import re
 
 import pytest
@@ -49,13 +50,24 @@ def closing(text, at):
     return len(text)
 
 
-def defines(path, name):
-    """Does a line of this file begin a definition of the name? A call, a declaration or a comment is none."""
+@functools.lru_cache(maxsize=None)
+def without_comments(path):
+    """The text of a file; that of a file of C with its comments replaced by their line ends."""
     text = path.read_text()
     if path.suffix in (".c", ".h", ".cu", ".cuh", ".cpp"):
         text = re.sub(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/',
                       lambda found: found[0] if found[0][0] == '"' else "\n" * found[0].count("\n"), text, flags=re.S)
+    return text
+
+
+def defines(path, name):
+    """Does a line of this file begin a definition of the name? A call, a declaration or a comment is none."""
+    text = without_comments(path)
     n = re.escape(re.sub(r"^(struct|enum|union|class) ", "", name))
+    functions = re.finditer(rf"^[A-Za-z_][^;={{}}\n]*[ *]{n}\(", text, re.M)  # of C, at the beginning of a line
+    if any(re.match(r"\s*(const\s*)?(__attribute__\(\(.*?\)\)\s*)?{", text[closing(text, f.end() - 1):])
+           for f in functions):
+        return True
     kinds = [
         rf"^(?:typedef )?(?:static |extern )?(?:const )?(?:struct|enum|union|class) {n}\b[^;(=]*{{",
         rf"^}} {n};",  # the name of a typedef
@@ -66,11 +78,7 @@ def defines(path, name):
         rf"^{n} *[:?]?=|^{n}(?: [\w-]+)* ?:(?!=)",  # the Makefile: a variable, a goal
         rf"^{n}\(\) ?{{",  # a shell function
     ]
-    if any(re.search(kind, text, re.M) for kind in kinds):
-        return True
-    functions = re.finditer(rf"^[A-Za-z_][^;={{}}\n]*[ *]{n}\(", text, re.M)  # of C, at the beginning of a line
-    return any(re.match(r"\s*(const\s*)?(__attribute__\(\(.*?\)\)\s*)?{", text[closing(text, f.end() - 1):])
-               for f in functions)
+    return any(re.search(kind, text, re.M) for kind in kinds)
 
 
 def faults_of(rows, root):

@@ -156,3 +156,10 @@ def test_a_failure_of_make_is_one_line(monkeypatch):
         monkeypatch.setenv("MAKE", make)
         with pytest.raises(SystemExit, match=f"^haloconv: .*{text}$"):
             haloconv_build.run_make({"WITH_CUDA": "0"}, "wheel")
+
+
+def test_a_library_that_ldd_cannot_read_is_refused(tmp_path):
+    """Without its list the wheel would lack the copies, and its tag would still promise them."""
+    for path in [tmp_path / "none.so", ROOT / "README.md"]:
+        with pytest.raises(SystemExit, match="^haloconv: ldd does not list .*WHEEL_LIBS=0"):
+            haloconv_build.shared_libraries(path)

@@ -28,7 +28,8 @@ static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_pla
 
 /* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
 template <int LOG_R>
-static __global__ void __launch_bounds__(256) split_kernel(long_units u, const float *data, float2 *scratch, int columns)
+static __global__ void __launch_bounds__(256)
+    split_kernel(long_units u, const float *data, float2 *scratch, int columns)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
@@ -61,7 +62,8 @@ static __global__ void __launch_bounds__(256)
     for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
     time_levels_from_0<LOG_R>(r);
     const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
-    const int last = (int)(left < u.end ? left > 0 ? left : 0 : u.end), length = (int)(used < last ? used > 0 ? used : 0 : last);
+    const int last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
+    const int length = (int)(used < last ? used > 0 ? used : 0 : last);
     const int first = (int)o.first_point;
     float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
     unrolled<R>([&](auto j) {
@@ -171,7 +173,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 
 /* Row `row` of a window of 2 rows, before its transform: exp(-2 pi i (row + 1/4) / 2) is turn (1 - i). */
 template <class S, bool REAL>
-static __device__ __forceinline__ void halves_load(float2 *r, const long_units &u, const float *data, int unit, float turn, int t)
+static __device__ __forceinline__ void halves_load(float2 *r, const long_units &u, const float *data, int unit,
+                                                   float turn, int t)
 {
     const unit_place place = place_of_unit(u, (unsigned)unit);
     const window w = window_of(data, u.rows, place.at, place.start, place.start + u.end, 4 * S::N);
@@ -187,7 +190,8 @@ static __device__ __forceinline__ void halves_load(float2 *r, const long_units &
 /* Writes, or adds, the part of an inverse in the frames of a window. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, const long_units &u,
-                                                    const long_output &o, float *data, int unit, float turn, bool add, int t)
+                                                    const long_output &o, float *data, int unit, float turn, bool add,
+                                                    int t)
 {
     const unit_place place = place_of_unit(u, (unsigned)unit);
     const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
@@ -444,8 +448,8 @@ size_t long_gradient_halves_stash(const struct fused_device *device, int n)
     return (size_t)(n < at_once ? n : at_once) * 2 * row_size<HALVES_ROW>::N * sizeof(float2);
 }
 
-cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real, const struct long_gradient_halves *p,
-                                        cudaStream_t stream)
+cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
+                                        const struct long_gradient_halves *p, cudaStream_t stream)
 {
     using S = row_size<HALVES_ROW>;
     const int at_once = rows_at_once<HALVES_ROW>(device), rounds = (p->filters.n + at_once - 1) / at_once;

@@ -32,7 +32,7 @@ enum { LONG_MOST_UNITS = 65535 };                   /* windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* windows: of rows, sorted by the filter, the row and the window; or one of each filter */
+struct long_units {           /* windows of rows, sorted by the filter, the row and the window; or one of each filter */
     struct fused_groups groups; /* groups.first: the filter of unit 0 */
     struct fused_rows rows;
     int64_t units_of_group;   /* 1 for the windows of filters */
@@ -102,8 +102,8 @@ struct long_gradient_halves { /* the gradient of filters, a block a filter */
     float2 *stash;            /* long_gradient_halves_stash() bytes for n filters */
 };
 size_t long_gradient_halves_stash(const struct fused_device *device, int n);
-cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real, const struct long_gradient_halves *p,
-                                        cudaStream_t stream);
+cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
+                                        const struct long_gradient_halves *p, cudaStream_t stream);
 
 /* sum[group][i] (+)= the sum over the group's windows of conj(x[window][i]) gy[window][i]; sum may be x */
 struct long_products {

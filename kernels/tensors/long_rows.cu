@@ -109,7 +109,8 @@ static double cycles(const struct tensor_call *c, const struct fused_device *dev
     const bool gradient_h = c->op == HC_GRADIENT_H, again = plan->size.log2_r > LONG_SPLIT_MOST;
     /* bytes of a point: split and join 16 each and 16 more for a second pass, rows 16, spectrum or product 8 to 16 */
     const double of_unit = gradient_h ? 2 * (32 + again * 16) + 16 : 56 + again * 32;
-    const double of_filter = parts * (32 + again * 16), row = row_cycles + point_cycles * (double)(1 << plan->size.log2_row);
+    const double of_filter = parts * (32 + again * 16);
+    const double row = row_cycles + point_cycles * (double)(1 << plan->size.log2_row);
     if (plan->is_halves && gradient_h) {
         const double rounds = ceil(filters / long_rows_at_once(device, plan->size.log2_row));
         return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
@@ -160,7 +161,8 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static struct long_units units_of(const struct fused_groups *groups, const struct tensor_rows *rows, const struct long_plan *plan)
+static struct long_units units_of(const struct fused_groups *groups, const struct tensor_rows *rows,
+                                  const struct long_plan *plan)
 {
     struct long_units u = {};
     u.groups = *groups;

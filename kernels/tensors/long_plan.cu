@@ -36,7 +36,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n, slots = (int64_t)(c->limit / (size_t)bytes);
-    const int64_t filters = c->h.batch * c->h.channels;
+    const int64_t filters = least(c->h.batch * c->h.channels, LONG_MOST_UNITS); /* of a launch */
     const int64_t units_of_group = rows_of_filter(c) * plan->n_windows;
     const int64_t wave = long_rows_at_once(device, plan->size.log2_row); /* rows */
     const int64_t waves = most(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
@@ -70,7 +70,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     }
     if (units < 1 || groups < 1) return false;
     plan->n_units = (int)units;
-    plan->n_groups = (int)least(groups, LONG_MOST_UNITS);
+    plan->n_groups = (int)groups;
     return true;
 }
 
@@ -107,7 +107,6 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
 {
     const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
     best->cycles = 0;
-    if (c->h.batch > INT_MAX / c->h.channels || rows_of_filter(c) > INT_MAX) return false;
     for (int log2_n = LONG_ROW_LEAST + 1; log2_n <= LONG_ROW_MOST + LONG_MOST_SPLITS; log2_n++) {
         const int64_t points = (int64_t)2 << log2_n;
         struct long_plan plan = {};

@@ -92,6 +92,9 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
+    if (filters > INT_MAX || rows > INT_MAX)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %lld filters, %lld rows for each; each at most %d: split the "
+                                               "batch", (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
@@ -125,12 +128,14 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const int64_t tasks = rows * plan->n_windows;
         int64_t slices = least(tasks, ceil_div(teams, groups));
         const size_t partial = (size_t)c->h.frames * sizeof(float);
-        for (;; slices = slices > 1 ? slices / 2 : 1, groups = slices > 1 ? groups : (groups + 1) / 2) {
+        for (;;) {
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
             plan->stash = aligned(fused_gradient_h_stash(device, plan->log2_n, groups * slices));
             plan->bytes = plan->stash + (slices > 1 ? aligned(partial * (size_t)(slices * groups)) : 0);
             if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
+            if (slices > 1) slices /= 2;
+            else groups = (groups + 1) / 2;
         }
     } else {
         groups = least(groups, (int64_t)(c->limit / spectrum));
@@ -196,13 +201,15 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
-/* The gradient of filters that no row shares. */
+/* The gradient of filters that no row uses. Adjacent filters take one call. */
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
 {
+    const bool is_dense = c->h.stride[1] == c->h.frames;
+    const int64_t channels = is_dense ? 1 : c->h.channels, floats = (is_dense ? c->h.channels : 1) * c->h.frames;
     for (int64_t b = 0; b < c->h.batch; b++)
-        for (int64_t ch = 0; ch < c->h.channels; ch++)
-            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0,
-                                (size_t)c->h.frames * sizeof(float), (cudaStream_t)d->stream), "cudaMemsetAsync");
+        for (int64_t ch = 0; ch < channels; ch++)
+            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0, (size_t)floats * sizeof(float),
+                                (cudaStream_t)d->stream), "cudaMemsetAsync");
     return HC_OK;
 }
 
@@ -230,7 +237,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);
-    for (; groups.first < filters; groups.first += plan.n_groups) {
+    for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)least(plan.n_groups, filters - groups.first);
         PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, &plan, groups, why, cap)
                                     : run_convolve(c, d, device, &plan, groups, why, cap));

@@ -3,8 +3,8 @@
  *   Z[k] = sum over n of z[n] exp(-2 pi i n (k + shift) / N),   n, k < N
  *
  * These are the values of the polynomial z at the roots of X^N = exp(-2 pi i shift). With shift = 1/4 a product of
- * spectra is a product of polynomials modulo X^N = -i. If z = lo - i hi stands for 2N real points (lo, then hi), this is
- * their product modulo X^2N = -1: the real convolution of 2N points whose wrapped part changes its sign. The real
+ * spectra is a product of polynomials modulo X^N = -i. If z = lo - i hi stands for 2N real points (lo, then hi), this
+ * is their product modulo X^2N = -1: the real convolution of 2N points whose wrapped part changes its sign. The real
  * signal needs no pass that packs or unpacks it, and the spectrum has N values without symmetry ("right-angle
  * convolution", Nussbaumer, Fast Fourier Transform and Convolution Algorithms, 1982, section 7.4).
  *
@@ -32,7 +32,7 @@
 
 #include <cuda_runtime.h>
 
-/* Calls body(integer) for 0, 1 ... N - 1, which the compiler knows: arrays that are indexed by them stay in registers. */
+/* Calls body(integer) for 0, 1 ... N - 1. The compiler knows the integers: arrays that they index stay in registers. */
 template <int I> struct constant { static constexpr int value = I; };
 template <int N, int I = 0, class Body> static __device__ __forceinline__ void unrolled(Body body)
 {
@@ -116,8 +116,8 @@ template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void tree_
     });
 }
 
-/* Levels FIRST to LOG_R of the inverse. base[m - 1] = exp(2 pi i n0 / (S 2^m)); the c-th factor of level m is this times
- * exp(2 pi i c / 2^m). */
+/* Levels FIRST to LOG_R of the inverse. base[m - 1] = exp(2 pi i n0 / (S 2^m)); the c-th factor of level m is this
+ * times exp(2 pi i c / 2^m). */
 template <int LOG_R, int FIRST = 1> static __device__ __forceinline__ void time_levels(float2 *r, const float2 *base)
 {
     unrolled<LOG_R - FIRST + 1>([&](auto level) {
@@ -192,12 +192,13 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
         else __syncwarp();
     }
 
-    /* Fills the factors. All threads of the block call it; a barrier must follow. shift: a multiple of 2^-12, below 1. */
+    /* Fills the factors. All threads of a block call it; a barrier must follow. shift: a multiple of 2^-12 below 1. */
     static __device__ void factors_make(factors *f, float shift = 0.25f)
     {
         if (ANY_SHIFT) {
             for (int i = threadIdx.x; i < LOG_1; i += blockDim.x) f->forward1[i] = root_at(shift / (float)(2 << i));
-            for (int i = threadIdx.x; i < E; i += blockDim.x) f->unshift1[i] = conj(root_at(shift * (float)i / (float)E));
+            for (int i = threadIdx.x; i < E; i += blockDim.x)
+                f->unshift1[i] = conj(root_at(shift * (float)i / (float)E));
         }
         for (int i = threadIdx.x; i < LOG_2 * E; i += blockDim.x) {
             const int m = i / E + 1, b = i % E;
@@ -279,7 +280,8 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             for (int g = 0; g < E / R3; g++) {
                 const int q = t + g * T;
 #pragma unroll
-                for (int m = 0; m < LOG_3; m++) base[m] = cmul(f->forward3[m][0][q & (R2 - 1)], f->forward3[m][1][q >> LOG_2]);
+                for (int m = 0; m < LOG_3; m++)
+                    base[m] = cmul(f->forward3[m][0][q & (R2 - 1)], f->forward3[m][1][q >> LOG_2]);
                 tree_levels<LOG_3>(r + g * R3, base);
             }
         }

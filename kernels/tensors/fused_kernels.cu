@@ -8,16 +8,10 @@
 #include "fused_kernels.h"
 #include "row_windows.cuh"
 
-/* log2 of the points of a thread: 16, 32 or 64 points. */
-#ifndef LOG_E_OF
-#define LOG_E_OF(log_n) (log_n <= 8 ? 4 : 5)
-#endif
-/* A thread has 4 registers a point, at least 64, so that a multiprocessor holds 65536 / (4 E) threads. */
-template <int LOG_N> struct size : fft_tree<LOG_N, LOG_E_OF(LOG_N)> {
-    using tree = fft_tree<LOG_N, LOG_E_OF(LOG_N)>;
-    static constexpr int LEAST_THREADS = tree::T > 32 ? tree::T : tree::E > 32 ? 64 : 128;
-    static constexpr int THREADS = tree::T > LEAST_THREADS ? tree::T : LEAST_THREADS, TEAMS = THREADS / tree::T,
-                         BLOCKS = 16384 / (tree::E < 32 ? 32 : tree::E) / THREADS;
+/* A thread has 16 or 32 points, and 128 registers: a multiprocessor holds 512 threads. */
+template <int LOG_N> struct size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5> {
+    using tree = fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5>;
+    static constexpr int THREADS = tree::T > 32 ? tree::T : 128, TEAMS = THREADS / tree::T, BLOCKS = 512 / THREADS;
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
                             BYTES = FACTOR_BYTES + TEAMS * POINT_BYTES, STASH_BYTES = 2 * tree::N * sizeof(float2);
@@ -222,7 +216,8 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
     if (k >= frames) return;
     float sum = 0;
     if (!p.lengths || k < p.lengths[group])
-        for (int i = 0; i < p.n_slices; i++) sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
+        for (int i = 0; i < p.n_slices; i++)
+            sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
     const row_place at = place_of(p.groups, group, 0);
     p.gh[(p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
          (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1] + k] = sum;
@@ -290,17 +285,13 @@ cudaError_t fused_load(int number, struct fused_device *device)
     return status;
 }
 
-template <class S> struct teams_at_once {
-    static unsigned of(const struct fused_device *device)
-    {
-        return S::BYTES > (size_t)device->shared_bytes ? 0 : S::TEAMS * resident(device, S::BLOCKS, S::BYTES);
-    }
-};
-
 int fused_teams(const struct fused_device *device, int log2_n)
 {
     if (log2_n < FUSED_LEAST || log2_n > FUSED_MOST || log2_n == 8) return 0;
-    return with_size(log2_n, [&](auto s) { return (int)teams_at_once<decltype(s)>::of(device); });
+    return with_size(log2_n, [&](auto s) {
+        using S = decltype(s);
+        return S::BYTES > (size_t)device->shared_bytes ? 0 : S::TEAMS * (int)resident(device, S::BLOCKS, S::BYTES);
+    });
 }
 
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream)

@@ -24,21 +24,21 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
     int h_batch, h_channels;  /* filters: h_batch * h_channels groups */
-    int batch, channels;      /* rows of a group: (1, or `batch` if h_batch = 1) * (the same for channels) */
+    int batch, channels;      /* of x. A group has (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) rows */
     int first, n;             /* the groups of this launch */
 };
 
-struct fused_convolve {       /* out[n] = sum of filter * in, or the correlation */
+struct fused_convolve {       /* y = the convolution of x with the filters, or the correlation */
     struct fused_groups groups;
     struct fused_rows in, out;
     const float *x;
     float *y;
     const float2 *spectra;    /* [groups.n][N], from fused_spectra_launch */
     int64_t n_windows;        /* windows of a row */
-    int64_t hop;              /* frames from a window to the next; window j begins at frame j * hop + in_first of `in`; */
-    int64_t in_first;
-    int out_first;            /* and its point p is frame j * hop + p - out_first of `out`, for out_first <= p < out_end */
-    int out_end;              /* up to 2 N */
+    int64_t hop;              /* frames from a window to the next */
+    int64_t in_first;         /* window j begins at frame j * hop + in_first of x */
+    int out_first, out_end;   /* point p of window j is frame j * hop + p - out_first of y, for
+                                 out_first <= p < out_end <= 2N */
     int conjugate;            /* 1: correlation */
     unsigned n_sm;            /* set by the launch */
 };
@@ -55,13 +55,13 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     struct fused_groups groups;
     struct fused_rows x, gy, out;
     const float *x_data, *gy_data;
-    int64_t n_windows, hop;   /* window j: frames [j * hop, (j + 1) * hop) of x and 2N frames of gy from j * hop + gy_first */
-    int64_t gy_first;
+    int64_t n_windows, hop;   /* window j: frames [j * hop, (j + 1) * hop) of x, */
+    int64_t gy_first;         /* and 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
     const int64_t *lengths;
     float *gh;                /* by the strides of `out` */
-    float *partial;           /* [n_slices][groups.n][out.frames]; NULL if n_slices is 1 */
-    float2 *stash;            /* fused_gradient_h_stash() bytes; NULL: 0 bytes */
+    float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 */
+    float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };
 
 struct fused_device { int n_sm, shared_bytes; }; /* shared_bytes: the most of a block, by opt-in */
@@ -71,10 +71,10 @@ cudaError_t fused_load(int device, struct fused_device *properties);
 /* The windows of size N that the device computes at once; 0: there is no kernel, or the size does not fit. */
 int fused_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
-/* real: the last N points of each window are outside of `in`, and out_end <= N. */
+/* real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
-/* n_units: groups.n * n_slices */
+/* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(const struct fused_device *device, int log2_n, int64_t n_units);
 cudaError_t fused_gradient_h_launch(const struct fused_device *device, int log2_n, const struct fused_gradient_h *p,
                                     cudaStream_t stream);

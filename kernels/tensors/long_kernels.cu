@@ -9,7 +9,7 @@
 
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
 
-struct unit_place { row_place at; int64_t start; }; /* start: of window's point 0, in frames */
+struct unit_place { row_place at; int64_t start; }; /* start: the frame of the window's point 0 */
 static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
 {
     const int64_t unit = u.first + local, group = unit / u.units_of_group, task = unit - group * u.units_of_group;
@@ -76,7 +76,8 @@ static __global__ void __launch_bounds__(256)
 
 /* The second pass, in place: row b of 2^log2_r1 rows is split again, or joined from its parts. */
 template <int LOG_R, bool INVERSE>
-static __global__ void __launch_bounds__(256) again_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
+static __global__ void __launch_bounds__(256)
+    second_pass_kernel(float2 *scratch, int64_t stride, int log2_r1, int columns)
 {
     constexpr int R = 1 << LOG_R;
     __shared__ float2 factors[R];
@@ -116,7 +117,7 @@ template <int LOG_N> struct row_size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5, true>
                             BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
 
-/* The same number, which the compiler takes for another one: it then computes addresses again, rather than keep all of
+/* Returns t, which the compiler takes for another number: it then computes addresses again, rather than keep all of
  * them in registers. */
 static __device__ __forceinline__ int again(int t)
 {
@@ -345,10 +346,11 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 }
 
 /* log2 of the rows of the second pass; 0: there is none. */
-static int second_split(int log2_r) { return log2_r > LONG_SPLIT_MOST ? log2_r / 2 : 0; }
+static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
 
 template <bool INVERSE>
-static cudaError_t again_launch(struct long_size size, float2 *scratch, int64_t stride, int n, cudaStream_t stream)
+static cudaError_t second_pass_launch(struct long_size size, float2 *scratch, int64_t stride, int n,
+                                      cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
     const unsigned threads = column_threads(columns), units = 65535u >> first; /* of a launch */
@@ -357,8 +359,8 @@ static cudaError_t again_launch(struct long_size size, float2 *scratch, int64_t 
         const unsigned left = (unsigned)n - done;
         const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
         float2 *at = scratch + (size_t)done * (size_t)stride;
-        if (second == 3) again_kernel<3, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
-        else again_kernel<4, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
+        if (second == 3) second_pass_kernel<3, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
+        else second_pass_kernel<4, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
         status = cudaGetLastError();
     }
     return status;
@@ -376,7 +378,7 @@ cudaError_t long_split_launch(struct long_size size, const struct long_units *un
         return cudaGetLastError();
     });
     if (status || !second) return status;
-    return again_launch<false>(size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
+    return second_pass_launch<false>(size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
 }
 
 cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
@@ -386,7 +388,7 @@ cudaError_t long_join_launch(struct long_size size, const struct long_units *uni
     const unsigned threads = column_threads(columns);
     const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
     if (second) {
-        const cudaError_t status = again_launch<true>(size, scratch, stride, units->n, stream);
+        const cudaError_t status = second_pass_launch<true>(size, scratch, stride, units->n, stream);
         if (status) return status;
     }
     return with_split(size.log2_r - second, [&](auto r) {
@@ -431,7 +433,7 @@ bool long_halves_fit(const struct fused_device *device, int log2_row)
     return log2_row == HALVES_ROW && long_rows_at_once(device, log2_row) > 0;
 }
 
-cudaError_t long_halves_launch(const struct fused_device *device, int, bool real, const struct long_halves *p,
+cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream)
 {
     using S = row_size<HALVES_ROW>;
@@ -459,7 +461,7 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
     return cudaGetLastError();
 }
 
-cudaError_t long_load(int, const struct fused_device *device)
+cudaError_t long_load(const struct fused_device *device)
 {
     cudaError_t status = cudaSuccess;
     for (int log2_row = LONG_ROW_LEAST; log2_row <= LONG_ROW_MOST && !status; log2_row++)

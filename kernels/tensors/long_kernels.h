@@ -10,7 +10,7 @@
  *
  *   scratch of a window   [R rows][N'] float2
  *
- * R above LONG_SPLIT_MOST takes two passes of `split` and of `join`.
+ * log2 R above LONG_PASS_SPLITS takes two passes of `split` and of `join`.
  */
 #ifndef HALOCONV_LONG_KERNELS_H
 #define HALOCONV_LONG_KERNELS_H
@@ -27,7 +27,7 @@ enum { LONG_ROW_LEAST = LONG_ROW, LONG_ROW_MOST = LONG_ROW };
 #else
 enum { LONG_ROW_LEAST = 12, LONG_ROW_MOST = 14 }; /* log2 N' */
 #endif
-enum { LONG_SPLIT_MOST = 5, LONG_MOST_SPLITS = 8 }; /* log2 R of one pass, of all */
+enum { LONG_PASS_SPLITS = 5, LONG_MOST_SPLITS = 8 }; /* the largest log2 R of one pass, of both */
 enum { LONG_MOST_UNITS = 65535 };                   /* windows of a launch */
 
 struct long_size { int log2_row, log2_r; };
@@ -40,8 +40,8 @@ struct long_units {           /* windows of rows, sorted by the filter, the row 
     int64_t start;
     int64_t end;              /* point p of a window exists for p < end, up to 2 N */
     const int64_t *lengths;   /* frames of a filter from there on count as 0; NULL: none */
-    int64_t first;            /* unit of this launch, and how many */
-    int n;
+    int64_t first;            /* unit of this launch */
+    int n;                    /* units of this launch */
 };
 
 struct long_output {          /* point p of window j is frame j * hop + start + p, for first_point <= p < end */
@@ -50,14 +50,14 @@ struct long_output {          /* point p of window j is frame j * hop + start + 
     bool add;                 /* to the frames, instead of writing them */
 };
 
-/* Prepares the kernels of a device; once before the first launch. */
-cudaError_t long_load(int device, const struct fused_device *properties);
+/* Prepares the kernels of the current device; once before the first launch. */
+cudaError_t long_load(const struct fused_device *device);
 /* The rows of 2^log2_row points that the device computes at once; 0: no kernel, or they do not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
 /* scratch: [units->n][N] */
 cudaError_t long_split_launch(struct long_size size, const struct long_units *units, const float *data, float2 *scratch,
                               cudaStream_t stream);
-/* The same windows back; unit i is at scratch + i * stride, and its `split` is overwritten. */
+/* Writes or adds the windows to `data`. Unit i is at scratch + i * stride; a second pass overwrites it. */
 cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
                              float2 *scratch, int64_t stride, float *data, cudaStream_t stream);
 
@@ -89,7 +89,7 @@ struct long_halves {
 /* Is there a kernel for these rows, and do they fit the device? */
 bool long_halves_fit(const struct fused_device *device, int log2_row);
 /* real: the points of a window from N on are outside of x, and are not stored. */
-cudaError_t long_halves_launch(const struct fused_device *device, int log2_row, bool real, const struct long_halves *p,
+cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream);
 
 struct long_gradient_halves { /* the gradient of filters, a block a filter */
@@ -99,8 +99,9 @@ struct long_gradient_halves { /* the gradient of filters, a block a filter */
     int windows;              /* of a filter */
     const float *x_data, *gy_data;
     float *gh;
-    float2 *stash;            /* long_gradient_halves_stash() bytes for n filters */
+    float2 *stash;            /* long_gradient_halves_stash() bytes */
 };
+/* Bytes of the stash for n filters. */
 size_t long_gradient_halves_stash(const struct fused_device *device, int n);
 cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
                                         const struct long_gradient_halves *p, cudaStream_t stream);

@@ -1,25 +1,10 @@
-/* long_rows - convolutions of tensors with long filters on a GPU: the plan, and the run (long_kernels.h).
+/* long_rows - runs the plan of a convolution with long filters (long_plan.h): launches the kernels of long_kernels.h.
  */
 #ifndef HALOCONV_LONG_ROWS_H
 #define HALOCONV_LONG_ROWS_H
 
-#include "dsp/tensors/tensor_backend.h"
-#include "long_kernels.h"
+#include "long_plan.h"
 
-struct long_plan {
-    struct long_size size;
-    int64_t taps;            /* of a part: filters (or lags) are cut into parts whose results are added              */
-    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
-    int64_t hop, n_windows;
-    int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
-    bool is_halves;          /* long_halves_launch: the workspace holds spectra only                                 */
-    bool has_sum;            /* of the gradient of h: the windows of a filter do not fit together                    */
-    size_t bytes;            /* of workspace */
-    double cycles;           /* estimated */
-};
-
-/* Makes the fastest plan; false: the device has none within c->limit. */
-bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan);
 /* The current device is that of the call. */
 int long_run(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
              const struct long_plan *plan, char *why, size_t cap);

@@ -22,8 +22,8 @@ static __host__ __device__ __forceinline__ unsigned rows_of_group(const fused_gr
 
 /* Part of a row as points of a window: point p is data[p] for first <= p < last, else 0. */
 struct window { const float *data; int first, last; };
-static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_place at, int64_t start,
-                                                   int64_t end, int points)
+static __device__ __forceinline__ window window_of(const float *data, const fused_rows &rows, row_place at,
+                                                   int64_t start, int64_t end, int points)
 {
     const int64_t left = (end < rows.frames ? end : rows.frames) - start;
     window w;

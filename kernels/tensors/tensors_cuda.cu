@@ -1,21 +1,25 @@
 /* tensors_cuda - hc_tensors_run on a GPU (dsp/tensors/tensor_backend.h): chooses the size of the transforms, cuts the
  * workspace, launches the kernels.
  *
- *   workspace   [spectra of a chunk of filters] [stash and partial sums of the gradient of h]
+ *   workspace, convolve and gradient x   [spectra of a chunk of filters]
+ *   workspace, gradient h                [stash] [partial sums]
  *
- * Filters whose spectra do not fit together are processed in chunks, one after the other.
+ * Filters whose parts of the workspace do not fit together are processed in chunks, one after the other. Filters too
+ * long for one kernel have a plan and a workspace of their own (long_plan.h, long_rows.cu).
  */
 #include "dsp/tensors/tensor_backend.h"
 
 #include "fused_kernels.h"
 #include "kernels/backend/cuda_error.h"
 #include "long_rows.h"
+#include "plan_sizes.h"
 
 #include <limits.h>
+#include <math.h>
 #include <mutex>
 #include <string.h>
 
-enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX /* of a launch */ };
+enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX }; /* groups and windows: of a launch */
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -48,12 +52,13 @@ static int device_of(int device, const struct fused_device **properties, char *w
     if (device < 0 || device >= MOST_DEVICES)
         return fail(HC_EDEVICE, why, cap, "cuda:%d: only devices below %d can be used", device, MOST_DEVICES);
     std::lock_guard<std::mutex> guard(devices_lock);
-    if (!devices[device].is_loaded)
-        TRY(fused_load(device, &devices[device].properties), "loading the kernels of tensors");
-    if (!devices[device].is_loaded)
-        TRY(long_load(device, &devices[device].properties), "loading the kernels of tensors");
-    devices[device].is_loaded = true;
-    *properties = &devices[device].properties;
+    struct known_device *known = &devices[device];
+    if (!known->is_loaded) {
+        TRY(fused_load(device, &known->properties), "loading the kernels of tensors");
+        TRY(long_load(&known->properties), "loading the kernels of tensors");
+        known->is_loaded = true;
+    }
+    *properties = &known->properties;
     return HC_OK;
 }
 
@@ -63,52 +68,41 @@ struct tensor_plan {
     int log2_n;
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
     int64_t hop, n_windows;
-    int n_groups;            /* of a chunk */
-    int n_slices;            /* of the gradient of h */
-    size_t spectra, stash, bytes; /* parts of the workspace: bytes of the spectra, of the stash, of all */
-    bool is_long;            /* only `longer` and `bytes` count                                                      */
+    int n_groups;            /* of a chunk                                                                           */
+    int n_slices;            /* of the gradient of h                                                                 */
+    size_t stash, bytes;     /* of the workspace: its stash, all of it                                               */
+    bool is_long;            /* `longer` is the plan; of the fields above only `bytes` is set                        */
     struct long_plan longer;
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-static int64_t rows_of_filter(const struct tensor_call *c)
-{
-    return (c->h.batch == 1 ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
-}
-
-/* Does one window of 2N points hold a row? The wrapped part of the product must meet zeros. */
-static bool holds_row(const struct tensor_call *c, int64_t points)
-{
-    const int64_t x = c->op == HC_CONVOLVE ? least(c->x.frames, c->from + c->y.frames) : c->x.frames;
-    return c->from + c->y.frames <= points && x <= points && x + c->h.frames - 1 <= points + c->from &&
-           (c->op != HC_GRADIENT_H || c->h.frames <= points);
-}
-
-/* The time of windows in cycles, as measured on an H200: a team alone takes `alone`; if all multiprocessors are full, a
- * point takes a multiprocessor 1.05 cycles (points cross shared memory twice) or 1.6 (four times). */
+/* The time of windows in cycles, as measured on an H200: rounds of teams that run alone or, if all multiprocessors are
+ * full, 1.05 cycles of a multiprocessor for a point (points cross shared memory twice) or 1.6 (four times). */
 static double cycles(const struct fused_device *device, int log2_n, int teams, double windows)
 {
-    const double n = (double)(1 << log2_n), alone = 4000 + 1.5 * n, a_point = log2_n <= 10 ? 1.05 : 1.6;
-    const double full = windows * n * a_point / device->n_sm, rounds = (double)ceil_div((int64_t)windows, teams) * alone;
-    return full > rounds ? full : rounds;
+    const double n = (double)(1 << log2_n), a_point = log2_n <= 10 ? 1.05 : 1.6;
+    const double full = windows * n * a_point / device->n_sm, alone = ceil(windows / teams) * team_cycles(log2_n);
+    return full > alone ? full : alone;
 }
 
-static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan, char *why,
-                     size_t cap)
+static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan,
+                            char *why, size_t cap)
 {
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
+    if (filters > INT_MAX || rows > INT_MAX)
+        return fail(HC_EUNSUPPORTED, why, cap, "cuda: %lld filters, %lld rows for each; each at most %d: split the "
+                                               "batch", (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
         const int teams = fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
         const bool is_single = holds_row(c, points);
         if (!teams || (!is_single && c->h.frames > points)) continue;
-        const int64_t hop = is_single ? points : points - c->h.frames + 1, windows = is_single ? 1 : ceil_div(frames, hop);
+        const int64_t hop = is_single ? points : points - c->h.frames + 1;
+        const int64_t windows = is_single ? 1 : ceil_div(frames, hop);
         if ((double)windows * (double)rows > MOST_WINDOWS) continue;
         const double time = cycles(device, log2_n, teams, (double)windows * (double)(rows * filters));
         if (plan->log2_n && time >= best) continue;
@@ -134,27 +128,24 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const int64_t tasks = rows * plan->n_windows;
         int64_t slices = least(tasks, ceil_div(teams, groups));
         const size_t partial = (size_t)c->h.frames * sizeof(float);
-        for (;; slices = slices > 1 ? slices / 2 : 1, groups = slices > 1 ? groups : (groups + 1) / 2) {
+        for (;;) {
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
             plan->stash = aligned(fused_gradient_h_stash(device, plan->log2_n, groups * slices));
             plan->bytes = plan->stash + (slices > 1 ? aligned(partial * (size_t)(slices * groups)) : 0);
             if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
+            if (slices > 1) slices /= 2;
+            else groups = (groups + 1) / 2;
         }
     } else {
         groups = least(groups, (int64_t)(c->limit / spectrum));
         plan->n_groups = groups < 1 ? 1 : (int)groups;
-        plan->spectra = plan->bytes = aligned((size_t)plan->n_groups * spectrum);
+        plan->bytes = aligned((size_t)plan->n_groups * spectrum);
     }
     return HC_OK;
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
-
-static struct fused_rows rows_of(const struct tensor_rows *t)
-{
-    return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
-}
 
 static int run_convolve(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
                         const struct tensor_plan *plan, struct fused_groups groups, char *why, size_t cap)
@@ -182,10 +173,8 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
         p.out_first = (int)(plan->is_single ? c->from : c->h.frames - 1);
         p.out_end = 2 * n;
     }
-    const bool is_real = plan->is_single && c->from + c->y.frames <= n && (is_gradient ? c->x.frames <= n
-                         : least(c->x.frames, c->from + c->y.frames) <= n);
-    if (is_real && p.out_end > n) p.out_end = n;
-    if (is_real && !is_gradient) p.in.frames = least(p.in.frames, n);
+    const bool is_real = plan->is_single && c->from + c->y.frames <= n; /* then x.frames <= n, too: see holds_row */
+    if (is_real) p.out_end = n;
     TRY(fused_convolve_launch(device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
     return HC_OK;
 }
@@ -212,13 +201,15 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     return HC_OK;
 }
 
-/* The gradient of filters that no row shares. */
+/* The gradient of filters that no row uses. Adjacent filters take one call. */
 static int zero_filters(const struct tensor_call *c, const struct tensor_data *d, char *why, size_t cap)
 {
+    const bool is_dense = c->h.stride[1] == c->h.frames;
+    const int64_t channels = is_dense ? 1 : c->h.channels, floats = (is_dense ? c->h.channels : 1) * c->h.frames;
     for (int64_t b = 0; b < c->h.batch; b++)
-        for (int64_t ch = 0; ch < c->h.channels; ch++)
-            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0,
-                                (size_t)c->h.frames * sizeof(float), (cudaStream_t)d->stream), "cudaMemsetAsync");
+        for (int64_t ch = 0; ch < channels; ch++)
+            TRY(cudaMemsetAsync(d->out + b * c->h.stride[0] + ch * c->h.stride[1], 0, (size_t)floats * sizeof(float),
+                                (cudaStream_t)d->stream), "cudaMemsetAsync");
     return HC_OK;
 }
 
@@ -245,9 +236,9 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     PASS(tensor_plan_make(c, device, &plan, why, cap));
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = {(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
-    for (; groups.first < filters; groups.first += plan.n_groups) {
-        groups.n = filters - groups.first < plan.n_groups ? filters - groups.first : plan.n_groups;
+    struct fused_groups groups = groups_of(c);
+    for (; groups.first < filters; groups.first += groups.n) {
+        groups.n = (int)least(plan.n_groups, filters - groups.first);
         PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, &plan, groups, why, cap)
                                     : run_convolve(c, d, device, &plan, groups, why, cap));
     }

@@ -611,6 +611,34 @@ static void an_empty_batch_computes_nothing(const char *backend)
         }
 }
 
+static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
+{
+    need_tensors(backend);
+    char why[256] = "";
+    for (int stride = 2; stride < 4; stride++) {
+        hc_tensors t = {.size = sizeof t,
+                        .backend = backend,
+                        .n_channels = 3,
+                        .n_frames = 9,
+                        .n_taps = 2,
+                        .h_channels = 3,
+                        .h_stride = {9, stride}};
+        float gh[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+        float *out = to_device(backend, gh, sizeof gh);
+        int error = hc_tensors_run(&t, HC_GRADIENT_H, NULL, NULL, out, NULL, 0, on_gpu(backend) ? gpu_stream() : NULL,
+                                   why, sizeof why);
+        check(error == HC_OK, "%d: %s", error, why);
+        if (on_gpu(backend))
+            gpu_wait(), gpu_copy(gh, out, sizeof gh, false);
+        else
+            memcpy(gh, out, sizeof gh);
+        for (int k = 0; k < 9; k++)
+            check(gh[k] == (float)(k % stride < 2 && k / stride < 3 ? 0 : k + 1), "stride %d: float %d is %g", stride,
+                  k, (double)gh[k]);
+        drop(backend, out);
+    }
+}
+
 static void the_workspace_keeps_its_bound(const char *backend)
 {
     need_tensors(backend);
@@ -735,6 +763,29 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
     }
 }
 
+static void more_filters_or_rows_than_a_gpu_counts_are_refused(const char *backend)
+{
+    need_tensors(backend);
+    if (!on_gpu(backend)) check_skip("the CPU counts in 64 bits");
+    char why[256] = "";
+    for (int is_shared = 0; is_shared < 2; is_shared++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+            for (int64_t n = INT32_MAX; n <= (int64_t)INT32_MAX + 1; n++) {
+                hc_tensors t = {.size = sizeof t,
+                                .backend = backend,
+                                .n_batch = n,
+                                .n_channels = 1,
+                                .n_frames = 4,
+                                .n_taps = 1,
+                                .h_batch = is_shared ? 1 : n};
+                size_t bytes;
+                int error = hc_tensors_workspace(&t, op, &bytes, why, sizeof why);
+                check(error == (n == INT32_MAX ? HC_OK : HC_EUNSUPPORTED), "%s, shared %d: %d: %s", op_names[op],
+                      is_shared, error, why);
+                check(error == HC_OK || strstr(why, "split the batch"), "%s", why);
+            }
+}
+
 static void a_missing_tensor_or_workspace_is_refused(const char *backend)
 {
     need_tensors(backend);
@@ -807,8 +858,10 @@ int main(void)
                                         TEST(nan_and_infinity_pass_and_stay_in_their_row, ONCE_A_DEVICE),
                                         TEST(the_same_tensors_give_the_same_bits, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
+                                        TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
                                         TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),
+                                        TEST(more_filters_or_rows_than_a_gpu_counts_are_refused, ONCE_A_DEVICE),
                                         TEST(a_missing_tensor_or_workspace_is_refused, ONCE_A_DEVICE),
                                         TEST(an_unknown_backend_is_refused, false)};
     return check_main("tensors", tests, sizeof tests / sizeof *tests);

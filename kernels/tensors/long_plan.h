@@ -1,0 +1,25 @@
+/* long_plan - chooses the windows, the workspace and the steps of a convolution with long filters (long_rows.h).
+ */
+#ifndef HALOCONV_LONG_PLAN_H
+#define HALOCONV_LONG_PLAN_H
+
+#include "dsp/tensors/tensor_backend.h"
+#include "long_kernels.h"
+
+struct long_plan {
+    struct long_size size;
+    int64_t taps;            /* of a part: filters (or lags) are cut into parts whose results are added              */
+    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not asked for                */
+    int64_t hop, n_windows;
+    int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
+    bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
+    bool has_sum;            /* of the gradient of h: the windows of a filter do not fit together                    */
+    size_t bytes;            /* of workspace */
+    double cycles;           /* estimated */
+};
+
+/* Makes the fastest plan; false: the device has none within c->limit. The filters, and the rows of a filter, are at
+ * most INT_MAX. */
+bool long_plan_make(const struct tensor_call *c, const struct fused_device *device, struct long_plan *plan);
+
+#endif

@@ -1,0 +1,41 @@
+/* plan_sizes - the sizes and times by which both plans of a call are made (tensors_cuda.cu, long_plan.cu).
+ */
+#ifndef HALOCONV_PLAN_SIZES_H
+#define HALOCONV_PLAN_SIZES_H
+
+#include "dsp/tensors/tensor_backend.h"
+#include "fused_kernels.h"
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static inline struct fused_rows rows_of(const struct tensor_rows *t)
+{
+    return fused_rows{{t->stride[0], t->stride[1]}, t->frames};
+}
+
+/* The groups of a call before the first launch: none. Counts of filters and of rows fit int (tensor_plan_make). */
+static inline struct fused_groups groups_of(const struct tensor_call *c)
+{
+    return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch, (int)c->x.channels, 0, 0};
+}
+
+/* The rows that share a filter. */
+static inline int64_t rows_of_filter(const struct tensor_call *c)
+{
+    return (c->h.batch == 1 ? c->x.batch : 1) * (c->h.channels == 1 ? c->x.channels : 1);
+}
+
+/* Does one window of 2N points hold a row? The wrapped part of the product must meet zeros. In every mode y ends with
+ * the last frame of x or later (from + y.frames >= x.frames), so x needs no condition of its own. */
+static inline bool holds_row(const struct tensor_call *c, int64_t points)
+{
+    return c->from + c->y.frames <= points && c->x.frames + c->h.frames - 1 <= points + c->from &&
+           (c->op != HC_GRADIENT_H || c->h.frames <= points);
+}
+
+/* The cycles of a window of 2^log2_n complex points, if its team runs alone; as measured on an H200. */
+static inline double team_cycles(int log2_n) { return 4000 + 1.5 * (double)(1 << log2_n); }
+
+#endif

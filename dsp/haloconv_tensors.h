@@ -59,7 +59,8 @@ typedef struct hc_tensors {    /* the sizes of a convolution, the same for all t
 int64_t hc_tensors_frames(const hc_tensors *t);
 /* Gives the bytes of workspace that hc_tensors_run needs for an operation: at most a quarter of the bytes of x, h and
  * y, or 64 MiB if that is more. On the CPU none: there hc_tensors_run allocates its memory itself. Fails with
- * HC_EINVAL, HC_EUNSUPPORTED (no such backend), HC_EDEVICE. [setup], any thread */
+ * HC_EINVAL, HC_EUNSUPPORTED (no such backend; on a GPU 2^31 filters, or rows of a filter, or more; taps that are too
+ * long for it), HC_EDEVICE. [setup], any thread */
 int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, size_t cap);
 /* Runs an operation. a, b, out: see enum hc_tensors_op; out overlaps neither a nor b nor the workspace. workspace:
  * `bytes` or more on the device, aligned to 256 bytes; the operation uses it until it ends. stream: the cudaStream_t

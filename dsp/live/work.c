@@ -676,7 +676,8 @@ int hc_live_work(hc_live *l)
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     live_close_returned(l);
     ready_sweep(l);
-    if (l->newest) failover_sweep(l->newest);
+    /* With ready masks, which sources do not have, `newest` may be closed until take_requests names another one. */
+    if (l->newest && l->config.n_sources > 0) failover_sweep(l->newest);
     bool loads = take_requests(l, path, &number);
     bool new_backend = choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);

@@ -32,7 +32,7 @@ struct tensor_filter {      /* one filter of a call and the rows that use it    
 
 enum { TENSOR_DIRECT_FRAMES = 4096 }; /* frames that a direct job computes or sums                          */
 
-/* What an operation costs, in ns of one core, directly and by transforms of S; measured on a Zen 5 core. */
+/* The cost of an operation in ns of one core, computed directly and by transforms of S; measured on a Zen 5 core. */
 double tensor_filter_ns(const struct tensor_call *call, int size);
 double tensor_gradient_ns(const struct tensor_call *call, int size);
 

@@ -157,19 +157,24 @@ static __device__ __forceinline__ float2 root_at(float x)
     return make_float2(c, -s);
 }
 
+/* log2 of the points of a thread. 16 points leave room for twice as many threads, and their code is half as long; 32
+ * are faster where they save a phase. */
+static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
+
 /* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. */
 template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
     static constexpr int LOG_1 = LOG_E, LOG_2 = LOG_N - LOG_1 < LOG_E ? LOG_N - LOG_1 : LOG_E,
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
-    static_assert(LOG_3 <= LOG_E, "three phases at most");
+    static_assert(LOG_3 <= LOG_E && (LOG_3 == 0 || LOG_2 == LOG_E), "three phases at most");
+    static constexpr bool FEW_3 = LOG_3 < 4 || N / R3 > 256; /* the factors of phase 3 are products, to save shared memory */
     static constexpr int POINTS = LOG_3 == 0 ? N + N / T : N + N / 16 + (LOG_3 < 4 ? R3 * N / 256 : 0); /* at(N) */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
     struct factors {
         float2 forward2[LOG_2][E];                     /* phase 2, of block b                                  */
-        float2 forward3[LOG_3 ? LOG_3 : 1][2][LOG_3 ? (R2 > E ? R2 : E) : 1]; /* phase 3: a product of two    */
+        float2 forward3[LOG_3 ? LOG_3 : 1][LOG_3 ? (FEW_3 ? 2 * E : N / R3) : 1]; /* phase 3, of q; or q's two parts */
         float2 inverse2[LOG_2][R3];                    /* phase 2, of position i                               */
         float2 inverse1[LOG_1][T];                     /* phase 1, of position t                               */
         float2 unshift[T];                             /* exp(2 pi i shift t / N)                              */
@@ -192,6 +197,14 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
         else __syncwarp();
     }
 
+    /* The same for the crossing between phases 2 and 3, which stays inside R2 points. With LOG_3 = LOG_E these belong to R3
+     * threads of a warp. */
+    static __device__ __forceinline__ void part_sync()
+    {
+        if (LOG_3 == LOG_E && LOG_3 <= 5) __syncwarp();
+        else team_sync();
+    }
+
     /* Fills the factors. All threads of a block call it; a barrier must follow. shift: a multiple of 2^-12 below 1. */
     static __device__ void factors_make(factors *f, float shift = 0.25f)
     {
@@ -204,15 +217,18 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             const int m = i / E + 1, b = i % E;
             f->forward2[m - 1][b] = root_at(((float)bit_reverse(b, LOG_1) + shift) / (float)(1 << (LOG_1 + m)));
         }
-        if (LOG_3) {
-            for (int i = threadIdx.x; i < LOG_3 * R2; i += blockDim.x) { /* low bits of q: high bits of brev(q) */
-                const int m = i / R2 + 1, q = i % R2;
-                f->forward3[m - 1][0][q] = root_at((float)bit_reverse(q, LOG_2) / (float)(1 << (LOG_2 + m)));
-            }
-            for (int i = threadIdx.x; i < LOG_3 * E; i += blockDim.x) {
+        if (LOG_3 && FEW_3) {
+            for (int i = threadIdx.x; i < LOG_3 * E; i += blockDim.x) { /* low bits of q: high bits of brev(q) */
                 const int m = i / E + 1, q = i % E;
-                f->forward3[m - 1][1][q] =
-                    root_at(((float)bit_reverse(q, LOG_1) + shift) / (float)(1 << (LOG_1 + LOG_2 + m)));
+                const float reversed = (float)bit_reverse(q, LOG_E);
+                f->forward3[m - 1][q] = root_at(reversed / (float)(1 << (LOG_2 + m)));
+                f->forward3[m - 1][E + q] = root_at((reversed + shift) / (float)(1 << (LOG_1 + LOG_2 + m)));
+            }
+        } else if (LOG_3) {
+            for (int i = threadIdx.x; i < LOG_3 * (N / R3); i += blockDim.x) {
+                const int m = i / (N / R3) + 1, q = i % (N / R3);
+                f->forward3[m - 1][q] =
+                    root_at(((float)bit_reverse(q, LOG_1 + LOG_2) + shift) / (float)(1 << (LOG_1 + LOG_2 + m)));
             }
         }
         for (int i = threadIdx.x; i < LOG_2 * R3; i += blockDim.x) {
@@ -271,7 +287,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             for (int g = 0; g < E / R2; g++)
 #pragma unroll
                 for (int j = 0; j < R2; j++) s[at_2(t, g, j)] = r[g * R2 + j]; /* each thread its own places */
-            team_sync();
+            part_sync();
 #pragma unroll
             for (int g = 0; g < E / R3; g++)
 #pragma unroll
@@ -281,7 +297,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
                 const int q = t + g * T;
 #pragma unroll
                 for (int m = 0; m < LOG_3; m++)
-                    base[m] = cmul(f->forward3[m][0][q & (R2 - 1)], f->forward3[m][1][q >> LOG_2]);
+                    base[m] = FEW_3 ? cmul(f->forward3[m][q & (R2 - 1)], f->forward3[m][E + (q >> LOG_2)]) : f->forward3[m][q];
                 tree_levels<LOG_3>(r + g * R3, base);
             }
         }
@@ -299,7 +315,7 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
             for (int g = 0; g < E / R3; g++)
 #pragma unroll
                 for (int j = 0; j < R3; j++) s[at((t + g * T) << LOG_3) + at(j)] = r[g * R3 + j];
-            team_sync();
+            part_sync();
 #pragma unroll
             for (int g = 0; g < E / R2; g++)
 #pragma unroll

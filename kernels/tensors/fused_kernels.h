@@ -28,7 +28,7 @@ struct fused_groups {         /* the rows of a batch, sorted by the filter that 
     int first, n;             /* the groups of this launch */
 };
 
-struct fused_convolve {       /* y = the convolution of x with the filters, or the correlation */
+struct fused_convolve {       /* y = the convolution of x with the filters */
     struct fused_groups groups;
     struct fused_rows in, out;
     const float *x;
@@ -39,8 +39,7 @@ struct fused_convolve {       /* y = the convolution of x with the filters, or t
     int64_t in_first;         /* window j begins at frame j * hop + in_first of x */
     int out_first, out_end;   /* point p of window j is frame j * hop + p - out_first of y, for
                                  out_first <= p < out_end <= 2N */
-    int conjugate;            /* 1: correlation */
-    unsigned n_sm;            /* set by the launch */
+    unsigned n_sm;            /* set by the launch: the multiprocessors that compute */
 };
 
 struct fused_spectra {        /* spectra of the filters of some groups */
@@ -48,6 +47,7 @@ struct fused_spectra {        /* spectra of the filters of some groups */
     struct fused_rows h;
     const float *taps;
     const int64_t *lengths;   /* [h_batch * h_channels] on the device, or NULL */
+    bool conjugate;           /* the convolution becomes the correlation */
     float2 *spectra;          /* [groups.n][N], scaled by 1/N */
 };
 
@@ -64,20 +64,24 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
 };
 
-struct fused_device { int n_sm, shared_bytes; }; /* shared_bytes: the most of a block, by opt-in */
+struct fused_device {
+    int n_sm, shared_bytes;   /* shared_bytes: the most of a block, by opt-in */
+    bool is_early;            /* kernels may begin before the one before them has ended (early_launch.cuh) */
+};
 
 /* Prepares the kernels of a device; once before the first launch. */
 cudaError_t fused_load(int device, struct fused_device *properties);
-/* The windows of size N that the device computes at once; 0: there is no kernel, or the size does not fit. */
-int fused_teams(const struct fused_device *device, int log2_n);
+/* The windows of size N that the device computes at once, in the gradient of h or in the other operations; 0: there is
+ * no kernel, or the size does not fit. */
+int fused_teams(const struct fused_device *device, int log2_n, bool gradient_h);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
 /* real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
-size_t fused_gradient_h_stash(const struct fused_device *device, int log2_n, int64_t n_units);
-cudaError_t fused_gradient_h_launch(const struct fused_device *device, int log2_n, const struct fused_gradient_h *p,
-                                    cudaStream_t stream);
+size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
+/* real: the last N points of each window are outside of x and of gy, and out.frames <= N. */
+cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
  * cost     a window: `split` and `join` 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA
  * ceiling  of device memory, or of the L2 cache if the windows of a launch fit there
  */
+#include "early_launch.cuh"
 #include "fft_tree.cuh"
 #include "long_kernels.h"
 #include "row_windows.cuh"
@@ -10,14 +11,20 @@
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
 
 struct unit_place { row_place at; int64_t start; }; /* start: the frame of the window's point 0 */
-static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
+template <class Int>
+static __device__ __forceinline__ unit_place divide(const long_units &u, Int unit, Int units_of_group, Int n_windows)
 {
-    const int64_t unit = u.first + local, group = unit / u.units_of_group, task = unit - group * u.units_of_group;
-    const int64_t row = task / u.n_windows;
+    const Int group = unit / units_of_group, task = unit - group * units_of_group, row = task / n_windows;
     unit_place place;
     place.at = place_of(u.groups, (unsigned)(u.groups.first + group), (unsigned)row);
-    place.start = (task - row * u.n_windows) * u.hop + u.start;
+    place.start = (int64_t)(task - row * n_windows) * u.hop + u.start;
     return place;
+}
+static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
+{
+    const int64_t unit = u.first + local;
+    if ((unit | u.units_of_group | u.n_windows) >> 32) return divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
+    return divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows); /* the division of 64 bits is slow */
 }
 
 static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_place at)
@@ -33,7 +40,9 @@ static __global__ void __launch_bounds__(256)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
+    next_may_begin();
     const unit_place place = place_of_unit(u, blockIdx.y);
+    previous_wait();
     fused_rows rows = u.rows;
     rows.frames = frames_of(u, place.at);
     const window w = window_of(data, rows, place.at, place.start, place.start + u.end, 2 * n);
@@ -58,6 +67,8 @@ static __global__ void __launch_bounds__(256)
     const unit_place place = place_of_unit(u, blockIdx.y);
     const float2 *in = scratch + (size_t)blockIdx.y * (size_t)stride + column;
     float2 r[R];
+    next_may_begin();
+    previous_wait();
 #pragma unroll
     for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
     time_levels_from_0<LOG_R>(r);
@@ -82,6 +93,7 @@ static __global__ void __launch_bounds__(256)
     constexpr int R = 1 << LOG_R;
     __shared__ float2 factors[R];
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)(blockIdx.y & ((1u << log2_r1) - 1));
+    next_may_begin();
     const float k = (float)(__brev((unsigned)row) >> (32 - log2_r1)) + 0.25f;
     if (threadIdx.x < (INVERSE ? R : LOG_R)) {
         const float x = k / (float)(1 << log2_r1);
@@ -91,6 +103,7 @@ static __global__ void __launch_bounds__(256)
     float2 *at = scratch + (size_t)(blockIdx.y >> log2_r1) * (size_t)stride + ((size_t)row * (size_t)columns << LOG_R) +
                  column;
     float2 r[R];
+    previous_wait();
 #pragma unroll
     for (int j = 0; j < R; j++) r[j] = at[(size_t)j * (size_t)columns];
     __syncthreads();
@@ -110,11 +123,12 @@ static __global__ void __launch_bounds__(256)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-template <int LOG_N> struct row_size : fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5, true> {
-    using tree = fft_tree<LOG_N, LOG_N <= 8 ? 4 : 5, true>;
-    static constexpr int BLOCKS = tree::T < 512 ? (512 / tree::T < 16 ? 512 / tree::T : 16) : 1;
+template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
+    using tree = fft_tree<LOG_N, log_e_of(LOG_N), true>;
+    static constexpr int THREADS = tree::E == 16 ? 1024 : 512, /* of a multiprocessor */
+                         BLOCKS = THREADS / tree::T < 16 ? THREADS / tree::T : 16;
     static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
-                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
+                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2), HALVES_BYTES = BYTES + FACTOR_BYTES;
 };
 
 /* Returns t, which the compiler takes for another number: it then computes addresses again, rather than keep all of
@@ -134,7 +148,9 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     extern __shared__ float4 shared[];
     typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
     float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    next_may_begin();
     S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    previous_wait();
     for (int k = 0; k < windows_of_block; k++) {
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
@@ -153,17 +169,13 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         if (OP == LONG_CONVOLVE) {
             const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
-            if (p.conjugate) {
 #pragma unroll
-                for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(__ldg(h + m * S::T)));
-            } else {
-#pragma unroll
-                for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
-            }
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
         }
         if (OP == LONG_FORWARD) {
+            const float turn = p.conjugate ? -p.scale : p.scale;
 #pragma unroll
-            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, p.scale * r[m].y);
+            for (int m = 0; m < S::E; m++) at[m * S::T] = make_float2(p.scale * r[m].x, turn * r[m].y);
         } else {
             t = again(t);
             S::inverse(s, f, t, r);
@@ -179,13 +191,17 @@ static __device__ __forceinline__ void halves_load(float2 *r, const long_units &
 {
     const unit_place place = place_of_unit(u, (unsigned)unit);
     const window w = window_of(data, u.rows, place.at, place.start, place.start + u.end, 4 * S::N);
+    const auto each = [&](auto at) {
 #pragma unroll
-    for (int j = 0; j < S::E; j++) {
-        const int n = t + S::T * j;
-        const float a = point(w, n), b = point(w, n + S::N);
-        const float c = REAL ? 0.0f : -point(w, n + 2 * S::N), d = REAL ? 0.0f : -point(w, n + 3 * S::N);
-        r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
-    }
+        for (int j = 0; j < S::E; j++) {
+            const int n = t + S::T * j;
+            const float a = at(n), b = at(n + S::N);
+            const float c = REAL ? 0.0f : -at(n + 2 * S::N), d = REAL ? 0.0f : -at(n + 3 * S::N);
+            r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
+        }
+    };
+    if (w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N) each([&](int n) { return w.data[n]; });
+    else each([&](int n) { return point(w, n); });
 }
 
 /* Writes, or adds, the part of an inverse in the frames of a window. */
@@ -199,34 +215,55 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     const int first = (int)o.first_point, last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
     const int length = (int)(used < last ? used > 0 ? used : 0 : last);
     float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
-    unrolled<S::E>([&](auto j) {
-        const float2 z = S::template unshifted<j.value>(f, r[j.value]);
-        const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 16 / PARTS ? S::E : 16 / PARTS;
+    const auto frame = [&](int j, int part) { return t + S::T * j + part * S::N; };
+    unrolled<S::E / AT_ONCE>([&](auto chunk) {
+        constexpr int j0 = chunk.value * AT_ONCE;
+        float before[AT_ONCE][PARTS]; /* all loads precede the stores: they wait for the memory together */
 #pragma unroll
-        for (int part = 0; part < (REAL ? 2 : 4); part++) {
-            const int n = t + S::T * j.value + part * S::N;
-            if (n >= first && n < last) out[n] = (n < length ? o.scale * points[part] : 0.0f) + (add ? out[n] : 0.0f);
-        }
+        for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                const int n = frame(j0 + j, part);
+                before[j][part] = add && n >= first && n < last ? out[n] : 0.0f;
+            }
+        unrolled<AT_ONCE>([&](auto j) {
+            const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
+            const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                const int n = frame(j0 + j.value, part);
+                if (n >= first && n < last) out[n] = (n < length ? o.scale * points[part] : 0.0f) + before[j.value][part];
+            }
+        });
     });
 }
 
-/* The rows of a window follow one another as 0, 1 and 1, 0 in turn: their factors are then made once a window. */
+/* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
+template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
+{
+    return reinterpret_cast<typename S::factors *>(reinterpret_cast<char *>(shared) + row * S::FACTOR_BYTES);
+}
+template <class S> static __device__ void halves_factors_make(float4 *shared)
+{
+    for (int row = 0; row < 2; row++) S::factors_make(halves_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
+}
+
 template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     halves_kernel(long_halves p, int windows_of_block)
 {
     using S = row_size<LOG_N>;
     extern __shared__ float4 shared[];
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
+    next_may_begin();
+    halves_factors_make<S>(shared);
+    previous_wait();
+    S::team_sync();
     for (int step = 0; step < 2 * windows_of_block; step++) {
-        const int i = (int)blockIdx.x * windows_of_block + step / 2, row = (step + 1) / 2 % 2;
+        const int i = (int)blockIdx.x * windows_of_block + step / 2, row = step % 2;
         if (i >= p.in.n) return;
-        if (step == 0 || step % 2 == 1) {
-            S::team_sync();
-            S::factors_make(f, row ? 0.625f : 0.125f); /* (row + 1/4) / 2 */
-            S::team_sync();
-        }
+        const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = row ? -0.70710678f : 0.70710678f;
         int t = again((int)threadIdx.x);
         float2 r[S::E];
@@ -234,16 +271,11 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         S::template forward<false>(s, f, t, r);
         const size_t spectrum = (size_t)((p.in.first + i) / p.in.units_of_group);
         const float2 *h = p.spectra + ((2 * spectrum + (size_t)row) << LOG_N) + t;
-        if (p.conjugate) {
 #pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(__ldg(h + m * S::T)));
-        } else {
-#pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
-        }
+        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.out, p.output, p.y, i, turn, p.output.add || step % 2 == 1, t);
+        halves_store<S, REAL>(r, f, p.out, p.output, p.y, i, turn, p.output.add || row > 0, t);
     }
 }
 
@@ -254,15 +286,14 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 {
     using S = row_size<LOG_N>;
     extern __shared__ float4 shared[];
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
+    next_may_begin();
+    halves_factors_make<S>(shared);
+    previous_wait();
     for (int step = 0;; step++) {
-        const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = (step + 1) / 2 % 2;
+        const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = step % 2;
         if (i >= p.filters.n) return;
-        if (step == 0 || step % 2 == 1) {
-            S::team_sync();
-            S::factors_make(f, row ? 0.625f : 0.125f); /* (row + 1/4) / 2 */
-        }
+        const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = row ? -0.70710678f : 0.70710678f;
         float2 r[S::E];
         for (int k = 0; k < p.windows; k++) {
@@ -296,13 +327,15 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.filters, p.output, p.gh, i, turn, step % 2 == 1, t);
+        halves_store<S, REAL>(r, f, p.filters, p.output, p.gh, i, turn, row > 0, t);
     }
 }
 
 static __global__ void __launch_bounds__(256) products_kernel(long_products p)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    next_may_begin();
+    previous_wait();
     if (i >= p.points) return;
     const size_t first = (size_t)blockIdx.y * (size_t)p.windows * (size_t)p.points + (size_t)i;
     float2 *to = p.sum + (size_t)blockIdx.y * (size_t)p.stride + i;
@@ -349,7 +382,7 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
 
 template <bool INVERSE>
-static cudaError_t second_pass_launch(struct long_size size, float2 *scratch, int64_t stride, int n,
+static cudaError_t second_pass_launch(const struct fused_device *device, struct long_size size, float2 *scratch, int64_t stride, int n,
                                       cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
@@ -359,42 +392,41 @@ static cudaError_t second_pass_launch(struct long_size size, float2 *scratch, in
         const unsigned left = (unsigned)n - done;
         const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
         float2 *at = scratch + (size_t)done * (size_t)stride;
-        if (second == 3) second_pass_kernel<3, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
-        else second_pass_kernel<4, INVERSE><<<grid, threads, 0, stream>>>(at, stride, first, columns);
-        status = cudaGetLastError();
+        status = launch_early(device->is_early, second == 3 ? second_pass_kernel<3, INVERSE> : second_pass_kernel<4, INVERSE>,
+                              grid, threads, 0, stream, at, stride, first, columns);
     }
     return status;
 }
 
-cudaError_t long_split_launch(struct long_size size, const struct long_units *units, const float *data, float2 *scratch,
-                              cudaStream_t stream)
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
+                              const float *data, float2 *scratch, cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
     const unsigned threads = column_threads(columns);
     const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
     const cudaError_t status = with_split(size.log2_r - second, [&](auto r) {
         constexpr int LOG_R = decltype(r)::value;
-        split_kernel<LOG_R><<<grid, threads, 0, stream>>>(*units, data, scratch, columns);
-        return cudaGetLastError();
+        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, 0, stream, *units, data, scratch, columns);
     });
     if (status || !second) return status;
-    return second_pass_launch<false>(size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
+    return second_pass_launch<false>(device, size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
 }
 
-cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
-                             float2 *scratch, int64_t stride, float *data, cudaStream_t stream)
+cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
+                             const struct long_output *output, float2 *scratch, int64_t stride, float *data,
+                             cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), columns = 1 << (size.log2_row + second);
     const unsigned threads = column_threads(columns);
     const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
     if (second) {
-        const cudaError_t status = second_pass_launch<true>(size, scratch, stride, units->n, stream);
+        const cudaError_t status = second_pass_launch<true>(device, size, scratch, stride, units->n, stream);
         if (status) return status;
     }
     return with_split(size.log2_r - second, [&](auto r) {
         constexpr int LOG_R = decltype(r)::value;
-        join_kernel<LOG_R><<<grid, threads, 0, stream>>>(*units, *output, scratch, stride, data, columns);
-        return cudaGetLastError();
+        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, 0, stream, *units, *output, scratch, stride,
+                            data, columns);
     });
 }
 
@@ -430,7 +462,7 @@ enum { HALVES_ROW = 14 };
 
 bool long_halves_fit(const struct fused_device *device, int log2_row)
 {
-    return log2_row == HALVES_ROW && long_rows_at_once(device, log2_row) > 0;
+    return log2_row == HALVES_ROW && row_size<HALVES_ROW>::HALVES_BYTES <= (size_t)device->shared_bytes;
 }
 
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
@@ -439,9 +471,8 @@ cudaError_t long_halves_launch(const struct fused_device *device, bool real, con
     using S = row_size<HALVES_ROW>;
     const int at_once = rows_at_once<HALVES_ROW>(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
-    if (real) halves_kernel<HALVES_ROW, true><<<blocks, S::T, S::BYTES, stream>>>(*p, of_block);
-    else halves_kernel<HALVES_ROW, false><<<blocks, S::T, S::BYTES, stream>>>(*p, of_block);
-    return cudaGetLastError();
+    return launch_early(device->is_early, real ? halves_kernel<HALVES_ROW, true> : halves_kernel<HALVES_ROW, false>,
+                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p, of_block);
 }
 
 size_t long_gradient_halves_stash(const struct fused_device *device, int n)
@@ -456,9 +487,9 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
     using S = row_size<HALVES_ROW>;
     const int at_once = rows_at_once<HALVES_ROW>(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
-    if (real) gradient_halves_kernel<HALVES_ROW, true><<<blocks, S::T, S::BYTES, stream>>>(*p);
-    else gradient_halves_kernel<HALVES_ROW, false><<<blocks, S::T, S::BYTES, stream>>>(*p);
-    return cudaGetLastError();
+    return launch_early(device->is_early,
+                        real ? gradient_halves_kernel<HALVES_ROW, true> : gradient_halves_kernel<HALVES_ROW, false>,
+                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
 }
 
 cudaError_t long_load(const struct fused_device *device)
@@ -472,11 +503,12 @@ cudaError_t long_load(const struct fused_device *device)
             cudaError_t error = shared_allow(rows_kernel<LOG_N, LONG_FORWARD>, BYTES);
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_INVERSE>, BYTES);
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_CONVOLVE>, BYTES);
-            if (error || LOG_N != HALVES_ROW) return error;
-            error = shared_allow(halves_kernel<HALVES_ROW, true>, BYTES);
-            if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, BYTES);
-            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, true>, BYTES);
-            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, false>, BYTES);
+            if (error || !long_halves_fit(device, LOG_N)) return error;
+            constexpr size_t HALVES = row_size<LOG_N>::HALVES_BYTES;
+            error = shared_allow(halves_kernel<HALVES_ROW, true>, HALVES);
+            if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, HALVES);
+            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, true>, HALVES);
+            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, false>, HALVES);
             return error;
         });
     return status;
@@ -491,17 +523,15 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
         const int64_t tasks = (int64_t)p->n << size.log2_r, at_once = rows_at_once<LOG_N>(device);
         const int of_block = (int)((tasks + at_once - 1) / at_once), r = size.log2_r;
         const dim3 grid((unsigned)((p->n + of_block - 1) / of_block), 1u << r);
-        if (p->op == LONG_FORWARD) rows_kernel<LOG_N, LONG_FORWARD><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
-        else if (p->op == LONG_INVERSE)
-            rows_kernel<LOG_N, LONG_INVERSE><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
-        else rows_kernel<LOG_N, LONG_CONVOLVE><<<grid, S::T, S::BYTES, stream>>>(*p, r, of_block);
-        return cudaGetLastError();
+        const auto kernel = p->op == LONG_FORWARD   ? rows_kernel<LOG_N, LONG_FORWARD>
+                            : p->op == LONG_INVERSE ? rows_kernel<LOG_N, LONG_INVERSE>
+                                                    : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p, r, of_block);
     });
 }
 
-cudaError_t long_products_launch(const struct long_products *p, cudaStream_t stream)
+cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream)
 {
     const dim3 grid((unsigned)((p->points + 255) / 256), (unsigned)p->n_groups);
-    products_kernel<<<grid, 256, 0, stream>>>(*p);
-    return cudaGetLastError();
+    return launch_early(device->is_early, products_kernel, grid, 256, 0, stream, *p);
 }

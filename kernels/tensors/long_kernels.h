@@ -55,11 +55,12 @@ cudaError_t long_load(const struct fused_device *device);
 /* The rows of 2^log2_row points that the device computes at once; 0: no kernel, or they do not fit. */
 int long_rows_at_once(const struct fused_device *device, int log2_row);
 /* scratch: [units->n][N] */
-cudaError_t long_split_launch(struct long_size size, const struct long_units *units, const float *data, float2 *scratch,
-                              cudaStream_t stream);
+cudaError_t long_split_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
+                              const float *data, float2 *scratch, cudaStream_t stream);
 /* Writes or adds the windows to `data`. Unit i is at scratch + i * stride; a second pass overwrites it. */
-cudaError_t long_join_launch(struct long_size size, const struct long_units *units, const struct long_output *output,
-                             float2 *scratch, int64_t stride, float *data, cudaStream_t stream);
+cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
+                             const struct long_output *output, float2 *scratch, int64_t stride, float *data,
+                             cudaStream_t stream);
 
 enum long_rows_op { LONG_FORWARD, LONG_INVERSE, LONG_CONVOLVE };
 struct long_rows {            /* the rows of n windows, in place */
@@ -68,10 +69,10 @@ struct long_rows {            /* the rows of n windows, in place */
     int64_t stride;           /* points from a window to the next */
     float2 *data;
     const float2 *spectra;    /* [groups][N]; LONG_CONVOLVE multiplies by them */
-    int conjugate;            /* 1: by their conjugates */
     int64_t units_of_group;   /* window i belongs to spectrum (first + i) / units_of_group */
     int64_t first;
-    float scale;              /* of LONG_FORWARD */
+    float scale;              /* of LONG_FORWARD, */
+    bool conjugate;           /* which writes the conjugates */
 };
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream);
@@ -84,7 +85,6 @@ struct long_halves {
     const float *x;
     float *y;
     const float2 *spectra;    /* as in long_rows */
-    int conjugate;
 };
 /* Is there a kernel for these rows, and do they fit the device? */
 bool long_halves_fit(const struct fused_device *device, int log2_row);
@@ -115,7 +115,7 @@ struct long_products {
     int64_t stride;           /* points from the sum of a group to the next */
     bool add;
 };
-cudaError_t long_products_launch(const struct long_products *p, cudaStream_t stream);
+cudaError_t long_products_launch(const struct fused_device *device, const struct long_products *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

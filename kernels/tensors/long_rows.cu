@@ -75,16 +75,16 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
         in.start += range.first * plan->hop;
         out.start += range.first * plan->hop;
         in.units_of_group = out.units_of_group = rows_of_filter(c) * range.n;
-        TRY(long_split_launch(plan->size, &filters, d->b, spectra, stream), "the spectra of long filters");
+        TRY(long_split_launch(device, plan->size, &filters, d->b, spectra, stream), "the spectra of long filters");
         struct long_rows rows = {};
         rows.op = LONG_FORWARD;
         rows.n = groups->n;
         rows.stride = n;
         rows.data = spectra;
         rows.scale = 1.0f / (float)n;
+        rows.conjugate = is_gradient;
         TRY(long_rows_launch(device, plan->size, &rows, stream), "the spectra of long filters");
         rows.op = LONG_CONVOLVE;
-        rows.conjugate = is_gradient;
         rows.data = scratch;
         rows.spectra = spectra;
         rows.units_of_group = in.units_of_group;
@@ -93,15 +93,15 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)least(step, units - first);
             if (plan->is_halves) {
-                const struct long_halves halves = {in, out, output, d->a, d->out, spectra, is_gradient};
+                const struct long_halves halves = {in, out, output, d->a, d->out, spectra};
                 const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
                                      (out.end <= n || out.start + n >= out.rows.frames);
                 TRY(long_halves_launch(device, is_real, &halves, stream), "a long convolution");
                 continue;
             }
-            TRY(long_split_launch(plan->size, &in, d->a, scratch, stream), "a long convolution");
+            TRY(long_split_launch(device, plan->size, &in, d->a, scratch, stream), "a long convolution");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
-            TRY(long_join_launch(plan->size, &out, &output, scratch, n, d->out, stream), "a long convolution");
+            TRY(long_join_launch(device, plan->size, &out, &output, scratch, n, d->out, stream), "a long convolution");
         }
     }
     return HC_OK;
@@ -155,17 +155,17 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
             products.sum = at_once ? scratch : scratch + 2 * n * plan->n_units;
             products.stride = at_once ? x.units_of_group * n : n;
             products.add = first > 0;
-            TRY(long_split_launch(plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
-            TRY(long_split_launch(plan->size, &gy, d->a, scratch + x.n * n, stream), "a gradient of long filters");
+            TRY(long_split_launch(device, plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
+            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream), "a gradient of long filters");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-            TRY(long_products_launch(&products, stream), "a gradient of long filters");
+            TRY(long_products_launch(device, &products, stream), "a gradient of long filters");
         }
         rows.op = LONG_INVERSE;
         rows.n = groups->n;
         rows.stride = products.stride;
         rows.data = products.sum;
         TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
-        TRY(long_join_launch(plan->size, &filters, &output, products.sum, products.stride, d->out, stream),
+        TRY(long_join_launch(device, plan->size, &filters, &output, products.sum, products.stride, d->out, stream),
             "a gradient of long filters");
     }
     return HC_OK;

@@ -96,7 +96,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return fail(HC_EUNSUPPORTED, why, cap, "cuda: %lld filters, %lld rows for each; each at most %d: split the "
                                                "batch", (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
-        const int teams = fused_teams(device, log2_n);
+        const int teams = fused_teams(device, log2_n, c->op == HC_GRADIENT_H);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
         const bool is_single = holds_row(c, points);
@@ -124,14 +124,14 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     int64_t groups = least(filters, MOST_GROUPS);
     groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
-        const int teams = fused_teams(device, plan->log2_n);
+        const int teams = fused_teams(device, plan->log2_n, true);
         const int64_t tasks = rows * plan->n_windows;
         int64_t slices = least(tasks, ceil_div(teams, groups));
         const size_t partial = (size_t)c->h.frames * sizeof(float);
         for (;;) {
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
-            plan->stash = aligned(fused_gradient_h_stash(device, plan->log2_n, groups * slices));
+            plan->stash = aligned(fused_gradient_h_stash(plan->log2_n, groups * slices));
             plan->bytes = plan->stash + (slices > 1 ? aligned(partial * (size_t)(slices * groups)) : 0);
             if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
             if (slices > 1) slices /= 2;
@@ -152,9 +152,9 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int n = 1 << plan->log2_n;
-    struct fused_spectra spectra = {groups, rows_of(&c->h), d->b, c->lengths, (float2 *)d->workspace};
-    TRY(fused_spectra_launch(plan->log2_n, &spectra, stream), "the spectra of filters");
     const bool is_gradient = c->op == HC_GRADIENT_X;
+    struct fused_spectra spectra = {groups, rows_of(&c->h), d->b, c->lengths, is_gradient, (float2 *)d->workspace};
+    TRY(fused_spectra_launch(plan->log2_n, &spectra, stream), "the spectra of filters");
     struct fused_convolve p = {};
     p.groups = groups;
     p.in = rows_of(is_gradient ? &c->y : &c->x);
@@ -164,7 +164,6 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     p.spectra = spectra.spectra;
     p.n_windows = plan->n_windows;
     p.hop = plan->hop;
-    p.conjugate = is_gradient;
     if (is_gradient) {
         p.in_first = -c->from;
         p.out_end = (int)plan->hop;
@@ -179,8 +178,8 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
-static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct fused_device *device,
-                          const struct tensor_plan *plan, struct fused_groups groups, char *why, size_t cap)
+static int run_gradient_h(const struct tensor_call *c, const struct tensor_data *d, const struct tensor_plan *plan,
+                          struct fused_groups groups, char *why, size_t cap)
 {
     struct fused_gradient_h p = {};
     p.groups = groups;
@@ -197,7 +196,9 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
     p.gh = d->out;
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
-    TRY(fused_gradient_h_launch(device, plan->log2_n, &p, (cudaStream_t)d->stream), "a gradient of filters");
+    const int64_t n = (int64_t)1 << plan->log2_n;
+    const bool is_real = plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n && c->h.frames <= n;
+    TRY(fused_gradient_h_launch(plan->log2_n, is_real, &p, (cudaStream_t)d->stream), "a gradient of filters");
     return HC_OK;
 }
 
@@ -239,7 +240,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     struct fused_groups groups = groups_of(c);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)least(plan.n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, device, &plan, groups, why, cap)
+        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, &plan, groups, why, cap)
                                     : run_convolve(c, d, device, &plan, groups, why, cap));
     }
     return HC_OK;

@@ -52,6 +52,7 @@ enum cudaMemcpyKind {
 enum cudaDeviceAttr {
     cudaDevAttrMultiProcessorCount = 16,
     cudaDevAttrL2CacheSize = 38,
+    cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
     cudaDevAttrHostRegisterSupported = 99
 };
@@ -247,6 +248,27 @@ struct cuda_configured {
         cuda_kernel_launch(grid, [kernel, kept] { std::apply(kernel, kept); });
     }
 };
+
+/* Programmatic dependent launch: a device may take these launches for plain ones, as this one does. */
+enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+    int id;
+    struct { int programmaticStreamSerializationAllowed; } val;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
+};
+template <class... Params, class... Args>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *c, void (*kernel)(Params...), Args &&...args)
+{
+    cuda_configured(c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream)
+        .launch(kernel, static_cast<std::decay_t<Params>>(args)...);
+    return cudaGetLastError();
+}
 
 cudaError_t cuda_func_attributes(struct cudaFuncAttributes *attributes, const void *entry);
 cudaError_t cuda_func_attribute(const void *entry, enum cudaFuncAttribute attribute, int value);

@@ -161,6 +161,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
     case cudaDevAttrL2CacheSize: *value = 1 << 20; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
     case cudaDevAttrHostRegisterSupported: *value = 1; break;
     default: return remember(cudaErrorInvalidValue);

@@ -288,7 +288,7 @@ ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
 ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,ladder rung07% rung13% rung15%),\
                     $(patsubst kernels/%.cu,%,$(wildcard $(addprefix kernels/,backend/*.cu tensors/*.cu ladder/*.cu))))
-ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh,$(wildcard kernels/*/*.cuh)))
+ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \

@@ -30,6 +30,8 @@
 #ifndef HALOCONV_FFT_TREE_CUH
 #define HALOCONV_FFT_TREE_CUH
 
+#include "team_barrier.cuh"
+
 #include <cuda_runtime.h>
 
 /* Calls body(integer) for 0, 1 ... N - 1. The compiler knows the integers: arrays that they index stay in registers. */
@@ -161,14 +163,15 @@ static __device__ __forceinline__ float2 root_at(float x)
  * are faster where they save a phase. */
 static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
 
-/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. */
-template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
+/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. SHARED_BLOCK: a block may have several teams of more than
+ * one warp. */
+template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = false> struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
     static constexpr int LOG_1 = LOG_E, LOG_2 = LOG_N - LOG_1 < LOG_E ? LOG_N - LOG_1 : LOG_E,
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
     static_assert(LOG_3 <= LOG_E && (LOG_3 == 0 || LOG_2 == LOG_E), "three phases at most");
-    static constexpr bool FEW_3 = LOG_3 < 4 || N / R3 > 256; /* the factors of phase 3 are products, to save shared memory */
+    static constexpr bool FEW_3 = N / R3 > 256; /* the factors of phase 3 are products, to save shared memory */
     static constexpr int POINTS = LOG_3 == 0 ? N + N / T : N + N / 16 + (LOG_3 < 4 ? R3 * N / 256 : 0); /* at(N) */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
@@ -190,11 +193,12 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false> struct fft_tree {
         return p + (p >> 4) + (LOG_3 < 4 ? R3 * (p >> 8) : 0);
     }
 
-    /* Waits for the threads of the team; a team is a whole block, or lies inside a warp. */
+    /* Waits for the threads of the team. */
     static __device__ __forceinline__ void team_sync()
     {
-        if (T > 32) __syncthreads();
-        else __syncwarp();
+        if (T <= 32) __syncwarp();
+        else if (SHARED_BLOCK) team_barrier(threadIdx.x / T, T);
+        else __syncthreads();
     }
 
     /* The same for the crossing between phases 2 and 3, which stays inside R2 points. With LOG_3 = LOG_E these belong to R3

@@ -39,7 +39,6 @@ struct fused_convolve {       /* y = the convolution of x with the filters */
     int64_t in_first;         /* window j begins at frame j * hop + in_first of x */
     int out_first, out_end;   /* point p of window j is frame j * hop + p - out_first of y, for
                                  out_first <= p < out_end <= 2N */
-    unsigned n_sm;            /* set by the launch: the multiprocessors that compute */
 };
 
 struct fused_spectra {        /* spectra of the filters of some groups */
@@ -71,9 +70,11 @@ struct fused_device {
 
 /* Prepares the kernels of a device; once before the first launch. */
 cudaError_t fused_load(int device, struct fused_device *properties);
+cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called by fused_load */
 /* The windows of size N that the device computes at once, in the gradient of h or in the other operations; 0: there is
  * no kernel, or the size does not fit. */
-int fused_teams(const struct fused_device *device, int log2_n, bool gradient_h);
+int fused_teams(const struct fused_device *device, int log2_n);
+int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
 /* real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,

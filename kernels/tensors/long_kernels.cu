@@ -128,7 +128,7 @@ template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
     static constexpr int THREADS = tree::E == 16 ? 1024 : 512, /* of a multiprocessor */
                          BLOCKS = THREADS / tree::T < 16 ? THREADS / tree::T : 16;
     static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
-                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2), HALVES_BYTES = BYTES + FACTOR_BYTES;
+                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
 
 /* Returns t, which the compiler takes for another number: it then computes addresses again, rather than keep all of
@@ -184,13 +184,16 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
-/* Row `row` of a window of 2 rows, before its transform: exp(-2 pi i (row + 1/4) / 2) is turn (1 - i). */
-template <class S, bool REAL>
-static __device__ __forceinline__ void halves_load(float2 *r, const long_units &u, const float *data, int unit,
-                                                   float turn, int t)
+static __device__ window halves_window(const long_units &u, const float *data, int unit, int points)
 {
     const unit_place place = place_of_unit(u, (unsigned)unit);
-    const window w = window_of(data, u.rows, place.at, place.start, place.start + u.end, 4 * S::N);
+    return window_of(data, u.rows, place.at, place.start, place.start + u.end, points);
+}
+
+/* Row `row` of a window of 2 rows, before its transform: exp(-2 pi i (row + 1/4) / 2) is turn (1 - i). */
+template <class S, bool REAL>
+static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
+{
     const auto each = [&](auto at) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
@@ -204,40 +207,72 @@ static __device__ __forceinline__ void halves_load(float2 *r, const long_units &
     else each([&](int n) { return point(w, n); });
 }
 
-/* Writes, or adds, the part of an inverse in the frames of a window. */
-template <class S, bool REAL>
-static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, const long_units &u,
-                                                    const long_output &o, float *data, int unit, float turn, bool add,
-                                                    int t)
+/* The frames of a window that are written: point p is frame at + p of the data, for first <= p < last; from `length` on it
+ * is 0. */
+struct halves_frames {
+    int64_t at;
+    int first, last, length;
+};
+static __device__ halves_frames halves_frames_of(const long_units &u, const long_output &o, int unit)
 {
     const unit_place place = place_of_unit(u, (unsigned)unit);
     const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
-    const int first = (int)o.first_point, last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
-    const int length = (int)(used < last ? used > 0 ? used : 0 : last);
-    float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
-    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 16 / PARTS ? S::E : 16 / PARTS;
-    const auto frame = [&](int j, int part) { return t + S::T * j + part * S::N; };
-    unrolled<S::E / AT_ONCE>([&](auto chunk) {
-        constexpr int j0 = chunk.value * AT_ONCE;
-        float before[AT_ONCE][PARTS]; /* all loads precede the stores: they wait for the memory together */
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++)
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                const int n = frame(j0 + j, part);
-                before[j][part] = add && n >= first && n < last ? out[n] : 0.0f;
-            }
-        unrolled<AT_ONCE>([&](auto j) {
-            const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
-            const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                const int n = frame(j0 + j.value, part);
-                if (n >= first && n < last) out[n] = (n < length ? o.scale * points[part] : 0.0f) + before[j.value][part];
-            }
-        });
-    });
+    halves_frames frames;
+    frames.at = place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
+    frames.first = (int)o.first_point;
+    frames.last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
+    frames.length = (int)(used < frames.last ? used > 0 ? used : 0 : frames.last);
+    return frames;
 }
+
+/* Writes, or adds, an inverse. */
+template <class S, bool REAL>
+static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
+                                                    const halves_frames &frames, float scale, float turn, bool add, int t)
+{
+    float *out = data + frames.at;
+    const int first = frames.first, last = frames.last, length = frames.length;
+    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 16 / PARTS ? S::E : 16 / PARTS;
+    const auto each = [&](auto is_asked, auto has_signal) {
+        unrolled<S::E / AT_ONCE>([&](auto chunk) {
+            constexpr int j0 = chunk.value * AT_ONCE;
+            float before[AT_ONCE][PARTS]; /* all loads precede the stores: they wait for the memory together */
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    const int n = t + S::T * (j0 + j) + part * S::N;
+                    before[j][part] = add && is_asked(n) ? out[n] : 0.0f;
+                }
+            unrolled<AT_ONCE>([&](auto j) {
+                const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
+                const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    const int n = t + S::T * (j0 + j.value) + part * S::N;
+                    const float signal = has_signal(n) ? scale * points[part] : 0.0f;
+                    if (is_asked(n)) out[n] = signal + before[j.value][part];
+                }
+            });
+        });
+    };
+    if (first == 0 && length >= PARTS * S::N) each([](int) { return true; }, [](int) { return true; });
+    else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
+}
+
+struct halves_place {         /* where a window is */
+    int64_t in;               /* its first point, in x */
+    int64_t spectrum;
+    halves_frames out;
+    int first, last;          /* points in x */
+};
+
+/* Adds to row_size what halves_kernel needs. */
+template <int LOG_N> struct halves_size : row_size<LOG_N> {
+    static constexpr int PLACES = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
+    static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
+                                           PLACES * sizeof(halves_place);
+};
 
 /* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
 template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
@@ -253,29 +288,41 @@ template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     halves_kernel(long_halves p, int windows_of_block)
 {
-    using S = row_size<LOG_N>;
+    using S = halves_size<LOG_N>;
     extern __shared__ float4 shared[];
-    float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
+    halves_place *places = reinterpret_cast<halves_place *>(halves_factors<S>(shared, 2));
+    float2 *s = reinterpret_cast<float2 *>(places + S::PLACES);
     next_may_begin();
     halves_factors_make<S>(shared);
     previous_wait();
-    S::team_sync();
     for (int step = 0; step < 2 * windows_of_block; step++) {
-        const int i = (int)blockIdx.x * windows_of_block + step / 2, row = step % 2;
+        const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
+        int t = again((int)threadIdx.x);
         if (i >= p.in.n) return;
+        if (step % (2 * S::PLACES) == 0) { /* each thread divides for another window */
+            S::team_sync();
+            if (t < S::PLACES && i + t < p.in.n) {
+                const window w = halves_window(p.in, p.x, i + t, 4 * S::N);
+                places[t].in = w.data - p.x;
+                places[t].first = w.first;
+                places[t].last = w.last;
+                places[t].out = halves_frames_of(p.out, p.output, i + t);
+                places[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
+            }
+            S::team_sync();
+        }
+        const halves_place &place = places[step / 2 % S::PLACES];
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = row ? -0.70710678f : 0.70710678f;
-        int t = again((int)threadIdx.x);
         float2 r[S::E];
-        halves_load<S, REAL>(r, p.in, p.x, i, turn, t);
+        halves_load<S, REAL>(r, window{p.x + place.in, place.first, place.last}, turn, t);
         S::template forward<false>(s, f, t, r);
-        const size_t spectrum = (size_t)((p.in.first + i) / p.in.units_of_group);
-        const float2 *h = p.spectra + ((2 * spectrum + (size_t)row) << LOG_N) + t;
+        const float2 *h = p.spectra + ((2 * (size_t)place.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.out, p.output, p.y, i, turn, p.output.add || row > 0, t);
+        halves_store<S, REAL>(r, f, p.y, place.out, p.output.scale, turn, p.output.add || row > 0, t);
     }
 }
 
@@ -284,7 +331,7 @@ template <int LOG_N, bool REAL>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     gradient_halves_kernel(long_gradient_halves p)
 {
-    using S = row_size<LOG_N>;
+    using S = halves_size<LOG_N>;
     extern __shared__ float4 shared[];
     float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
     next_may_begin();
@@ -298,14 +345,14 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
-            halves_load<S, REAL>(r, p.x, p.x_data, i * p.windows + k, turn, t);
+            halves_load<S, REAL>(r, halves_window(p.x, p.x_data, i * p.windows + k, 4 * S::N), turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
             float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own places */
 #pragma unroll
             for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            halves_load<S, REAL>(r, p.gy, p.gy_data, i * p.windows + k, turn, t);
+            halves_load<S, REAL>(r, halves_window(p.gy, p.gy_data, i * p.windows + k, 4 * S::N), turn, t);
             S::team_sync();
             S::template forward<false>(s, f, t, r);
             t = again(t);
@@ -327,7 +374,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.filters, p.output, p.gh, i, turn, row > 0, t);
+        halves_store<S, REAL>(r, f, p.gh, halves_frames_of(p.filters, p.output, i), p.output.scale, turn, row > 0, t);
     }
 }
 
@@ -462,13 +509,13 @@ enum { HALVES_ROW = 14 };
 
 bool long_halves_fit(const struct fused_device *device, int log2_row)
 {
-    return log2_row == HALVES_ROW && row_size<HALVES_ROW>::HALVES_BYTES <= (size_t)device->shared_bytes;
+    return log2_row == HALVES_ROW && halves_size<HALVES_ROW>::HALVES_BYTES <= (size_t)device->shared_bytes;
 }
 
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream)
 {
-    using S = row_size<HALVES_ROW>;
+    using S = halves_size<HALVES_ROW>;
     const int at_once = rows_at_once<HALVES_ROW>(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
     return launch_early(device->is_early, real ? halves_kernel<HALVES_ROW, true> : halves_kernel<HALVES_ROW, false>,
@@ -484,7 +531,7 @@ size_t long_gradient_halves_stash(const struct fused_device *device, int n)
 cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
                                         const struct long_gradient_halves *p, cudaStream_t stream)
 {
-    using S = row_size<HALVES_ROW>;
+    using S = halves_size<HALVES_ROW>;
     const int at_once = rows_at_once<HALVES_ROW>(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
     return launch_early(device->is_early,
@@ -504,7 +551,7 @@ cudaError_t long_load(const struct fused_device *device)
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_INVERSE>, BYTES);
             if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_CONVOLVE>, BYTES);
             if (error || !long_halves_fit(device, LOG_N)) return error;
-            constexpr size_t HALVES = row_size<LOG_N>::HALVES_BYTES;
+            constexpr size_t HALVES = halves_size<LOG_N>::HALVES_BYTES;
             error = shared_allow(halves_kernel<HALVES_ROW, true>, HALVES);
             if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, HALVES);
             if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, true>, HALVES);

@@ -10,11 +10,11 @@
 #include <limits.h>
 #include <math.h>
 
-enum { CACHED_BYTES = 16 << 20 };                   /* of windows, or of those of x */
+enum { CACHED_BYTES = 32 << 20 };                   /* of windows, or of those of x */
 enum { MOST_HALVES = INT_MAX / 4 };                 /* windows in halves of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* of a multiprocessor: 4.5 TB/s of an H200 */
-static const double launch_cycles = 7000;
-static const double full_point_cycles = 2.0;        /* of a multiprocessor, for a point of a window in halves */
+static const double launch_cycles = 3000;
+static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* times the cycles of two rows of a window */
 
 /* The rows of a window of 2^log2_n complex points; log2_row 0: there are none. */
 static struct long_size size_of(const struct fused_device *device, int log2_n)
@@ -90,10 +90,9 @@ static double cycles(const struct tensor_call *c, const struct fused_device *dev
         return parts * (rounds * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
     }
     if (plan->is_halves) {
-        const double alone = 2 * row * ceil(units / long_rows_at_once(device, plan->size.log2_row));
-        const double full = units * n * full_point_cycles / device->n_sm;
-        return (alone > full ? alone : full) + n * filters * of_filter / (bytes_of_cycle * device->n_sm) +
-               3 * parts * launch_cycles;
+        const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
+        return window * ceil(units / long_rows_at_once(device, plan->size.log2_row)) +
+               n * filters * of_filter / (bytes_of_cycle * device->n_sm) + 3 * parts * launch_cycles;
     }
     const double bytes = n * (units * of_unit + filters * of_filter);
     const double chunks = ceil(units / plan->n_units), launches = chunks * (gradient_h ? 4 : 3) + 3 * parts;

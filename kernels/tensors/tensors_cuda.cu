@@ -96,7 +96,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return fail(HC_EUNSUPPORTED, why, cap, "cuda: %lld filters, %lld rows for each; each at most %d: split the "
                                                "batch", (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_LEAST; log2_n <= FUSED_UP_TO; log2_n++) {
-        const int teams = fused_teams(device, log2_n, c->op == HC_GRADIENT_H);
+        const int teams = c->op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n) : fused_teams(device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
         const bool is_single = holds_row(c, points);
@@ -124,7 +124,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     int64_t groups = least(filters, MOST_GROUPS);
     groups = least(groups, MOST_WINDOWS / (rows * plan->n_windows));
     if (c->op == HC_GRADIENT_H) {
-        const int teams = fused_teams(device, plan->log2_n, true);
+        const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
         int64_t slices = least(tasks, ceil_div(teams, groups));
         const size_t partial = (size_t)c->h.frames * sizeof(float);
@@ -153,23 +153,24 @@ static int run_convolve(const struct tensor_call *c, const struct tensor_data *d
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int n = 1 << plan->log2_n;
     const bool is_gradient = c->op == HC_GRADIENT_X;
-    struct fused_spectra spectra = {groups, rows_of(&c->h), d->b, c->lengths, is_gradient, (float2 *)d->workspace};
-    TRY(fused_spectra_launch(plan->log2_n, &spectra, stream), "the spectra of filters");
+    float2 *spectra = (float2 *)d->workspace;
+    struct fused_spectra filters = {groups, rows_of(&c->h), d->b, c->lengths, is_gradient, spectra};
+    TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
     struct fused_convolve p = {};
     p.groups = groups;
     p.in = rows_of(is_gradient ? &c->y : &c->x);
     p.out = rows_of(is_gradient ? &c->x : &c->y);
     p.x = d->a;
     p.y = d->out;
-    p.spectra = spectra.spectra;
+    p.spectra = spectra;
     p.n_windows = plan->n_windows;
     p.hop = plan->hop;
     if (is_gradient) {
         p.in_first = -c->from;
         p.out_end = (int)plan->hop;
     } else {
-        p.in_first = plan->is_single ? 0 : c->from - (c->h.frames - 1);
-        p.out_first = (int)(plan->is_single ? c->from : c->h.frames - 1);
+        p.out_first = (int)(plan->is_single ? c->from : 2 * n - plan->hop); /* at least taps - 1 */
+        p.in_first = plan->is_single ? 0 : c->from - p.out_first;
         p.out_end = 2 * n;
     }
     const bool is_real = plan->is_single && c->from + c->y.frames <= n; /* then x.frames <= n, too: see holds_row */

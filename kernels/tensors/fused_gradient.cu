@@ -1,0 +1,177 @@
+/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of a filter's rows, two at a
+ * time, and adds up the products; it transforms back once.
+ *
+ * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA
+ */
+#include "fused_kernels.h"
+#include "fused_sizes.cuh"
+
+/* The windows of x and of gy whose spectra are multiplied. */
+struct window_pair {
+    int64_t x, gy;
+    int x_first, x_last, gy_first, gy_last;
+};
+
+template <int LOG_N> struct size : team_size<LOG_N> {
+    using team = team_size<LOG_N>;
+    static constexpr int THREADS = team::T > 128 ? team::T : 128, TEAMS = THREADS / team::T,
+                         PLACES = team::T < 32 ? team::T : 32; /* of a team, at once */
+    /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
+    static constexpr bool IS_SMALL = LOG_N <= 12;
+    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 5 : LOG_N <= 13 ? 2 : 1;
+    static constexpr size_t PLACES_AT = team::FACTOR_BYTES + TEAMS * team::POINT_BYTES,
+                            WITHOUT_SPECTRA = PLACES_AT + TEAMS * PLACES * sizeof(window_pair),
+                            BYTES = WITHOUT_SPECTRA + (IS_SMALL ? TEAMS * team::N * sizeof(float2) : 0),
+                            STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* of a team, in device memory */
+};
+
+template <class S>
+static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
+{
+    if (!is_task) return window_pair{0, 0, 0, 0, 0, 0};
+    const unsigned row = task / (unsigned)p.n_windows;
+    const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
+    const row_place at = place_of(p.groups, group, row);
+    const window x = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
+    const window gy = window_of(p.gy_data, p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
+    return window_pair{x.data - p.x_data, gy.data - p.gy_data, x.first, x.last, gy.first, gy.last};
+}
+
+template <int LOG_N, bool REAL>
+static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS)
+    gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
+{
+    extern __shared__ float4 shared[];
+    using S = size<LOG_N>;
+    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
+    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
+    window_pair *places = reinterpret_cast<window_pair *>(reinterpret_cast<char *>(shared) + S::PLACES_AT) + team * S::PLACES;
+    const unsigned unit = blockIdx.x * S::TEAMS + team, n_units = (unsigned)(p.groups.n * p.n_slices);
+    const unsigned local = unit / (unsigned)p.n_slices, slice = unit - local * (unsigned)p.n_slices;
+    const unsigned group = (unsigned)p.groups.first + local;
+    /* Each thread reads and writes places of its own. */
+    float2 *spectrum = t + (S::IS_SMALL ? reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::WITHOUT_SPECTRA) +
+                                              team * S::N
+                                        : p.stash + (size_t)unit * 2 * S::N);
+    float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1];
+    S::factors_make(f);
+    __syncthreads();
+    float2 r[S::E];
+#pragma unroll
+    for (int m = 0; m < S::E; m++) {
+        if (S::IS_SMALL) sum[S::IS_SMALL * m] = make_float2(0.0f, 0.0f);
+        else sums[m * S::T] = make_float2(0.0f, 0.0f);
+    }
+    for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams of a warp */
+        if (k % S::PLACES == 0) { /* each thread divides for another task */
+            const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
+            S::team_sync();
+            if (t < S::PLACES)
+                places[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
+            S::team_sync();
+        }
+        const window_pair &at = places[k % S::PLACES];
+        load<S, REAL>(r, window{p.x_data + at.x, at.x_first, at.x_last}, t);
+        S::team_sync();
+        S::template forward<REAL>(s, f, t, r);
+#pragma unroll
+        for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+        load<S, REAL>(r, window{p.gy_data + at.gy, at.gy_first, at.gy_last}, t);
+        S::team_sync();
+        S::template forward<REAL>(s, f, t, r);
+#pragma unroll
+        for (int m = 0; m < S::E; m++) {
+            const float2 z = cmul(r[m], conj(spectrum[m * S::T]));
+            if (S::IS_SMALL) {
+                float2 &to = sum[S::IS_SMALL * m];
+                to = make_float2(to.x + z.x, to.y + z.y);
+            } else {
+                const float2 before = sums[m * S::T];
+                sums[m * S::T] = make_float2(before.x + z.x, before.y + z.y);
+            }
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < S::E; m++) r[m] = S::IS_SMALL ? sum[S::IS_SMALL * m] : sums[m * S::T];
+    S::inverse(s, f, t, r);
+    if (unit >= n_units) return;
+    float *out;
+    int last = (int)p.out.frames;
+    if (p.n_slices == 1) {
+        row_place at = place_of(p.groups, group, 0);
+        out = p.gh + (p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
+              (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1];
+        if (p.lengths) {
+            const int64_t given = p.lengths[group];
+            const int length = given < 0 ? 0 : given < last ? (int)given : last;
+#pragma unroll
+            for (int j = 0; j < (REAL ? 1 : 2) * S::E; j++)
+                if (t + S::T * j >= length && t + S::T * j < last) out[t + S::T * j] = 0.0f;
+            last = length;
+        }
+    } else {
+        out = p.partial + ((size_t)slice * (size_t)p.groups.n + local) * (size_t)p.out.frames;
+    }
+    store<S, REAL>(out, 0, last, 1.0f / S::N, r, t);
+}
+
+/* Adds the slices of a group, in their order. */
+static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
+{
+    const int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, frames = p.out.frames;
+    const unsigned local = blockIdx.y, group = (unsigned)p.groups.first + local;
+    if (k >= frames) return;
+    float sum = 0;
+    if (!p.lengths || k < p.lengths[group])
+        for (int i = 0; i < p.n_slices; i++)
+            sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
+    const row_place at = place_of(p.groups, group, 0);
+    p.gh[(p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
+         (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1] + k] = sum;
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+static unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
+
+cudaError_t fused_gradient_h_load(const struct fused_device *device)
+{
+    return with_every_size<size>([&](auto s) {
+        using S = decltype(s);
+        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, false>, gradient_h_kernel<S::LOG_N, true>);
+    });
+}
+
+int fused_gradient_h_teams(const struct fused_device *device, int log2_n)
+{
+    return with_size<size>(log2_n, [&](auto s) {
+        using S = decltype(s);
+        const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
+        return device->n_sm * S::TEAMS * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
+    });
+}
+
+size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
+{
+    return with_size<size>(log2_n, [&](auto s) {
+        using S = decltype(s);
+        return ceil_div(n_units, S::TEAMS) * S::TEAMS * S::STASH_BYTES;
+    });
+}
+
+cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream)
+{
+    return with_size<size>(log2_n, [&](auto s) {
+        using S = decltype(s);
+        const unsigned tasks = (unsigned)(rows_of_group(p->groups) * p->n_windows);
+        const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);
+        const unsigned of_slice = ceil_div(tasks, p->n_slices);
+        if (real) gradient_h_kernel<S::LOG_N, true><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
+        else gradient_h_kernel<S::LOG_N, false><<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
+        cudaError_t status = cudaGetLastError();
+        if (status || p->n_slices == 1) return status;
+        sum_kernel<<<dim3(ceil_div(p->out.frames, 256), (unsigned)p->groups.n), 256, 0, stream>>>(*p);
+        return cudaGetLastError();
+    });
+}

@@ -1,0 +1,41 @@
+/* fused_sizes - the sizes 2^7, 2^9 to 2^14 as types: one kernel for each.
+ */
+#ifndef HALOCONV_FUSED_SIZES_CUH
+#define HALOCONV_FUSED_SIZES_CUH
+
+#include "fused_kernels.h"
+#include "team_windows.cuh"
+
+/* Calls use with Size<log2_n>. It returns a number or an error; 0 if there is no such size. */
+template <template <int> class Size, class Use> static auto with_size(int log2_n, Use use) -> decltype(use(Size<7>()))
+{
+    switch (log2_n) {
+        case 7: return use(Size<7>());
+        case 9: return use(Size<9>());
+        case 10: return use(Size<10>());
+        case 11: return use(Size<11>());
+        case 12: return use(Size<12>());
+        case 13: return use(Size<13>());
+        case 14: return use(Size<14>());
+        default: return {};
+    }
+}
+template <template <int> class Size, class Use> static cudaError_t with_every_size(Use use)
+{
+    cudaError_t status = cudaSuccess;
+    for (int log2_n = FUSED_LEAST; log2_n <= FUSED_MOST && !status; log2_n++) status = with_size<Size>(log2_n, use);
+    return status;
+}
+
+/* Lets kernels have `bytes` of shared memory, if the device has them. */
+template <class... Kernels>
+static cudaError_t shared_allow(const struct fused_device *device, size_t bytes, Kernels... kernels)
+{
+    cudaError_t status = cudaSuccess;
+    if (bytes > (size_t)device->shared_bytes) return status;
+    for (const void *kernel : {(const void *)kernels...})
+        if (!status) status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return status;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* team_windows - teams of threads that transform windows (fft_tree.cuh): their shared memory, their loads and stores.
+ */
+#ifndef HALOCONV_TEAM_WINDOWS_CUH
+#define HALOCONV_TEAM_WINDOWS_CUH
+
+#include "fft_tree.cuh"
+#include "row_windows.cuh"
+
+/* A thread has 32 points and at most 128 registers, or 16 points and at most 64: a multiprocessor holds MOST_THREADS. */
+template <int LOG_N, bool SHARED_BLOCK = false>
+struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
+    using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
+    static constexpr int MOST_THREADS = tree::E == 16 && LOG_N > 8 ? 1024 : 512;
+    static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
+                            FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
+};
+
+/* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
+template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
+{
+    if (w.first == 0 && w.last >= (REAL ? S::N : 2 * S::N)) {
+        const float *from = w.data + t;
+#pragma unroll
+        for (int j = 0; j < S::E; j++) r[j].x = from[S::T * j];
+        if (!REAL) {
+#pragma unroll
+            for (int j = 0; j < S::E; j++) r[j].y = -from[S::T * j + S::N];
+        }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::E; j++) r[j].x = point(w, t + S::T * j);
+    if (!REAL) {
+#pragma unroll
+        for (int j = 0; j < S::E; j++) r[j].y = -point(w, t + S::T * j + S::N);
+    }
+}
+
+/* Writes points first <= p < last of an inverse to out[p]. */
+template <class S, bool REAL>
+static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
+{
+    unrolled<S::E>([&](auto j) {
+        const float2 z = S::template unshifted<j.value>(r[j.value]);
+        r[j.value] = make_float2(scale * z.x, -scale * z.y);
+    });
+    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) {
+#pragma unroll
+        for (int j = 0; j < S::E; j++) {
+            out[t + S::T * j] = r[j].x;
+            if (!REAL) out[t + S::T * j + S::N] = r[j].y;
+        }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::E; j++) {
+        const int p = t + S::T * j;
+        if (p >= first && p < last) out[p] = r[j].x;
+        if (!REAL && p + S::N >= first && p + S::N < last) out[p + S::N] = r[j].y;
+    }
+}
+
+#endif

@@ -1,8 +1,9 @@
 """haloconv.torch - convolution of PyTorch tensors, differentiable, on the CPU and on CUDA GPUs.
 
-    from haloconv.torch import convolve, fftconvolve, ApplyImpulseResponse
+    from haloconv.torch import convolve, fftconvolve, convolve_moving, ApplyImpulseResponse
     y = convolve(x, h, mode="causal")    # x [batch, channels, frames], h [channels, taps]: a long convolution
     y = fftconvolve(x, h, mode="full")   # the signature of torchaudio.functional.fftconvolve
+    y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
 
 Precision: float32 throughout, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
@@ -30,7 +31,7 @@ import torch
 
 from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of, make_plan, split
 
-__all__ = ["convolve", "fftconvolve", "ApplyImpulseResponse"]
+__all__ = ["convolve", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
 
 # ---- running an operation -------------------------------------------------------------------------------------------
@@ -92,16 +93,19 @@ _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
 # ---- autograd -------------------------------------------------------------------------------------------------------
 # convolve, gradient_x and gradient_h are the three gradients of one sum, sum over m of gy[m] y[m], which is linear in
 # each of x, h and gy. The gradients of each of them are therefore the other two.
-def _gradients(op, mode, a, b, lengths, g, needs_a, needs_b):
-    """Gradients of an operation's result for its inputs a and b; g: of the result."""
+def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
+    """Gradients of an operation's result for its inputs a and b; g: of the result.
+
+    call  _call, or another function that runs an operation
+    """
     if op == CONVOLVE:  # x, h
-        return (_call(GRADIENT_X, mode, g, b, a.shape[-1], lengths) if needs_a else None,
-                _call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths) if needs_b else None)
+        return (call(GRADIENT_X, mode, g, b, a.shape[-1], lengths) if needs_a else None,
+                call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths) if needs_b else None)
     if op == GRADIENT_X:  # gy, h
-        return (_call(CONVOLVE, mode, g, b, None, lengths) if needs_a else None,
-                _call(GRADIENT_H, mode, a, g, tuple(b.shape), lengths) if needs_b else None)
-    return (_call(CONVOLVE, mode, b, g, None, lengths) if needs_a else None,  # gy, x
-            _call(GRADIENT_X, mode, a, g, b.shape[-1], lengths) if needs_b else None)
+        return (call(CONVOLVE, mode, g, b, None, lengths) if needs_a else None,
+                call(GRADIENT_H, mode, a, g, tuple(b.shape), lengths) if needs_b else None)
+    return (call(CONVOLVE, mode, b, g, None, lengths) if needs_a else None,  # gy, x
+            call(GRADIENT_X, mode, a, g, b.shape[-1], lengths) if needs_b else None)
 
 
 class _Operation(torch.autograd.Function):
@@ -119,7 +123,7 @@ class _Operation(torch.autograd.Function):
         a, b, lengths = ctx.saved_tensors
         op, mode, _ = ctx.call
         _, _, needs_a, needs_b, _, _ = ctx.needs_input_grad
-        return (None, None, *_gradients(op, mode, a, b, lengths, g, needs_a, needs_b), None, None)
+        return (None, None, *_gradients(_call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None)
 
     @staticmethod
     def jvp(ctx, _op, _mode, da, db, _size, _lengths):
@@ -242,7 +246,7 @@ def _register(op):
     def backward(ctx, g):
         a, b, lengths = ctx.saved_tensors
         rest = (None,) * (2 if op == CONVOLVE else 3)
-        return (*_gradients(op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
+        return (*_gradients(_call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
     for key in ("CPU", "CUDA"):
         _library.impl(name, execute, key)
@@ -390,5 +394,7 @@ def fftconvolve(x, y, mode="full"):
 
 # ---- modules that use this one --------------------------------------------------------------------------------------
 from ._augmentation import ApplyImpulseResponse  # noqa: E402  it needs convolve
+from ._torch_moving import convolve_moving  # noqa: E402
 
-ApplyImpulseResponse.__module__ = __name__  # in tracebacks, help() and pickles
+for _public in (ApplyImpulseResponse, convolve_moving):
+    _public.__module__ = __name__  # in tracebacks, help() and pickles

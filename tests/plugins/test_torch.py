@@ -536,6 +536,7 @@ def test_augmentation_repeats_by_its_seed(ht):
     one, two = (ht.ApplyImpulseResponse(rooms(), seed=5) for _ in range(2))
     first = one(x)
     assert torch.equal(first, two(x)) and not torch.equal(first, ht.ApplyImpulseResponse(rooms(), seed=6)(x))
+    assert b"_augmentation" not in pickle.dumps(one)  # pickles name the public module
     copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
     second = one(x)
     assert not torch.equal(first, second) and all(torch.equal(second, other(x)) for other in copies)
@@ -554,12 +555,54 @@ def test_augmentation_levels(ht):
     loud = [30 * h for h in rooms()]
     y = ht.ApplyImpulseResponse(loud, p=1, keep_level=True, seed=1)(x)
     assert torch.allclose(y.square().mean((1, 2)), x.square().mean((1, 2)), rtol=1e-4)
+    for per in ("example", "channel", "batch"):
+        y = ht.ApplyImpulseResponse(loud, p=0.5, per=per, keep_level=True, seed=1)(x)
+        assert torch.allclose(y.square().mean((1, 2)), x.square().mean((1, 2)), rtol=1e-4)
     silent = ht.ApplyImpulseResponse(loud, p=1, keep_level=True, seed=1)(torch.zeros_like(x))
     assert (silent == 0).all()
     peak = ht.ApplyImpulseResponse(loud, normalise="peak")
     assert torch.allclose(peak.responses.abs().amax((1, 2)), torch.ones(6))
     energy = ht.ApplyImpulseResponse([h.expand(2, -1) for h in loud], normalise="energy")
     assert torch.allclose(energy.responses.square().sum(2), torch.ones(6, 2))
+
+
+@pytest.mark.parametrize("per", ("example", "channel", "batch"))
+def test_augmentation_convolves_what_is_drawn(ht, monkeypatch, per):
+    """Only that, where the draws are on the CPU; the results and gradients are those of convolving all."""
+    from haloconv import _augmentation
+    sizes = []
+
+    def count(x, h, mode):
+        sizes.append(x.shape[:-1].numel())
+        return ht.convolve(x, h, mode)
+
+    monkeypatch.setattr(_augmentation, "convolve", count)
+    x, most, n_drawn = tensor((12, 2, 500)).requires_grad_(), 24, set()
+    for seed, keep_level in ((seed, keep_level) for seed in range(5) for keep_level in (False, True)):
+        results = []
+        for computes_all in (False, True):
+            monkeypatch.setattr(_augmentation, "_is_compiling", lambda: computes_all)  # noqa: B023
+            augment = ht.ApplyImpulseResponse(rooms(), p=0.4, per=per, keep_level=keep_level, seed=seed)
+            y = augment(x)
+            results.append((augment.chosen, y, *torch.autograd.grad((y * y * tensor(y.shape, seed=3)).sum(), x)))
+        assert torch.equal(results[0][0], results[1][0])
+        drawn = results[0][0] >= 0
+        close(results[0][1], results[1][1])
+        close(results[0][2], results[1][2], 3 * BOUND)
+        assert torch.equal(results[0][1][~drawn], x[~drawn])
+        assert sizes == [drawn.sum().item() * (1 if per == "channel" else 2), most]
+        n_drawn.add(sizes[0])
+        sizes.clear()
+    assert len(n_drawn) > 1
+
+
+def test_augmentation_of_nan_stays_in_its_example(ht):
+    """Also where the example is not drawn."""
+    for per in ("example", "channel"):
+        x = tensor((12, 2, 500))
+        x[3, 1, 7] = x[8, 0, 400] = float("nan")
+        y = ht.ApplyImpulseResponse(rooms(), p=0.5, per=per, keep_level=True, seed=2)(x)
+        assert y[[3, 8]].isnan().any(2).any(1).all() and not y[[0, 1, 2, 4, 5, 6, 7, 9, 10, 11]].isnan().any()
 
 
 def test_augmentation_takes_files_banks_and_tensors(ht, hc, folder):

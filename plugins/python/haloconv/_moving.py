@@ -109,6 +109,7 @@ def convolve_moving(x, bank, path, step=256, mode="full", mix=False, rate=None, 
 
     Returns float32 [frames] if x has one dimension and the bank one output, else [frames, outputs]. NaN and infinite
     samples in x count as 0 and cause a RuntimeWarning with their number. Threads may call this with the same bank.
+    haloconv.torch.convolve_moving does the same for tensors, with gradients.
 
     Raises ValueError if a shape, the mode or the path is wrong, or the rate is not the bank's; TypeError if x is
     complex; Error if the library refuses (no such device, no memory).

@@ -201,27 +201,27 @@ int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, 
     return tensors->workspace(&call, bytes, why, cap);
 }
 
+int tensor_workspace_check(const struct tensor_data *data, size_t needed, char *why, size_t cap)
+{
+    if (data->bytes < needed)
+        return fail(HC_EINVAL, why, cap,
+                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them",
+                    data->bytes, needed);
+    if (needed > 0 && (!data->workspace || (uintptr_t)data->workspace % ALIGNMENT))
+        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", data->workspace,
+                    ALIGNMENT);
+    return HC_OK;
+}
+
 int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,
                    size_t bytes, void *stream, char *why, size_t cap)
 {
     struct tensor_call call;
     int error;
-    size_t needed = 0;
     const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
     if (!tensors || (!has_rows(t) && op != HC_GRADIENT_H)) return error;
     if (!out) return fail(HC_EINVAL, why, cap, "hc_tensors_run: out is NULL");
-    if (has_rows(t)) {
-        if (!a || !b) return fail(HC_EINVAL, why, cap, "hc_tensors_run: %s is NULL", a ? "b" : "a");
-        error = tensors->workspace(&call, &needed, why, cap);
-        if (error) return error;
-    }
-    if (bytes < needed)
-        return fail(HC_EINVAL, why, cap,
-                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them", bytes,
-                    needed);
-    if (needed > 0 && (!workspace || (uintptr_t)workspace % ALIGNMENT))
-        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", workspace,
-                    ALIGNMENT);
+    if (has_rows(t) && (!a || !b)) return fail(HC_EINVAL, why, cap, "hc_tensors_run: %s is NULL", a ? "b" : "a");
     struct tensor_data data = {a, b, out, workspace, bytes, stream};
     return tensors->run(&call, &data, why, cap);
 }

@@ -63,6 +63,12 @@ template <int J, int DIR> static __device__ __forceinline__ float2 root_256()
     return make_float2(c, DIR > 0 ? -s : s);
 }
 
+/* The part of a block's dynamic shared memory from `byte` on. */
+template <class T> static __device__ __forceinline__ T *shared_at(float4 *shared, size_t byte)
+{
+    return reinterpret_cast<T *>(reinterpret_cast<char *>(shared) + byte);
+}
+
 static __device__ __forceinline__ float2 cmul(float2 a, float2 b)
 {
     return make_float2(fmaf(-a.y, b.y, a.x * b.x), fmaf(a.y, b.x, a.x * b.y));
@@ -163,15 +169,15 @@ static __device__ __forceinline__ float2 root_at(float x)
  * are faster where they save a phase. */
 static constexpr int log_e_of(int log_n) { return log_n <= 8 || log_n == 11 || log_n == 12 ? 4 : 5; }
 
-/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. SHARED_BLOCK: a block may have several teams of more than
- * one warp. */
+/* ANY_SHIFT: the shift is that of factors_make; else it is 1/4. SHARED_BLOCK: a block may have several teams of more
+ * than one warp. */
 template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = false> struct fft_tree {
     static constexpr int LOG_N = LOG_N_, LOG_E = LOG_E_, N = 1 << LOG_N, E = 1 << LOG_E, T = N / E;
     static constexpr int LOG_1 = LOG_E, LOG_2 = LOG_N - LOG_1 < LOG_E ? LOG_N - LOG_1 : LOG_E,
                          LOG_3 = LOG_N - LOG_1 - LOG_2;
     static constexpr int R2 = 1 << LOG_2, R3 = 1 << LOG_3;
     static_assert(LOG_3 <= LOG_E && (LOG_3 == 0 || LOG_2 == LOG_E), "three phases at most");
-    static constexpr bool FEW_3 = N / R3 > 256; /* the factors of phase 3 are products, to save shared memory */
+    static constexpr bool FEW_3 = N / R3 > 256; /* saves shared memory: the factors of phase 3 are products */
     static constexpr int POINTS = LOG_3 == 0 ? N + N / T : N + N / 16 + (LOG_3 < 4 ? R3 * N / 256 : 0); /* at(N) */
 
     /* Twiddle factors, in the shared memory of the block; all teams of a block share them. */
@@ -201,8 +207,8 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         else __syncthreads();
     }
 
-    /* The same for the crossing between phases 2 and 3, which stays inside R2 points. With LOG_3 = LOG_E these belong to R3
-     * threads of a warp. */
+    /* The same for the crossing between phases 2 and 3, which stays inside blocks of R2 R3 points. With LOG_3 = LOG_E such
+     * a block belongs to R3 neighbours of a warp. */
     static __device__ __forceinline__ void part_sync()
     {
         if (LOG_3 == LOG_E && LOG_3 <= 5) __syncwarp();
@@ -301,7 +307,8 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
                 const int q = t + g * T;
 #pragma unroll
                 for (int m = 0; m < LOG_3; m++)
-                    base[m] = FEW_3 ? cmul(f->forward3[m][q & (R2 - 1)], f->forward3[m][E + (q >> LOG_2)]) : f->forward3[m][q];
+                    base[m] = FEW_3 ? cmul(f->forward3[m][q & (R2 - 1)], f->forward3[m][E + (q >> LOG_2)])
+                                    : f->forward3[m][q];
                 tree_levels<LOG_3>(r + g * R3, base);
             }
         }

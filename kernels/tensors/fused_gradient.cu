@@ -1,5 +1,5 @@
-/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of a filter's rows, two at a
- * time, and adds up the products; it transforms back once.
+/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy that belong to
+ * a filter, adds up their products, and transforms back once.
  *
  * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA
  */
@@ -43,16 +43,15 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOC
 {
     extern __shared__ float4 shared[];
     using S = size<LOG_N>;
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
-    window_pair *places = reinterpret_cast<window_pair *>(reinterpret_cast<char *>(shared) + S::PLACES_AT) + team * S::PLACES;
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
+    window_pair *places = shared_at<window_pair>(shared, S::PLACES_AT) + team * S::PLACES;
     const unsigned unit = blockIdx.x * S::TEAMS + team, n_units = (unsigned)(p.groups.n * p.n_slices);
     const unsigned local = unit / (unsigned)p.n_slices, slice = unit - local * (unsigned)p.n_slices;
     const unsigned group = (unsigned)p.groups.first + local;
     /* Each thread reads and writes places of its own. */
-    float2 *spectrum = t + (S::IS_SMALL ? reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::WITHOUT_SPECTRA) +
-                                              team * S::N
+    float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
                                         : p.stash + (size_t)unit * 2 * S::N);
     float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1];
     S::factors_make(f);

@@ -12,7 +12,7 @@
 struct unit_place {
     int64_t in, out;          /* of its first point, in x and in y                                                    */
     int first, last;          /* points in x                                                                          */
-    int out_last;             /* the first point behind y                                                             */
+    int out_last;             /* the first point that is not stored                                                   */
     unsigned group;
 };
 
@@ -22,11 +22,11 @@ template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     static constexpr size_t BYTES = team::FACTOR_BYTES + TEAMS * team::POINT_BYTES;
 };
 
-/* With 16 points a thread a multiprocessor has one block, whose teams share spectra in L1 and the instructions. With 32 it
- * has more. */
-template <int LOG_N> struct convolve_size : team_size<LOG_N, LOG_N == 11 || LOG_N == 12> {
-    using team = team_size<LOG_N, LOG_N == 11 || LOG_N == 12>;
-    static constexpr int THREADS = LOG_N == 11 || LOG_N == 12 ? 1024 : team::T > 128 ? team::T : 128,
+/* The teams of 2^11 and 2^12 points are in one block of a multiprocessor: they then take the same spectrum from L1. */
+static constexpr bool is_wide(int log_n) { return log_n == 11 || log_n == 12; }
+template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
+    using team = team_size<LOG_N, is_wide(LOG_N)>;
+    static constexpr int THREADS = is_wide(LOG_N) ? team::MOST_THREADS : team::T > 128 ? team::T : 128,
                          TEAMS = THREADS / team::T, BLOCKS = team::MOST_THREADS / THREADS,
                          LEAST_TEAMS = team::T < 32 ? 32 / team::T : 1, /* whole warps */
                          PLACES = team::T < 32 ? team::T : 32;          /* of a team, made at once */
@@ -53,9 +53,9 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
 {
     extern __shared__ float4 shared[];
     using S = spectra_size<LOG_N>;
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
     const int unit = (int)blockIdx.x * S::TEAMS + team;
     float2 r[S::E];
     next_may_begin();
@@ -76,11 +76,13 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
 }
 
 template <class S>
-static __device__ unit_place place_of_unit(const fused_convolve &p, unsigned unit, bool is_unit, unsigned units_of_group)
+static __device__ unit_place place_of_unit(const fused_convolve &p, unsigned unit, bool is_unit,
+                                           unsigned units_of_group)
 {
     const unsigned group = is_unit ? unit / units_of_group : 0, task = is_unit ? unit - group * units_of_group : 0;
     const unsigned row = task / (unsigned)p.n_windows;
-    const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, left = p.out.frames - start + p.out_first;
+    const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop;
+    const int64_t left = p.out.frames - start + p.out_first;
     const row_place at = place_of(p.groups, group + (unsigned)p.groups.first, row);
     const window w = window_of(p.x, p.in, at, start + p.in_first, p.in.frames, 2 * S::N);
     unit_place place;
@@ -99,11 +101,10 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
 {
     extern __shared__ float4 shared[];
     using S = convolve_size<LOG_N>;
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
+    auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES) + team * S::POINTS;
-    unit_place *places = reinterpret_cast<unit_place *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES +
-                                                        teams * S::POINT_BYTES) + team * S::PLACES;
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
+    unit_place *places = shared_at<unit_place>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::PLACES;
     /* Each block has a range of the units. Its teams take them by turns. */
     const unsigned first = (unsigned)((uint64_t)units * blockIdx.x / gridDim.x);
     const unsigned last = (unsigned)((uint64_t)units * (blockIdx.x + 1) / gridDim.x);
@@ -149,7 +150,8 @@ cudaError_t fused_load(int number, struct fused_device *device)
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::bytes(S::most_teams(device)), convolve_kernel<S::LOG_N, false>, convolve_kernel<S::LOG_N, true>);
+            return shared_allow(device, S::bytes(S::most_teams(device)), convolve_kernel<S::LOG_N, false>,
+                                convolve_kernel<S::LOG_N, true>);
         });
     return status ? status : fused_gradient_h_load(device);
 }
@@ -178,11 +180,12 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         using S = decltype(s);
         const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned units = (unsigned)p->groups.n * of_group;
-        const int most = S::most_teams(device), needed = (int)ceil_div(ceil_div(units, device->n_sm), S::LEAST_TEAMS);
-        const int teams = needed * S::LEAST_TEAMS < most ? needed * S::LEAST_TEAMS : most; /* few: all multiprocessors work */
+        /* Few units are spread over all multiprocessors. */
+        const int most = S::most_teams(device), spread = (int)ceil_div(ceil_div(units, device->n_sm), S::LEAST_TEAMS);
+        const int teams = spread * S::LEAST_TEAMS < most ? spread * S::LEAST_TEAMS : most;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
+        const dim3 grid(blocks < at_once ? blocks : at_once);
         return launch_early(device->is_early, real ? convolve_kernel<S::LOG_N, true> : convolve_kernel<S::LOG_N, false>,
-                            dim3(blocks < at_once ? blocks : at_once), (unsigned)(teams * S::T), S::bytes(teams), stream, *p,
-                            units, of_group);
+                            grid, (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
     });
 }

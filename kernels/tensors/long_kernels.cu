@@ -24,7 +24,8 @@ static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, 
 {
     const int64_t unit = u.first + local;
     if ((unit | u.units_of_group | u.n_windows) >> 32) return divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
-    return divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows); /* the division of 64 bits is slow */
+    /* The division of 64 bits is slow. */
+    return divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
 }
 
 static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_place at)
@@ -146,8 +147,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
 {
     using S = row_size<LOG_N>;
     extern __shared__ float4 shared[];
-    typename S::factors *f = reinterpret_cast<typename S::factors *>(shared);
-    float2 *s = reinterpret_cast<float2 *>(reinterpret_cast<char *>(shared) + S::FACTOR_BYTES);
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
     next_may_begin();
     S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
     previous_wait();
@@ -207,8 +208,8 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
     else each([&](int n) { return point(w, n); });
 }
 
-/* The frames of a window that are written: point p is frame at + p of the data, for first <= p < last; from `length` on it
- * is 0. */
+/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last. From `length` on
+ * it is 0. */
 struct halves_frames {
     int64_t at;
     int first, last, length;
@@ -228,7 +229,8 @@ static __device__ halves_frames halves_frames_of(const long_units &u, const long
 /* Writes, or adds, an inverse. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
-                                                    const halves_frames &frames, float scale, float turn, bool add, int t)
+                                                    const halves_frames &frames, float scale, float turn, bool add,
+                                                    int t)
 {
     float *out = data + frames.at;
     const int first = frames.first, last = frames.last, length = frames.length;
@@ -277,7 +279,7 @@ template <int LOG_N> struct halves_size : row_size<LOG_N> {
 /* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
 template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
 {
-    return reinterpret_cast<typename S::factors *>(reinterpret_cast<char *>(shared) + row * S::FACTOR_BYTES);
+    return shared_at<typename S::factors>(shared, row * S::FACTOR_BYTES);
 }
 template <class S> static __device__ void halves_factors_make(float4 *shared)
 {
@@ -429,8 +431,8 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 static int second_split(int log2_r) { return log2_r > LONG_PASS_SPLITS ? log2_r / 2 : 0; }
 
 template <bool INVERSE>
-static cudaError_t second_pass_launch(const struct fused_device *device, struct long_size size, float2 *scratch, int64_t stride, int n,
-                                      cudaStream_t stream)
+static cudaError_t second_pass_launch(const struct fused_device *device, struct long_size size, float2 *scratch,
+                                      int64_t stride, int n, cudaStream_t stream)
 {
     const int second = second_split(size.log2_r), first = size.log2_r - second, columns = 1 << size.log2_row;
     const unsigned threads = column_threads(columns), units = 65535u >> first; /* of a launch */
@@ -439,8 +441,8 @@ static cudaError_t second_pass_launch(const struct fused_device *device, struct 
         const unsigned left = (unsigned)n - done;
         const dim3 grid((unsigned)columns / threads, (left < units ? left : units) << first);
         float2 *at = scratch + (size_t)done * (size_t)stride;
-        status = launch_early(device->is_early, second == 3 ? second_pass_kernel<3, INVERSE> : second_pass_kernel<4, INVERSE>,
-                              grid, threads, 0, stream, at, stride, first, columns);
+        const auto kernel = second == 3 ? second_pass_kernel<3, INVERSE> : second_pass_kernel<4, INVERSE>;
+        status = launch_early(device->is_early, kernel, grid, threads, 0, stream, at, stride, first, columns);
     }
     return status;
 }
@@ -453,10 +455,12 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
     const dim3 grid((unsigned)columns / threads, (unsigned)units->n);
     const cudaError_t status = with_split(size.log2_r - second, [&](auto r) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, 0, stream, *units, data, scratch, columns);
+        return launch_early(device->is_early, split_kernel<LOG_R>, grid, threads, 0, stream, *units, data, scratch,
+                            columns);
     });
     if (status || !second) return status;
-    return second_pass_launch<false>(device, size, scratch, (int64_t)columns << (size.log2_r - second), units->n, stream);
+    const int64_t stride = (int64_t)columns << (size.log2_r - second);
+    return second_pass_launch<false>(device, size, scratch, stride, units->n, stream);
 }
 
 cudaError_t long_join_launch(const struct fused_device *device, struct long_size size, const struct long_units *units,
@@ -472,8 +476,8 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
     }
     return with_split(size.log2_r - second, [&](auto r) {
         constexpr int LOG_R = decltype(r)::value;
-        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, 0, stream, *units, *output, scratch, stride,
-                            data, columns);
+        return launch_early(device->is_early, join_kernel<LOG_R>, grid, threads, 0, stream, *units, *output, scratch,
+                            stride, data, columns);
     });
 }
 

@@ -156,7 +156,8 @@ static int run_gradient_h(const struct tensor_call *c, const struct tensor_data 
             products.stride = at_once ? x.units_of_group * n : n;
             products.add = first > 0;
             TRY(long_split_launch(device, plan->size, &x, d->b, scratch, stream), "a gradient of long filters");
-            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream), "a gradient of long filters");
+            TRY(long_split_launch(device, plan->size, &gy, d->a, scratch + x.n * n, stream),
+                "a gradient of long filters");
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
             TRY(long_products_launch(device, &products, stream), "a gradient of long filters");
         }

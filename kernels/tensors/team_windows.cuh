@@ -6,7 +6,7 @@
 #include "fft_tree.cuh"
 #include "row_windows.cuh"
 
-/* A thread has 32 points and at most 128 registers, or 16 points and at most 64: a multiprocessor holds MOST_THREADS. */
+/* A thread has 32 points and at most 128 registers, or 16 and 64: a multiprocessor holds MOST_THREADS. */
 template <int LOG_N, bool SHARED_BLOCK = false>
 struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;

@@ -236,6 +236,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));
     PASS(tensor_plan_make(c, device, &plan, why, cap));
+    PASS(tensor_workspace_check(d, plan.bytes, why, cap));
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);

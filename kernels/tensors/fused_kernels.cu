@@ -22,8 +22,8 @@ template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     static constexpr size_t BYTES = team::FACTOR_BYTES + TEAMS * team::POINT_BYTES;
 };
 
-/* The teams of 2^11 and 2^12 points are in one block of a multiprocessor: they then take the same spectrum from L1. */
-static constexpr bool is_wide(int log_n) { return log_n == 11 || log_n == 12; }
+/* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: they then take the same spectrum from L1. */
+static constexpr bool is_wide(int log_n) { return log_n >= 10 && log_n <= 12; }
 template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
     static constexpr int THREADS = is_wide(LOG_N) ? team::MOST_THREADS : team::T > 128 ? team::T : 128,

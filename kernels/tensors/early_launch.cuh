@@ -17,7 +17,8 @@ static __device__ __forceinline__ void next_may_begin()
 #endif
 }
 
-/* Waits until all kernels before this one are complete, and their results are visible. */
+/* Waits until the kernel before this one is complete and its results are visible. All kernels of launch_early call it:
+ * the kernel after one of them relies on it for the earlier kernels. */
 static __device__ __forceinline__ void previous_wait()
 {
 #if __CUDA_ARCH__ >= 900
@@ -25,7 +26,7 @@ static __device__ __forceinline__ void previous_wait()
 #endif
 }
 
-/* early: the device is sm_90 or newer. */
+/* early: the device, and the code that it runs, are sm_90 or newer. */
 template <class... Params, class... Args>
 static cudaError_t launch_early(bool early, void (*kernel)(Params...), dim3 grid, unsigned threads, size_t shared_bytes,
                                 cudaStream_t stream, const Args &...args)

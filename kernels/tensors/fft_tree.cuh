@@ -1,4 +1,4 @@
-/* fft_tree - a transform of N complex points by the threads of a team, with E points of each in registers.
+/* fft_tree - a transform of N complex points by the threads of a team, each of which holds E points in registers.
  *
  *   Z[k] = sum over n of z[n] exp(-2 pi i n (k + shift) / N),   n, k < N
  *
@@ -207,11 +207,11 @@ template <int LOG_N_, int LOG_E_, bool ANY_SHIFT = false, bool SHARED_BLOCK = fa
         else __syncthreads();
     }
 
-    /* The same for the crossing between phases 2 and 3, which stays inside blocks of R2 R3 points. With LOG_3 = LOG_E such
-     * a block belongs to R3 neighbours of a warp. */
+    /* The same for the crossing between phases 2 and 3, inside blocks of R2 R3 points. With LOG_3 = LOG_E such a block
+     * belongs to R3 neighbours of a warp. */
     static __device__ __forceinline__ void part_sync()
     {
-        if (LOG_3 == LOG_E && LOG_3 <= 5) __syncwarp();
+        if (LOG_3 == LOG_E) __syncwarp();
         else team_sync();
     }
 

@@ -1,5 +1,5 @@
-/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy that belong to
- * a filter, adds up their products, and transforms back once.
+/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy that belong
+ * to a filter, adds up their products, and transforms back once.
  *
  * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA
  */
@@ -12,16 +12,14 @@ struct window_pair {
     int x_first, x_last, gy_first, gy_last;
 };
 
-template <int LOG_N> struct size : team_size<LOG_N> {
+template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
-    static constexpr int THREADS = team::T > 128 ? team::T : 128, TEAMS = THREADS / team::T,
-                         PLACES = team::T < 32 ? team::T : 32; /* of a team, at once */
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12;
-    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 5 : LOG_N <= 13 ? 2 : 1;
-    static constexpr size_t PLACES_AT = team::FACTOR_BYTES + TEAMS * team::POINT_BYTES,
-                            WITHOUT_SPECTRA = PLACES_AT + TEAMS * PLACES * sizeof(window_pair),
-                            BYTES = WITHOUT_SPECTRA + (IS_SMALL ? TEAMS * team::N * sizeof(float2) : 0),
+    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
+    static constexpr size_t PLACES_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
+                            WITHOUT_SPECTRA = PLACES_AT + team::TEAMS * team::PLACES * sizeof(window_pair),
+                            BYTES = WITHOUT_SPECTRA + (IS_SMALL ? team::TEAMS * team::N * sizeof(float2) : 0),
                             STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* of a team, in device memory */
 };
 
@@ -37,12 +35,18 @@ static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned g
     return window_pair{x.data - p.x_data, gy.data - p.gy_data, x.first, x.last, gy.first, gy.last};
 }
 
+static __device__ __forceinline__ float *filter_at(const fused_gradient_h &p, unsigned group)
+{
+    const row_place at = place_of(p.groups, group, 0);
+    return p.gh + at.batch * p.out.stride[0] + at.channel * p.out.stride[1];
+}
+
 template <int LOG_N, bool REAL>
-static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOCKS)
+static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient_size<LOG_N>::BLOCKS)
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
-    using S = size<LOG_N>;
+    using S = gradient_size<LOG_N>;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
@@ -62,7 +66,7 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOC
         if (S::IS_SMALL) sum[S::IS_SMALL * m] = make_float2(0.0f, 0.0f);
         else sums[m * S::T] = make_float2(0.0f, 0.0f);
     }
-    for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams of a warp */
+    for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
         if (k % S::PLACES == 0) { /* each thread divides for another task */
             const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
             S::team_sync();
@@ -98,9 +102,7 @@ static __global__ void __launch_bounds__(size<LOG_N>::THREADS, size<LOG_N>::BLOC
     float *out;
     int last = (int)p.out.frames;
     if (p.n_slices == 1) {
-        row_place at = place_of(p.groups, group, 0);
-        out = p.gh + (p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
-              (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1];
+        out = filter_at(p, group);
         if (p.lengths) {
             const int64_t given = p.lengths[group];
             const int length = given < 0 ? 0 : given < last ? (int)given : last;
@@ -125,18 +127,14 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
     if (!p.lengths || k < p.lengths[group])
         for (int i = 0; i < p.n_slices; i++)
             sum += p.partial[((size_t)i * (size_t)p.groups.n + local) * (size_t)frames + k];
-    const row_place at = place_of(p.groups, group, 0);
-    p.gh[(p.groups.h_batch == 1 ? 0 : at.batch) * p.out.stride[0] +
-         (p.groups.h_channels == 1 ? 0 : at.channel) * p.out.stride[1] + k] = sum;
+    filter_at(p, group)[k] = sum;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-static unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
-
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
 {
-    return with_every_size<size>([&](auto s) {
+    return with_every_size<gradient_size>([&](auto s) {
         using S = decltype(s);
         return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, false>, gradient_h_kernel<S::LOG_N, true>);
     });
@@ -144,7 +142,7 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device)
 
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n)
 {
-    return with_size<size>(log2_n, [&](auto s) {
+    return with_size<gradient_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
         return device->n_sm * S::TEAMS * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
@@ -153,7 +151,7 @@ int fused_gradient_h_teams(const struct fused_device *device, int log2_n)
 
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
 {
-    return with_size<size>(log2_n, [&](auto s) {
+    return with_size<gradient_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         return ceil_div(n_units, S::TEAMS) * S::TEAMS * S::STASH_BYTES;
     });
@@ -161,7 +159,7 @@ size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
 
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream)
 {
-    return with_size<size>(log2_n, [&](auto s) {
+    return with_size<gradient_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         const unsigned tasks = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);

@@ -1,15 +1,15 @@
 /* fused_kernels - see the header. A unit is a window of a row; units are sorted by the filter, then the row, then the
  * window, so that the teams of a multiprocessor share spectra in the L1 cache.
  *
- * cost     a unit: 6 N log2(N) FMA, 8 N for the product and the shift, 2 loads or 1 and 1 or 2 stores a point
- * ceiling  of the FMA rate from N = 1024 on; below, of device memory
+ * cost     a unit: 6 N log2(N) FMA, 8 N for the product and the shift; a point: 1 load (REAL) or 2, and as many stores
+ * ceiling  the FMA rate from N = 1024 on; below, the bandwidth of device memory
  */
 #include "early_launch.cuh"
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* Where a unit is. */
-struct unit_place {
+/* A unit in x and y. */
+struct fused_unit {
     int64_t in, out;          /* of its first point, in x and in y                                                    */
     int first, last;          /* points in x                                                                          */
     int out_last;             /* the first point that is not stored                                                   */
@@ -18,19 +18,17 @@ struct unit_place {
 
 template <int LOG_N> struct spectra_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
-    static constexpr int THREADS = team::T > 128 ? team::T : 128, TEAMS = THREADS / team::T;
-    static constexpr size_t BYTES = team::FACTOR_BYTES + TEAMS * team::POINT_BYTES;
+    static constexpr size_t BYTES = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES;
 };
 
 /* From 2^10 to 2^12 points all teams of a multiprocessor are in one block: they then take the same spectrum from L1. */
 static constexpr bool is_wide(int log_n) { return log_n >= 10 && log_n <= 12; }
 template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     using team = team_size<LOG_N, is_wide(LOG_N)>;
-    static constexpr int THREADS = is_wide(LOG_N) ? team::MOST_THREADS : team::T > 128 ? team::T : 128,
-                         TEAMS = THREADS / team::T, BLOCKS = team::MOST_THREADS / THREADS,
-                         LEAST_TEAMS = team::T < 32 ? 32 / team::T : 1, /* whole warps */
-                         PLACES = team::T < 32 ? team::T : 32;          /* of a team, made at once */
-    static constexpr size_t TEAM_BYTES = team::POINT_BYTES + PLACES * sizeof(unit_place);
+    static constexpr int THREADS = is_wide(LOG_N) ? team::RESIDENT : team::THREADS,
+                         TEAMS = THREADS / team::T, BLOCKS = team::RESIDENT / THREADS,
+                         LEAST_TEAMS = team::T < 32 ? 32 / team::T : 1; /* whole warps */
+    static constexpr size_t TEAM_BYTES = team::POINT_BYTES + team::PLACES * sizeof(fused_unit);
     /* The most teams of a block that fit. */
     static int most_teams(const struct fused_device *device)
     {
@@ -47,7 +45,7 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
 };
 
 template <int LOG_N>
-static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_size<LOG_N>::MOST_THREADS /
+static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_size<LOG_N>::RESIDENT /
                                                                            spectra_size<LOG_N>::THREADS)
     spectra_kernel(fused_spectra p)
 {
@@ -61,9 +59,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
     next_may_begin();
     S::factors_make(f);
     const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
-    row_place at = place_of(p.groups, group, 0);
-    if (p.groups.h_batch == 1) at.batch = 0;
-    if (p.groups.h_channels == 1) at.channel = 0;
+    const row_place at = place_of(p.groups, group, 0);
     const window w = window_of(p.taps, p.h, at, 0, p.lengths ? p.lengths[group] : p.h.frames, 2 * S::N);
     load<S, false>(r, w, t);
     __syncthreads();
@@ -76,7 +72,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
 }
 
 template <class S>
-static __device__ unit_place place_of_unit(const fused_convolve &p, unsigned unit, bool is_unit,
+static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, bool is_unit,
                                            unsigned units_of_group)
 {
     const unsigned group = is_unit ? unit / units_of_group : 0, task = is_unit ? unit - group * units_of_group : 0;
@@ -85,7 +81,7 @@ static __device__ unit_place place_of_unit(const fused_convolve &p, unsigned uni
     const int64_t left = p.out.frames - start + p.out_first;
     const row_place at = place_of(p.groups, group + (unsigned)p.groups.first, row);
     const window w = window_of(p.x, p.in, at, start + p.in_first, p.in.frames, 2 * S::N);
-    unit_place place;
+    fused_unit place;
     place.in = w.data - p.x;
     place.out = at.batch * p.out.stride[0] + at.channel * p.out.stride[1] + start - p.out_first;
     place.first = w.first;
@@ -104,7 +100,7 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T, teams = blockDim.x / S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
-    unit_place *places = shared_at<unit_place>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::PLACES;
+    fused_unit *places = shared_at<fused_unit>(shared, S::FACTOR_BYTES + teams * S::POINT_BYTES) + team * S::PLACES;
     /* Each block has a range of the units. Its teams take them by turns. */
     const unsigned first = (unsigned)((uint64_t)units * blockIdx.x / gridDim.x);
     const unsigned last = (unsigned)((uint64_t)units * (blockIdx.x + 1) / gridDim.x);
@@ -114,25 +110,23 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
         if (k % S::PLACES == 0) { /* each thread divides for another unit */
             const unsigned unit = first + team + (k + (unsigned)t) * teams;
             S::team_sync();
-            if (t < S::PLACES) places[t] = place_of_unit<S>(p, unit, unit < last, units_of_group);
+            if (t < S::PLACES) places[t] = unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const unit_place &at = places[k % S::PLACES];
+        const fused_unit &at = places[k % S::PLACES];
         float2 r[S::E];
         load<S, REAL>(r, window{p.x + at.in, at.first, at.last}, t);
         S::template forward<REAL>(s, f, t, r);
-        previous_wait(); /* for the spectra */
+        previous_wait(); /* for the spectra, and before y is written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;
 #pragma unroll
-        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
+        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
         store<S, REAL>(p.y + at.out, p.out_first, at.out_last, 1.0f, r, t);
     }
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
-
-static unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
 
 cudaError_t fused_load(int number, struct fused_device *device)
 {
@@ -141,7 +135,9 @@ cudaError_t fused_load(int number, struct fused_device *device)
         status = cudaDeviceGetAttribute(&device->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, number);
     int major = 0;
     if (!status) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
-    device->is_early = major >= 9;
+    struct cudaFuncAttributes code = {};
+    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_LEAST>);
+    device->is_early = major >= 9 && code.ptxVersion >= 90;
     if (!status)
         status = with_every_size<spectra_size>([&](auto s) {
             using S = decltype(s);
@@ -168,6 +164,7 @@ cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cuda
 {
     return with_size<spectra_size>(log2_n, [&](auto s) {
         using S = decltype(s);
+        /* Not launch_early: convolve_kernel reads x before it waits. All kernels before this one must be complete. */
         spectra_kernel<S::LOG_N><<<ceil_div(p->groups.n, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p);
         return cudaGetLastError();
     });

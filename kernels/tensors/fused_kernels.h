@@ -68,11 +68,11 @@ struct fused_device {
     bool is_early;            /* kernels may begin before the one before them has ended (early_launch.cuh) */
 };
 
-/* Prepares the kernels of a device; once before the first launch. */
+/* Prepares the kernels of `device`, the current one; once before the first launch. */
 cudaError_t fused_load(int device, struct fused_device *properties);
 cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called by fused_load */
-/* The windows of size N that the device computes at once, in the gradient of h or in the other operations; 0: there is
- * no kernel, or the size does not fit. */
+/* Teams for windows of size N that the device runs at once; 0: there is no kernel, or it does not fit.
+ * fused_gradient_h_teams: of the gradient of h. */
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);

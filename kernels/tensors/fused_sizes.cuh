@@ -27,6 +27,8 @@ template <template <int> class Size, class Use> static cudaError_t with_every_si
     return status;
 }
 
+static inline unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
+
 /* Lets kernels have `bytes` of shared memory, if the device has them. */
 template <class... Kernels>
 static cudaError_t shared_allow(const struct fused_device *device, size_t bytes, Kernels... kernels)

@@ -1,7 +1,7 @@
 /* long_kernels - see the header.
  *
  * cost     a window: `split` and `join` 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA
- * ceiling  of device memory, or of the L2 cache if the windows of a launch fit there
+ * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"
 #include "fft_tree.cuh"
@@ -126,8 +126,8 @@ static __global__ void __launch_bounds__(256)
 
 template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), true>;
-    static constexpr int THREADS = tree::E == 16 ? 1024 : 512, /* of a multiprocessor */
-                         BLOCKS = THREADS / tree::T < 16 ? THREADS / tree::T : 16;
+    static constexpr int RESIDENT = tree::E == 16 ? 1024 : 512, /* threads of a multiprocessor */
+                         BLOCKS = RESIDENT / tree::T < 16 ? RESIDENT / tree::T : 16;
     static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
                             BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
 };
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             const size_t spectrum = (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         }
         if (OP == LONG_FORWARD) {
             const float turn = p.conjugate ? -p.scale : p.scale;
@@ -191,7 +191,10 @@ static __device__ window halves_window(const long_units &u, const float *data, i
     return window_of(data, u.rows, place.at, place.start, place.start + u.end, points);
 }
 
-/* Row `row` of a window of 2 rows, before its transform: exp(-2 pi i (row + 1/4) / 2) is turn (1 - i). */
+/* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
+static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.70710678f : 0.70710678f; }
+
+/* A row of a window of 2 rows, before its transform. turn: halves_turn of the row. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
 {
@@ -262,7 +265,7 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
 }
 
-struct halves_place {         /* where a window is */
+struct halves_place {         /* a window in x and y, and its spectrum */
     int64_t in;               /* its first point, in x */
     int64_t spectrum;
     halves_frames out;
@@ -315,13 +318,13 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const halves_place &place = places[step / 2 % S::PLACES];
         const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = row ? -0.70710678f : 0.70710678f;
+        const float turn = halves_turn(row);
         float2 r[S::E];
         halves_load<S, REAL>(r, window{p.x + place.in, place.first, place.last}, turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)place.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
-        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], __ldg(h + m * S::T));
+        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
         halves_store<S, REAL>(r, f, p.y, place.out, p.output.scale, turn, p.output.add || row > 0, t);
@@ -343,7 +346,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = step % 2;
         if (i >= p.filters.n) return;
         const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = row ? -0.70710678f : 0.70710678f;
+        const float turn = halves_turn(row);
         float2 r[S::E];
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
@@ -511,16 +514,23 @@ enum { HALVES_ROW = LONG_ROW };
 enum { HALVES_ROW = 14 };
 #endif
 
+static int halves_at_once(const struct fused_device *device)
+{
+    using S = halves_size<HALVES_ROW>;
+    const int fitting = (int)((size_t)device->shared_bytes / S::HALVES_BYTES);
+    return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
+}
+
 bool long_halves_fit(const struct fused_device *device, int log2_row)
 {
-    return log2_row == HALVES_ROW && halves_size<HALVES_ROW>::HALVES_BYTES <= (size_t)device->shared_bytes;
+    return log2_row == HALVES_ROW && halves_at_once(device) > 0;
 }
 
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
                                cudaStream_t stream)
 {
     using S = halves_size<HALVES_ROW>;
-    const int at_once = rows_at_once<HALVES_ROW>(device), of_block = (p->in.n + at_once - 1) / at_once;
+    const int at_once = halves_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
     return launch_early(device->is_early, real ? halves_kernel<HALVES_ROW, true> : halves_kernel<HALVES_ROW, false>,
                         dim3(blocks), S::T, S::HALVES_BYTES, stream, *p, of_block);
@@ -528,7 +538,7 @@ cudaError_t long_halves_launch(const struct fused_device *device, bool real, con
 
 size_t long_gradient_halves_stash(const struct fused_device *device, int n)
 {
-    const int at_once = rows_at_once<HALVES_ROW>(device);
+    const int at_once = halves_at_once(device);
     return (size_t)(n < at_once ? n : at_once) * 2 * row_size<HALVES_ROW>::N * sizeof(float2);
 }
 
@@ -536,7 +546,7 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
                                         const struct long_gradient_halves *p, cudaStream_t stream)
 {
     using S = halves_size<HALVES_ROW>;
-    const int at_once = rows_at_once<HALVES_ROW>(device), rounds = (p->filters.n + at_once - 1) / at_once;
+    const int at_once = halves_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
     return launch_early(device->is_early,
                         real ? gradient_halves_kernel<HALVES_ROW, true> : gradient_halves_kernel<HALVES_ROW, false>,

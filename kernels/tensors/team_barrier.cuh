@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-/* Waits for the `threads` threads of team `number`, 0 to 14: all those of whole warps. */
+/* Waits for the `threads` threads of team `number` (0 to 14). A team is whole warps. */
 static __device__ __forceinline__ void team_barrier(unsigned number, unsigned threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "r"(threads) : "memory");

@@ -6,11 +6,14 @@
 #include "fft_tree.cuh"
 #include "row_windows.cuh"
 
-/* A thread has 32 points and at most 128 registers, or 16 and 64: a multiprocessor holds MOST_THREADS. */
+/* A multiprocessor holds RESIDENT threads: 1024 of 16 points and 64 registers, or 512 of up to 128 registers. A block
+ * has THREADS, unless its kernel says otherwise: one team, or the teams of four warps. */
 template <int LOG_N, bool SHARED_BLOCK = false>
 struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
-    static constexpr int MOST_THREADS = tree::E == 16 && LOG_N > 8 ? 1024 : 512;
+    static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512, THREADS = tree::T > 128 ? tree::T : 128,
+                         TEAMS = THREADS / tree::T, PLACES = tree::T < 32 ? tree::T : 32; /* PLACES: one a thread */
+    static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
 };

@@ -71,7 +71,7 @@ struct tensor_plan {
     int n_groups;            /* of a chunk                                                                           */
     int n_slices;            /* of the gradient of h                                                                 */
     size_t stash, bytes;     /* of the workspace: its stash, all of it                                               */
-    bool is_long;            /* `longer` is the plan; of the fields above only `bytes` is set                        */
+    bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields do not count       */
     struct long_plan longer;
 };
 

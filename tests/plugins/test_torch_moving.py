@@ -44,7 +44,7 @@ CASES = [(1, 1, 1, 1, 1, 1, 1), (2, 100, 3, 2, 1, 16, 7), (3, 257, 4, 2, 30, 16,
 @pytest.mark.parametrize("mode", ("full", "causal"))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_moving_results_and_gradients_are_exact(ht, backend, dev, case, mode):
-    """Of the first and second order."""
+    """The results, and the first and second gradients, match a direct sum."""
     n_rows, n, n_entries, n_outputs, n_taps, step, n_steps = case
     x, bank = tensor((n_rows, n), dev).requires_grad_(), tensor((n_entries, n_outputs, n_taps), dev, 2).requires_grad_()
     entries = draw_entries((n_rows, n_steps), n_entries, dev, 3, lowest=-1)
@@ -70,7 +70,7 @@ def check_orders(ht, x, bank, entries, step, mode):
 @pytest.mark.parametrize("n,taps,step", [(1, 1, 16), (5000, 700, 256), (5001, 3000, 100), (20000, 5, 1000),
                                          (900, 50, 4096)])
 def test_moving_is_the_renderers(ht, hc, backend, dev, n, taps, step):
-    """haloconv.convolve_moving of the same bank and entries: which one plays when, its fades, and the length."""
+    """haloconv.convolve_moving of the same bank and entries: which entry plays when, its fades, and the length."""
     x, bank = tensor((2, n), seed=n), tensor((9, 2, taps), seed=taps)
     entries = draw_entries((2, -(-n // step)), 9, seed=n, lowest=-1)
     for path, steps in ((entries, entries), (entries[:, :1], entries[:, :1]),
@@ -90,7 +90,7 @@ def test_moving_is_the_renderers(ht, hc, backend, dev, n, taps, step):
 def test_moving_with_one_entry_is_convolve(ht, backend, dev):
     x, bank = tensor((3, 500), dev), tensor((2, 40), dev, 2)
     for mode in ("full", "causal"):
-        want = ht.convolve(x.double().float(), bank[1], mode).double()
+        want = ht.convolve(x, bank[1], mode).double()
         close(ht.convolve_moving(x, bank, [1], 64, mode), want)
         close(ht.convolve_moving(x, bank, [1] * 20, 64, mode), want)
 
@@ -153,6 +153,19 @@ def test_moving_keeps_no_filters(ht):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         ht.convolve_moving(x, bank, draw_entries((1, 250), 3), 16)
     assert max(t.storage().nbytes() for t in kept) <= 4 * 10000, "steps x taps floats are 500,000 bytes"
+
+
+def test_moving_takes_any_default_dtype_and_whole_numbers(ht, backend, dev):
+    x, bank, entries = tensor((2, 700), dev), tensor((5, 40), dev, 2), np.array([1, 4, 0, 3], np.uint16)
+    want = ht.convolve_moving(x, bank, entries.astype(np.int64), 200)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float16)
+        assert torch.equal(ht.convolve_moving(x, bank, entries.tolist(), 200), want)
+    finally:
+        torch.set_default_dtype(before)
+    if hasattr(torch, "uint16"):
+        assert torch.equal(ht.convolve_moving(x, bank, entries, 200), want)
 
 
 def test_moving_empty_batches(ht, backend, dev):

@@ -93,7 +93,7 @@ def _one_output(x, bank, entries, lengths, step, n_frames):
     y = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)  # [rows, steps, played]
     if n_steps == 1:
         return y.squeeze(1)
-    fade = torch.arange(1, step + 1, device=y.device) / step
+    fade = torch.arange(1, step + 1, dtype=torch.float32, device=y.device) / step
     faded = y[:, 1:, :step] * fade + y[:, :-1, step:] * (1 - fade)
     return torch.cat([y[:, :1, :step], faded], 1).reshape(n_rows, n_steps * step)[:, :n_frames]
 
@@ -110,9 +110,12 @@ def _entries_of(entries, n_entries, device):
         raise ValueError("entries have no dimensions; give [..., steps]")
     is_known, is_silent = entries.is_cpu and _is_plain(entries, entries), True
     if is_known and entries.numel():
+        entries = entries.long()  # uint16 and uint32 have no max
         if entries.max() >= n_entries:
             raise ValueError(f"entry {int(entries.max())} is out of range; the bank has entries 0 to {n_entries - 1}")
         is_silent = bool(entries.min() < 0)
+    if is_known and entries.is_pinned():
+        entries = entries.clone()  # the copy to a GPU reads pinned memory later; the caller may change it
     return entries.to(device, torch.int64, non_blocking=True), is_known, is_silent
 
 

@@ -58,7 +58,7 @@ enum cudaDeviceAttr {
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 struct cudaFuncAttributes {
-    int maxThreadsPerBlock, numRegs, maxDynamicSharedSizeBytes;
+    int maxThreadsPerBlock, numRegs, maxDynamicSharedSizeBytes, ptxVersion;
 };
 struct cudaDeviceProp {
     char name[256];

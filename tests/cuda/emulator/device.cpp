@@ -11,7 +11,6 @@
 
 enum { /* of sm_90 */
     SHARED_DEFAULT = 48 << 10,
-    SHARED_OPTIN = 227 << 10,
     SHARED_OF_SM = 228 << 10,
     THREADS_OF_SM = 2048,
     BLOCKS_OF_SM = 32
@@ -122,6 +121,8 @@ size_t device_bytes() { return (size_t)setting("CUDA_ON_CPU_MIB", 2048) << 20; }
 static int n_devices() { return (int)setting("CUDA_ON_CPU_DEVICES", 1); }
 static int driver_version() { return (int)setting("CUDA_ON_CPU_DRIVER", RUNTIME_VERSION); }
 static int n_sm() { return (int)setting("CUDA_ON_CPU_SMS", 4); }
+static int shared_optin() { return (int)setting("CUDA_ON_CPU_SHARED_KIB", 227) << 10; }
+static int capability() { return (int)setting("CUDA_ON_CPU_CAPABILITY", 9); }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -150,7 +151,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     snprintf(prop->name, sizeof prop->name, "CUDA on the CPU");
     size_t free_bytes;
     cudaMemGetInfo(&free_bytes, &prop->totalGlobalMem);
-    prop->major = 9;
+    prop->major = capability();
     prop->multiProcessorCount = n_sm();
     return cudaSuccess;
 }
@@ -161,8 +162,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = n_sm(); break;
     case cudaDevAttrL2CacheSize: *value = 1 << 20; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = capability(); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = shared_optin(); break;
     case cudaDevAttrHostRegisterSupported: *value = 1; break;
     default: return remember(cudaErrorInvalidValue);
     }
@@ -200,13 +201,14 @@ cudaError_t cuda_func_attributes(struct cudaFuncAttributes *attributes, const vo
     attributes->maxThreadsPerBlock = 1024;
     attributes->numRegs = 64;
     attributes->maxDynamicSharedSizeBytes = shared_allowed_to(entry);
+    attributes->ptxVersion = 10 * capability();
     return cudaSuccess;
 }
 
 cudaError_t cuda_func_attribute(const void *entry, enum cudaFuncAttribute attribute, int value)
 {
     auto lock = runtime_lock();
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_OPTIN)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > shared_optin())
         return remember(cudaErrorInvalidValue);
     shared_allowed()[entry] = value;
     return cudaSuccess;

@@ -4,35 +4,10 @@
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"
-#include "fft_tree.cuh"
-#include "long_kernels.h"
-#include "row_windows.cuh"
+#include "fused_sizes.cuh"
+#include "long_windows.cuh"
 
 /* ---- split and join ---------------------------------------------------------------------------------------------- */
-
-struct unit_place { row_place at; int64_t start; }; /* start: the frame of the window's point 0 */
-template <class Int>
-static __device__ __forceinline__ unit_place divide(const long_units &u, Int unit, Int units_of_group, Int n_windows)
-{
-    const Int group = unit / units_of_group, task = unit - group * units_of_group, row = task / n_windows;
-    unit_place place;
-    place.at = place_of(u.groups, (unsigned)(u.groups.first + group), (unsigned)row);
-    place.start = (int64_t)(task - row * n_windows) * u.hop + u.start;
-    return place;
-}
-static __device__ __forceinline__ unit_place place_of_unit(const long_units &u, unsigned local)
-{
-    const int64_t unit = u.first + local;
-    if ((unit | u.units_of_group | u.n_windows) >> 32) return divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
-    /* The division of 64 bits is slow. */
-    return divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
-}
-
-static __device__ __forceinline__ int64_t frames_of(const long_units &u, row_place at)
-{
-    const int64_t length = u.lengths ? u.lengths[at.filter] : u.rows.frames;
-    return length < u.rows.frames ? length : u.rows.frames;
-}
 
 /* The first pass: r[j] = point n' + M j of a window, M = N / R columns. */
 template <int LOG_R>
@@ -65,7 +40,6 @@ static __global__ void __launch_bounds__(256)
 {
     constexpr int R = 1 << LOG_R;
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = columns << LOG_R;
-    const unit_place place = place_of_unit(u, blockIdx.y);
     const float2 *in = scratch + (size_t)blockIdx.y * (size_t)stride + column;
     float2 r[R];
     next_may_begin();
@@ -73,11 +47,9 @@ static __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int j = 0; j < R; j++) r[j] = in[(size_t)j * (size_t)columns];
     time_levels_from_0<LOG_R>(r);
-    const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
-    const int last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
-    const int length = (int)(used < last ? used > 0 ? used : 0 : last);
-    const int first = (int)o.first_point;
-    float *out = data + place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
+    const written_frames frames = written_frames_of(u, o, (int)blockIdx.y);
+    const int first = frames.first, last = frames.last, length = frames.length;
+    float *out = data + frames.at;
     unrolled<R>([&](auto j) {
         const float2 z = turned<j.value * 64 / R, -1>(r[j.value]);
         const int lo = column + columns * j.value, hi = lo + n;
@@ -124,22 +96,6 @@ static __global__ void __launch_bounds__(256)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
-    using tree = fft_tree<LOG_N, log_e_of(LOG_N), true>;
-    static constexpr int RESIDENT = tree::E == 16 ? 1024 : 512, /* threads of a multiprocessor */
-                         BLOCKS = RESIDENT / tree::T < 16 ? RESIDENT / tree::T : 16;
-    static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
-                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
-};
-
-/* Returns t, which the compiler takes for another number: it then computes addresses again, rather than keep all of
- * them in registers. */
-static __device__ __forceinline__ int again(int t)
-{
-    asm volatile("" : "+r"(t));
-    return t;
-}
-
 /* A block transforms row blockIdx.y of some windows. */
 template <int LOG_N, int OP>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
@@ -182,204 +138,6 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             S::inverse(s, f, t, r);
             unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
         }
-    }
-}
-
-static __device__ window halves_window(const long_units &u, const float *data, int unit, int points)
-{
-    const unit_place place = place_of_unit(u, (unsigned)unit);
-    return window_of(data, u.rows, place.at, place.start, place.start + u.end, points);
-}
-
-/* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
-static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.70710678f : 0.70710678f; }
-
-/* A row of a window of 2 rows, before its transform. turn: halves_turn of the row. */
-template <class S, bool REAL>
-static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
-{
-    const auto each = [&](auto at) {
-#pragma unroll
-        for (int j = 0; j < S::E; j++) {
-            const int n = t + S::T * j;
-            const float a = at(n), b = at(n + S::N);
-            const float c = REAL ? 0.0f : -at(n + 2 * S::N), d = REAL ? 0.0f : -at(n + 3 * S::N);
-            r[j] = make_float2(a + turn * (b + d), c + turn * (d - b));
-        }
-    };
-    if (w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N) each([&](int n) { return w.data[n]; });
-    else each([&](int n) { return point(w, n); });
-}
-
-/* The frames of a window that are written: point p is float at + p of the data, for first <= p < last. From `length` on
- * it is 0. */
-struct halves_frames {
-    int64_t at;
-    int first, last, length;
-};
-static __device__ halves_frames halves_frames_of(const long_units &u, const long_output &o, int unit)
-{
-    const unit_place place = place_of_unit(u, (unsigned)unit);
-    const int64_t left = u.rows.frames - place.start, used = frames_of(u, place.at) - place.start;
-    halves_frames frames;
-    frames.at = place.at.batch * u.rows.stride[0] + place.at.channel * u.rows.stride[1] + place.start;
-    frames.first = (int)o.first_point;
-    frames.last = (int)(left < u.end ? left > 0 ? left : 0 : u.end);
-    frames.length = (int)(used < frames.last ? used > 0 ? used : 0 : frames.last);
-    return frames;
-}
-
-/* Writes, or adds, an inverse. */
-template <class S, bool REAL>
-static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
-                                                    const halves_frames &frames, float scale, float turn, bool add,
-                                                    int t)
-{
-    float *out = data + frames.at;
-    const int first = frames.first, last = frames.last, length = frames.length;
-    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 16 / PARTS ? S::E : 16 / PARTS;
-    const auto each = [&](auto is_asked, auto has_signal) {
-        unrolled<S::E / AT_ONCE>([&](auto chunk) {
-            constexpr int j0 = chunk.value * AT_ONCE;
-            float before[AT_ONCE][PARTS]; /* all loads precede the stores: they wait for the memory together */
-#pragma unroll
-            for (int j = 0; j < AT_ONCE; j++)
-#pragma unroll
-                for (int part = 0; part < PARTS; part++) {
-                    const int n = t + S::T * (j0 + j) + part * S::N;
-                    before[j][part] = add && is_asked(n) ? out[n] : 0.0f;
-                }
-            unrolled<AT_ONCE>([&](auto j) {
-                const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
-                const float points[4] = {z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)};
-#pragma unroll
-                for (int part = 0; part < PARTS; part++) {
-                    const int n = t + S::T * (j0 + j.value) + part * S::N;
-                    const float signal = has_signal(n) ? scale * points[part] : 0.0f;
-                    if (is_asked(n)) out[n] = signal + before[j.value][part];
-                }
-            });
-        });
-    };
-    if (first == 0 && length >= PARTS * S::N) each([](int) { return true; }, [](int) { return true; });
-    else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
-}
-
-struct halves_place {         /* a window in x and y, and its spectrum */
-    int64_t in;               /* its first point, in x */
-    int64_t spectrum;
-    halves_frames out;
-    int first, last;          /* points in x */
-};
-
-/* Adds to row_size what halves_kernel needs. */
-template <int LOG_N> struct halves_size : row_size<LOG_N> {
-    static constexpr int PLACES = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* made at once */
-    static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
-                                           PLACES * sizeof(halves_place);
-};
-
-/* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
-template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
-{
-    return shared_at<typename S::factors>(shared, row * S::FACTOR_BYTES);
-}
-template <class S> static __device__ void halves_factors_make(float4 *shared)
-{
-    for (int row = 0; row < 2; row++) S::factors_make(halves_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
-}
-
-template <int LOG_N, bool REAL>
-static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    halves_kernel(long_halves p, int windows_of_block)
-{
-    using S = halves_size<LOG_N>;
-    extern __shared__ float4 shared[];
-    halves_place *places = reinterpret_cast<halves_place *>(halves_factors<S>(shared, 2));
-    float2 *s = reinterpret_cast<float2 *>(places + S::PLACES);
-    next_may_begin();
-    halves_factors_make<S>(shared);
-    previous_wait();
-    for (int step = 0; step < 2 * windows_of_block; step++) {
-        const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
-        int t = again((int)threadIdx.x);
-        if (i >= p.in.n) return;
-        if (step % (2 * S::PLACES) == 0) { /* each thread divides for another window */
-            S::team_sync();
-            if (t < S::PLACES && i + t < p.in.n) {
-                const window w = halves_window(p.in, p.x, i + t, 4 * S::N);
-                places[t].in = w.data - p.x;
-                places[t].first = w.first;
-                places[t].last = w.last;
-                places[t].out = halves_frames_of(p.out, p.output, i + t);
-                places[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
-            }
-            S::team_sync();
-        }
-        const halves_place &place = places[step / 2 % S::PLACES];
-        const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = halves_turn(row);
-        float2 r[S::E];
-        halves_load<S, REAL>(r, window{p.x + place.in, place.first, place.last}, turn, t);
-        S::template forward<false>(s, f, t, r);
-        const float2 *h = p.spectra + ((2 * (size_t)place.spectrum + (size_t)row) << LOG_N) + t;
-#pragma unroll
-        for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
-        t = again(t);
-        S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.y, place.out, p.output.scale, turn, p.output.add || row > 0, t);
-    }
-}
-
-/* A block computes the gradient of a filter: for each row, the sum over the windows, then the inverse. */
-template <int LOG_N, bool REAL>
-static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    gradient_halves_kernel(long_gradient_halves p)
-{
-    using S = halves_size<LOG_N>;
-    extern __shared__ float4 shared[];
-    float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
-    next_may_begin();
-    halves_factors_make<S>(shared);
-    previous_wait();
-    for (int step = 0;; step++) {
-        const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = step % 2;
-        if (i >= p.filters.n) return;
-        const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = halves_turn(row);
-        float2 r[S::E];
-        for (int k = 0; k < p.windows; k++) {
-            int t = again((int)threadIdx.x);
-            halves_load<S, REAL>(r, halves_window(p.x, p.x_data, i * p.windows + k, 4 * S::N), turn, t);
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread its own places */
-#pragma unroll
-            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            halves_load<S, REAL>(r, halves_window(p.gy, p.gy_data, i * p.windows + k, 4 * S::N), turn, t);
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t;
-#pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
-            float2 *sum = spectrum + S::N;
-            if (k > 0) {
-#pragma unroll
-                for (int m = 0; m < S::E; m++) {
-                    const float2 before = sum[m * S::T];
-                    r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
-                }
-            }
-            if (k + 1 < p.windows) {
-#pragma unroll
-                for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
-            }
-        }
-        const int t = again((int)threadIdx.x);
-        S::inverse(s, f, t, r);
-        halves_store<S, REAL>(r, f, p.gh, halves_frames_of(p.filters, p.output, i), p.output.scale, turn, row > 0, t);
     }
 }
 
@@ -503,74 +261,14 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
     return n;
 }
 
-template <class Kernel> static cudaError_t shared_allow(Kernel kernel, size_t bytes)
-{
-    return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-}
-
-#ifdef LONG_ROW
-enum { HALVES_ROW = LONG_ROW };
-#else
-enum { HALVES_ROW = 14 };
-#endif
-
-static int halves_at_once(const struct fused_device *device)
-{
-    using S = halves_size<HALVES_ROW>;
-    const int fitting = (int)((size_t)device->shared_bytes / S::HALVES_BYTES);
-    return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
-}
-
-bool long_halves_fit(const struct fused_device *device, int log2_row)
-{
-    return log2_row == HALVES_ROW && halves_at_once(device) > 0;
-}
-
-cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
-                               cudaStream_t stream)
-{
-    using S = halves_size<HALVES_ROW>;
-    const int at_once = halves_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
-    const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
-    return launch_early(device->is_early, real ? halves_kernel<HALVES_ROW, true> : halves_kernel<HALVES_ROW, false>,
-                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p, of_block);
-}
-
-size_t long_gradient_halves_stash(const struct fused_device *device, int n)
-{
-    const int at_once = halves_at_once(device);
-    return (size_t)(n < at_once ? n : at_once) * 2 * row_size<HALVES_ROW>::N * sizeof(float2);
-}
-
-cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
-                                        const struct long_gradient_halves *p, cudaStream_t stream)
-{
-    using S = halves_size<HALVES_ROW>;
-    const int at_once = halves_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
-    const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
-    return launch_early(device->is_early,
-                        real ? gradient_halves_kernel<HALVES_ROW, true> : gradient_halves_kernel<HALVES_ROW, false>,
-                        dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
-}
-
 cudaError_t long_load(const struct fused_device *device)
 {
-    cudaError_t status = cudaSuccess;
+    cudaError_t status = long_halves_load(device);
     for (int log2_row = LONG_ROW_LEAST; log2_row <= LONG_ROW_MOST && !status; log2_row++)
         status = with_row(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
-            constexpr size_t BYTES = row_size<LOG_N>::BYTES;
-            if (BYTES > (size_t)device->shared_bytes) return cudaSuccess;
-            cudaError_t error = shared_allow(rows_kernel<LOG_N, LONG_FORWARD>, BYTES);
-            if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_INVERSE>, BYTES);
-            if (!error) error = shared_allow(rows_kernel<LOG_N, LONG_CONVOLVE>, BYTES);
-            if (error || !long_halves_fit(device, LOG_N)) return error;
-            constexpr size_t HALVES = halves_size<LOG_N>::HALVES_BYTES;
-            error = shared_allow(halves_kernel<HALVES_ROW, true>, HALVES);
-            if (!error) error = shared_allow(halves_kernel<HALVES_ROW, false>, HALVES);
-            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, true>, HALVES);
-            if (!error) error = shared_allow(gradient_halves_kernel<HALVES_ROW, false>, HALVES);
-            return error;
+            return shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
+                                rows_kernel<LOG_N, LONG_INVERSE>, rows_kernel<LOG_N, LONG_CONVOLVE>);
         });
     return status;
 }

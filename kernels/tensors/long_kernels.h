@@ -86,6 +86,7 @@ struct long_halves {
     float *y;
     const float2 *spectra;    /* as in long_rows */
 };
+cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
 /* Is there a kernel for these rows, and do they fit the device? */
 bool long_halves_fit(const struct fused_device *device, int log2_row);
 /* real: the points of a window from N on are outside of x, and are not stored. */

@@ -42,7 +42,6 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t waves = most(1, CACHED_BYTES / (wave * ((int64_t)sizeof(float2) << plan->size.log2_row)));
     const int64_t busy = least(LONG_MOST_UNITS, most(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     int64_t units, groups;
-    plan->has_sum = false;
     if (plan->is_halves && c->op == HC_GRADIENT_H) {
         units = MOST_HALVES;
         groups = least(filters, most(1, units / units_of_group));
@@ -55,10 +54,10 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     } else if (c->op == HC_GRADIENT_H) {
         units = least(busy, filters * units_of_group);
         units = least(units, slots / 2);
-        plan->has_sum = units < units_of_group;
-        if (plan->has_sum) units = least(units, (slots - 1) / 2);
-        groups = plan->has_sum ? 1 : units / units_of_group;
-        plan->bytes = (size_t)((2 * units + plan->has_sum) * bytes);
+        const bool has_sum = units < units_of_group; /* the windows of a filter do not fit together */
+        if (has_sum) units = least(units, (slots - 1) / 2);
+        groups = has_sum ? 1 : units / units_of_group;
+        plan->bytes = (size_t)((2 * units + has_sum) * bytes);
     } else {
         units = least(busy, filters * units_of_group);
         groups = least(filters, most(busy, ceil_div(units, units_of_group)));

@@ -13,7 +13,6 @@ struct long_plan {
     int64_t hop, n_windows;
     int n_groups, n_units;   /* filters, and windows, that the workspace holds                                       */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
-    bool has_sum;            /* of the gradient of h: the windows of a filter do not fit together                    */
     size_t bytes;            /* of workspace */
     double cycles;           /* estimated */
 };

@@ -126,7 +126,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     if (c->op == HC_GRADIENT_H) {
         const int teams = fused_gradient_h_teams(device, plan->log2_n);
         const int64_t tasks = rows * plan->n_windows;
-        int64_t slices = least(tasks, ceil_div(teams, groups));
+        int64_t slices = least(tasks, most(1, teams / groups)); /* all run at once */
+        slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer, if they take as long */
         const size_t partial = (size_t)c->h.frames * sizeof(float);
         for (;;) {
             plan->n_slices = (int)slices;

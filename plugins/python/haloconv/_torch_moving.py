@@ -37,7 +37,7 @@ def _gather(op, a, bank, size, steps):
         return _call(op, "valid", a, h, size, lengths)
     each = _call(op, "valid", a, bank, (*entries.shape, size[-1]), lengths).reshape(-1, size[-1])
     sums, at = each.new_zeros(size), entries.reshape(-1)
-    # Each adds in the same order in every run; the other one, on the other device, does not.
+    # index_put adds in a fixed order on a GPU, index_add on the CPU; neither does on the other device.
     return sums.index_put((at,), each, accumulate=True) if each.is_cuda else sums.index_add(0, at, each)
 
 

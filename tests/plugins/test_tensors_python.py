@@ -13,7 +13,7 @@ import types
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import ROOT, assert_close, generator
+from conftest import ROOT, assert_close, generator, has_cuda
 from test_python import hc  # noqa: F401  (a fixture)
 
 MODES = ("full", "same", "valid", "causal")
@@ -357,3 +357,33 @@ def test_jax_arrays_are_complete_when_the_call_returns(hc, runs, monkeypatch):
     y = hc.convolve_tensors(JaxArray(x.transpose(0, 2, 1)), JaxArray(h.astype(np.float64)), "causal")
     assert type(y) is JaxArray and runs == [1, "done"] and not active
     close(y.a, exact(x.transpose(0, 2, 1), h, "causal"))
+
+
+# ---- the libraries themselves, on a machine with a GPU --------------------------------------------------------------
+@pytest.fixture
+def gpu():
+    if not has_cuda():
+        pytest.skip("no CUDA device")
+
+
+@pytest.mark.parametrize("mode", ("full", "same", "valid", "causal"))
+def test_cupy_on_a_gpu(hc, gpu, mode):
+    cupy = pytest.importorskip("cupy")
+    x, h = array((3, 2, 5000)), array((2, 700), 2)
+    with cupy.cuda.Stream(non_blocking=True):
+        y = hc.convolve_tensors(cupy.asarray(x), cupy.asarray(h), mode)
+        assert isinstance(y, cupy.ndarray)
+        close(cupy.asnumpy(y), exact(x, h, mode))
+
+
+@pytest.mark.parametrize("mode", ("full", "same", "valid", "causal"))
+def test_jax_on_a_gpu(hc, gpu, mode):
+    jax = pytest.importorskip("jax")
+    try:
+        device = jax.devices("gpu")[0]
+    except RuntimeError:
+        pytest.skip("this jax has no GPU")
+    x, h = array((3, 2, 5000)), array((2, 700), 2)
+    y = hc.convolve_tensors(jax.device_put(x, device), jax.device_put(h, device), mode)
+    assert isinstance(y, jax.Array)
+    close(np.asarray(y), exact(x, h, mode))

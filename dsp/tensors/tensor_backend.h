@@ -39,7 +39,7 @@ struct tensor_call {
 struct tensor_data {        /* pointers of a run */
     const float *a, *b;     /* the inputs, as enum hc_tensors_op lists them */
     float *out;
-    void *workspace;        /* `bytes` of the device; `run` checks it */
+    void *workspace;        /* `bytes` of the device; `run` refuses too few of them, or a wrong alignment */
     size_t bytes;
     void *stream;
 };
@@ -48,9 +48,6 @@ struct tensor_backend {
     int (*workspace)(const struct tensor_call *call, size_t *bytes, char *why, size_t cap);
     int (*run)(const struct tensor_call *call, const struct tensor_data *data, char *why, size_t cap);
 };
-
-/* Refuses a workspace of less than `needed` bytes, or not aligned to 256. [rt] */
-int tensor_workspace_check(const struct tensor_data *data, size_t needed, char *why, size_t cap);
 
 extern const struct tensor_backend tensors_cpu;
 extern const struct tensor_backend tensors_cuda; /* only in builds with CUDA */

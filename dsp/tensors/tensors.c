@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST_FRAMES = 1 << 30, LEAST_LIMIT = 64 << 20 /* bytes */, ALIGNMENT = 256 };
+enum { MOST_FRAMES = 1 << 30, LEAST_LIMIT = 64 << 20 /* bytes */ };
 
 /* Rows whose strides are 0 share their memory, which then limits nothing; backends multiply rows by blocks of a row. */
 static const int64_t most_rows = (int64_t)1 << 36;
@@ -199,18 +199,6 @@ int hc_tensors_workspace(const hc_tensors *t, int op, size_t *bytes, char *why, 
     const struct tensor_backend *tensors = call_make(t, op, &call, &error, why, cap);
     if (!tensors || !has_rows(t)) return error;
     return tensors->workspace(&call, bytes, why, cap);
-}
-
-int tensor_workspace_check(const struct tensor_data *data, size_t needed, char *why, size_t cap)
-{
-    if (data->bytes < needed)
-        return fail(HC_EINVAL, why, cap,
-                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them",
-                    data->bytes, needed);
-    if (needed > 0 && (!data->workspace || (uintptr_t)data->workspace % ALIGNMENT))
-        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", data->workspace,
-                    ALIGNMENT);
-    return HC_OK;
 }
 
 int hc_tensors_run(const hc_tensors *t, int op, const float *a, const float *b, float *out, void *workspace,

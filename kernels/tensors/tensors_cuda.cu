@@ -20,6 +20,7 @@
 #include <string.h>
 
 enum { MOST_DEVICES = 64, MOST_GROUPS = 65535, MOST_WINDOWS = INT_MAX }; /* groups and windows: of a launch */
+enum { ALIGNMENT = 256 };                                               /* of a workspace and its parts, bytes */
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -75,7 +76,7 @@ struct tensor_plan {
     struct long_plan longer;
 };
 
-static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* The time of windows in cycles, as measured on an H200: rounds of teams that run alone or, if all multiprocessors are
  * full, 1.05 cycles of a multiprocessor for a point (points cross shared memory twice) or 1.6 (four times). */
@@ -216,6 +217,18 @@ static int zero_filters(const struct tensor_call *c, const struct tensor_data *d
     return HC_OK;
 }
 
+static int workspace_check(const struct tensor_data *d, size_t needed, char *why, size_t cap)
+{
+    if (d->bytes < needed)
+        return fail(HC_EINVAL, why, cap,
+                    "the workspace has %zu bytes, and this operation needs %zu; hc_tensors_workspace tells them",
+                    d->bytes, needed);
+    if (needed > 0 && (!d->workspace || (uintptr_t)d->workspace % ALIGNMENT))
+        return fail(HC_EINVAL, why, cap, "the workspace at %p; it must be memory aligned to %d bytes", d->workspace,
+                    ALIGNMENT);
+    return HC_OK;
+}
+
 static int cuda_tensors_workspace(const struct tensor_call *c, size_t *bytes, char *why, size_t cap)
 {
     device_scope scope(c->device);
@@ -237,7 +250,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const struct tensor_dat
     struct tensor_plan plan;
     PASS(device_of(c->device, &device, why, cap));
     PASS(tensor_plan_make(c, device, &plan, why, cap));
-    PASS(tensor_workspace_check(d, plan.bytes, why, cap));
+    PASS(workspace_check(d, plan.bytes, why, cap));
     if (plan.is_long) return long_run(c, d, device, &plan.longer, why, cap);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c);

@@ -25,6 +25,7 @@ enum { FIRST, SECOND, THIRD, LONG, LONGER, SHORT, N_MASKS };
 static const int lengths[N_MASKS] = {2000, 1700, 1900, 4500, 6000, 500};
 static struct live_mask masks[N_MASKS];
 static char folder[] = "/tmp/hc_scenarios_XXXXXX";
+static char stall_file[64], stall_when_told[96]; /* HC_FAULT: a device that hangs as soon as the file is there */
 
 static void make_masks(void)
 {
@@ -44,11 +45,14 @@ static void make_masks(void)
             fprintf(file, "%.9g %.9g\n", (double)mask->taps[0][k], (double)mask->taps[1][k]);
         if (fclose(file) != 0) exit(1);
     }
+    snprintf(stall_file, sizeof stall_file, "%s/stall", folder);
+    snprintf(stall_when_told, sizeof stall_when_told, "stall %s 600000", stall_file);
 }
 
 static void remove_masks(void)
 {
     for (int i = 0; i < N_MASKS; i++) remove(masks[i].path);
+    remove(stall_file);
     rmdir(folder);
 }
 
@@ -368,15 +372,25 @@ static void lost_gpu(struct play *p)
     check(!p->driver->counts().on_standby, "the standby engine plays on");
 }
 
+/* The device hangs at the next block. Until then the host freewheels: no block is late because the machine is busy. */
+static void hear_the_device_hang(struct play *p)
+{
+    p->driver->set_freewheel(true);
+    play_on(p, SETTLE);
+    FILE *file = fopen(stall_file, "w");
+    check(file && fclose(file) == 0, "%s was not written", stall_file);
+    p->driver->set_freewheel(false);
+    hear_the_cpu_fade_in(p);
+}
+
 /* The device stalls for a while: a few blocks are late, then the CPU plays, then the device again. */
 static void gpu_back(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;
-    if (p->driver->set_freewheel) p->driver->set_freewheel(false);
     if (p->driver->has_standby)
         await_loss(p);
     else
-        hear_the_cpu_fade_in(p);
+        hear_the_device_hang(p);
     int rebuilds = p->driver->counts().rebuilds;
     if (p->driver->ask_device_again) {
         p->driver->set_freewheel(true); /* it is not to be late because the machine is busy */
@@ -428,7 +442,7 @@ struct scenario {
     S(driver, other_rate, LIVE_RATE_CHANGE, NULL, NULL)                                                                \
     S(driver, other_rate_and_mask, LIVE_RATE_CHANGE, NULL, NULL)                                                       \
     S(driver, lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                                             \
-    S(driver, gpu_back, LIVE_MASK, "stall 200 700", "stall 200 600000")                                                \
+    S(driver, gpu_back, LIVE_MASK, "stall 200 700", stall_when_told)                                                   \
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \
     S(driver, reset, LIVE_RESET, NULL, NULL)                                                                           \
@@ -442,6 +456,7 @@ static void open_play(struct play *p, const struct live_driver *driver, const ch
                       int mask)
 {
     for (int i = 0; i < N_DRIVERS; i++) drivers[i]->close(); /* where a test has failed */
+    remove(stall_file);
     trap_let_by(setup.fault ? "sem_post" : NULL);
     setup.mask = masks[mask].path;
     driver->open(&setup);

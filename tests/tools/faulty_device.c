@@ -7,6 +7,8 @@
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
  *
+ * In place of N a path: the block is then the first one after this file appears.
+ *
  * HC_FAULT_SCENE does the same to steered sources.
  */
 #include "faulty_device.h"
@@ -27,7 +29,7 @@ static sem_t release;
 static const struct backend *real = &backend_cpu;
 
 struct fault {
-    char kind[8];
+    char kind[8], file[128]; /* file: "" if `at` is known */
     long at, ms, every, blocks;
 };
 
@@ -41,12 +43,19 @@ static void fault_read(struct fault *f, const char *variable)
     const char *text = getenv(variable);
     f->at = -1;
     f->every = 1;
-    if (text) sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    if (!text || sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every) < 2) return;
+    if (f->file[0] == '/') return;
+    f->at = atol(f->file);
+    f->file[0] = '\0';
 }
 
 /* Counts a block, and fails or waits as the test asks. */
 static int fault_happen(struct fault *f, char *why, size_t cap)
 {
+    if (f->file[0] && access(f->file, F_OK) == 0) {
+        f->at = f->blocks;
+        f->file[0] = '\0';
+    }
     if (f->blocks++ < f->at || f->at < 0) return HC_OK;
     if (strcmp(f->kind, "fail") == 0)
         return fail(HC_EDEVICE, why, cap, "the device fell off the bus, as the test wants");

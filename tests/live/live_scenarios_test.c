@@ -25,7 +25,6 @@ enum { FIRST, SECOND, THIRD, LONG, LONGER, SHORT, N_MASKS };
 static const int lengths[N_MASKS] = {2000, 1700, 1900, 4500, 6000, 500};
 static struct live_mask masks[N_MASKS];
 static char folder[] = "/tmp/hc_scenarios_XXXXXX";
-static char stall_file[64], stall_when_told[96]; /* HC_FAULT: a device that hangs as soon as the file is there */
 
 static void make_masks(void)
 {
@@ -45,14 +44,11 @@ static void make_masks(void)
             fprintf(file, "%.9g %.9g\n", (double)mask->taps[0][k], (double)mask->taps[1][k]);
         if (fclose(file) != 0) exit(1);
     }
-    snprintf(stall_file, sizeof stall_file, "%s/stall", folder);
-    snprintf(stall_when_told, sizeof stall_when_told, "stall %s 600000", stall_file);
 }
 
 static void remove_masks(void)
 {
     for (int i = 0; i < N_MASKS; i++) remove(masks[i].path);
-    remove(stall_file);
     rmdir(folder);
 }
 
@@ -337,13 +333,23 @@ static void reset(struct play *p)
 
 /* ---- scenarios of a device --------------------------------------------------------------------- */
 
+static char hang_file[64];  /* the device hangs when this file is there */
+static char hang_fault[96]; /* HC_FAULT for that */
+
+/* Blocks while another thread makes an engine: few, for a take is limited. */
+static void some_blocks(struct play *p)
+{
+    for (int i = 0; i < 20; i++) block_step(p);
+    pause_us(50000);
+}
+
 static void await_loss(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;
     struct live_counts counts;
     do {
         check(now_s() < give_up, "%s: the device is not lost", p->driver->name);
-        for (int i = 0; i < 20; i++) block_step(p);
+        some_blocks(p);
         counts = p->driver->counts();
     } while (p->driver->has_standby ? !counts.on_standby : counts.rebuilds == 0);
 }
@@ -372,18 +378,19 @@ static void lost_gpu(struct play *p)
     check(!p->driver->counts().on_standby, "the standby engine plays on");
 }
 
-/* The device hangs at the next block. Until then the host freewheels: no block is late because the machine is busy. */
+/* The device hangs at the next block. Until then the host freewheels, so that a busy machine makes no block late. */
 static void hear_the_device_hang(struct play *p)
 {
     p->driver->set_freewheel(true);
     play_on(p, SETTLE);
-    FILE *file = fopen(stall_file, "w");
-    check(file && fclose(file) == 0, "%s was not written", stall_file);
+    FILE *file = fopen(hang_file, "w");
+    check(file && fclose(file) == 0, "%s was not written", hang_file);
     p->driver->set_freewheel(false);
     hear_the_cpu_fade_in(p);
 }
 
-/* The device stalls for a while: a few blocks are late, then the CPU plays, then the device again. */
+/* With a standby engine the device stalls for a while: a few blocks are late, then the CPU plays, then the device again.
+ * Without one it hangs, and another engine is requested. */
 static void gpu_back(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;
@@ -392,15 +399,15 @@ static void gpu_back(struct play *p)
     else
         hear_the_device_hang(p);
     int rebuilds = p->driver->counts().rebuilds;
+    if (p->driver->set_freewheel) p->driver->set_freewheel(true); /* a busy machine makes no block late */
     if (p->driver->ask_device_again) {
-        p->driver->set_freewheel(true); /* it is not to be late because the machine is busy */
         p->driver->ask_device_again();
         block_step(p);
         p->driver->ask_device_again();
     }
     do {
         check(now_s() < give_up, "%s: the device does not play again", p->driver->name);
-        for (int i = 0; i < 10; i++) block_step(p);
+        some_blocks(p);
     } while (p->driver->counts().rebuilds == rebuilds || strcmp(p->driver->counts().backend, "cuda") != 0);
     play_on(p, 2 * SETTLE);
 }
@@ -426,7 +433,7 @@ struct scenario {
     void (*play)(struct play *play);
     enum live_step needs;    /* LIVE_MASK: nothing that a driver may lack */
     const char *fault;       /* NULL: the CPU plays */
-    const char *fault_alone; /* the same where there is no standby engine */
+    const char *fault_alone; /* where there is no standby engine */
 };
 
 #define SCENARIOS(S, driver)                                                                                           \
@@ -442,7 +449,7 @@ struct scenario {
     S(driver, other_rate, LIVE_RATE_CHANGE, NULL, NULL)                                                                \
     S(driver, other_rate_and_mask, LIVE_RATE_CHANGE, NULL, NULL)                                                       \
     S(driver, lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                                             \
-    S(driver, gpu_back, LIVE_MASK, "stall 200 700", stall_when_told)                                                   \
+    S(driver, gpu_back, LIVE_MASK, "stall 200 700", hang_fault)                                                        \
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \
     S(driver, reset, LIVE_RESET, NULL, NULL)                                                                           \
@@ -456,7 +463,8 @@ static void open_play(struct play *p, const struct live_driver *driver, const ch
                       int mask)
 {
     for (int i = 0; i < N_DRIVERS; i++) drivers[i]->close(); /* where a test has failed */
-    remove(stall_file);
+    remove(hang_file);
+    unsetenv("HC_FAULT");
     trap_let_by(setup.fault ? "sem_post" : NULL);
     setup.mask = masks[mask].path;
     driver->open(&setup);
@@ -657,7 +665,10 @@ int main(void)
     setenv("LV2_BUNDLE", "tests/faulty.lv2", 1);
     unsetenv("NSM_URL");
     make_masks();
+    snprintf(hang_file, sizeof hang_file, "%s/hang", folder);
+    snprintf(hang_fault, sizeof hang_fault, "stall %s 600000", hang_file); /* ms: longer than any test */
     int failed = check_main("live_scenarios", tests, sizeof tests / sizeof *tests);
+    remove(hang_file);
     remove_masks();
     return failed;
 }

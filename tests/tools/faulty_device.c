@@ -7,7 +7,7 @@
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
  *
- * In place of N a path: the block is then the first one after this file appears.
+ * N may be an absolute path: the fault then comes at the first block after this file appears.
  *
  * HC_FAULT_SCENE does the same to steered sources.
  */
@@ -29,7 +29,7 @@ static sem_t release;
 static const struct backend *real = &backend_cpu;
 
 struct fault {
-    char kind[8], file[128]; /* file: "" if `at` is known */
+    char kind[8], file[128]; /* file: the fault waits for it; "": for no file */
     long at, ms, every, blocks;
 };
 
@@ -43,10 +43,10 @@ static void fault_read(struct fault *f, const char *variable)
     const char *text = getenv(variable);
     f->at = -1;
     f->every = 1;
-    if (!text || sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every) < 2) return;
-    if (f->file[0] == '/') return;
-    f->at = atol(f->file);
-    f->file[0] = '\0';
+    if (text && strchr(text, '/'))
+        sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every);
+    else if (text && sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every) < 2)
+        abort();
 }
 
 /* Counts a block, and fails or waits as the test asks. */

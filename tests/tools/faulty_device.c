@@ -9,7 +9,7 @@
  *
  * N may be an absolute path: the fault then comes at the first block after this file appears.
  *
- * HC_FAULT_SCENE does the same to steered sources.
+ * HC_FAULT_SCENE does the same to steered sources. Any other text, as "none": the device does not fail.
  */
 #include "faulty_device.h"
 
@@ -45,8 +45,8 @@ static void fault_read(struct fault *f, const char *variable)
     f->every = 1;
     if (text && strchr(text, '/'))
         sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every);
-    else if (text && sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every) < 2)
-        abort();
+    else if (text)
+        sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
 }
 
 /* Counts a block, and fails or waits as the test asks. */

@@ -74,13 +74,17 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
                 places[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
             S::team_sync();
         }
-        const window_pair &at = places[k % S::PLACES];
+        const window_pair &at = places[k % S::PLACES], &next = places[(k + 1) % S::PLACES];
+        const window gy = {p.gy_data + at.gy, at.gy_first, at.gy_last};
         load<S, REAL>(r, window{p.x_data + at.x, at.x_first, at.x_last}, t);
+        if (S::IS_SMALL) prefetch<S, REAL>(gy, t); /* else the spectra need the L2 cache */
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window{p.gy_data + at.gy, at.gy_first, at.gy_last}, t);
+        load<S, REAL>(r, gy, t);
+        if (S::IS_SMALL && &next != places)
+            prefetch<S, REAL>(window{p.x_data + next.x, next.x_first, next.x_last}, t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll

@@ -113,9 +113,11 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS, convolve
             if (t < S::PLACES) places[t] = unit_of<S>(p, unit, unit < last, units_of_group);
             S::team_sync();
         }
-        const fused_unit &at = places[k % S::PLACES];
+        const fused_unit &at = places[k % S::PLACES], &next = places[(k + 1) % S::PLACES];
         float2 r[S::E];
         load<S, REAL>(r, window{p.x + at.in, at.first, at.last}, t);
+        if (&next != places) /* at places[0] is still the one of an earlier unit */
+            prefetch<S, REAL>(window{p.x + next.in, next.first, next.last}, t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* for the spectra, and before y is written */
         const float2 *h = p.spectra + (size_t)at.group * S::N + t;

@@ -36,5 +36,14 @@ static __device__ __forceinline__ float point(const window &w, int p)
 {
     return (unsigned)(p - w.first) < (unsigned)(w.last - w.first) ? w.data[p] : 0.0f;
 }
+/* Starts to bring a cache line to L2. */
+static __device__ __forceinline__ void prefetch_line(const float *line)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#else
+    (void)line;
+#endif
+}
 
 #endif

@@ -39,28 +39,36 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
     }
 }
 
-/* Writes points first <= p < last of an inverse to out[p]. */
+/* Brings a window to the L2 cache before it is loaded. */
+template <class S, bool REAL> static __device__ __forceinline__ void prefetch(const window &w, int t)
+{
+    constexpr int LINE = 32; /* floats of a cache line */
+#pragma unroll
+    for (int p = LINE * t; p < (REAL ? S::N : 2 * S::N); p += LINE * S::T)
+        if (p >= w.first && p < w.last) prefetch_line(w.data + p);
+}
+
+/* Writes points first <= p < last of an inverse to out[p]. REAL: only the first N are asked for, and each is stored as
+ * soon as it is computed: many stores in a row would fill the queue of the memory unit. Else all points are computed
+ * first, because two copies of this code, with and without conditions, are slower than the queue. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
 {
-    unrolled<S::E>([&](auto j) {
+    const auto value = [&](auto j) {
         const float2 z = S::template unshifted<j.value>(r[j.value]);
-        r[j.value] = make_float2(scale * z.x, -scale * z.y);
-    });
-    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) {
-#pragma unroll
-        for (int j = 0; j < S::E; j++) {
-            out[t + S::T * j] = r[j].x;
-            if (!REAL) out[t + S::T * j + S::N] = r[j].y;
-        }
-        return;
-    }
-#pragma unroll
-    for (int j = 0; j < S::E; j++) {
-        const int p = t + S::T * j;
-        if (p >= first && p < last) out[p] = r[j].x;
-        if (!REAL && p + S::N >= first && p + S::N < last) out[p + S::N] = r[j].y;
-    }
+        return make_float2(scale * z.x, -scale * z.y);
+    };
+    if (!REAL) unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
+    const auto each = [&](auto is_asked) {
+        unrolled<S::E>([&](auto j) {
+            const float2 z = REAL ? value(j) : r[j.value];
+            const int p = t + S::T * j.value;
+            if (is_asked(p)) out[p] = z.x;
+            if (!REAL && is_asked(p + S::N)) out[p + S::N] = z.y;
+        });
+    };
+    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) each([](int) { return true; });
+    else each([&](int p) { return p >= first && p < last; });
 }
 
 #endif

@@ -7,10 +7,7 @@
 #include "fused_sizes.cuh"
 
 /* The windows of x and of gy whose spectra are multiplied. */
-struct window_pair {
-    int64_t x, gy;
-    int x_first, x_last, gy_first, gy_last;
-};
+struct window_pair { window_place x, gy; };
 
 template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
@@ -26,13 +23,13 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
 template <class S>
 static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
 {
-    if (!is_task) return window_pair{0, 0, 0, 0, 0, 0};
+    if (!is_task) return window_pair{};
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
     const row_place at = place_of(p.groups, group, row);
     const window x = window_of(p.x_data, p.x, at, start, start + p.hop, 2 * S::N);
     const window gy = window_of(p.gy_data, p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    return window_pair{x.data - p.x_data, gy.data - p.gy_data, x.first, x.last, gy.first, gy.last};
+    return window_pair{place_of_window(p.x_data, x), place_of_window(p.gy_data, gy)};
 }
 
 static __device__ __forceinline__ float *filter_at(const fused_gradient_h &p, unsigned group)
@@ -54,7 +51,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     const unsigned unit = blockIdx.x * S::TEAMS + team, n_units = (unsigned)(p.groups.n * p.n_slices);
     const unsigned local = unit / (unsigned)p.n_slices, slice = unit - local * (unsigned)p.n_slices;
     const unsigned group = (unsigned)p.groups.first + local;
-    /* Each thread reads and writes places of its own. */
+    /* Each thread reads and writes elements of its own. */
     float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
                                         : p.stash + (size_t)unit * 2 * S::N);
     float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1];
@@ -67,24 +64,23 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
         else sums[m * S::T] = make_float2(0.0f, 0.0f);
     }
     for (unsigned k = 0; k < tasks_of_slice; k++) { /* the same for all teams */
-        if (k % S::PLACES == 0) { /* each thread divides for another task */
+        const unsigned i = k % S::PLACES;
+        if (i == 0) { /* each of PLACES threads divides for another task */
             const unsigned later = k + (unsigned)t, task = slice * tasks_of_slice + later;
             S::team_sync();
             if (t < S::PLACES)
                 places[t] = pair_of_task<S>(p, group, task, unit < n_units && later < tasks_of_slice && task < tasks);
             S::team_sync();
         }
-        const window_pair &at = places[k % S::PLACES], &next = places[(k + 1) % S::PLACES];
-        const window gy = {p.gy_data + at.gy, at.gy_first, at.gy_last};
-        load<S, REAL>(r, window{p.x_data + at.x, at.x_first, at.x_last}, t);
-        if (S::IS_SMALL) prefetch<S, REAL>(gy, t); /* else the spectra need the L2 cache */
+        load<S, REAL>(r, window_at(p.x_data, places[i].x), t);
+        /* Larger sizes keep the spectrum and the sum in device memory. Prefetched windows would evict them from L2. */
+        if (S::IS_SMALL) prefetch<S, REAL>(window_at(p.gy_data, places[i].gy), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, gy, t);
-        if (S::IS_SMALL && &next != places)
-            prefetch<S, REAL>(window{p.x_data + next.x, next.x_first, next.x_last}, t);
+        load<S, REAL>(r, window_at(p.gy_data, places[i].gy), t);
+        if (S::IS_SMALL && i + 1 < S::PLACES) prefetch<S, REAL>(window_at(p.x_data, places[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll

@@ -70,10 +70,9 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
 }
 
 struct halves_place {         /* a window in x and y, and its spectrum */
-    int64_t in;               /* its first point, in x */
+    window_place in;          /* in x */
     int64_t spectrum;
     written_frames out;
-    int first, last;          /* points in x */
 };
 
 /* Adds to row_size what halves_kernel needs. */
@@ -108,13 +107,10 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
         int t = again((int)threadIdx.x);
         if (i >= p.in.n) return;
-        if (step % (2 * S::PLACES) == 0) { /* each thread divides for another window */
+        if (step % (2 * S::PLACES) == 0) { /* each of PLACES threads divides for another window */
             S::team_sync();
             if (t < S::PLACES && i + t < p.in.n) {
-                const window w = halves_window(p.in, p.x, i + t, 4 * S::N);
-                places[t].in = w.data - p.x;
-                places[t].first = w.first;
-                places[t].last = w.last;
+                places[t].in = place_of_window(p.x, halves_window(p.in, p.x, i + t, 4 * S::N));
                 places[t].out = written_frames_of(p.out, p.output, i + t);
                 places[t].spectrum = (p.in.first + i + t) / p.in.units_of_group;
             }
@@ -124,7 +120,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = halves_factors<S>(shared, row);
         const float turn = halves_turn(row);
         float2 r[S::E];
-        halves_load<S, REAL>(r, window{p.x + place.in, place.first, place.last}, turn, t);
+        halves_load<S, REAL>(r, window_at(p.x, place.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)place.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll

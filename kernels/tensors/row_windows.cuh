@@ -36,6 +36,7 @@ static __device__ __forceinline__ float point(const window &w, int p)
 {
     return (unsigned)(p - w.first) < (unsigned)(w.last - w.first) ? w.data[p] : 0.0f;
 }
+
 /* Starts to bring a cache line to L2. */
 static __device__ __forceinline__ void prefetch_line(const float *line)
 {
@@ -44,6 +45,21 @@ static __device__ __forceinline__ void prefetch_line(const float *line)
 #else
     (void)line;
 #endif
+}
+
+/* A window in shared memory. It has an offset, because the compiler does not know where a pointer from shared memory
+ * points, and its loads are slower. */
+struct window_place {
+    int64_t at; /* of point 0, from the tensor's first float */
+    int first, last;
+};
+static __device__ __forceinline__ window_place place_of_window(const float *data, const window &w)
+{
+    return window_place{w.data - data, w.first, w.last};
+}
+static __device__ __forceinline__ window window_at(const float *data, const window_place &place)
+{
+    return window{data + place.at, place.first, place.last};
 }
 
 #endif

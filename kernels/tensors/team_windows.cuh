@@ -12,7 +12,7 @@ template <int LOG_N, bool SHARED_BLOCK = false>
 struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
     using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
     static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512, THREADS = tree::T > 128 ? tree::T : 128,
-                         TEAMS = THREADS / tree::T, PLACES = tree::T < 32 ? tree::T : 32; /* PLACES: one a thread */
+                         TEAMS = THREADS / tree::T, PLACES = tree::T < 32 ? tree::T : 32; /* PLACES: made at once */
     static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
@@ -39,7 +39,7 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
     }
 }
 
-/* Brings a window to the L2 cache before it is loaded. */
+/* Brings a window to the L2 cache before it is loaded. Cache lines at its ends may be left out. */
 template <class S, bool REAL> static __device__ __forceinline__ void prefetch(const window &w, int t)
 {
     constexpr int LINE = 32; /* floats of a cache line */
@@ -48,9 +48,9 @@ template <class S, bool REAL> static __device__ __forceinline__ void prefetch(co
         if (p >= w.first && p < w.last) prefetch_line(w.data + p);
 }
 
-/* Writes points first <= p < last of an inverse to out[p]. REAL: only the first N are asked for, and each is stored as
- * soon as it is computed: many stores in a row would fill the queue of the memory unit. Else all points are computed
- * first, because two copies of this code, with and without conditions, are slower than the queue. */
+/* Writes points first <= p < last of an inverse to out[p]. REAL: points from N on are not written. Each point is stored
+ * as soon as it is computed, because many stores in a row fill the queue of the load/store unit. Not REAL: all points
+ * are computed first. The code of both loops below is too long with the computation in it. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
 {
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void store(float *out, int first, int last, fl
         return make_float2(scale * z.x, -scale * z.y);
     };
     if (!REAL) unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
-    const auto each = [&](auto is_asked) {
+    const auto store_if = [&](auto is_asked) {
         unrolled<S::E>([&](auto j) {
             const float2 z = REAL ? value(j) : r[j.value];
             const int p = t + S::T * j.value;
@@ -67,8 +67,8 @@ static __device__ __forceinline__ void store(float *out, int first, int last, fl
             if (!REAL && is_asked(p + S::N)) out[p + S::N] = z.y;
         });
     };
-    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) each([](int) { return true; });
-    else each([&](int p) { return p >= first && p < last; });
+    if (first == 0 && last >= (REAL ? S::N : 2 * S::N)) store_if([](int) { return true; });
+    else store_if([&](int p) { return p >= first && p < last; });
 }
 
 #endif

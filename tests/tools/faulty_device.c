@@ -9,7 +9,7 @@
  *
  * N may be an absolute path: the fault then comes at the first block after this file appears.
  *
- * HC_FAULT_SCENE does the same to steered sources. Any other text, as "none": the device does not fail.
+ * HC_FAULT_SCENE does the same to steered sources. "none", or an empty text: no fault. Any other text ends the program.
  */
 #include "faulty_device.h"
 
@@ -43,10 +43,10 @@ static void fault_read(struct fault *f, const char *variable)
     const char *text = getenv(variable);
     f->at = -1;
     f->every = 1;
-    if (text && strchr(text, '/'))
-        sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every);
-    else if (text)
-        sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    if (!text || !text[0] || strcmp(text, "none") == 0) return;
+    int fields = strchr(text, '/') ? sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every)
+                                   : sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
+    if (fields < 2 || !strstr("fail stall slow hold", f->kind)) abort();
 }
 
 /* Counts a block, and fails or waits as the test asks. */

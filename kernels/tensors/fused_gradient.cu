@@ -13,6 +13,8 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12;
+    /* Smaller sizes have no registers left for it. In larger ones it would evict spectra and sums from the L2 cache. */
+    static constexpr bool HAS_PREFETCH = LOG_N == 11 || LOG_N == 12;
     static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
     static constexpr size_t PLACES_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
                             WITHOUT_SPECTRA = PLACES_AT + team::TEAMS * team::PLACES * sizeof(window_pair),
@@ -73,14 +75,14 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
             S::team_sync();
         }
         load<S, REAL>(r, window_at(p.x_data, places[i].x), t);
-        /* Larger sizes keep the spectrum and the sum in device memory. Prefetched windows would evict them from L2. */
-        if (S::IS_SMALL) prefetch<S, REAL>(window_at(p.gy_data, places[i].gy), t);
+        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at(p.gy_data, places[i].gy), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
         load<S, REAL>(r, window_at(p.gy_data, places[i].gy), t);
-        if (S::IS_SMALL && i + 1 < S::PLACES) prefetch<S, REAL>(window_at(p.x_data, places[i + 1].x), t);
+        if (S::HAS_PREFETCH && i + 1 < S::PLACES)
+            prefetch<S, REAL>(window_at(p.x_data, places[i + 1].x), t);
         S::team_sync();
         S::template forward<REAL>(s, f, t, r);
 #pragma unroll

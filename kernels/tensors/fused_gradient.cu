@@ -13,8 +13,9 @@ template <int LOG_N> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12;
-    /* Smaller sizes have no registers left for it. In larger ones it would evict spectra and sums from the L2 cache. */
-    static constexpr bool HAS_PREFETCH = LOG_N == 11 || LOG_N == 12;
+    /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on it would also evict spectra
+     * and sums from the L2 cache. */
+    static constexpr bool HAS_PREFETCH = team::E == 16;
     static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
     static constexpr size_t PLACES_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
                             WITHOUT_SPECTRA = PLACES_AT + team::TEAMS * team::PLACES * sizeof(window_pair),
@@ -56,7 +57,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS, gradient
     /* Each thread reads and writes elements of its own. */
     float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
                                         : p.stash + (size_t)unit * 2 * S::N);
-    float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1];
+    float2 *sums = spectrum + S::N, sum[S::IS_SMALL ? S::E : 1]; /* either sums or sum is used */
     S::factors_make(f);
     __syncthreads();
     float2 r[S::E];

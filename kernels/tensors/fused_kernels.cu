@@ -10,9 +10,9 @@
 
 /* A unit in x and y. */
 struct fused_unit {
-    window_place in;          /* in x                                                                                 */
-    int64_t out;              /* of its first point, in y                                                             */
-    int out_last;             /* the first point that is not stored                                                   */
+    window_place in;          /* in x */
+    int64_t out;              /* of point 0, from the first float of y */
+    int out_last;             /* points from this one on are not stored */
     unsigned group;
 };
 
@@ -71,7 +71,8 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS, spectra_s
         p.spectra[(size_t)unit * S::N + m * S::T + t] = make_float2(scale * r[m].x, turn * r[m].y);
 }
 
-/* An early return where there is no unit would make the kernel slower by 2 % at N = 1024. */
+/* The place of a unit in x and y. Without a unit nothing is loaded or stored; an early return for this would make the
+ * kernel slower by 2 % at N = 1024. */
 template <class S>
 static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, bool is_unit, unsigned units_of_group)
 {

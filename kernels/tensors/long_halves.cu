@@ -71,7 +71,7 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
 
 struct halves_place {         /* a window in x and y, and its spectrum */
     window_place in;          /* in x */
-    int64_t spectrum;
+    int64_t spectrum;         /* its index; a spectrum has two rows */
     written_frames out;
 };
 

@@ -47,8 +47,8 @@ static __device__ __forceinline__ void prefetch_line(const float *line)
 #endif
 }
 
-/* A window in shared memory. It has an offset, because the compiler does not know where a pointer from shared memory
- * points, and its loads are slower. */
+/* A window as shared memory has it: with an offset, not a pointer. A pointer that is read from shared memory may point
+ * to any kind of memory for all that the compiler knows, and loads through it are slower. */
 struct window_place {
     int64_t at; /* of point 0, from the tensor's first float */
     int first, last;

@@ -48,9 +48,9 @@ template <class S, bool REAL> static __device__ __forceinline__ void prefetch(co
         if (p >= w.first && p < w.last) prefetch_line(w.data + p);
 }
 
-/* Writes points first <= p < last of an inverse to out[p]. REAL: points from N on are not written. Each point is stored
- * as soon as it is computed, because many stores in a row fill the queue of the load/store unit. Not REAL: all points
- * are computed first. The code of both loops below is too long with the computation in it. */
+/* Writes points first <= p < last of an inverse to out[p]. REAL: points from N on are not written, and each point is
+ * stored as soon as it is computed, because many stores in a row fill the queue of the load/store unit. Not REAL: all
+ * points are computed first, because both loops below would be too long with the computation in them. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void store(float *out, int first, int last, float scale, float2 *r, int t)
 {

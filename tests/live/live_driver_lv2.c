@@ -63,8 +63,8 @@ static void run_silence(void)
     process(in, out, 64);
 }
 
-/* Request the device, and wait until it plays. The plugin is called seldom: the new engine also processes these blocks,
- * and HC_FAULT counts them. */
+/* Request the device, and wait until it plays. The plugin runs at few of the steps, because the new engine
+ * processes these blocks too, and HC_FAULT counts them. */
 static void choose_device(const char *fault)
 {
     double give_up = now_s() + 120;

@@ -503,8 +503,8 @@ static void sources_move_on_through_every_change(const char *backend)
     stage_close(&s);
 }
 
-/* Plays a bank on a device that is lost at the block `at`. */
-static void play_bank_until_loss(struct stage *s, const char *bank, int at)
+/* Begins to play a bank on a device that is lost at the block `at`. */
+static void play_bank_on_failing_device(struct stage *s, const char *bank, int at)
 {
     char fault[32];
     snprintf(fault, sizeof fault, "fail %d", WARM_UP + at);
@@ -514,8 +514,8 @@ static void play_bank_until_loss(struct stage *s, const char *bank, int at)
     engine_begins(s, bank, BLOCK, RATE);
 }
 
-/* The audio thread then waits for the lock of the standby engine, which makes system calls. With a deadline a block is
- * silent if a busy machine stops the standby thread while it has the lock: failover_test has that. */
+/* From here on the audio thread may wait for the lock of the standby engine. The wait makes system calls. With a
+ * deadline a block would be silent if a busy machine stops the standby thread while it has the lock. */
 static void drop_deadlines(struct stage *s)
 {
     s->traps = false;
@@ -545,7 +545,7 @@ static void await_standby(struct stage *s)
     }
 }
 
-/* Plays a block that the standby thread cannot process: the lock is taken. The thread sleeps again on return. */
+/* Plays a block that the standby thread cannot process: the lock is taken. On return it most likely sleeps. */
 static void play_without_standby(struct stage *s)
 {
     struct failover *f = s->live->playing;
@@ -556,7 +556,7 @@ static void play_without_standby(struct stage *s)
         check(waits < 100000 && sem_getvalue(&f->wake, &wakes) == 0, "the standby thread sleeps on");
         pause_us(200);
     }
-    pause_us(1000); /* it has found the lock taken */
+    pause_us(1000); /* in this time it finds the lock taken */
     atomic_flag_clear_explicit(&f->lock, memory_order_release);
 }
 
@@ -567,7 +567,7 @@ static void the_standby_engine_goes_on_in_the_right_directions(const char *backe
     for (int at = 30; at < 36; at++) {
         hc_live_config c = stage_config("cuda");
         stage_open(&s, &c);
-        play_bank_until_loss(&s, FIRST, at);
+        play_bank_on_failing_device(&s, FIRST, at);
         for (int i = 0; i < 60; i++) {
             /* The audio thread processes the block before the loss: the standby thread does not. */
             if (i == at - 1) {
@@ -597,7 +597,7 @@ static void a_takeover_during_a_load_keeps_the_banks(const char *backend)
     hc_live_config c = stage_config("cuda");
     char why[400] = "";
     stage_open(&s, &c);
-    play_bank_until_loss(&s, FIRST, 24);
+    play_bank_on_failing_device(&s, FIRST, 24);
     drop_deadlines(&s);
     for (int i = 0; i < 40; i++) {
         play(&s, 1);
@@ -640,7 +640,7 @@ static void a_long_bank_is_complete_within_20_ms(const char *backend)
     struct stage s;
     hc_live_config c = stage_config("cuda");
     stage_open(&s, &c);
-    play_bank_until_loss(&s, LONG, 100);
+    play_bank_on_failing_device(&s, LONG, 100);
     drop_deadlines(&s);
     for (int i = 0; i < 8; i++) { /* the device is lost in the fifth round */
         move_by(&s, i % 2, 77.0 * i, 1);

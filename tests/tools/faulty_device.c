@@ -4,7 +4,7 @@
  *   HC_FAULT="fail N"        the device is lost at its N-th block
  *   HC_FAULT="stall N"       it never returns from its N-th block
  *   HC_FAULT="stall N MS"    it returns after MS
- *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more
+ *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more; without M, every block
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
  *
  * N may be an absolute path: the fault then comes at the first block after this file appears.
@@ -46,7 +46,9 @@ static void fault_read(struct fault *f, const char *variable)
     if (!text || !text[0] || strcmp(text, "none") == 0) return;
     int fields = strchr(text, '/') ? sscanf(text, "%7s %127s %ld %ld", f->kind, f->file, &f->ms, &f->every)
                                    : sscanf(text, "%7s %ld %ld %ld", f->kind, &f->at, &f->ms, &f->every);
-    if (fields < 2 || !strstr("fail stall slow hold", f->kind)) abort();
+    bool is_slow = strcmp(f->kind, "slow") == 0, is_stall = strcmp(f->kind, "stall") == 0;
+    bool is_known = is_slow || is_stall || strcmp(f->kind, "fail") == 0 || strcmp(f->kind, "hold") == 0;
+    if (!is_known || fields < (is_slow ? 3 : 2) || f->every < 1) abort();
 }
 
 /* Counts a block, and fails or waits as the test asks. */

@@ -26,7 +26,7 @@ ONLY = os.environ.get("HC_TEST_BACKEND", "")
 SEED = int(os.environ.get("HC_TEST_SEED") or "0", 0)
 PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
 
-for ignored in (signal.SIGINT, signal.SIGQUIT):  # a shell's background job ignores them, and so would the programs
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # of a job in the background, or of nohup
     if signal.getsignal(ignored) == signal.SIG_IGN:
         signal.signal(ignored, signal.SIG_DFL)
 

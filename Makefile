@@ -1,6 +1,7 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 #
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
+#   make kernel-test CUDA_ARCHS=all   every kernel compiled for every GPU, on a machine without one
 #   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
 #                 libsndfile, soxr, ... instead of holding copies
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
@@ -8,7 +9,9 @@
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages
-#   WERROR=1: warnings are errors (CI)     CUDA_ARCHS="90": build for these GPUs only     V=1: show the commands
+#   CUDA code is compiled for the GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds
+#   of GPU, as packages need it; CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
+#   WERROR=1: warnings are errors (CI)     V=1: show the commands
 
 MAKEFLAGS += --no-builtin-rules
 VERSION := $(shell sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
@@ -19,7 +22,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
-CUDA_ARCHS ?= 75 80 86 89 90
+ALL_CUDA_ARCHS := 75 80 86 89 90
+# The kinds of GPU in this machine that nvcc can compile for: 90 for an H100.
+GPU_ARCHS := $(if $(NVCC),$(filter $(shell $(NVCC) --list-gpu-arch 2>/dev/null | sed 's/compute_//'),$(sort \
+               $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)[.]\([0-9]\)$$/\1\2/p'))))
+CUDA_ARCHS ?= $(or $(GPU_ARCHS),$(if $(filter 1,$(WITH_CUDA)),all))
+override CUDA_ARCHS := $(if $(filter all,$(CUDA_ARCHS)),$(ALL_CUDA_ARCHS),$(CUDA_ARCHS))
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
 # find NAME,package: sets HAVE_NAME to the version, and reports it
@@ -66,16 +74,17 @@ ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell pkg-config --variabl
                  $(shell pkg-config --libs libarchive)))
 OBJCOPY ?= objcopy
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
-HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(NVCC),$(NVCC_VERSION)))
+HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
 endif
 
-BUILT_FOR = $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS))
+CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
+              (CPU only; $(if $(NVCC),no GPU here that nvcc knows: make CUDA_ARCHS=all,needs NVIDIA's CUDA Toolkit)))
 define REPORT
 haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
-  CUDA        $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(BUILT_FOR),no (CPU only))
+  CUDA        $(CUDA_REPORT)
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
   FFT         $(if $(HAVE_FFTW),fftw3f $(HAVE_FFTW)$(if $(FFTW_ARCHIVE),, (shared with the host program)),no (direct \
               convolution only on the CPU))
@@ -94,7 +103,7 @@ haloconv $(VERSION)
   LV2         $(or $(HAVE_LV2),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
 endef
-SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
+SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
                bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
 ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
@@ -104,7 +113,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
-PARTS := CUDA FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
+PARTS := FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
@@ -123,7 +132,8 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthre
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_MACROS)) \
               $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
+NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
+                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
@@ -161,7 +171,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
-.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
+SETUPS := $(addprefix setup-,build test lint bench)
+.PHONY: race-storms fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -169,11 +180,17 @@ ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
 
-ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(NVCC_FLAGS)
-# A change of the flags, or of the packages that were found, rebuilds everything.
-$(BUILD)/flags: FORCE
+# A change of the flags, or of the packages that were found, rebuilds everything; a change of CUDA's part only what has
+# one: the kernels, and the C files that HC_WITH_CUDA changes.
+$(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4)
+$(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
+$(BUILD)/flags $(BUILD)/cuda_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
+CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA dsp host tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
+CUDA_AWARE := $(addprefix $(BUILD)/,$(CUDA_AWARE))
+$(CUDA_AWARE): $(BUILD)/cuda_flags
+$(CUDA_AWARE): ALL_CFLAGS += $(if $(HAVE_CUDA),-DHC_WITH_CUDA)
 
 Q := $(if $(V),,@)
 say = @printf '  %-4s %s\n' '$(1)' '$(strip $(2))'
@@ -203,7 +220,7 @@ $(BUILD)/dsp/cpu/$(1)_$(2).o: dsp/cpu/$(1).c $(BUILD)/flags
 	$$(call compile,$$(SIMD_FLAGS_$(2)) -DSIMD_LEVEL=$(2),for $(2))
 endef
 $(foreach f,$(SIMD_FILES),$(foreach l,$(SIMD_LEVELS),$(eval $(call simd_rule,$(f),$(l)))))
-$(BUILD)/%.o: %.cu $(BUILD)/flags
+$(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas); status=$$?; \
@@ -252,12 +269,19 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 	$(Q)cp -r $(BUILD)/impulses/head $(@D)/
 
 # ---- impulses and the demo -------------------------------------------------------------------------------------------
-# Goals of SETUP_GOALS first install missing packages, unless SETUP=0. A second make then does the work, because the
-# first one has already looked for packages.
-$(SETUP_GOALS): $(if $(filter 0,$(SETUP)),,setup)
+# Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then
+# does the work, because the first one has already looked for packages.
+ifneq ($(SETUP),0)
+demo: setup-build
+lint: setup-lint
+$(filter bench-%,$(SETUP_GOALS)) plot: setup-bench
+$(filter-out demo lint plot bench-%,$(SETUP_GOALS)): setup-test
+endif
+$(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
-setup:
-	@.ci/setup
+$(SETUPS): setup-%:
+	@.ci/setup $*
+setup: setup-build
 
 impulses: $(BUILD)/impulses/made
 $(BUILD)/impulses/made: $(BUILD)/synthesis
@@ -312,7 +336,7 @@ $(ON_CPU)/%.o: tests/cuda/emulator/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,C++,$<)
 	$(Q)$(CXX) $(ON_CPU_CXXFLAGS) $(if $(WERROR),-Werror) -c $< -o $@
-ON_CPU_FLAGS := -UHC_WITH_CUDA -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda/emulator
+ON_CPU_FLAGS := -DHC_WITH_CUDA -DCUDA_ON_CPU -isystem tests/cuda/emulator
 $(ON_CPU)/backends.o: dsp/backends.c $(BUILD)/flags
 	$(call compile,$(ON_CPU_FLAGS),for CUDA on the CPU)
 $(ON_CPU)/tests/%.o: %.c $(BUILD)/flags
@@ -321,7 +345,7 @@ $(ON_CPU)/%_test: $(ON_CPU)/tests/%_test.o $(patsubst %,$(ON_CPU)/tests/%.o,chec
                   $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS),$(CXX))
 $(ON_CPU)/host/%.o: host/%.c $(BUILD)/flags
-	$(call compile,-UHC_WITH_CUDA,for CUDA on the CPU)
+	$(call compile,,for CUDA on the CPU)
 $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)) $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
                     $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a $(MPI_PART)
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl,$(CXX))
@@ -378,6 +402,12 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY)
 	@$(TEST_ENV) HC_TEST_BACKEND=cuda tests/run $(TEST_PROGRAMS) $(wildcard tests/*/test_*.py)
 	@$(TEST_ENV) HC_TEST_BACKEND=hybrid tests/run \
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
+# Compiles and links every kernel (for the GPUs of CUDA_ARCHS), and tests what can be tested without a GPU: registers,
+# sizes, and the refusals of a build with CUDA.
+run-kernel-test: all $(BUILD)/tests/refusals_test
+	$(if $(HAVE_CUDA),,$(error kernel-test needs nvcc and CUDA_ARCHS; with no GPU here: make kernel-test CUDA_ARCHS=all))
+	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(wildcard tests/cuda/test_*.py) \
+	  tests/host/test_program.py::test_devices
 # ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
 RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
@@ -413,7 +443,7 @@ run-soak: $(BUILD)/tests/soak_test $(BUILD)/tests/session_test
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(BUNDLE),plugins/*/*.c))
-LINT_FLAGS = $(filter-out -MMD -MP -Werror -DHC_WITH_CUDA,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \
+LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DSIMD_LEVEL=base \
              $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
@@ -432,16 +462,13 @@ run-fuzz:
 fuzz-targets: $(FUZZ_TARGETS)
 # Each bench prints its result, and record.py writes it into BENCHMARKS.md, below the machine.
 RECORD = $(TEST_ENV) $(PYTHON) tests/bench/record.py
-bench_setup = $(if $(filter 0,$(SETUP)),,@.ci/setup bench)
 run-bench-batch: all $(BUILD)/tests/measure
 	@$(RECORD) 'Many files' $(PYTHON) tests/bench/bench_batch.py
 run-bench-moving: all
 	@$(RECORD) 'Moving sources, offline' $(PYTHON) tests/bench/bench_moving.py
 run-bench-files: all $(BUILD)/tests/measure
-	$(bench_setup)
 	@$(RECORD) 'Files beside other programs' $(PYTHON) tests/bench/bench_files.py
 run-bench-live: all $(TEST_TOOLS)
-	$(bench_setup)
 	@LIVE_SECONDS='$(or $(LIVE_SECONDS),60)' $(RECORD) 'A session on JACK' $(PYTHON) tests/bench/bench_live.py
 run-bench-shapes: all
 	@$(RECORD) 'Engines by the clock' $(PYTHON) tests/bench/bench_shapes.py $(SHAPES)
@@ -451,7 +478,6 @@ run-bench-tensors: all
 
 # zita-convolver has a C++ interface.
 run-bench-zita: $(BUILD)/libhaloconv.a
-	$(bench_setup)
 	$(Q)mkdir -p $(BUILD)/tests
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp tests/bench/bench_zita.cpp \
 	  $(BUILD)/libhaloconv.a -lzita-convolver $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
@@ -462,7 +488,6 @@ run-plot: run-bench-zita
 	$(PYTHON) tests/bench/plot_block_times.py $(BUILD)/block_times.csv dsp/pictures/block_times.svg 64
 # A stereo mask of 3 s in this plugin and in others, BENCH_SECONDS of real time each.
 run-bench-lv2: all
-	$(bench_setup)
 	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_lv2
 	@mkdir -p $(BUILD)/bench-lv2 && ln -sfn $(abspath $(BUNDLE)) $(BUILD)/bench-lv2/haloconv.lv2
 	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav

@@ -80,7 +80,12 @@ $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set
 endif
 
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
-              (CPU only; $(if $(NVCC),no GPU here that nvcc knows: make CUDA_ARCHS=all,needs NVIDIA's CUDA Toolkit)))
+              (CPU only; $(if $(NVCC),nvcc knows no GPU of this machine: make CUDA_ARCHS=all,a GPU needs the CUDA Toolkit)))
+MISSING = $(filter-out MPI=no,$(filter %=no,$(FOUND)))
+define MISSING_REPORT
+$(if $(MISSING),
+  left out    the parts marked no; make setup installs their packages)
+endef
 define REPORT
 haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
@@ -101,7 +106,7 @@ haloconv $(VERSION)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
-  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard))
+  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev has it))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
                bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot

@@ -117,7 +117,7 @@ endif
 # ---- flags -----------------------------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
-OPT ?= $(if $(SAN),-O1 -g -fno-omit-frame-pointer,-O3 -g)
+OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
 PARTS := FFTW SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) $(if $(FFTW_ARCHIVE),-DHC_FFTW_PRIVATE) \
             $(if $(FFTW_THREADS),-DHC_FFTW_THREADS) \
@@ -229,7 +229,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/cuda_flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas); status=$$?; \
-	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_spills.py
+	  grep -vE '^ptxas info|bytes stack frame' $(@:.o=.ptxas) >&2; exit $$status # the report: tests/cuda/test_kernels.py
 $(BUILD)/libhaloconv.a: $(LIB_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #ifdef HC_WITH_CUDA
 #include "bench_play.h"
-#include "kernels/bench/bench.h"
+#include "kernels/ladder/bench.h"
 #endif
 
 struct kernels_settings {

@@ -40,7 +40,7 @@ def pathless(name, folder):
     return name[len(folder) + 1:] if name.startswith(folder + "/") else name
 
 
-BENCHES = [("bench_kernels.c", "kernels/bench/bench.h"), ("bench_offline.c", "kernels/bench/bench_offline.h")]
+BENCHES = [("bench_kernels.c", "kernels/ladder/bench.h"), ("bench_offline.c", "kernels/backend/bench_offline.h")]
 
 
 @pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
@@ -87,8 +87,7 @@ def test_kernels_know_no_host():
 def test_the_gpu_backend_knows_no_ladder():
     for path in sources("kernels/backend", ".cu", ".cuh", ".h"):
         for name in includes(path):
-            for folder in ("kernels/ladder", "kernels/bench"):
-                assert not belongs_to(name, folder), f"{path.relative_to(ROOT)} includes {name}"
+            assert not belongs_to(name, "kernels/ladder"), f"{path.relative_to(ROOT)} includes {name}"
 
 
 # ---- headers and the exported names ----------------------------------------------------------------------------------
@@ -179,7 +178,6 @@ ARROWS = {
     "kernels/backend": {"dsp/engine": BACKEND, "kernels/tensors": ["tensors_cuda"]},
     "kernels/tensors": {"dsp/engine": ["fail"], "kernels/backend": ["kernels/backend/cuda_error.h"]},
     "kernels/ladder": {"kernels/backend": ANY, "dsp/engine": BACKEND},
-    "kernels/bench": {"kernels/backend": ANY, "kernels/ladder": ANY, "dsp/engine": BACKEND},
     "host": {"host/files": ANY, "host/live": ANY, "host/batch": ANY, "host/masks": ANY, "host/bench": ANY,
              "host/design": ANY, "host/measure": ANY},
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"], "host/moving": ANY},
@@ -200,7 +198,8 @@ ARROWS = {
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
-    "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
+    "host/bench": {"host": ANY, "kernels/ladder": ["kernels/ladder/bench.h"],
+                   "kernels/backend": ["kernels/backend/bench_offline.h"]},
 }
 
 

@@ -1,4 +1,4 @@
-/* rung 14, many - many masks: two masks share the tile of one input (a filter bank), or each channel has its own.
+/* rung 15, many - many masks: two masks share the tile of one input (a filter bank), or each channel has its own.
  *
  *   x (global)     ..[====== halo, CHUNK ======][====== tile, T ======]..      moves CHUNK frames back for each chunk
  *   s (shared)       0 ................ CHUNK-1  CHUNK ....... CHUNK+T-1        thread t: outputs V t ... V t + V - 1

@@ -1,4 +1,4 @@
-/* rung 13, tensor - the mask as Toeplitz blocks on the tensor cores, every operand split in two fp16 parts.
+/* rung 14, tensor - the mask as Toeplitz blocks on the tensor cores, every operand split in two fp16 parts.
  *
  *   The outputs of a tile are a matrix, ROWS = 64 frames a column:   Y[m][n] = y[64 n + m] = sum_j T[m][j] X[j][n]
  *

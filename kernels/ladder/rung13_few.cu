@@ -1,4 +1,4 @@
-/* rung 12b, few - small live blocks: the taps are divided among threads, warps and blocks (backend/fir_few.cuh).
+/* rung 13b, few - small live blocks: the taps are divided among threads, warps and blocks (backend/fir_few.cuh).
  *
  * Unlike the backend's kernel (fir_few.cu), an output has one mask, its input is a row of frames, not a ring, and the
  * scratch memory is as large as the task needs.

@@ -286,7 +286,7 @@ ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
 ON_CPU_HOST := bench/bench_kernels main
 # The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
-ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,bench% ladder rung07% rung14% rung16%),\
+ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,bench% rung07% rung14% rung16%),\
                     $(patsubst kernels/%.cu,%,$(wildcard $(addprefix kernels/,backend/*.cu tensors/*.cu ladder/*.cu))))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \

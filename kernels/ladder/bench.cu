@@ -525,7 +525,7 @@ static void length_text(char *text, size_t cap, long n)
 /* Does the rung use transforms? They need fewer operations than the direct sum, so their TFLOP/s mean nothing. */
 static bool transforms(const struct rung *rung)
 {
-    return rung == &peer_cufft || strcmp(rung->name, "overlap_save") == 0;
+    return rung == &peer_cufft || strcmp(rung->name, "overlap-save") == 0;
 }
 
 /* The share of the ceiling that is the limit, in percent; for a transform, of the copy rate. */

@@ -106,5 +106,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_few;
-const struct rung rung_few = {"few", "small blocks: the taps divided among threads, warps and blocks", "", true,
+const struct rung rung_few = {13, "few", "small blocks: the taps divided among threads, warps and blocks", "", true,
                               accepts, prepare, launch, discard};

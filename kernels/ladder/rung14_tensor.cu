@@ -359,5 +359,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_tensor;
-const struct rung rung_tensor = {"tensor", "Toeplitz blocks on the tensor cores, fp16 in two parts", "",
+const struct rung rung_tensor = {14, "tensor", "Toeplitz blocks on the tensor cores, fp16 in two parts", "",
                                  true, accepts, prepare, launch, discard};

@@ -134,5 +134,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_many = {
-    "many", "several masks over one tile, or each channel its own", "", false,
+    15, "many", "several masks over one tile, or each channel its own", "", false,
     accepts, NULL, launch, NULL};

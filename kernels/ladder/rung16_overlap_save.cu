@@ -1,4 +1,4 @@
-/* rung 16, overlap_save - forward transform, product with the mask's spectrum and inverse in one thread block
+/* rung 16, overlap-save - forward transform, product with the mask's spectrum and inverse in one thread block
  *
  *   x (global)   ..[= drop: n_taps - 1, up to a multiple of 32 =][========= fresh =========]..    2M frames a segment
  *   z[n] = x[n] + i x[n + M], n < M                              y = the fresh ones; the others have wrapped
@@ -707,6 +707,6 @@ static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t 
 }
 
 extern "C" const struct rung rung_overlap_save = {
-    "overlap_save", "transform, product and inverse in one block: 8 bytes a frame", "",
+    16, "overlap-save", "transform, product and inverse in one block: 8 bytes a frame", "",
     true, accepts, prepare, launch, discard,
 };

@@ -81,5 +81,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_grid2d = {
-    "grid-2d", "channels x tiles in one grid, channels side by side in shared memory", "", false,
+    11, "grid-2d", "channels x tiles in one grid, channels side by side in shared memory", "", false,
     accepts, mask_prepare<UNIT>, launch, NULL};

@@ -3,6 +3,8 @@
 #   make demo | test | all | install | clean      make gpu-test (a machine with an NVIDIA GPU)      make emulated-test
 #   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
 #                 libsndfile, soxr, ... instead of holding copies
+#   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
+#   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
@@ -20,6 +22,7 @@ DESTDIR ?=
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 75 80 86 89 90
+GPU_ARCHS := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un)
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
 # find NAME,package: sets HAVE_NAME to the version, and reports it
@@ -96,7 +99,7 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test models lint gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
                bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
-ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
+ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
 
@@ -128,8 +131,8 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Xptxas -v -Idsp $(addprefix -Ikernels/,b
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread \
-            $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+CUDA_LIBS := $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread $(CUDA_LIBS)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -144,11 +147,8 @@ SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
-CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*/*.cu)))
-# The kernel ladder and its bench are linked into the program and the tests; the library has only the kernels that the
-# backend launches.
-LADDER_OBJS := $(filter $(BUILD)/kernels/ladder/%,$(CUDA_OBJS))
-LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
+CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
+LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
@@ -161,7 +161,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
-.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
+.PHONY: race-storms fuzz-targets all setup $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+        ladder rung run-rung
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -216,7 +217,7 @@ $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
-$(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
+$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 # @haloconv COMMAND@ becomes the options of that command, as its --help has them; @haloconv@ the synopsis.
 $(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
@@ -284,18 +285,16 @@ ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shel
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
 # The program on the emulated device, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
-ON_CPU_HOST := bench/bench_kernels main
-# The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
-ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,bench% rung07% rung14% rung16%),\
-                    $(patsubst kernels/%.cu,%,$(wildcard $(addprefix kernels/,backend/*.cu tensors/*.cu ladder/*.cu))))
+ON_CPU_HOST := main
+ON_CPU_KERNELS := $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
                    $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
-ON_CPU_OBJS := $(patsubst tests/cuda/emulator/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda/emulator/*.cpp)) \
-               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
+ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
+ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
 $(ON_CPU)/kernels/%: kernels/% tests/cuda/emulator/translate.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) tests/cuda/emulator/translate.py $< $@
@@ -329,6 +328,44 @@ $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
             $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
+
+# ---- the kernel ladder -----------------------------------------------------------------------------------------------
+# kernels/ladder/README.md. haloconv-ladder links nothing of the library, and is not installed.
+RUNGS := $(patsubst kernels/ladder/%.cu,%,$(wildcard kernels/ladder/rung*.cu))
+GPU_RUNGS := rung07_texture rung14_tensor rung16_overlap_save # textures, tensor cores, PTX: not on the emulator
+ladder_objs = $(patsubst %,$(1)/kernels/ladder/%.o,$(2) ladder ladder_check)
+LADDER_BENCH := $(call ladder_objs,$(BUILD),bench bench_peers)
+RUNG_CHECK := $(call ladder_objs,$(ON_CPU)) $(ON_CPU_DEVICE) $(ON_CPU)/rung.o
+$(ON_CPU)/ladder_test: $(call ladder_objs,$(ON_CPU),$(filter-out $(GPU_RUNGS),$(RUNGS)))
+.SECONDARY: $(patsubst %,$(ON_CPU)/kernels/ladder/%.cu,$(RUNGS) ladder ladder_check) $(ON_CPU)/rung.o
+ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
+	$(if $(HAVE_CUDA),,@echo 'make ladder: no nvcc: put it on PATH, or set NVCC; `make rung` needs none'; exit 1)
+$(BUILD)/haloconv-ladder: $(RUNGS:%=$(BUILD)/kernels/ladder/%.o) $(LADDER_BENCH)
+	$(call link,-pthread $(CUDA_LIBS) -lm)
+# make rung RUNG=03 (or 3, halo) compiles the file of this rung only: for the GPUs of this machine, or for the emulator.
+THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(wildcard $(patsubst %,kernels/ladder/rung%.cu,\
+              $(RUNG)_* 0$(RUNG)_* ??_$(subst -,_,$(RUNG))))))
+RUNG_ON_GPU := $(and $(HAVE_CUDA),$(GPU_ARCHS))
+rung:
+ifeq ($(RUNG),)
+	@echo 'make rung RUNG=03 (or halo) checks a rung of kernels/ladder, and times it if there is a GPU'; exit 1
+else ifeq ($(THE_RUNG),)
+	@echo 'make rung: $(RUNG) is not a rung; these are:'; \
+	  ls kernels/ladder | sed -n 's/^rung\(..\)_\(.*\)\.cu$$/  \1 \2/p' | tr _ -; exit 1
+else ifneq ($(if $(RUNG_ON_GPU),,$(filter $(GPU_RUNGS),$(THE_RUNG))),)
+	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures, tensor cores and PTX'; exit 1
+else
+	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) \
+	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/rungs CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung
+endif
+run-rung: $(THE_RUNG:%=$(if $(RUNG_ON_GPU),$(BUILD),$(ON_CPU))/rungs/%)
+	@$(foreach r,$^,$(r) $(if $(RUNG_ON_GPU),--rung $(firstword $(subst _, ,$(patsubst rung%,%,$(notdir $(r)))))) &&) true
+$(BUILD)/rungs/%: $(BUILD)/kernels/ladder/%.o $(LADDER_BENCH)
+	@mkdir -p $(@D)
+	$(call link,-pthread $(CUDA_LIBS) -lm)
+$(ON_CPU)/rungs/%: $(ON_CPU)/kernels/ladder/%.o $(RUNG_CHECK)
+	@mkdir -p $(@D)
+	$(call link,-pthread,$(CXX))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 # tests/README.md. The sources are in folders by what they test; their names are unique, for the programs are in one
@@ -489,7 +526,7 @@ $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
-$(BUILD)/tests/ladder_test: $(LADDER_OBJS)
+$(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
 $(patsubst %,$(BUILD)/tests/%,lv2_test lv2_binaural_test lv2_instances): $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
@@ -563,7 +600,7 @@ ON_CPU_FAULTY := session_test faulty_device check reference
 $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
                         $(BUILD)/tests/trap.o $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS),$(CXX))
-$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
+$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
@@ -572,7 +609,7 @@ FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndu
                 fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
 # fault_calls.o is the last, so that its constructor is: CUDA's registration of kernels before main ends without memory.
-$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
+$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
 	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
 $(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
 $(BUILD)/tests/faults_test: HELP_LIBS = $(FAULTS)

@@ -1,5 +1,5 @@
-/* ladder - the list of rungs, in the order in which they are climbed. The symbols are weak, hence NULL in a program that
- * is not linked with the file of a rung: the emulator cannot run all rungs, and `make rung` links one. */
+/* ladder - the list of rungs, in the order in which they are climbed. The symbols are weak: NULL in a program that lacks the
+ * file of a rung. The emulator cannot run all rungs, and `make rung` links one. */
 #include "ladder.h"
 
 extern "C" {

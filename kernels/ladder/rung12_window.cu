@@ -1,9 +1,9 @@
 /* rung 12, window - each thread computes V outputs side by side, from V frames that it keeps in registers.
  *
- *   s (shared)           row r-1 [ x(-8) .... x(-1) | pad ]    row r [ x(0) .... x(7) | pad ]    a row for each thread,
- *   window (registers)   tap 0   [ x(0) x(1) .......... x(6) x(7)  ]   y(o) += h(0) window[o]             and the halo
- *                        tap 1   [ x(0) x(1) .......... x(6) x(-1) ]   y(o) += h(1) window[(o - 1) mod 8]
- *                        tap 7   [ x(0) x(-7) ............... x(-1) ]  then x(-8): the window is row r-1
+ *   s (shared)          row t-1 [ x(-8) ...... x(-1) pad ]      row t [ x(0) ...... x(7) pad ]      x(0): of thread t
+ *   window (registers)  tap 0   [ x(0) x(1) ...  x(6) x(7)  ]   y(o) += h(0) window[o]
+ *                       tap 1   [ x(0) x(1) ...  x(6) x(-1) ]   y(o) += h(1) window[(o - 1) mod 8]
+ *                       tap 7   [ x(0) x(-7) ... x(-2) x(-1) ]  x(-8) replaces x(0): the window is row t-1
  *
  * A tap needs one new frame, which replaces the newest: a load feeds V FMA. A turn of V taps is unrolled, so that each
  * index of the window is a constant; an array with a variable index is not kept in registers. Threads read V frames
@@ -23,6 +23,7 @@ static __global__ void __launch_bounds__(B) sliding_window(struct task job)
 {
     __shared__ float s[(CHUNK + TILE) / V][V + 1];
     __shared__ __align__(16) float taps[CHUNK];
+    float(*const rows)[V + 1] = s + CHUNK / V; /* of the tile: row t is the row of thread t */
     const int t = threadIdx.x, out = blockIdx.y;
     const long tile = (long)blockIdx.x * TILE;
     const float *x = job.x + (job.sharing == BANK ? 0 : out) * job.x_pitch;
@@ -36,9 +37,9 @@ static __global__ void __launch_bounds__(B) sliding_window(struct task job)
         __syncthreads();
         float window[V];
 #pragma unroll
-        for (int o = 0; o < V; o++) window[o] = s[CHUNK / V + t][o];
+        for (int o = 0; o < V; o++) window[o] = rows[t][o];
         for (int turn = 0; turn < turns; turn++) {
-            const float *older = s[CHUNK / V + t - turn - 1];
+            const float *older = rows[t - turn - 1];
 #pragma unroll
             for (int k = 0; k < V; k++) {
                 const float tap = taps[V * turn + k];
@@ -50,9 +51,10 @@ static __global__ void __launch_bounds__(B) sliding_window(struct task job)
         __syncthreads();
     }
 #pragma unroll
-    for (int o = 0; o < V; o++) s[t][o] = sum[o]; /* through shared memory, so that a warp writes whole lines */
+    for (int o = 0; o < V; o++) rows[t][o] = sum[o]; /* through shared memory, so that a warp writes whole lines */
     __syncthreads();
-    for (int j = t; j < TILE && tile + j < job.n_frames; j += B) job.y[out * job.y_pitch + tile + j] = s[j / V][j % V];
+    float *y = job.y + out * job.y_pitch + tile;
+    for (int j = t; j < TILE && tile + j < job.n_frames; j += B) y[j] = rows[j / V][j % V];
 }
 
 static bool accepts(const struct task *t) { return t->n_out <= 65535; }

@@ -317,5 +317,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_register;
-const struct rung rung_register = {13, "register", "a wider window by 16-byte loads, copies under way behind it", "", true,
-                                   accepts, prepare, launch, discard};
+const struct rung rung_register = {13, "register", "a wider window by 16-byte loads, copies under way behind it", "",
+                                   true, accepts, prepare, launch, discard};

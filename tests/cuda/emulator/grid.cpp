@@ -346,8 +346,29 @@ void cuda_copies_wait()
 
 /* ---- blocks and grids -------------------------------------------------------------------------------------------- */
 
+struct grid_counts *grid_counts;
+
+/* Shared memory is ff ff ff ff until it is written. */
+static unsigned long floats_written(const char *from, const char *to)
+{
+    unsigned long n = 0;
+    for (; from < to; from += sizeof(uint32_t)) n += *(const uint32_t *)from != 0xffffffff;
+    return n;
+}
+
+static void block_count(unsigned long barriers_before)
+{
+    unsigned long floats = floats_written(block.shared, block.shared_end);
+    for (const shared_variable &v : static_shared()) floats += floats_written(v.begin, v.end);
+    grid_counts->blocks++;
+    grid_counts->threads += block.n;
+    grid_counts->barriers += block.barriers - barriers_before;
+    if (floats > grid_counts->shared_floats) grid_counts->shared_floats = floats;
+}
+
 static void block_run(size_t shared_bytes)
 {
+    const unsigned long barriers = block.barriers;
     for (const shared_variable &v : static_shared()) memset(v.begin, 0xff, (size_t)(v.end - v.begin));
     block.shared = block.shared_end - (shared_bytes + 15) / 16 * 16;
     memset(block.shared, 0xff, (size_t)(block.shared_end - block.shared));
@@ -373,6 +394,7 @@ static void block_run(size_t shared_bytes)
     block.any = false;
     block.dead_stack = -1;
     switch_from(NULL, fiber_next());
+    if (grid_counts) block_count(barriers);
 }
 
 void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread)
@@ -384,6 +406,7 @@ void grid_run(const cuda_grid &grid, const char *name, const std::function<void(
     gridDim = grid.grid;
     blockDim = grid.block;
     block.running = true;
+    if (grid_counts) grid_counts->launches++;
     const size_t x = grid.grid.x, y = grid.grid.y, n = x * y * grid.grid.z;
     device_order order(n);
     for (size_t i = 0; i < n; i++) {

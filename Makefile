@@ -4,6 +4,8 @@
 #   make kernel-test CUDA_ARCHS=all   every kernel compiled for every GPU, on a machine without one
 #   make wheel    the Python module with the library, for pip, in $(BUILD)/wheel; WHEEL_LIBS=0: it needs the machine's
 #                 libsndfile, soxr, ... instead of holding copies
+#   make ladder   haloconv-ladder, the bench of the kernel ladder (kernels/ladder/README.md)
+#   make rung     RUNG=03: builds and runs one rung of the ladder, on the GPU or, without one, on the CPU
 #   make lint     clang-tidy, cppcheck and gcc -fanalyzer, beside a base line; clang links the library
 #   WITH_CUDA=1 (FFTW, SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA,
 #   LO, LV2, MPI likewise): a miss is an error; =0: do without
@@ -110,7 +112,7 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz bench-files \
                bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors plot
-ifeq ($(filter clean setup uninstall $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
+ifeq ($(filter clean setup uninstall rung $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
 
@@ -138,13 +140,13 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthre
               $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
-                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder bench) -I. \
+                --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend ladder) -I. \
               -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow \
               $(if $(WERROR),-Werror all-warnings) \
               $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
               -gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)) $(FEATURES)
-LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread \
-            $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+CUDA_LIBS := $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
+LIB_LIBS := $(FFTW_THREADS) $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz -ldl) -lm -pthread $(CUDA_LIBS)
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
 HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
@@ -159,11 +161,8 @@ SIMD_FLAGS_v4 := -ffp-contract=fast -march=x86-64-v4 -mprefer-vector-width=512
 SIMD_OBJS := $(foreach l,$(SIMD_LEVELS),$(SIMD_FILES:%=$(BUILD)/dsp/cpu/%_$(l).o))
 DSP_FILES := $(filter-out dsp/examples/% $(SIMD_FILES:%=dsp/cpu/%.c),$(wildcard dsp/*.c dsp/*/*.c))
 DSP_OBJS := $(DSP_FILES:%.c=$(BUILD)/%.o) $(SIMD_OBJS)
-CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/*/*.cu)))
-# The kernel ladder and its bench are linked into the program and the tests; the library has only the kernels that the
-# backend launches.
-LADDER_OBJS := $(filter $(BUILD)/kernels/ladder/% $(BUILD)/kernels/bench/%,$(CUDA_OBJS))
-LIB_OBJS := $(DSP_OBJS) $(filter-out $(LADDER_OBJS),$(CUDA_OBJS))
+CUDA_OBJS := $(if $(HAVE_CUDA),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu)))
+LIB_OBJS := $(DSP_OBJS) $(CUDA_OBJS)
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
@@ -177,7 +176,8 @@ PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 
 SETUPS := $(addprefix setup-,build test lint bench)
-.PHONY: race-storms fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean
+.PHONY: race-storms fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel install uninstall clean \
+        ladder rung run-rung
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(PROGRAM) $(MAN_PAGE) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl)
@@ -238,7 +238,7 @@ $(BUILD)/libhaloconv.so $(WHEEL_LIBRARY): $(LIB_OBJS) dsp/haloconv.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libhaloconv.so.1 -Wl,--version-script=dsp/haloconv.map $(ALL_LDFLAGS) \
 	  $(LIB_OBJS) $(LIB_LIBS) -o $@
-$(BUILD)/haloconv: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a
+$(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS) -ldl)
 # @haloconv COMMAND@ becomes the options of that command, as its --help has them; @haloconv@ the synopsis.
 $(BUILD)/haloconv.1: host/haloconv.1.in $(PROGRAM)
@@ -311,20 +311,18 @@ ON_CPU_NAMES := api convolution swap steer steer_shapes render tail_levels files
 # Without a C++ compiler, Python or FFTW these tests are left out.
 ON_CPU_NEEDS := $(and $(HAVE_FFTW),$(shell command -v $(CXX) 2>/dev/null),$(shell command -v $(PYTHON) 2>/dev/null))
 ON_CPU_TESTS := $(if $(ON_CPU_NEEDS),$(ON_CPU_NAMES:%=$(ON_CPU)/%_test))
-# The program without its bench of kernels, for tests/host/test_batch*.py.
+# The program on the emulated device, for tests/host/test_batch*.py.
 ON_CPU_PROGRAM := $(if $(and $(ON_CPU_TESTS),$(PROGRAM)),$(ON_CPU)/haloconv)
-ON_CPU_HOST := bench/bench_kernels bench/bench_offline main
-# The emulator has no textures, tensor cores or PTX, and the bench of kernels is not built for it.
-ON_CPU_KERNELS := $(filter-out $(addprefix ladder/,ladder rung07% rung13% rung15%),\
-                    $(patsubst kernels/%.cu,%,$(wildcard $(addprefix kernels/,backend/*.cu tensors/*.cu ladder/*.cu))))
+ON_CPU_HOST := main
+ON_CPU_KERNELS := $(patsubst kernels/%.cu,%,$(wildcard kernels/backend/*.cu kernels/tensors/*.cu))
 ON_CPU_HEADERS := $(patsubst kernels/%,$(ON_CPU)/kernels/%,$(filter-out %/async_copy.cuh %/team_barrier.cuh,$(wildcard kernels/*/*.cuh)))
 ON_CPU_CXXFLAGS := -std=c++17 -O2 -g $(if $(filter x86_64,$(shell uname -m)),-march=native) -ffp-contract=fast \
                    -fno-math-errno -fno-strict-aliasing -pthread -Wall -Wextra -Wshadow -MMD -MP \
                    $(addprefix -I$(ON_CPU)/kernels/,backend tensors ladder) -Itests/cuda/emulator \
-                   $(addprefix -Ikernels/,backend tensors ladder bench) -Idsp -I. \
+                   $(addprefix -Ikernels/,backend tensors ladder) -Idsp -I. \
                    $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
-ON_CPU_OBJS := $(patsubst tests/cuda/emulator/%.cpp,$(ON_CPU)/%.o,$(wildcard tests/cuda/emulator/*.cpp)) \
-               $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
+ON_CPU_DEVICE := $(patsubst %,$(ON_CPU)/%.o,device grid memory streams)
+ON_CPU_OBJS := $(ON_CPU_DEVICE) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.o) $(ON_CPU)/backends.o
 $(ON_CPU)/kernels/%: kernels/% tests/cuda/emulator/translate.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) tests/cuda/emulator/translate.py $< $@
@@ -358,6 +356,44 @@ $(ON_CPU)/haloconv: $(filter-out $(ON_CPU_HOST:%=$(BUILD)/host/%.o),$(HOST_OBJS)
 .SECONDARY: $(ON_CPU_OBJS) $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu) \
             $(ON_CPU_HOST:%=$(ON_CPU)/host/%.o) \
             $(patsubst %,$(ON_CPU)/tests/%.o,check player reference moving $(ON_CPU_NAMES:%=%_test))
+
+# ---- the kernel ladder -----------------------------------------------------------------------------------------------
+# kernels/ladder/README.md. haloconv-ladder links nothing of the library, and is not installed.
+RUNGS := $(patsubst kernels/ladder/%.cu,%,$(wildcard kernels/ladder/rung*.cu))
+GPU_RUNGS := rung07_texture rung14_tensor rung16_overlap_save # textures, tensor cores, PTX: not on the emulator
+ladder_objs = $(patsubst %,$(1)/kernels/ladder/%.o,$(2) ladder ladder_check)
+LADDER_BENCH := $(call ladder_objs,$(BUILD),bench bench_peers)
+RUNG_CHECK := $(call ladder_objs,$(ON_CPU)) $(ON_CPU_DEVICE) $(ON_CPU)/rung.o
+$(ON_CPU)/ladder_test: $(call ladder_objs,$(ON_CPU),$(filter-out $(GPU_RUNGS),$(RUNGS)))
+.SECONDARY: $(patsubst %,$(ON_CPU)/kernels/ladder/%.cu,$(RUNGS) ladder ladder_check) $(ON_CPU)/rung.o
+ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
+	$(if $(HAVE_CUDA),,@echo 'make ladder: this needs nvcc and a GPU (to compile without one: CUDA_ARCHS=all); `make rung` needs neither'; exit 1)
+$(BUILD)/haloconv-ladder: $(RUNGS:%=$(BUILD)/kernels/ladder/%.o) $(LADDER_BENCH)
+	$(call link,-pthread $(CUDA_LIBS) -lm)
+# make rung RUNG=03 (or 3, halo) compiles the file of this rung only: for the GPUs of this machine, or for the emulator.
+THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(wildcard $(patsubst %,kernels/ladder/rung%.cu,\
+              $(RUNG)_* 0$(RUNG)_* ??_$(subst -,_,$(RUNG))))))
+RUNG_ON_GPU := $(and $(HAVE_CUDA),$(GPU_ARCHS))
+rung:
+ifeq ($(RUNG),)
+	@echo 'make rung RUNG=03 (or halo) checks a rung of kernels/ladder, and times it if there is a GPU'; exit 1
+else ifeq ($(THE_RUNG),)
+	@echo 'make rung: $(RUNG) is not a rung; these are:'; \
+	  ls kernels/ladder | sed -n 's/^rung\(..\)_\(.*\)\.cu$$/  \1 \2/p' | tr _ -; exit 1
+else ifneq ($(if $(RUNG_ON_GPU),,$(filter $(GPU_RUNGS),$(THE_RUNG))),)
+	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures, tensor cores and PTX'; exit 1
+else
+	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) \
+	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/rungs CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung
+endif
+run-rung: $(THE_RUNG:%=$(if $(RUNG_ON_GPU),$(BUILD),$(ON_CPU))/rungs/%)
+	@$(foreach r,$^,$(r) $(if $(RUNG_ON_GPU),--rung $(firstword $(subst _, ,$(patsubst rung%,%,$(notdir $(r)))))) &&) true
+$(BUILD)/rungs/%: $(BUILD)/kernels/ladder/%.o $(LADDER_BENCH)
+	@mkdir -p $(@D)
+	$(call link,-pthread $(CUDA_LIBS) -lm)
+$(ON_CPU)/rungs/%: $(ON_CPU)/kernels/ladder/%.o $(RUNG_CHECK)
+	@mkdir -p $(@D)
+	$(call link,-pthread,$(CXX))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 # tests/README.md. The sources are in folders by what they test; their names are unique, for the programs are in one
@@ -409,9 +445,9 @@ run-gpu-test: all impulses $(TEST_PROGRAMS) $(TEST_TOOLS) $(WHEEL_LIBRARY)
 	  $(patsubst %,$(BUILD)/tests/%_test,convolution tail_levels refusals soak steer swap)
 # Compiles and links every kernel (for the GPUs of CUDA_ARCHS), and tests what can be tested without a GPU: registers,
 # sizes, and the refusals of a build with CUDA.
-run-kernel-test: all $(BUILD)/tests/refusals_test
+run-kernel-test: all $(BUILD)/haloconv-ladder $(addprefix $(BUILD)/tests/,refusals_test ladder_test)
 	$(if $(HAVE_CUDA),,$(error kernel-test needs nvcc and CUDA_ARCHS; with no GPU here: make kernel-test CUDA_ARCHS=all))
-	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(wildcard tests/cuda/test_*.py) \
+	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(BUILD)/tests/ladder_test $(wildcard tests/cuda/test_*.py) \
 	  tests/host/test_program.py::test_devices
 # ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
 RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block
@@ -519,7 +555,7 @@ $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
-$(BUILD)/tests/ladder_test: $(LADDER_OBJS)
+$(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(TRAP_TESTS:%=$(BUILD)/tests/%_test): $(BUILD)/tests/trap.o
 # These programs load the bundle. With -rdynamic its calls reach the functions of trap.c.
 $(patsubst %,$(BUILD)/tests/%,lv2_test lv2_binaural_test lv2_instances): $(BUILD)/tests/lv2_host.o $(BUILD)/haloconv.lv2/manifest.ttl
@@ -593,7 +629,7 @@ ON_CPU_FAULTY := session_test faulty_device check reference
 $(ON_CPU)/session_test: $(ON_CPU_FAULTY:%=$(ON_CPU)/tests/%.o) $(SESSION_OBJS) \
                         $(BUILD)/tests/trap.o $(ON_CPU_OBJS) $(BUILD)/libhaloconv.a
 	$(call link,$(LIB_LIBS),$(CXX))
-$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(LADDER_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
+$(BUILD)/tests/haloconv_faulty: $(HOST_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a
 	$(call link,$(HOST_LIBS) $(LIB_LIBS))
 # Calls to these functions fail on demand: tests/tools/fault_calls.h.
 FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndup realpath newlocale mmap tsearch glob \
@@ -602,7 +638,7 @@ FAULTY_CALLS := malloc calloc realloc aligned_alloc posix_memalign strdup strndu
                 fcntl pread pwrite tee fflush fgets fputs fread fwrite getc __uflow putc putchar puts printf fprintf
 FAULTS := $(FAULTY_CALLS:%=-Wl,--wrap=%)
 # fault_calls.o is the last, so that its constructor is: CUDA's registration of kernels before main ends without memory.
-$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(LADDER_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
+$(BUILD)/tests/haloconv_faults: $(HOST_OBJS) $(BUILD)/libhaloconv.a $(BUILD)/tests/fault_calls.o
 	$(call link,$(FAULTS) $(HOST_LIBS) $(LIB_LIBS))
 $(BUILD)/tests/faults_test: $(BUILD)/tests/fault_calls.o
 $(BUILD)/tests/faults_test: HELP_LIBS = $(FAULTS)

@@ -25,7 +25,6 @@ int devices_command(int argc, char **argv);
 int bench_engine_command(int argc, char **argv);
 int bench_capacity_command(int argc, char **argv);
 int bench_costs_command(int argc, char **argv);
-int bench_kernels_command(int argc, char **argv);
 int bench_offline_command(int argc, char **argv);
 int bench_scene_command(int argc, char **argv);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef HC_WITH_CUDA
-#include "kernels/bench/bench_offline.h"
+#include "kernels/backend/bench_offline.h"
 #endif
 
 struct offline_settings {

@@ -37,6 +37,7 @@ struct task {
 };
 
 struct rung {
+    int number;            /* 1: the file is rung01_basic.cu. Rungs of one number stand side by side         */
     const char *name;      /* "basic"                                                                        */
     const char *idea;      /* the difference from the rung before, in half a line                            */
     const char *book;      /* the section in the book: "7.2"; "": the book has no such kernel                */
@@ -50,7 +51,7 @@ struct rung {
     void (*discard)(void *prepared);
 };
 
-/* All rungs in the order of the ladder; *n receives how many. */
+/* The rungs that the program is linked with, in the order of the ladder; *n receives how many. */
 const struct rung *const *ladder_rungs(int *n);
 
 #ifdef __cplusplus

@@ -1,8 +1,10 @@
-/* rung - functions that several rungs use: the rows of a task, its masks on the device, one launch a channel. */
+/* rung - functions that several rungs use: the rows of a task, its masks on the device, one launch a channel, noise. */
 #ifndef HALOCONV_RUNG_CUH
 #define HALOCONV_RUNG_CUH
 
 #include "ladder.h"
+
+#include <stdint.h>
 
 struct row {        /* one output channel of a task; device memory */
     const float *x; /* [n_frames]     */
@@ -46,6 +48,15 @@ template <class Launch> static inline cudaError_t each_channel(const struct task
         if (status != cudaSuccess) return status;
     }
     return cudaSuccess;
+}
+
+/* Uniform in -1 ... 1 in steps of 2^-23, the same on host and device (splitmix64). */
+__host__ __device__ static inline float noise_at(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed + i * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (float)((int)((z ^ (z >> 31)) >> 40) - (1 << 23)) * (1.0f / (1 << 23));
 }
 
 /* Frame i of a row; outside the row a ghost cell, 0. */

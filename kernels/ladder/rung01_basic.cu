@@ -34,5 +34,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_basic = {
-    "basic", "one thread an output, all from global memory", "7.2", false,
+    1, "basic", "one thread an output, all from global memory", "7.2", false,
     accepts, NULL, launch, NULL};

@@ -31,5 +31,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_constant = {
-    "constant", "the mask in constant memory", "7.3", false,
+    2, "constant", "the mask in constant memory", "7.3", false,
     mask_accepts<1>, mask_prepare<1>, launch, NULL};

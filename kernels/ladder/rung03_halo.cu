@@ -45,9 +45,9 @@ template <int B> static cudaError_t launch(const struct task *t, void *, cudaStr
 }
 
 extern "C" const struct rung rung_halo = {
-    "halo", "left halo, centre, right halo in shared memory", "7.4", false,
+    3, "halo", "left halo, centre, right halo in shared memory", "7.4", false,
     mask_accepts<1>, mask_prepare<1>, launch<128>, NULL};
 /* The book's other example, to show that small tiles are mostly halo. */
 extern "C" const struct rung rung_halo_32 = {
-    "halo-32", "the same in tiles of 32", "7.4", false,
+    3, "halo-32", "the same in tiles of 32", "7.4", false,
     mask_accepts<1>, mask_prepare<1>, launch<32>, NULL};

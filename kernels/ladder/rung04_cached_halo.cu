@@ -40,5 +40,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_cached_halo = {
-    "cached-halo", "internal cells only in shared memory", "7.5", false,
+    4, "cached-halo", "internal cells only in shared memory", "7.5", false,
     mask_accepts<1>, mask_prepare<1>, launch, NULL};

@@ -41,5 +41,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_cooperative = {
-    "cooperative", "one strided load by all, unrolled and predicated", "", false,
+    6, "cooperative", "one strided load by all, unrolled and predicated", "", false,
     mask_accepts<1>, mask_prepare<1>, launch, NULL};

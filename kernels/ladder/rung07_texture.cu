@@ -87,5 +87,5 @@ static cudaError_t launch(const struct task *t, void *prepared, cudaStream_t str
 }
 
 extern "C" const struct rung rung_texture = {
-    "texture", "fetches through the texture unit", "", false,
+    7, "texture", "fetches through the texture unit", "", false,
     accepts, prepare, launch, discard};

@@ -42,5 +42,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_shuffle = {
-    "shuffle", "frames passed from lane to lane, any mask width", "", false,
+    8, "shuffle", "frames passed from lane to lane, any mask width", "", false,
     mask_accepts<UNIT>, mask_prepare<UNIT>, launch, NULL};

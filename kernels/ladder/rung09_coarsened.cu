@@ -50,5 +50,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_coarsened = {
-    "coarsened", "several outputs a thread, tiles by a grid stride", "6.3", false,
+    9, "coarsened", "several outputs a thread, tiles by a grid stride", "6.3", false,
     mask_accepts<UNIT>, mask_prepare<UNIT>, launch, NULL};

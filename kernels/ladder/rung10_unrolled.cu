@@ -65,5 +65,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_unrolled = {
-    "unrolled", "mask widths known to the compiler, taps unrolled", "", false,
+    10, "unrolled", "mask widths known to the compiler, taps unrolled", "", false,
     accepts, prepare, launch, NULL};

@@ -40,7 +40,7 @@ def pathless(name, folder):
     return name[len(folder) + 1:] if name.startswith(folder + "/") else name
 
 
-BENCHES = [("bench_kernels.c", "kernels/bench/bench.h"), ("bench_offline.c", "kernels/bench/bench_offline.h")]
+BENCHES = [("bench_offline.c", "kernels/backend/bench_offline.h")]
 
 
 @pytest.mark.parametrize("folder", ["host", "plugins", "impulses"])
@@ -84,11 +84,15 @@ def test_kernels_know_no_host():
                                                  "haloconv_tensors.h", "tensors/tensor_backend.h"), f"{path.relative_to(ROOT)} includes {name}"
 
 
-def test_the_gpu_backend_knows_no_ladder():
-    for path in sources("kernels/backend", ".cu", ".cuh", ".h"):
-        for name in includes(path):
-            for folder in ("kernels/ladder", "kernels/bench"):
-                assert not belongs_to(name, folder), f"{path.relative_to(ROOT)} includes {name}"
+def test_the_product_contains_no_ladder():
+    for folder in ("dsp", "host", "plugins", "kernels/backend", "kernels/tensors"):
+        for path in sources(folder, ".c", ".cu", ".cuh", ".h"):
+            for name in includes(path):
+                assert not belongs_to(name, "kernels/ladder"), f"{path.relative_to(ROOT)} includes {name}"
+    needs_nm()
+    for path in (BUILD / "haloconv", BUILD / "libhaloconv.so"):
+        names = path.exists() and subprocess.run(["nm", str(path)], stdout=subprocess.PIPE, text=True, check=True)
+        assert not names or not re.search(r" (rung|ladder)_", names.stdout), f"{path} contains the kernel ladder"
 
 
 # ---- headers and the exported names ----------------------------------------------------------------------------------
@@ -178,8 +182,7 @@ ARROWS = {
     "dsp/signal": {},
     "kernels/backend": {"dsp/engine": BACKEND, "kernels/tensors": ["tensors_cuda"]},
     "kernels/tensors": {"dsp/engine": ["fail"], "kernels/backend": ["kernels/backend/cuda_error.h"]},
-    "kernels/ladder": {"kernels/backend": ANY, "dsp/engine": BACKEND},
-    "kernels/bench": {"kernels/backend": ANY, "kernels/ladder": ANY, "dsp/engine": BACKEND},
+    "kernels/ladder": {},
     "host": {"host/files": ANY, "host/live": ANY, "host/batch": ANY, "host/masks": ANY, "host/bench": ANY,
              "host/design": ANY, "host/measure": ANY},
     "host/files": {"host": ANY, "host/masks": ["host/masks/mask_diagnostics.h"], "host/moving": ANY},
@@ -200,7 +203,7 @@ ARROWS = {
     "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
-    "host/bench": {"host": ANY, "kernels/bench": ["kernels/bench/bench.h", "kernels/bench/bench_offline.h"]},
+    "host/bench": {"host": ANY, "kernels/backend": ["kernels/backend/bench_offline.h"]},
 }
 
 

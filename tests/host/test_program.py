@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import BUILD, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, write
+from conftest import BUILD, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]],
@@ -66,8 +66,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench kernels", "bench offline",
-               "bench scene"]
+BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench offline", "bench scene"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
@@ -78,6 +77,10 @@ COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "ma
 
 def options_of(command):
     return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", good(*command, "--help").stdout))
+
+
+def test_bench_kernels_says_where_the_ladder_is():
+    refused("bench", "kernels", "--quick", says=["make ladder", "build/haloconv-ladder"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

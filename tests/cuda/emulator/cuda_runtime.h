@@ -129,8 +129,6 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __align__(n) __attribute__((aligned(n)))
-/* One block runs at a time; grid.cpp fills the section with NaN before each. */
-#define __shared__ static __attribute__((section("cuda_shared")))
 
 struct __align__(8) float2 { float x, y; };
 struct __align__(16) float4 { float x, y, z, w; };
@@ -202,6 +200,9 @@ void cuda_warp_barrier(unsigned lanes);
 void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes, unsigned from);
 unsigned cuda_lane();
 void *cuda_dynamic_shared();
+/* One block runs at a time, so a variable in shared memory exists once; grid.cpp fills it with NaN before each block. */
+void *cuda_static_shared_bytes(size_t bytes);
+template <class T> static inline T &cuda_static_shared() { return *(T *)cuda_static_shared_bytes(sizeof(T)); }
 /* As cp.async: reads `from` when this thread calls cuda_copies_wait; `to` is undefined until then. */
 void cuda_copy_later(void *to, const void *from, size_t bytes, size_t valid);
 void cuda_copies_wait();

@@ -3,7 +3,7 @@
  * A fiber runs until it waits at a barrier, so between two barriers the threads of a block are as far apart as CUDA
  * allows. Their order is random and different after each barrier. Blocks run one after another in a random order. So a
  * kernel that lacks a barrier reads a value that is not written yet or already overwritten. Shared memory is NaN at the
- * start of a block; its dynamic part ends at a page without access.
+ * start of a block, and ends at a page without access.
  *
  * The emulator cannot show two threads that write at the same instant, the weak memory order between blocks, or a block
  * that waits for another block.
@@ -309,6 +309,24 @@ void cuda_exchange(unsigned lanes, const void *mine, void *theirs, size_t bytes,
 
 void *cuda_dynamic_shared() { return block.shared; }
 
+struct shared_variable { char *begin, *end; };
+
+/* Of the kernels that have run, each at the end of a page. */
+static std::vector<shared_variable> &static_shared()
+{
+    static auto *all = new std::vector<shared_variable>;
+    return *all;
+}
+
+void *cuda_static_shared_bytes(size_t bytes)
+{
+    const size_t mapped = (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+    char *end = guarded(mapped) + mapped, *begin = end - (bytes + 15) / 16 * 16;
+    memset(begin, 0xff, (size_t)(end - begin));
+    static_shared().push_back({begin, end});
+    return begin;
+}
+
 void cuda_copy_later(void *to, const void *from, size_t bytes, size_t valid)
 {
     if ((uintptr_t)to % bytes || (uintptr_t)from % bytes)
@@ -328,11 +346,30 @@ void cuda_copies_wait()
 
 /* ---- blocks and grids -------------------------------------------------------------------------------------------- */
 
-extern "C" char __start_cuda_shared[] __attribute__((weak)), __stop_cuda_shared[] __attribute__((weak));
+struct grid_counts *grid_counts;
+
+/* Shared memory is ff ff ff ff until it is written. */
+static unsigned long floats_written(const char *from, const char *to)
+{
+    unsigned long n = 0;
+    for (; from < to; from += sizeof(uint32_t)) n += *(const uint32_t *)from != 0xffffffff;
+    return n;
+}
+
+static void block_count(unsigned long barriers_before)
+{
+    unsigned long floats = floats_written(block.shared, block.shared_end);
+    for (const shared_variable &v : static_shared()) floats += floats_written(v.begin, v.end);
+    grid_counts->blocks++;
+    grid_counts->threads += block.n;
+    grid_counts->barriers += block.barriers - barriers_before;
+    if (floats > grid_counts->shared_floats) grid_counts->shared_floats = floats;
+}
 
 static void block_run(size_t shared_bytes)
 {
-    memset(__start_cuda_shared, 0xff, (size_t)(__stop_cuda_shared - __start_cuda_shared));
+    const unsigned long barriers = block.barriers;
+    for (const shared_variable &v : static_shared()) memset(v.begin, 0xff, (size_t)(v.end - v.begin));
     block.shared = block.shared_end - (shared_bytes + 15) / 16 * 16;
     memset(block.shared, 0xff, (size_t)(block.shared_end - block.shared));
     block.alive = block.n;
@@ -357,6 +394,7 @@ static void block_run(size_t shared_bytes)
     block.any = false;
     block.dead_stack = -1;
     switch_from(NULL, fiber_next());
+    if (grid_counts) block_count(barriers);
 }
 
 void grid_run(const cuda_grid &grid, const char *name, const std::function<void()> &thread)
@@ -368,6 +406,7 @@ void grid_run(const cuda_grid &grid, const char *name, const std::function<void(
     gridDim = grid.grid;
     blockDim = grid.block;
     block.running = true;
+    if (grid_counts) grid_counts->launches++;
     const size_t x = grid.grid.x, y = grid.grid.y, n = x * y * grid.grid.z;
     device_order order(n);
     for (size_t i = 0; i < n; i++) {

@@ -5,6 +5,7 @@ right line of the kernel file.
 
     kernel<<<grid, block, ...>>>(args)      becomes a call that takes the kernel as a function
     extern __shared__ T name[];             a pointer to the block's dynamic shared memory
+    __shared__ T name[n];                   a reference to shared memory that grid.cpp allocates
     const __grid_constant__ T name          a reference: no thread makes a copy
     #pragma unroll                          GCC's
     __global__ ... name(...) {              gets a call that tells a launch its name, address and __launch_bounds__
@@ -82,6 +83,8 @@ def translate(text):
     text = re.sub(r"const __grid_constant__ ((?:struct )?\w+) (\w+)", r"const \1 &\2", text)
     text = re.sub(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];",
                   r"\1 *const \2 = (\1 *)cuda_dynamic_shared();", text)
+    text = re.sub(r"__shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)((?:\[[^\]]*\])*);",
+                  r"static auto &\2 = cuda_static_shared<\1\3>();", text)
     return launches(kernels_named(text))
 
 

@@ -1,4 +1,4 @@
-/* rung 12b, few - small live blocks: the taps are divided among threads, warps and blocks (backend/fir_few.cuh).
+/* rung 13b, few - small live blocks: the taps are divided among threads, warps and blocks (backend/fir_few.cuh).
  *
  * Unlike the backend's kernel (fir_few.cu), an output has one mask, its input is a row of frames, not a ring, and the
  * scratch memory is as large as the task needs.
@@ -106,5 +106,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_few;
-const struct rung rung_few = {"few", "small blocks: the taps divided among threads, warps and blocks", "", true,
+const struct rung rung_few = {13, "few", "small blocks: the taps divided among threads, warps and blocks", "", true,
                               accepts, prepare, launch, discard};

@@ -235,7 +235,7 @@ static bool dnn_accepts(const struct task *t)
 }
 
 const struct rung peer_cudnn = {
-    "cuDNN", "cudnnConvolutionForward, fp32", "peer", false, dnn_accepts, dnn_prepare, dnn_launch, dnn_discard};
+    0, "cuDNN", "cudnnConvolutionForward, fp32", "peer", false, dnn_accepts, dnn_prepare, dnn_launch, dnn_discard};
 
 /* ---- cuFFT ------------------------------------------------------------------------------------------------------- */
 
@@ -432,4 +432,4 @@ static cudaError_t ols_prepare(const struct task *t, void **prepared)
 static bool ols_accepts(const struct task *) { return !peer_cufft_missing(); }
 
 const struct rung peer_cufft = {
-    "cuFFT", "overlap-save, best segment length", "peer", false, ols_accepts, ols_prepare, ols_launch, ols_discard};
+    0, "cuFFT", "overlap-save, best segment length", "peer", false, ols_accepts, ols_prepare, ols_launch, ols_discard};

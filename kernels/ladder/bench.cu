@@ -1,4 +1,5 @@
-/* bench - checks and times every rung of the ladder, and writes the tables of kernels/ladder/README.md.
+/* bench - the program haloconv-ladder: checks and times the rungs of the ladder, and writes the tables of
+ * kernels/ladder/README.md.
  *
  * A measurement fills the outputs with NaN, runs the rung once, checks that no NaN is left, and compares about 200
  * outputs (first and last frames, around tile sizes, around n_taps) with float64. Then it warms up and times each run
@@ -6,30 +7,25 @@
  * not in the L2 cache.
  *
  * The input is noise, a hash of the frame's index: the device makes it, and the CPU computes single frames of it. */
-#include "bench.h"
 #include "bench_peers.h"
+#include "ladder_check.h"
 #include "rung.cuh"
 
 #include <dlfcn.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MOST_SETS = 8, MOST_RUNS = 1000, SAMPLES = 208, MOST_RUNGS = 40, MOST_SHAPES = 40 };
-static const double ERROR_MOST = 1e-5; /* relative, in the 2-norm; a wrong tap gives more, rounding less */
-static const double FLOP_MOST = 1.2e12; /* takes a step of the ladder 0.2 s; larger tasks are for production rungs */
+enum { MAX_SETS = 8, MAX_RUNS = 1000, SAMPLES = 208, MAX_RUNGS = 40, MAX_SHAPES = 40 };
+static const double MAX_ERROR = 1e-5; /* relative, in the 2-norm; a wrong tap gives more, rounding less */
+static const double MAX_FLOP = 1.2e12; /* a step of the ladder needs 0.2 s; larger tasks are for production rungs */
 static const double CUDNN_FLOP = 5e10;  /* a larger task, which takes seconds, has fewer frames for cuDNN           */
 static const size_t ROTATE_BYTES = 256 << 20;
-
-struct shape {
-    int taps;
-    long frames;
-    int channels;
-    enum sharing sharing;
-};
 
 #define M(log2) (1L << (log2))
 static const struct shape full_shapes[] = {
@@ -58,21 +54,25 @@ struct result {
     int runs;
 };
 
+struct options {
+    bool json, quick;
+    const char *table, *rung; /* NULL: no table, all rungs                                             */
+    int seed;                 /* of the noise, > 0; 0: the clock gives it. The report names the seed   */
+};
+
 struct bench {
-    FILE *out;
-    const struct bench_options *options;
-    char *why;
-    size_t cap;
+    const struct options *options;
+    char why[512];
     char gpu[256], driver[64], date[32];
     double fma_tflops, sm_mhz, copy_tbs, sgemm_tflops; /* sgemm 0: no cuBLAS */
     const struct shape *shapes;
     int n_shapes, n_rungs, n_results, n_wrong;
-    const struct rung *rungs[MOST_RUNGS]; /* the peers first */
-    struct result results[MOST_SHAPES * MOST_RUNGS];
+    const struct rung *rungs[MAX_RUNGS]; /* the peers first */
+    struct result results[MAX_SHAPES * MAX_RUNGS];
     int first_seed;                       /* of the run; `seed` is that of the current shape           */
     uint64_t seed;
     double budget_us;                     /* for the runs of one rung on one shape                     */
-    cudaEvent_t *events;                  /* [2 MOST_RUNS]                                             */
+    cudaEvent_t *events;                  /* [2 MAX_RUNS]                                             */
 };
 
 #define PEERS 2
@@ -81,7 +81,7 @@ __attribute__((format(printf, 2, 3))) static int bench_fail(struct bench *b, con
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(b->why, b->cap, format, args);
+    vsnprintf(b->why, sizeof b->why, format, args);
     va_end(args);
     return -1;
 }
@@ -93,15 +93,6 @@ __attribute__((format(printf, 2, 3))) static int bench_fail(struct bench *b, con
     } while (0)
 
 /* ---- noise and reference ----------------------------------------------------------------------------------------- */
-
-/* Uniform in -1 ... 1 in steps of 2^-23, the same on host and device (splitmix64). */
-__host__ __device__ static inline float noise_at(uint64_t seed, uint64_t i)
-{
-    uint64_t z = seed + i * 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (float)((int)((z ^ (z >> 31)) >> 40) - (1 << 23)) * (1.0f / (1 << 23));
-}
 
 static __global__ void noise(float *x, long n, uint64_t seed)
 {
@@ -242,17 +233,17 @@ static int ceilings(struct bench *b)
 
 struct sets { /* copies of a task that take turns */
     int n;
-    struct task task[MOST_SETS];
+    struct task task[MAX_SETS];
     float *h_host;
     struct sample *samples, *samples_device;
     float *got_device;
     unsigned *nan_device;
-    cudaEvent_t *events; /* [2 MOST_RUNS] */
+    cudaEvent_t *events; /* [2 MAX_RUNS] */
 };
 
 static void sets_free(struct sets *s)
 {
-    for (int i = 0; i < MOST_SETS; i++) cudaFree((void *)s->task[i].x), cudaFree(s->task[i].y);
+    for (int i = 0; i < MAX_SETS; i++) cudaFree((void *)s->task[i].x), cudaFree(s->task[i].y);
     cudaFree((void *)s->task[0].h);
     cudaFree(s->samples_device), cudaFree(s->got_device), cudaFree(s->nan_device);
     free(s->h_host), free(s->samples);
@@ -268,7 +259,7 @@ static int sets_make(struct bench *b, struct sets *s, const struct shape *shape)
     const size_t x_bytes = t.n_in * t.x_pitch * sizeof(float), y_bytes = t.n_out * t.y_pitch * sizeof(float);
     const size_t h_floats = (size_t)task_masks(&t) * t.n_taps;
     s->n = (int)((ROTATE_BYTES + x_bytes + y_bytes - 1) / (x_bytes + y_bytes));
-    if (s->n > MOST_SETS) s->n = MOST_SETS;
+    if (s->n > MAX_SETS) s->n = MAX_SETS;
 
     s->h_host = (float *)malloc(h_floats * sizeof(float));
     s->samples = (struct sample *)malloc(SAMPLES * sizeof *s->samples);
@@ -324,7 +315,7 @@ static int check(struct bench *b, const struct sets *s, const struct task *t, co
 static int time_it(struct bench *b, const struct sets *s, const struct task *tasks, const struct rung *rung,
                    void *const *prepared, struct result *r)
 {
-    float us[MOST_RUNS], first = 0.0f;
+    float us[MAX_RUNS], first = 0.0f;
     for (int i = 0; i < s->n; i++) BENCH_TRY(rung->launch(&tasks[i], prepared[i], 0), rung->name);
     BENCH_TRY(cudaEventRecord(s->events[0]), "cudaEventRecord");
     BENCH_TRY(rung->launch(&tasks[0], prepared[0], 0), rung->name);
@@ -333,7 +324,7 @@ static int time_it(struct bench *b, const struct sets *s, const struct task *tas
     BENCH_TRY(cudaEventElapsedTime(&first, s->events[0], s->events[1]), "cudaEventElapsedTime");
     r->runs = (int)(b->budget_us / (1e3 * first + 1.0));
     if (r->runs < 5) r->runs = first > 100.0f ? 3 : 5;
-    if (r->runs > (tasks->n_out > 16 ? 200 : MOST_RUNS)) r->runs = tasks->n_out > 16 ? 200 : MOST_RUNS;
+    if (r->runs > (tasks->n_out > 16 ? 200 : MAX_RUNS)) r->runs = tasks->n_out > 16 ? 200 : MAX_RUNS;
     for (int i = 0; i < r->runs; i++) {
         BENCH_TRY(cudaEventRecord(s->events[2 * i]), "cudaEventRecord");
         BENCH_TRY(rung->launch(&tasks[i % s->n], prepared[i % s->n], 0), rung->name);
@@ -353,8 +344,8 @@ static int time_it(struct bench *b, const struct sets *s, const struct task *tas
 
 static int measure(struct bench *b, const struct sets *s, const struct rung *rung, struct result *r)
 {
-    struct task tasks[MOST_SETS];
-    void *prepared[MOST_SETS] = {};
+    struct task tasks[MAX_SETS];
+    void *prepared[MAX_SETS] = {};
     memcpy(tasks, s->task, sizeof tasks);
     const struct task *t = tasks;
     const double flop_a_frame = 2.0 * t->n_taps * t->n_out;
@@ -364,10 +355,10 @@ static int measure(struct bench *b, const struct sets *s, const struct rung *run
         r->not_run = peer_cudnn_missing();
     else if (rung == &peer_cufft && peer_cufft_missing())
         r->not_run = peer_cufft_missing();
-    else if (!peer && !rung->production && flop_a_frame * t->n_frames > FLOP_MOST)
+    else if (!peer && !rung->production && flop_a_frame * t->n_frames > MAX_FLOP)
         r->not_run = "would take over 0.2 s";
     else if (!rung->accepts(t))
-        r->not_run = "does not take this shape";
+        r->not_run = "does not accept this shape";
     if (r->not_run) return 0;
     int n_sets = s->n, status = 0;
     if (rung == &peer_cudnn && flop_a_frame * t->n_frames > CUDNN_FLOP) { /* rows keep their pitch */
@@ -387,7 +378,7 @@ static int measure(struct bench *b, const struct sets *s, const struct rung *run
     if (peer) turns.n = 1;
     if (status == 0) {
         status = check(b, s, t, rung, prepared[0], &r->error);
-        if (status == 0 && !(r->error <= ERROR_MOST)) b->n_wrong += !peer, r->not_run = "WRONG", status = 1;
+        if (status == 0 && !(r->error <= MAX_ERROR)) b->n_wrong += !peer, r->not_run = "WRONG", status = 1;
     }
     if (status == 0) status = time_it(b, &turns, tasks, rung, prepared, r);
     if (rung->discard)
@@ -433,21 +424,16 @@ static const char *number(char *text, size_t cap, double value, const char *form
     return text;
 }
 
-static const char live_text[] =
-    "64 frames of stereo, 4096 taps, host buffer to host buffer through the engine";
-
 static void print_heading(const struct bench *b)
 {
-    fprintf(b->out, "%s, driver %s, %.0f MHz under load, %s, --seed %d\n", b->gpu, b->driver, b->sm_mhz, b->date,
+    printf("%s, driver %s, %.0f MHz under load, %s, --seed %d\n", b->gpu, b->driver, b->sm_mhz, b->date,
             b->first_seed);
-    fprintf(b->out, "ceilings: FMA %.1f TFLOP/s, copy %.2f TB/s, cuBLAS SGEMM ", b->fma_tflops, b->copy_tbs);
+    printf("ceilings: FMA %.1f TFLOP/s, copy %.2f TB/s, cuBLAS SGEMM ", b->fma_tflops, b->copy_tbs);
     if (b->sgemm_tflops > 0)
-        fprintf(b->out, "%.1f TFLOP/s\n", b->sgemm_tflops);
+        printf("%.1f TFLOP/s\n", b->sgemm_tflops);
     else
-        fprintf(b->out, "%s\n", peer_cublas_missing());
-    if (b->options->live_p50_us > 0)
-        fprintf(b->out, "%s: %.1f us p50, %.1f p99\n", live_text, b->options->live_p50_us, b->options->live_p99_us);
-    fprintf(b->out, "%-13s %6s %9s %4s %-6s %8s %10s %10s %8s %8s %6s %6s %8s %8s\n", "rung", "taps", "frames", "ch",
+        printf("%s\n", peer_cublas_missing());
+    printf("%-13s %6s %9s %4s %-6s %8s %10s %10s %8s %8s %6s %6s %8s %8s\n", "rung", "taps", "frames", "ch",
             "masks", "error", "median us", "p99 us", "Gs/s", "TFLOP/s", "%FMA", "%copy", "x cuDNN", "x cuFFT");
 }
 
@@ -455,63 +441,61 @@ static void print_result(const struct bench *b, const struct result *r)
 {
     const struct shape *s = &b->shapes[r->shape];
     char x[2][16], error[16];
-    fprintf(b->out, "%-13s %6d %9ld %4d %-6s ", r->rung->name, s->taps, r->frames, s->channels,
+    printf("%-13s %6d %9ld %4d %-6s ", r->rung->name, s->taps, r->frames, s->channels,
             sharing_name[s->sharing]);
     if (r->not_run)
-        fprintf(b->out, "%s\n", r->not_run);
+        printf("%s\n", r->not_run);
     else
-        fprintf(b->out, "%8s %10.1f %10.1f %8.4g %8.4g %6.1f %6.1f %8s %8s%s%s\n", number(error, 16, r->error, "%.1e"),
+        printf("%8s %10.1f %10.1f %8.4g %8.4g %6.1f %6.1f %8s %8s%s%s\n", number(error, 16, r->error, "%.1e"),
                 r->median_us, r->p99_us, r->gsamples, r->tflops, r->of_fma, r->of_copy,
                 number(x[0], 16, r->x_cudnn, "%.2f"), number(x[1], 16, r->x_cufft, "%.2f"), r->choice[0] ? "  " : "",
                 r->choice);
-    fflush(b->out);
+    fflush(stdout);
 }
 
-static void json_number(FILE *out, const char *name, double value)
+static void json_number(const char *name, double value)
 {
     if (value == value && value > 0 && value < 1e300)
-        fprintf(out, ", \"%s\": %.6g", name, value);
+        printf(", \"%s\": %.6g", name, value);
     else
-        fprintf(out, ", \"%s\": null", name);
+        printf(", \"%s\": null", name);
 }
 
 static void print_json(const struct bench *b)
 {
-    fprintf(b->out, "{\"gpu\": \"%s\", \"driver\": \"%s\", \"date\": \"%s\", \"seed\": %d", b->gpu, b->driver, b->date,
+    printf("{\"gpu\": \"%s\", \"driver\": \"%s\", \"date\": \"%s\", \"seed\": %d", b->gpu, b->driver, b->date,
             b->first_seed);
-    json_number(b->out, "sm_mhz", b->sm_mhz);
-    json_number(b->out, "fma_tflops", b->fma_tflops);
-    json_number(b->out, "copy_tbs", b->copy_tbs);
-    json_number(b->out, "sgemm_tflops", b->sgemm_tflops);
-    json_number(b->out, "live_p50_us", b->options->live_p50_us);
-    json_number(b->out, "live_p99_us", b->options->live_p99_us);
-    fprintf(b->out, ", \"results\": [");
+    json_number("sm_mhz", b->sm_mhz);
+    json_number("fma_tflops", b->fma_tflops);
+    json_number("copy_tbs", b->copy_tbs);
+    json_number("sgemm_tflops", b->sgemm_tflops);
+    printf(", \"results\": [");
     for (int i = 0; i < b->n_results; i++) {
         const struct result *r = &b->results[i];
         const struct shape *s = &b->shapes[r->shape];
-        fprintf(b->out,
+        fprintf(stdout,
                 "%s\n  {\"rung\": \"%s\", \"taps\": %d, \"frames\": %ld, \"channels\": %d, \"masks\": \"%s\", "
                 "\"production\": %s",
                 i ? "," : "", r->rung->name, s->taps, r->frames, s->channels, sharing_name[s->sharing],
                 r->rung->production ? "true" : "false");
         if (r->not_run) {
-            fprintf(b->out, ", \"not_run\": \"%s\"}", r->not_run);
+            printf(", \"not_run\": \"%s\"}", r->not_run);
             continue;
         }
-        if (r->choice[0]) fprintf(b->out, ", \"choice\": \"%s\"", r->choice);
-        fprintf(b->out, ", \"runs\": %d", r->runs);
-        json_number(b->out, "error", r->error);
-        json_number(b->out, "median_us", r->median_us);
-        json_number(b->out, "p99_us", r->p99_us);
-        json_number(b->out, "gsamples", r->gsamples);
-        json_number(b->out, "tflops", r->tflops);
-        json_number(b->out, "percent_fma", r->of_fma);
-        json_number(b->out, "percent_copy", r->of_copy);
-        json_number(b->out, "x_cudnn", r->x_cudnn);
-        json_number(b->out, "x_cufft", r->x_cufft);
-        fprintf(b->out, "}");
+        if (r->choice[0]) printf(", \"choice\": \"%s\"", r->choice);
+        printf(", \"runs\": %d", r->runs);
+        json_number("error", r->error);
+        json_number("median_us", r->median_us);
+        json_number("p99_us", r->p99_us);
+        json_number("gsamples", r->gsamples);
+        json_number("tflops", r->tflops);
+        json_number("percent_fma", r->of_fma);
+        json_number("percent_copy", r->of_copy);
+        json_number("x_cudnn", r->x_cudnn);
+        json_number("x_cufft", r->x_cufft);
+        printf("}");
     }
-    fprintf(b->out, "\n]}\n");
+    printf("\n]}\n");
 }
 
 static void length_text(char *text, size_t cap, long n)
@@ -525,7 +509,7 @@ static void length_text(char *text, size_t cap, long n)
 /* Does the rung use transforms? They need fewer operations than the direct sum, so their TFLOP/s mean nothing. */
 static bool transforms(const struct rung *rung)
 {
-    return rung == &peer_cufft || strcmp(rung->name, "overlap_save") == 0;
+    return rung == &peer_cufft || strcmp(rung->name, "overlap-save") == 0;
 }
 
 /* The share of the ceiling that is the limit, in percent; for a transform, of the copy rate. */
@@ -654,7 +638,7 @@ static void table_write(const struct bench *b, FILE *f)
         b, f,
         "### One channel\n\nG samples/s, and the share of the ceiling that is the limit: the FMA rate or the copy rate "
         "(transforms: the copy "
-        "rate). taps x frames. Empty: the shape is not taken, or would take over 0.2 s a run.",
+        "rate). taps x frames. Empty: the rung does not accept the shape, or would run for over 0.2 s.",
         one_channel, false);
     table_ablation(b, f);
     table_grid(b, f,
@@ -664,9 +648,6 @@ static void table_write(const struct bench *b, FILE *f)
                many_frames, false);
     table_grid(b, f, "### Live blocks\n\nMicroseconds, launch included: rungs 1 to 10 launch once a channel.",
                live_blocks, true);
-    if (b->options->live_p50_us > 0)
-        fprintf(f, "\nThe whole way, %s: %.1f us p50, %.1f p99.\n", live_text, b->options->live_p50_us,
-                b->options->live_p99_us);
     table_best(b, f);
     for (int i = 0; i < PEERS; i++) {
         const char *why = i ? peer_cufft_missing() : peer_cudnn_missing();
@@ -748,7 +729,7 @@ static int run_shape(struct bench *b, int index)
     b->budget_us = b->options->quick ? 15e3 : 60e3;
     int status = sets_make(b, &s, &b->shapes[index]);
     const struct result *peer[PEERS] = {};
-    for (int i = 0; i < b->n_rungs && status == 0; i++) {
+    for (int i = b->options->rung ? PEERS : 0; i < b->n_rungs && status == 0; i++) {
         struct result *r = &b->results[b->n_results];
         r->shape = index;
         status = measure(b, &s, b->rungs[i], r);
@@ -765,7 +746,27 @@ static int run_shape(struct bench *b, int index)
     return status;
 }
 
-/* Prepares the measurements; bench_end frees what it takes. */
+/* Is it the rung of this name, or of this number? NULL: all rungs are wanted. */
+static bool is_wanted(const struct rung *rung, const char *name)
+{
+    return !name || strcmp(rung->name, name) == 0 || atoi(name) == rung->number;
+}
+
+/* Compares the rungs that --rung names with float64. */
+static int check_wanted(struct bench *b)
+{
+    for (int i = PEERS; i < b->n_rungs; i++) {
+        int n_shapes;
+        const char *why = ladder_check_rung(b->rungs[i], &n_shapes);
+        if (why) return bench_fail(b, "%s", why);
+        if (!b->options->json)
+            printf("rung %d, %s: as in float64 in the book's exercises and in %d shapes\n", b->rungs[i]->number,
+                   b->rungs[i]->name, n_shapes);
+    }
+    return 0;
+}
+
+/* Prepares the measurements; bench_end frees what it allocates. */
 static int bench_begin(struct bench *b)
 {
     int n = 0;
@@ -776,22 +777,23 @@ static int bench_begin(struct bench *b)
     const struct rung *const *ladder = ladder_rungs(&n);
     b->rungs[b->n_rungs++] = &peer_cudnn;
     b->rungs[b->n_rungs++] = &peer_cufft;
-    for (int i = 0; i < n && b->n_rungs < MOST_RUNGS; i++) b->rungs[b->n_rungs++] = ladder[i];
+    for (int i = 0; i < n && b->n_rungs < MAX_RUNGS; i++)
+        if (is_wanted(ladder[i], b->options->rung)) b->rungs[b->n_rungs++] = ladder[i];
     b->shapes = b->options->quick ? quick_shapes : full_shapes;
     b->n_shapes = (int)(b->options->quick ? sizeof quick_shapes / sizeof *quick_shapes
                                           : sizeof full_shapes / sizeof *full_shapes);
     b->first_seed = b->options->seed > 0 ? b->options->seed : (int)(time(NULL) & INT32_MAX);
     b->seed = (uint64_t)b->first_seed * 1000003u;
     b->fma_tflops = b->copy_tbs = 1.0; /* until the ceilings are measured */
-    b->events = (cudaEvent_t *)calloc(2 * MOST_RUNS, sizeof *b->events);
+    b->events = (cudaEvent_t *)calloc(2 * MAX_RUNS, sizeof *b->events);
     if (!b->events) return bench_fail(b, "out of memory");
-    for (int i = 0; i < 2 * MOST_RUNS; i++) BENCH_TRY(cudaEventCreate(&b->events[i]), "cudaEventCreate");
+    for (int i = 0; i < 2 * MAX_RUNS; i++) BENCH_TRY(cudaEventCreate(&b->events[i]), "cudaEventCreate");
     return 0;
 }
 
 static void bench_end(struct bench *b)
 {
-    for (int i = 0; b->events && i < 2 * MOST_RUNS; i++)
+    for (int i = 0; b->events && i < 2 * MAX_RUNS; i++)
         if (b->events[i]) cudaEventDestroy(b->events[i]);
     free(b->events);
 }
@@ -803,7 +805,7 @@ static int bench_all(struct bench *b)
         if (!text) return -1;
         free(text);
     }
-    if (bench_begin(b) != 0 || ceilings(b) != 0) return -1;
+    if (bench_begin(b) != 0 || (b->options->rung && check_wanted(b) != 0) || ceilings(b) != 0) return -1;
     if (!b->options->json) print_heading(b);
     for (int i = 0; i < b->n_shapes; i++)
         if (run_shape(b, i) != 0) return -1;
@@ -815,16 +817,64 @@ static int bench_all(struct bench *b)
     return 0;
 }
 
-int bench_kernels(const struct bench_options *options, FILE *out, char *why, size_t cap)
+/* ---- the program ------------------------------------------------------------------------------------------------ */
+
+static const char usage[] =
+    "haloconv-ladder [OPTIONS] - checks every rung of the kernel ladder in float64 and times it on the first GPU, with\n"
+    "the ceilings of the GPU and, if they are found along LD_LIBRARY_PATH, cuBLAS, cuDNN and cuFFT for comparison\n"
+    "\n"
+    "  --rung NAME         One rung, by name or number, without cuDNN and cuFFT\n"
+    "  --quick             A few shapes, 5 seconds; all of them take about a minute\n"
+    "  --json              One JSON object on standard output instead of a line a measurement\n"
+    "  --write-table FILE  Rewrite FILE between its lines <!-- bench kernels --> and <!-- end -->\n"
+    "  --seed N            Seed of the noise, as a report prints it [by the clock]\n"
+    "  --list              The rungs\n"
+    "  --help              This text\n";
+
+static int list_rungs(FILE *f)
 {
-    struct bench *b = (struct bench *)calloc(1, sizeof *b);
-    if (!b) {
-        snprintf(why, cap, "out of memory");
-        return -1;
+    int n;
+    const struct rung *const *rungs = ladder_rungs(&n);
+    for (int i = 0; i < n; i++) fprintf(f, "%4d  %-13s %s\n", rungs[i]->number, rungs[i]->name, rungs[i]->idea);
+    return 0;
+}
+
+static bool is_rung(const char *name)
+{
+    int n;
+    const struct rung *const *rungs = ladder_rungs(&n);
+    for (int i = 0; i < n; i++)
+        if (is_wanted(rungs[i], name)) return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    enum { FAILED = 1, USAGE = 2 };
+    static const struct option known[] = {
+        {"rung", 1, NULL, 'r'}, {"quick", 0, NULL, 'q'}, {"json", 0, NULL, 'j'}, {"write-table", 1, NULL, 'w'},
+        {"seed", 1, NULL, 's'}, {"list", 0, NULL, 'l'},  {"help", 0, NULL, 'h'}, {}};
+    struct options options = {};
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) switch (c) {
+        case 'r': options.rung = optarg; break;
+        case 'q': options.quick = true; break;
+        case 'j': options.json = true; break;
+        case 'w': options.table = optarg; break;
+        case 's': options.seed = atoi(optarg); break;
+        case 'l': return list_rungs(stdout);
+        case 'h': return fputs(usage, stdout), 0;
+        default: return USAGE;
+        }
+    if (optind < argc || (options.rung && options.table)) return fputs(usage, stderr), USAGE;
+    if (options.rung && !is_rung(options.rung)) {
+        fprintf(stderr, "haloconv-ladder: %s: is not a rung; these are:\n", options.rung);
+        list_rungs(stderr);
+        return USAGE;
     }
-    b->out = out, b->options = options, b->why = why, b->cap = cap;
-    const int status = bench_all(b);
-    bench_end(b);
-    free(b);
-    return status;
+    static struct bench b;
+    b.options = &options;
+    const int status = bench_all(&b);
+    if (status != 0) fprintf(stderr, "haloconv-ladder: %s\n", b.why);
+    bench_end(&b);
+    return status == 0 ? 0 : FAILED;
 }

@@ -1,4 +1,4 @@
-/* rung 12, register - each thread keeps a sliding window of inputs in registers; memory only feeds the window
+/* rung 13, register - each thread keeps a sliding window of inputs in registers; memory only feeds the window
  * (backend/fir_register.cuh has the picture).
  *
  *   A short mask that all channels share is convolved at half the rate, by three convolutions instead of four (E, O:
@@ -18,7 +18,7 @@
  *          n_taps = 256: 1152 loads, 176128 FMA
  * error    sums of CHUNK taps, then those added up: 2e-7 to 6e-7 of the peak on noise at any number of taps; some 1e-6
  *          where all products are equal and every rounding goes the same way
- * limits   none on taps, frames or channels. Needs 132 * 16 tiles to fill an H200; rung 12b is for smaller blocks
+ * limits   none on taps, frames or channels. Needs 132 * 16 tiles to fill an H200; rung 13b is for smaller blocks
  * ceiling  the FP32 FMA rate; up to 64 taps the copy rate, 8 bytes a sample
  */
 #include "fir_register.cuh"
@@ -317,5 +317,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_register;
-const struct rung rung_register = {"register", "a sliding window of inputs in registers, copies under way behind it",
-                                   "", true, accepts, prepare, launch, discard};
+const struct rung rung_register = {13, "register", "a wider window by 16-byte loads, copies under way behind it", "",
+                                   true, accepts, prepare, launch, discard};

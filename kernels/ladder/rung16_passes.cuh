@@ -1,4 +1,4 @@
-/* rung15_passes - the passes of a transform in a thread's registers, for rung15_overlap_save.cu.
+/* rung16_passes - the passes of a transform in a thread's registers, for rung16_overlap_save.cu.
  *
  * Complex points z[n], n < M, are the coefficients of a polynomial modulo z^M - i. With c the square root of e^ia,
  *   modulo z^2n - e^ia  ->  modulo z^n - c (low + c high)  and  modulo z^n + c (low - c high)
@@ -15,8 +15,8 @@
  * a sum and a difference. A large tan does no harm, since cos is then small: rounding stays relative to |cb|. Half of a
  * stage's factors are the others turned by a quarter, which costs nothing: R points need R/2 factors.
  */
-#ifndef HALOCONV_RUNG15_PASSES_CUH
-#define HALOCONV_RUNG15_PASSES_CUH
+#ifndef HALOCONV_RUNG16_PASSES_CUH
+#define HALOCONV_RUNG16_PASSES_CUH
 
 #include <cuda_runtime.h>
 

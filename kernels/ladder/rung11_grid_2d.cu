@@ -10,7 +10,7 @@
  * quarter of a channel, so that all rows have work.
  *
  * cost     4 (TILE + CHUNK) loads, 4 TILE CHUNK FMA; 1 launch for all channels where rungs 1 to 10 make one each
- * limits   one mask for all channels (SHARED), of up to 16384 taps; for others see rung 14
+ * limits   one mask for all channels (SHARED), of up to 16384 taps; for others see rung 15
  * ceiling  4 bytes from shared memory an FMA: 1/4 of the FMA rate, at a quarter of the load instructions
  */
 #include "mask_constant.cuh"
@@ -81,5 +81,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_grid2d = {
-    "grid-2d", "channels x tiles in one grid, channels side by side in shared memory", "", false,
+    11, "grid-2d", "channels x tiles in one grid, channels side by side in shared memory", "", false,
     accepts, mask_prepare<UNIT>, launch, NULL};

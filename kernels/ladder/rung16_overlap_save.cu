@@ -1,11 +1,11 @@
-/* rung 15, overlap_save - forward transform, product with the mask's spectrum and inverse in one thread block
+/* rung 16, overlap-save - forward transform, product with the mask's spectrum and inverse in one thread block
  *
  *   x (global)   ..[= drop: n_taps - 1, up to a multiple of 32 =][========= fresh =========]..    2M frames a segment
  *   z[n] = x[n] + i x[n + M], n < M                              y = the fresh ones; the others have wrapped
  *
  *   Nothing is unpacked: 2M real frames are a polynomial modulo z^2M + 1 = (z^M - i)(z^M + i), and z is its residue
  *   modulo z^M - i. So M complex points convolve 2M real frames, which change their sign where they wrap
- *   (rung15_passes.cuh). The forward transform ends in bit-reversed order; spectra have this order and the inverse
+ *   (rung16_passes.cuh). The forward transform ends in bit-reversed order; spectra have this order and the inverse
  *   begins in it: no reordering.
  *
  *   M = 4096:      pass A            pass B             C, x H, back C      back B            back A
@@ -42,7 +42,7 @@
  *          clusters of 16 leave 20 multiprocessors without work
  */
 #include "rung.cuh"
-#include "rung15_passes.cuh"
+#include "rung16_passes.cuh"
 
 #include <math.h>
 #include <stdlib.h>
@@ -707,6 +707,6 @@ static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t 
 }
 
 extern "C" const struct rung rung_overlap_save = {
-    "overlap_save", "transform, product and inverse in one block: 8 bytes a frame", "",
+    16, "overlap-save", "transform, product and inverse in one block: 8 bytes a frame", "",
     true, accepts, prepare, launch, discard,
 };

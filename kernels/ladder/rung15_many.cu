@@ -1,4 +1,4 @@
-/* rung 14, many - many masks: two masks share the tile of one input (a filter bank), or each channel has its own.
+/* rung 15, many - many masks: two masks share the tile of one input (a filter bank), or each channel has its own.
  *
  *   x (global)     ..[====== halo, CHUNK ======][====== tile, T ======]..      moves CHUNK frames back for each chunk
  *   s (shared)       0 ................ CHUNK-1  CHUNK ....... CHUNK+T-1        thread t: outputs V t ... V t + V - 1
@@ -134,5 +134,5 @@ static cudaError_t launch(const struct task *t, void *, cudaStream_t stream)
 }
 
 extern "C" const struct rung rung_many = {
-    "many", "several masks over one tile, or each channel its own", "", false,
+    15, "many", "several masks over one tile, or each channel its own", "", false,
     accepts, NULL, launch, NULL};

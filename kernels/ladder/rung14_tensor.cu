@@ -1,4 +1,4 @@
-/* rung 13, tensor - the mask as Toeplitz blocks on the tensor cores, every operand split in two fp16 parts.
+/* rung 14, tensor - the mask as Toeplitz blocks on the tensor cores, every operand split in two fp16 parts.
  *
  *   The outputs of a tile are a matrix, ROWS = 64 frames a column:   Y[m][n] = y[64 n + m] = sum_j T[m][j] X[j][n]
  *
@@ -359,5 +359,5 @@ static cudaError_t launch(const struct task *task, void *opaque, cudaStream_t st
 }
 
 extern "C" const struct rung rung_tensor;
-const struct rung rung_tensor = {"tensor", "Toeplitz blocks on the tensor cores, fp16 in two parts", "",
+const struct rung rung_tensor = {14, "tensor", "Toeplitz blocks on the tensor cores, fp16 in two parts", "",
                                  true, accepts, prepare, launch, discard};

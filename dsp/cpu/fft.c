@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef HC_WITH_FFTW
 #include "fft_wisdom.h"
@@ -21,7 +22,7 @@ struct fft {
  * If there is no archive, we use the shared library: we make its planner safe if FFTW has threads, and lift the time
  * limit after each plan; our wisdom stays in it. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
-static bool has_wisdom;                /* under planner */
+static bool has_wisdom, has_measured;  /* under planner */
 static _Thread_local bool has_planner; /* this thread holds the lock */
 
 static void planner_lock(void)
@@ -152,6 +153,7 @@ const char *fft_library(void)
 static char *wisdom_set_aside(void)
 {
 #ifdef HC_FFTW_PRIVATE
+    if (!has_measured) return NULL;
     char *measured = fftwf_export_wisdom_to_string();
     fftwf_forget_wisdom();
     has_wisdom = false;
@@ -179,6 +181,7 @@ static struct fft *open_with(int n, unsigned effort)
 #endif
         import_wisdom();
         char *measured = effort == FFTW_ESTIMATE ? wisdom_set_aside() : NULL;
+        has_measured = has_measured || effort == FFTW_MEASURE;
         fftwf_set_timelimit(0.3);
         fft->forward = fftwf_plan_dft_r2c_1d(n, real, (fftwf_complex *)spectrum, effort | FFTW_PRESERVE_INPUT);
         fft->inverse = fftwf_plan_dft_c2r_1d(n, (fftwf_complex *)spectrum, real, effort | FFTW_DESTROY_INPUT);
@@ -196,7 +199,8 @@ static struct fft *open_with(int n, unsigned effort)
 
 struct fft *fft_open(int n)
 {
-    return open_with(n, FFTW_MEASURE);
+    const char *set = getenv("HALOCONV_FFT");
+    return open_with(n, set && strcmp(set, "guess") == 0 ? FFTW_ESTIMATE : FFTW_MEASURE);
 }
 
 struct fft *fft_open_repeatable(int n)

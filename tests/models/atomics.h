@@ -10,8 +10,9 @@
 #define sem_post(sem) sem++
 #define sem_wait(sem) atomic { sem > 0 -> sem-- }
 
-#ifdef TIME_PASSES
-/* Time passes when all threads wait. Without this thread, a search under weak fairness overlooks a run that stops. */
+#if defined(WEAK_FAIRNESS) && defined(ALL_MAY_END)
+/* Time passes when all threads wait. Without this thread, a search under weak fairness overlooks a run that stops. In a
+ * model without ALL_MAY_END, whose audio or engine thread never ends, such a run is a deadlock. */
 bool passes = true;
 active proctype clock()
 {
@@ -21,11 +22,24 @@ active proctype clock()
 }
 #endif
 
-/* With STALLS, threads `provided (!stalled)` may stop for good between any two of their steps. */
-bool stalled;
+/* With STALLS, all threads that may_stall stop for good between any two of their steps, or never. */
 #ifdef STALLS
+bool stalled;
 active proctype staller()
 {
     stalled = true
 }
+#define may_stall provided (!stalled)
+#define unstalled (!stalled)
+#else
+#define stalled   false
+#define unstalled false
+#define may_stall /* `provided (true)` would cost the partial order reduction */
+#endif
+
+/* The block changes at the end of each block. Only formulas *_never_stuck look at it. */
+#ifdef BLOCKS_CHANGE
+#define change(block) block = !block
+#else
+#define change(block) skip /* half of the states */
 #endif

@@ -165,7 +165,7 @@ inline await_work()
     fi
 }
 
-active proctype device_thread() provided (!stalled)
+active proctype device_thread() may_stall
 {
     byte slot, heard;
     bool has_come, sleeps;

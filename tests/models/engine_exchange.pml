@@ -28,7 +28,7 @@ byte requests, applied;
 byte built, n_open, newest, playing, mask[REQUESTS + 1];
 bool is_open[REQUESTS + 1], block;
 
-active proctype host() provided (!stalled)
+active proctype host() may_stall
 {
     do
     :: requests < REQUESTS -> /* hc_live_request */
@@ -69,7 +69,7 @@ inline hand_over()
     live_close_engine(e)
 }
 
-active proctype worker() provided (!stalled)
+active proctype worker() may_stall
 {
     byte e;
 end: do
@@ -200,9 +200,9 @@ active proctype audio_thread()
         :: else
         fi;
         is_fresh = false;
-        block = !block
+        change(block)
     od
 }
 
-ltl audio_thread_is_never_stuck { ([]<> block) && ([]<> !block) }
-ltl last_request_wins { <>[] (playing != 0 && playing == newest && mask[playing] == REQUESTS && n_open == 1) }
+ltl audio_thread_is_never_stuck { ([]<> (block || unstalled)) && ([]<> (!block || unstalled)) }
+ltl last_request_wins { <>[] (playing != 0 && playing == newest && mask[playing] == REQUESTS && n_open == 1) } /* weak fairness */

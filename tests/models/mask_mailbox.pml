@@ -180,7 +180,7 @@ active proctype engine_thread()
         d_step { /* the backend plays a block; mask_swap_end */
             assert(to == SILENCE || (!is_deleted[to] && (work[to] == prepared || work[to] == ready)));
             assert(from == SILENCE || (!is_deleted[from] && work[from] != unused));
-            block = !block;
+            change(block);
             fresh = false;
             fade_pos = (fade_len > 0 -> fade_pos + 1 : 0)
         };
@@ -198,7 +198,7 @@ inline backend_work(mask)
     work[mask] = (work[mask] == prepared -> ready : unused)
 }
 
-active proctype backend() provided (!stalled)
+active proctype backend() may_stall
 {
 end: do
     :: atomic { work[0] == prepared || work[0] == retiring -> backend_work(0) }
@@ -207,7 +207,7 @@ end: do
 }
 
 /* runner_play: plays a mask, then silence, and frees the mask (hc_mask_free; masks_sweep, now or in a later call). */
-active proctype worker() provided (!stalled)
+active proctype worker() may_stall
 {
     byte mask, replaced;
     do
@@ -222,7 +222,7 @@ active proctype worker() provided (!stalled)
 }
 
 /* Requests a mask twice. */
-active proctype any_thread() provided (!stalled)
+active proctype any_thread() may_stall
 {
     byte mask = 1, replaced;
     mask_swap_request(mask);
@@ -231,5 +231,5 @@ active proctype any_thread() provided (!stalled)
 }
 
 #define only(mask) ((last == mask && uses[mask] == 1) || (last != mask && uses[mask] == 0))
-ltl engine_thread_is_never_stuck { ([]<> block) && ([]<> !block) }
-ltl last_request_wins { <>[] (n_threads == 0 && to == last && only(0) && only(1) && is_deleted[0]) }
+ltl engine_thread_is_never_stuck { ([]<> (block || unstalled)) && ([]<> (!block || unstalled)) }
+ltl last_request_wins { <>[] (n_threads == 0 && to == last && only(0) && only(1) && is_deleted[0]) } /* weak fairness */

@@ -57,7 +57,7 @@ active proctype audio_thread()
     od
 }
 
-active proctype control_thread() provided (!stalled)
+active proctype control_thread() may_stall
 {
     byte now, a, b;
 end: do

@@ -79,7 +79,7 @@ inline place_put()
     d_step { record = 0; was = false }
 }
 
-proctype writer() provided (!stalled)
+proctype writer() may_stall
 {
     byte record, value, stamp, replaced, n;
     bool was;
@@ -137,4 +137,4 @@ active proctype reader()
     assert(known == newest && newest > 0)
 }
 
-ltl reader_never_stuck { <> reader_ends }
+ltl reader_never_stuck { (<> reader_ends) || ([] unstalled) }

@@ -116,7 +116,7 @@ active proctype audio_thread()
             fi
         :: else
         fi;
-        d_step { assert(!is_closed[playing] && users[playing] == 1); block = !block };
+        d_step { assert(!is_closed[playing] && users[playing] == 1); change(block) };
         if
         :: former != NONE -> retire(former); former = NONE
         :: else
@@ -124,7 +124,7 @@ active proctype audio_thread()
     od
 }
 
-active proctype ready_thread() provided (!stalled)
+active proctype ready_thread() may_stall
 {
     byte e = NONE, m;
 end: do
@@ -154,7 +154,7 @@ inline request(m)
     }
 }
 
-active proctype any_thread() provided (!stalled)
+active proctype any_thread() may_stall
 {
     request(1);
     request(0)
@@ -231,7 +231,7 @@ inline sweep()
     fi
 }
 
-active proctype worker() provided (!stalled)
+active proctype worker() may_stall
 {
     byte newest = 0, noted, e = NONE;
     bool is_superseded;
@@ -247,5 +247,5 @@ end: do
 
 init { waiting[1] = 1 }
 
-ltl audio_thread_is_never_stuck { ([]<> block) && ([]<> !block) }
-ltl last_request_wins { <>[] (playing == last) }
+ltl audio_thread_is_never_stuck { ([]<> (block || unstalled)) && ([]<> (!block || unstalled)) } /* weak fairness */
+ltl last_request_wins { <>[] (playing == last) } /* weak fairness */

@@ -47,7 +47,10 @@ inline bank_unuse(bank)
 
 inline record_free(record)
 {
-    is_taken[record] = false
+    d_step { /* an engine thread that still reads the record finds no request, a bank of no thread */
+        record_number[record] = 0; record_bank[record] = THREADS;
+        is_taken[record] = false
+    }
 }
 
 inline mailbox_put(number, bank)
@@ -91,11 +94,11 @@ inline mailbox_put(number, bank)
             record_free(replaced)
         fi
     fi;
-    d_step { n_inside--; record = NONE; replaced = NONE; before = false; i = 0 }
+    d_step { n_inside--; has_met[me] = false; record = NONE; replaced = NONE; before = false; i = 0 }
 }
 
 /* hc_steer of a bank of its own, then hc_bank_free. */
-active [THREADS] proctype any_thread() provided (!stalled)
+active [THREADS] proctype any_thread() may_stall
 {
     byte me, n, i, record = NONE, replaced = NONE;
     bool before;
@@ -153,11 +156,11 @@ active proctype engine_thread()
        fi;
        d_step { /* the backend plays a block */
            assert(wanted == 0 || (uses[wanted_bank] > 0 && !is_deleted[wanted_bank]));
-           block = !block
+           change(block)
        }
     od
 }
 
 #define other_bank (1 - wanted_bank)
-ltl engine_thread_is_never_stuck { ([]<> block) && ([]<> !block) }
-ltl last_request_wins { <>[] (n_threads == 0 && wanted == last && uses[wanted_bank] == 1 && is_deleted[other_bank]) }
+ltl engine_thread_is_never_stuck { ([]<> (block || unstalled)) && ([]<> (!block || unstalled)) }
+ltl last_request_wins { <>[] (n_threads == 0 && wanted == last && uses[wanted_bank] == 1 && is_deleted[other_bank]) } /* weak fairness */

@@ -4,6 +4,7 @@
 #include "dsp/signal/transform.h"
 #include "dsp/tensors/tensor_backend.h"
 #include "haloconv_tensors.h"
+#include "reference.h"
 #ifdef HC_WITH_CUDA
 #include <cuda_runtime.h>
 #endif
@@ -275,20 +276,7 @@ static double energy(const float *x, int64_t n)
     return sum;
 }
 
-/* y[m] += sum over n of b[n] a[m + from - n], m < n_y; reversed: of b[n] a[n + m - from] instead */
-static void add_plain(const float *a, int64_t n_a, const float *b, int64_t n_b, const struct wanted *y, int64_t n_y,
-                      int64_t from, bool reversed)
-{
-    for (int64_t m = 0; m < n_y; m++)
-        for (int64_t n = 0; n < n_b; n++) {
-            int64_t k = reversed ? n + m - from : m + from - n;
-            double product = k >= 0 && k < n_a ? (double)a[k] * b[n] : 0;
-            y->sum[m] += product;
-            y->squares[m] += product * product;
-        }
-}
-
-/* The same by transforms. The squares are those of the sums. */
+/* The sums of reference_add by transforms. The squares are those of the sums. */
 static void add_fast(const float *a, int64_t n_a, const float *b, int64_t n_b, const struct wanted *y, int64_t n_y,
                      int64_t from, bool reversed)
 {
@@ -317,7 +305,11 @@ static void wanted_add(const struct trial *c, struct wanted *wanted, int64_t ite
     double full = energy(a, c->a.n[2]) * energy(b, n_b);
     wanted->average += full * (double)n_y / (double)(c->a.n[2] + n_b);
     bool plain = n_y < 64 || (double)n_b * (double)n_y < 1e6;
-    if (n_b > 0) (plain ? add_plain : add_fast)(a, c->a.n[2], b, n_b, wanted, n_y, c->from, c->op != HC_CONVOLVE);
+    bool reversed = c->op != HC_CONVOLVE;
+    if (n_b > 0 && plain)
+        reference_add(a, c->a.n[2], b, n_b, c->from, reversed, n_y, wanted->sum, wanted->squares);
+    else if (n_b > 0)
+        add_fast(a, c->a.n[2], b, n_b, wanted, n_y, c->from, reversed);
 }
 
 /* Compares the output with the sums in float64, and what lies between its rows with what was there before. */

@@ -307,7 +307,7 @@ static int send_midi(const char *server, const char *name, char **hex, int n)
 
 /* ---- moves -------------------------------------------------------------------------------------- */
 
-enum { CALM_BLOCKS = 12 }; /* of the same output before a packet is sent */
+enum { CALM_BLOCKS = 5 }; /* of the same output before a packet is sent */
 
 static struct {
     float last;          /* sample of the output; callback only */

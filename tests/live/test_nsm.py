@@ -63,7 +63,7 @@ def control_of(manager):
 @needs_osc
 @pytest.mark.parametrize("file,mask", [("g.wav", "g.wav"), ("g-48000.wav", "g-%r.wav")])
 def test_a_session_is_opened_saved_and_opened_again(run, manager, file, mask):
-    g, x = response(4000, seed=10), noise(20000, 2)
+    g, x = response(4000, seed=10), noise(10000, 2)
     write(file, g)
     folder, name = pathlib.Path("haloconv.nABCD").resolve(), "haloconv.nABCD"
     client = run.client("jack", env=manager.env, ready=None)
@@ -72,7 +72,7 @@ def test_a_session_is_opened_saved_and_opened_again(run, manager, file, mask):
     assert manager.receives("/reply") == ["/nsm/client/open", "plays"]
     control = control_of(manager)
     assert all(f"{name}:{port}\n" in manager.server.ports() for port in ["in-2", "midi-in"])
-    assert_close(manager.server.play(x, 2, 20000, first=name), x)  # a new one lets everything through
+    assert_close(manager.server.play(x, 2, 10000, first=name), x)  # a new one lets everything through
     control.send("/mask", mask), control.send("/gain", -6.0)
     manager.receives("/nsm/client/is_dirty")
     wait_for("the mask", lambda: control.stats()["mask"] == mask)
@@ -98,7 +98,7 @@ def test_a_session_is_opened_saved_and_opened_again(run, manager, file, mask):
         manager.opens(folder, "renamed")
         assert manager.receives("/reply")[0] == "/nsm/client/open"
         manager.receives("/nsm/client/message")
-        assert_close(manager.server.play(x, 2, 30000, first="renamed"), 10 ** (-6 / 20) * wet(x, g, 30000), share=2e-6)
+        assert_close(manager.server.play(x, 2, 15000, first="renamed"), 10 ** (-6 / 20) * wet(x, g, 15000), share=2e-6)
     finally:
         stop(again)
     assert again.returncode == 0, pathlib.Path("again.log").read_text()

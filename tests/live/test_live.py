@@ -42,11 +42,14 @@ if "thread" in SAN or "address" in SAN:  # jackd's and PortAudio's leaks are not
 @pytest.fixture(scope="module", autouse=True)
 def alone():
     """The JACK servers of a machine share a registry in /dev/shm with places for 8, and a process killed at the wrong
-    moment can block it for all. As root, these tests get a /dev/shm and System V semaphores of their own."""
+    moment can block it for all. As root, the tests of a file get a /dev/shm and System V semaphores of their own."""
     libc, NEW_MOUNTS, NEW_IPC, PRIVATE = ctypes.CDLL(None, use_errno=True), 0x20000, 0x08000000, 1 << 18 | 1 << 14
     if libc.unshare(NEW_MOUNTS | NEW_IPC) == 0:
         libc.mount(b"none", b"/", None, PRIVATE, None)
         libc.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"size=512m")
+    yield
+    while Server.idle:
+        Server.idle.popitem()[1].close()
 
 
 # ---- servers and clients ---------------------------------------------------------------------------------------------
@@ -75,12 +78,33 @@ AFTER_SWAP = 20000  # frames; tail levels of masks of these tests are ready afte
 
 class Server:
     count = 0
+    idle = {}  # by their periods: synchronous servers of 48000 Hz that a test has left without clients
+
+    @classmethod
+    def get(cls, period, **kwargs):
+        """An idle server, else a new one."""
+        server = cls.idle.pop(period, None) if not kwargs else None
+        if not server:
+            return cls(period, **kwargs)
+        server.env = server.environment()
+        return server
+
+    def leave(self):
+        """It becomes idle if it is as it was at its start; else it ends."""
+        if self.is_usual and self.process.poll() is None and self.ports() == self.own_ports:
+            Server.idle[self.period] = self
+        else:
+            self.close()
+
+    def environment(self):
+        return {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
+                "JACK_NO_START_SERVER": "1"}
 
     def __init__(self, period, name=None, synchronous=True, rate=48000):
         Server.count += 1
+        self.period, self.is_usual = period, synchronous and rate == 48000 and name is None
         self.name = name or f"hc{os.getpid()}-{Server.count}"
-        self.env = {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
-                    "JACK_NO_START_SERVER": "1"}
+        self.env = self.environment()
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
         self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", str(rate),
@@ -91,7 +115,7 @@ class Server:
         self.clean = True
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=open(f"{self.name}.log", "a"),
                                         stderr=subprocess.STDOUT, env=self.env)
-        wait_for(f"server {self.name}", lambda: "system:playback_1" in self.ports())
+        self.own_ports = wait_for(f"server {self.name}", lambda: (lambda p: "system:playback_2" in p and p)(self.ports()))
 
     def close(self):
         """A killed server keeps its place, of which JACK has 8 on a machine, until it has run again: start it once
@@ -112,7 +136,7 @@ class Server:
         return done.stdout if done.returncode == 0 else ""
 
     def kill(self):
-        self.clean = False
+        self.clean = self.is_usual = False
         self.process.kill()
         self.process.wait()
 
@@ -120,6 +144,8 @@ class Server:
         """Play x [frames][channels] into `first`, record n_frames of `last`'s outputs. 50 ms of silence come before x,
         in which ramps end (20 ms), and so many frames more: AFTER_SWAP, if the mask has just been loaded."""
         name = f"{self.name}-{Server.count}"
+        if options:  # it may end with another period, and freewheel if this fails
+            self.is_usual = False
         x.astype(np.float32).tofile(f"{name}.x")
         self.said = pathlib.Path(f"{name}.said")
         command = [STAGE, self.name, f"{name}.x", x.shape[1], first, last or first, n_out, f"{name}.y", n_frames,
@@ -183,8 +209,8 @@ def run(folder):
         class Run:
             @staticmethod
             def server(*args, **kwargs):
-                server = Server(*args, **kwargs)
-                stack.callback(server.close)
+                server = Server.get(*args, **kwargs)
+                stack.callback(server.leave)
                 return server
 
             @staticmethod
@@ -500,7 +526,7 @@ def test_reconnect_waits_for_the_server(run):
     name = f"hc{os.getpid()}-late"
     client = run.client("jack", write("h.wav", h), "--server", name, "--name", "hc", "--reconnect", "--connect", *OSC,
                         ready="waiting for it")
-    server = run.server(128, name)
+    server = run.server(128, name=name)
     client.says(r"\d+ Hz")
     assert server.tool("jack_connect", "hc:out-1", "system:playback_2").returncode == 0
 

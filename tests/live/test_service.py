@@ -177,7 +177,7 @@ def test_systemd_is_told_what_the_service_does(run, systemd):
     before = systemd.told("STATUS=waits: jack: no server .* answers; start one, .*")
     assert before == ["READY=1"]
     systemd.told("WATCHDOG=1")
-    server = run.server(128, name)
+    server = run.server(128, name=name)
     before = systemd.told(r"STATUS=plays h\?MAINPID=1\.wav")
     assert all(line.startswith(("WATCHDOG=1", "STATUS=")) for line in before), before
     systemd.told("WATCHDOG=1")
@@ -198,6 +198,7 @@ def test_the_watchdog_gets_nothing_while_no_audio_comes(run, systemd):
     server = run.server(128)
     client = run.jack(server, write("h.wav", response(100)), "--reconnect", env=systemd.env)
     systemd.told("WATCHDOG=1")
+    server.is_usual = False  # no other test gets it
     server.process.send_signal(signal.SIGSTOP)
     try:
         systemd.told_last(r"STATUS=hangs: no block of audio comes; h\.wav", 1)

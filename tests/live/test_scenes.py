@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from conftest import HALOCONV, generator, haloconv, write
 from scipy.spatial.transform import Rotation
-from test_live import (STAGE, alone, control_of, live_on_jack, needs_jack, needs_osc, needs_portaudio, offered, osc,
-                       ports_of, read_osc, run, shows)
+from test_live import (PATIENCE, STAGE, alone, control_of, live_on_jack, needs_jack, needs_osc, needs_portaudio, offered,
+                       osc, ports_of, read_osc, run, shows)
 from test_nsm import Manager
 from test_nsm import control_of as manager_control
 from test_osc import examples
@@ -541,13 +541,14 @@ def test_a_control_thread_that_hangs_delays_no_source(run):
         def send(*message):
             sock.sendto(osc(*message), ("127.0.0.1", port))
         send("/no"), send("/bypass")
-        sock.settimeout(1)
+        sock.settimeout(0.5)
         with pytest.raises(TimeoutError):
             sock.recv(65536)  # the refusal cannot be printed
         send("/source/1/azimuth", 90.0)
         assert heard(server, silence=10000) == "left"  # nothing answers that the message was obeyed
         send("/ypr", 180.0, 0.0, 0.0)
         assert heard(server, silence=10000) == "right"
+        sock.settimeout(PATIENCE)
         os.close(put)
         os.read(get, 65536)  # all that the pipe holds
         assert read_osc(sock.recv(65536))[0] == "/error" and read_osc(sock.recv(65536)) == ["/bypass", 0]
